@@ -1,0 +1,61 @@
+"""rlcore: reinforcement learning where everything that learns, rewards, writes or steps is a plugin.
+
+Importing this package is cheap: names that need numpy are resolved on first use (PEP 562), so a plugin's light
+module may write ``from rlcore import TrainerSpec, hookimpl`` without pulling anything in.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rlcore.plugins.markers import hookimpl
+from rlcore.plugins.records import (
+    CommandSpec,
+    ConfigSection,
+    EnvironmentSpec,
+    RewardProviderSpec,
+    StatsWriterSpec,
+    TrainerSpec,
+)
+
+if TYPE_CHECKING:
+    from rlcore.environment import Actions, AgentBatch, BehaviorSpec, Environment, ObservationSpec
+    from rlcore.run import EpochResult, Run
+
+__version__ = "0.1.0"
+
+_LAZY = {
+    "Actions": "rlcore.environment",
+    "AgentBatch": "rlcore.environment",
+    "BehaviorSpec": "rlcore.environment",
+    "Environment": "rlcore.environment",
+    "EpochResult": "rlcore.run",
+    "ObservationSpec": "rlcore.environment",
+    "Run": "rlcore.run",
+}
+
+__all__ = [
+    "Actions",
+    "AgentBatch",
+    "BehaviorSpec",
+    "CommandSpec",
+    "ConfigSection",
+    "Environment",
+    "EnvironmentSpec",
+    "EpochResult",
+    "ObservationSpec",
+    "RewardProviderSpec",
+    "Run",
+    "StatsWriterSpec",
+    "TrainerSpec",
+    "__version__",
+    "hookimpl",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        from importlib import import_module
+
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module 'rlcore' has no attribute {name!r}")

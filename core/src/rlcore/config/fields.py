@@ -1,0 +1,78 @@
+"""How a settings field is declared: type, default, range and description in one place.
+
+The description and limits feed the error messages, the JSON schema and the generated reference alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import attrs
+
+from rlcore.errors import ConfigError
+
+METADATA_KEY = "rlcore"
+
+
+@attrs.frozen
+class FieldInfo:
+    """What is known of a settings field beside its type and default."""
+
+    description: str
+    minimum: float | None = None
+    maximum: float | None = None
+    exclusive_minimum: float | None = None
+    choices: tuple[Any, ...] | None = None
+    not_supported: str | None = None  # which part brings it; any value but the default is refused with this
+
+    def problem(self, value: Any) -> str | None:
+        """What is wrong with a value of the right type, or None."""
+        if value is None:
+            return None
+        if self.choices is not None and value not in self.choices:
+            return f"must be one of {', '.join(map(str, self.choices))}"
+        if self.minimum is not None and not value >= self.minimum:
+            return f"must be at least {self.minimum:g}"
+        if self.exclusive_minimum is not None and not value > self.exclusive_minimum:
+            return f"must be greater than {self.exclusive_minimum:g}"
+        if self.maximum is not None and not value <= self.maximum:
+            return f"must be at most {self.maximum:g}"
+        return None
+
+
+def setting(
+    default: Any = attrs.NOTHING,
+    description: str = "",
+    *,
+    factory: Callable[[], Any] | None = None,
+    minimum: float | None = None,
+    maximum: float | None = None,
+    exclusive_minimum: float | None = None,
+    choices: Iterable[Any] | None = None,
+    not_supported: str | None = None,
+) -> Any:
+    """A field of a settings class (an ``attrs.frozen(kw_only=True)`` class).
+
+    ``not_supported`` names the part of rlcore that will bring the field; until then every value but the default is
+    refused, never ignored.
+    """
+    info = FieldInfo(
+        description, minimum, maximum, exclusive_minimum, tuple(choices) if choices is not None else None, not_supported
+    )
+
+    def validate(instance: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+        problem = info.problem(value)
+        if problem:
+            raise ConfigError(f"{type(instance).__name__}.{attribute.name}: {problem}, not {value!r}")
+
+    metadata = {METADATA_KEY: info}
+    if factory is not None:
+        return attrs.field(factory=factory, metadata=metadata, validator=validate)
+    return attrs.field(default=default, metadata=metadata, validator=validate)
+
+
+def field_info(attribute: attrs.Attribute[Any]) -> FieldInfo:
+    """The :class:`FieldInfo` of an attrs attribute; an empty one if it was not declared with :func:`setting`."""
+    info = attribute.metadata.get(METADATA_KEY)
+    return info if isinstance(info, FieldInfo) else FieldInfo("")

@@ -1,0 +1,181 @@
+"""The configuration file as classes. Names, defaults and meanings are ML-Agents' wherever it has the key.
+
+Blocks that belong to plugins (``hyperparameters``, a reward signal, a writer, a plugin's section) hold an instance of
+the plugin's own settings class.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from rlcore.config.fields import setting
+
+
+@attrs.frozen(kw_only=True)
+class NetworkSettings:
+    """The network of a policy or a critic."""
+
+    normalize: bool = setting(False, "Normalise vector observations by their running mean and variance.")
+    hidden_units: int = setting(128, "Width of each hidden layer.", minimum=1)
+    num_layers: int = setting(2, "Number of hidden layers after the observation encoders.", minimum=0)
+    vis_encode_type: str = setting(
+        "simple",
+        "Encoder of image observations.",
+        choices=("simple", "nature_cnn", "resnet", "match3", "fully_connected"),
+    )
+    memory: dict[str, Any] | None = setting(None, "Recurrent memory.", not_supported="recurrent policies")
+    goal_conditioning_type: str = setting(
+        "hyper", "How goal observations enter the network, where an environment has any.", choices=("hyper", "none")
+    )
+    deterministic: bool = setting(False, "Act by the mean or most likely action also while training.")
+    activation: str = setting(
+        "swish", "Non-linearity of the hidden layers (an rlcore key; ML-Agents has swish).",
+        choices=("swish", "tanh", "relu"),
+    )
+    init: str = setting(
+        "kaiming",
+        "Initial weights: ML-Agents' Kaiming normal, or orthogonal (an rlcore key).",
+        choices=("kaiming", "orthogonal"),
+    )
+
+
+@attrs.frozen(kw_only=True)
+class RewardSettings:
+    """What every reward signal has; a reward plugin's settings class derives from it."""
+
+    gamma: float = setting(0.99, "Discount factor of this reward.", minimum=0.0, maximum=1.0)
+    strength: float = setting(1.0, "Factor on this reward.")
+    network_settings: NetworkSettings = setting(
+        factory=NetworkSettings, description="Network of the signal itself, where it has one."
+    )
+
+
+@attrs.frozen(kw_only=True)
+class BehaviorSettings:
+    """How one behavior learns: a block of ``behaviors``, or ``default_settings``."""
+
+    trainer_type: str = setting("ppo", "Which trainer learns it: a registered name, or DISTRIBUTION/NAME.")
+    hyperparameters: Any = setting(None, "The trainer's own settings.")
+    network_settings: NetworkSettings = setting(factory=NetworkSettings, description="Network of policy and critic.")
+    reward_signals: dict[str, Any] = setting(
+        factory=dict, description="Rewards by provider name; without any, the environment's own (extrinsic)."
+    )
+    init_path: str | None = setting(
+        None, "Checkpoint directory, or run directory, whose weights the behavior starts from."
+    )
+    keep_checkpoints: int = setting(5, "How many checkpoints to keep; 0 or less keeps all.")
+    even_checkpoints: bool = setting(
+        False, "Spread keep_checkpoints evenly over max_steps instead of using checkpoint_interval."
+    )
+    checkpoint_interval: int = setting(500_000, "Agent steps between checkpoints.", minimum=1)
+    max_steps: int = setting(500_000, "Agent steps to learn from.", minimum=1)
+    time_horizon: int = setting(64, "Agent steps a trainer may see of one agent before it bootstraps.", minimum=1)
+    summary_freq: int = setting(50_000, "Agent steps between summaries.", minimum=1)
+    threaded: bool = setting(False, "Learn in a thread beside the environment.", not_supported="threaded training")
+    self_play: dict[str, Any] | None = setting(None, "Self-play.", not_supported="the ghost trainer")
+    behavioral_cloning: dict[str, Any] | None = setting(
+        None, "Imitate demonstrations beside learning.", not_supported="behavioral cloning"
+    )
+
+
+@attrs.frozen(kw_only=True)
+class EnvironmentSettings:
+    """Which environment to train in."""
+
+    type: str = setting("gymnasium", "Kind of environment: a registered name, or DISTRIBUTION/NAME.")
+    id: str | None = setting(None, "Which environment of that kind.")
+    num_envs: int | None = setting(None, "Copies stepped together; without it, env_settings.num_envs.", minimum=1)
+    options: Any = setting(factory=dict, description="What the kind of environment, or its constructor, takes.")
+
+
+@attrs.frozen(kw_only=True)
+class EnvSettings:
+    """ML-Agents' ``env_settings``: the seed, the number of copies, and Unity's player."""
+
+    env_path: str | None = setting(None, "Unity player.", not_supported="Unity environments")
+    env_args: list[str] | None = setting(None, "Arguments of the Unity player.", not_supported="Unity environments")
+    base_port: int = setting(5005, "Port of the first Unity player.", minimum=0, maximum=65535)
+    num_envs: int = setting(1, "Copies of the environment stepped together.", minimum=1)
+    num_areas: int = setting(1, "Training areas in a Unity scene.", minimum=1, not_supported="Unity environments")
+    timeout_wait: int = setting(60, "Seconds to wait for a worker.", minimum=0)
+    seed: int = setting(-1, "Seed of the run; -1 draws one and writes it down.", minimum=-1, maximum=2**31 - 1)
+    max_lifetime_restarts: int = setting(10, "Restarts of one worker; -1 for no limit.", minimum=-1)
+    restarts_rate_limit_n: int = setting(1, "Restarts of one worker within the period; -1 for no limit.", minimum=-1)
+    restarts_rate_limit_period_s: int = setting(60, "The period, in seconds.", minimum=1)
+
+
+@attrs.frozen(kw_only=True)
+class EngineSettings:
+    """ML-Agents' ``engine_settings``: the Unity player's own, read when a Unity environment is used."""
+
+    width: int = setting(84, "Window width in pixels.", minimum=1)
+    height: int = setting(84, "Window height in pixels.", minimum=1)
+    quality_level: int = setting(5, "Unity quality level.", minimum=0)
+    time_scale: float = setting(20, "Unity time scale.", exclusive_minimum=0)
+    target_frame_rate: int = setting(-1, "Unity target frame rate; -1 for none.", minimum=-1)
+    capture_frame_rate: int = setting(60, "Unity capture frame rate.", minimum=0)
+    no_graphics: bool = setting(False, "Run the player without graphics.")
+    no_graphics_monitor: bool = setting(False, "Only the first player draws.")
+
+
+@attrs.frozen(kw_only=True)
+class CheckpointSettings:
+    """Which run this is and how it starts."""
+
+    run_id: str = setting("ppo", "Name of the run; its directory is results_dir/run_id.")
+    initialize_from: str | None = setting(None, "Run id whose weights this run starts from, at step 0.")
+    load_model: bool = setting(False, "Deprecated by ML-Agents.", not_supported="load_model; use resume")
+    resume: bool = setting(False, "Go on with the run from its last checkpoint.")
+    force: bool = setting(False, "Replace an existing run of this name.")
+    train_model: bool = setting(False, "Deprecated by ML-Agents.", not_supported="train_model; leave it out")
+    inference: bool = setting(False, "Act with the saved policy and learn nothing.")
+    results_dir: str = setting("results", "Where run directories are made.")
+
+
+@attrs.frozen(kw_only=True)
+class TorchSettings:
+    """PyTorch's device and threads."""
+
+    device: str | None = setting(None, "Device such as cpu or cuda:0; without it, the trainer's own choice.")
+    num_threads: int = setting(1, "PyTorch threads (an rlcore key).", minimum=1)
+
+
+@attrs.frozen(kw_only=True)
+class PluginSettings:
+    """Which plugins are loaded, decided before any is imported."""
+
+    autoload: bool = setting(True, "Load every installed plugin that is not disabled.")
+    enable: list[str] = setting(factory=list, description="Plugins to load, by NAME or DISTRIBUTION/NAME.")
+    disable: list[str] = setting(factory=list, description="Plugins not to load.")
+    local: list[str] = setting(
+        factory=list, description="Plugins that are not installed: a module 'acme.hooks' or a file './hooks.py'."
+    )
+
+
+@attrs.frozen(kw_only=True)
+class RunConfig:
+    """A whole configuration, checked and complete."""
+
+    behaviors: dict[str, BehaviorSettings] = setting(factory=dict, description="How each behavior learns.")
+    default_settings: BehaviorSettings | None = setting(
+        None, "What behaviors start from, and what a behavior that is not listed gets."
+    )
+    environment: EnvironmentSettings | None = setting(None, "Which environment to train in (an rlcore block).")
+    env_settings: EnvSettings = setting(factory=EnvSettings, description="Seed, copies and Unity's player.")
+    engine_settings: EngineSettings = setting(factory=EngineSettings, description="Unity's player.")
+    environment_parameters: dict[str, Any] | None = setting(
+        None, "Environment parameters and lessons.", not_supported="the curriculum"
+    )
+    checkpoint_settings: CheckpointSettings = setting(
+        factory=CheckpointSettings, description="Which run this is and how it starts."
+    )
+    torch_settings: TorchSettings = setting(factory=TorchSettings, description="PyTorch's device and threads.")
+    plugins: PluginSettings = setting(factory=PluginSettings, description="Which plugins are loaded (an rlcore block).")
+    stats: dict[str, Any] = setting(
+        factory=dict,
+        description="Statistics writers: name to settings, or false to turn one off (an rlcore block).",
+    )
+    debug: bool = setting(False, "Log more, and show tracebacks.")
+    sections: dict[str, Any] = setting(factory=dict, description="Plugins' own blocks, by name.")

@@ -1,0 +1,153 @@
+"""The environment contract: N copies stepped together, everything an array over slots.
+
+A *slot* is one row of a behavior's arrays: the place of one live agent. With one agent per copy, slot i is copy i.
+Shapes: S slots, N copies, K rows whose episode ended in this step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.seeding import EpisodeSeeds
+
+ObservationKind = Literal["vector", "image", "one_hot"]
+Parameters = Mapping[str, float]
+
+
+@attrs.frozen
+class ObservationSpec:
+    """One named observation of an agent.
+
+    ``kind`` tells a network how to read it: ``vector`` (any shape, flattened, may be normalised), ``image``
+    (height, width, channels) or ``one_hot`` (an indicator vector, never normalised). ``low``/``high`` are scalars;
+    an image of dtype uint8 spans 0 to 255.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any] = attrs.field(converter=np.dtype)
+    kind: ObservationKind = "vector"
+
+    @property
+    def size(self) -> int:
+        """Number of values of one agent's observation."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+
+@attrs.frozen(eq=False)
+class BehaviorSpec:
+    """What the agents of one behavior see and do, and where each slot belongs.
+
+    An action has ``continuous`` real parts, bounded by ``low``/``high`` (shape [continuous], infinite where
+    unbounded), and one choice for each entry of ``discrete`` (the number of options of each branch). Both at once
+    is a hybrid action.
+    """
+
+    name: str
+    observations: tuple[ObservationSpec, ...]
+    continuous: int = 0
+    discrete: tuple[int, ...] = ()
+    low: NDArray[np.float32] = attrs.field(factory=lambda: np.empty(0, np.float32))  # [continuous]
+    high: NDArray[np.float32] = attrs.field(factory=lambda: np.empty(0, np.float32))  # [continuous]
+    env_index: NDArray[np.int64] = attrs.field(factory=lambda: np.zeros(1, np.int64))  # [S] copy of each slot
+    team: NDArray[np.int64] | None = None  # [S]; None: one team
+    group: NDArray[np.int64] | None = None  # [S]; None: nobody shares rewards
+
+    @property
+    def slots(self) -> int:
+        """S, the number of rows in every array of this behavior."""
+        return len(self.env_index)
+
+    @property
+    def mask_size(self) -> int:
+        """Columns of an action mask: the options of all discrete branches side by side."""
+        return sum(self.discrete)
+
+
+@attrs.define(eq=False)
+class Actions:
+    """What every slot does next. Rows that need no action are present and ignored."""
+
+    continuous: NDArray[np.float32] | None = None  # [S, continuous], in the environment's own units
+    discrete: NDArray[np.int64] | None = None  # [S, branches]
+
+
+@attrs.define(eq=False)
+class AgentBatch:
+    """What one environment step told the agents of one behavior.
+
+    Same-step autoreset: where ``terminated`` or ``truncated`` is set, the row of ``observations`` already holds the
+    first observation of the next episode, and what the agent saw last is in ``final_observations``.
+
+    The arrays belong to the environment and are valid until its next ``step`` or ``reset``; who keeps them copies.
+    """
+
+    observations: dict[str, NDArray[Any]]  # each [S, *shape]
+    reward: NDArray[np.float32]  # [S] since the slot last acted
+    terminated: NDArray[np.bool_]  # [S] the episode ended by the task's own rule
+    truncated: NDArray[np.bool_]  # [S] the episode was cut off (time limit): bootstrap from the final observation
+    ended: NDArray[np.intp] = attrs.field()  # [K] rows whose episode ended, ascending
+    final_observations: dict[str, NDArray[Any]] | None = None  # each [K, *shape], rows in the order of `ended`
+    group_reward: NDArray[np.float32] | None = None  # [S]
+    needs_action: NDArray[np.bool_] | None = None  # [S]; None: every row acts
+    action_mask: NDArray[np.bool_] | None = None  # [S, mask_size], True = allowed; None: everything is
+    aborted: NDArray[np.bool_] | None = None  # [S] the copy was lost: drop what was open, it did not terminate
+
+    @ended.default
+    def _ended(self) -> NDArray[np.intp]:
+        return np.flatnonzero(self.terminated | self.truncated)
+
+
+@runtime_checkable
+class Environment(Protocol):
+    """N copies of an environment that step together.
+
+    Rules, all checked by :class:`rlcore.testing.EnvironmentConformance`:
+
+    * ``reset`` begins an episode in every copy; copy ``c`` plays the episode numbered ``episodes[c]`` with the seed
+      ``seeds(c, episodes[c])``. An environment that resets itself goes on with ``seeds(c, next number)``, so that an
+      episode does not depend on when, or in which process, it is played. An environment with a single generator for
+      all copies seeds it once per ``reset`` from ``seeds(0, episodes.sum())`` and says so in its documentation.
+    * ``episodes`` [N] counts up as copies begin episodes; a checkpoint stores it.
+    * Equal seeds and equal actions give equal batches.
+    """
+
+    behaviors: Mapping[str, BehaviorSpec]
+    num_envs: int
+    episodes: NDArray[np.int64]  # [N] number of the episode each copy is in
+
+    def reset(
+        self, seeds: EpisodeSeeds, episodes: NDArray[np.int64], parameters: Parameters | None = None
+    ) -> dict[str, AgentBatch]:
+        """Begins episode ``episodes[c]`` in every copy c; the batches have no reward and no ended rows."""
+        ...
+
+    def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
+        """Moves every copy once."""
+        ...
+
+    def set_parameters(self, parameters: Parameters) -> None:
+        """Environment parameters that take effect in each copy at its next episode."""
+        ...
+
+    def close(self) -> None:
+        """Frees what the environment holds; may be called twice."""
+        ...
+
+
+@runtime_checkable
+class SavesState(Protocol):
+    """An environment that can write down where it is, so that a checkpoint need not cut its episodes."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nested mappings of arrays and JSON values; see :mod:`rlcore.checkpoint`."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> dict[str, AgentBatch]:
+        """Continues from ``state`` and returns the current batches (observations and masks; no reward)."""
+        ...

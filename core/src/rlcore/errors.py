@@ -1,0 +1,70 @@
+"""Every error rlcore raises on purpose, and the exit code each one ends a command with.
+
+A message is written for the person who can mend it: what is wrong, where, what is allowed, the nearest valid name.
+The command line prints it on one line, without a traceback unless ``--debug`` is given.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import ClassVar
+
+EXIT_DONE = 0
+EXIT_INTERNAL = 1
+EXIT_CONFIG = 2
+EXIT_ENVIRONMENT = 3
+EXIT_PLUGIN = 4
+EXIT_RUN_STATE = 5
+EXIT_SIGINT = 130
+EXIT_SIGTERM = 143
+
+
+class RlcoreError(Exception):
+    """Base of all errors whose message is meant for the user."""
+
+    exit_code: ClassVar[int] = EXIT_INTERNAL
+
+
+class ConfigError(RlcoreError):
+    """A configuration (file, override or settings object) that cannot be used."""
+
+    exit_code = EXIT_CONFIG
+
+
+class EnvironmentFailed(RlcoreError):
+    """An environment that cannot be made, broke its contract or raised while stepping."""
+
+    exit_code = EXIT_ENVIRONMENT
+
+
+class UnsupportedSpace(EnvironmentFailed):
+    """An observation or action space that rlcore, or the chosen trainer, cannot represent."""
+
+
+class NonFiniteError(EnvironmentFailed):
+    """A reward, observation or loss that is NaN or infinite; names behavior, slot and step."""
+
+
+class PluginError(RlcoreError):
+    """A plugin that is missing, clashes, was built for another rlcore or raised; names plugin and distribution."""
+
+    exit_code = EXIT_PLUGIN
+
+
+class RunStateError(RlcoreError):
+    """A run directory that exists, is locked, is missing or holds no usable checkpoint."""
+
+    exit_code = EXIT_RUN_STATE
+
+
+def nearest(name: str, allowed: Iterable[str]) -> str | None:
+    """The allowed name closest to ``name``, or None if nothing is close."""
+    matches = difflib.get_close_matches(name, list(allowed), n=1, cutoff=0.6)
+    return matches[0] if matches else None
+
+
+def did_you_mean(name: str, allowed: Iterable[str]) -> str:
+    """``"; did you mean 'x'?"`` for the closest allowed name, or an empty string."""
+    match = nearest(name, allowed)
+    return f"; did you mean {match!r}?" if match else ""

@@ -1,0 +1,230 @@
+"""Every hook rlcore calls: when, how often, with what, and what the answer means.
+
+This module is the reference documentation; the docs are rendered from it and a test compares the two. The grammar of
+a name tells its semantics:
+
+* a plural noun (``rlcore_trainers``) is a *registry*: no arguments, returns records, called at most once per process;
+* ``rlcore_create_*``, ``rlcore_write_*`` and ``rlcore_read_*`` are *factories*: the first answer that is not None
+  wins; core's own answer comes last, and an implementation marked ``wrapper=True`` may decorate any answer;
+* a past participle (``rlcore_run_started``) is a *notification*: its return value is ignored, implementations are
+  called one by one, and the error of one neither stops the run nor reaches the others (``--strict-plugins`` makes
+  it fatal).
+
+An implementation may name any subset of a hook's arguments. Default values are not allowed, in specifications and
+implementations alike (pluggy 1.6 and 1.7 treat them differently). No hook is called per environment step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from rlcore.plugins.markers import hookspec
+
+if TYPE_CHECKING:
+    from pluggy import PluginManager
+
+    from rlcore.config import BehaviorSettings, EnvironmentSettings, RunConfig
+    from rlcore.environment import BehaviorSpec, Environment
+    from rlcore.plugins.records import (
+        CommandSpec,
+        ConfigSection,
+        EnvironmentSpec,
+        RewardProviderSpec,
+        StatsWriterSpec,
+        TrainerSpec,
+    )
+    from rlcore.rewards import RewardProvider
+    from rlcore.run import RunContext
+    from rlcore.stats import StatSummary, StatsWriter
+    from rlcore.trainer import Trainer
+
+
+# ---------------------------------------------------------------- registries
+
+
+@hookspec
+def rlcore_trainers() -> Iterable[TrainerSpec] | None:
+    """The trainers this plugin brings, for ``trainer_type``.
+
+    Called once per process, before the configuration is checked. Must not import torch or numpy.
+    """
+
+
+@hookspec
+def rlcore_reward_providers() -> Iterable[RewardProviderSpec] | None:
+    """The rewards this plugin brings, for the keys of ``reward_signals``.
+
+    Called once per process, before the configuration is checked. Must not import torch or numpy.
+    """
+
+
+@hookspec
+def rlcore_stats_writers() -> Iterable[StatsWriterSpec] | None:
+    """The statistics writers this plugin brings, for the keys of ``stats``.
+
+    Called once per process, before the configuration is checked. Must not import torch or numpy.
+    """
+
+
+@hookspec
+def rlcore_environments() -> Iterable[EnvironmentSpec] | None:
+    """The kinds of environment this plugin brings, for ``environment.type``.
+
+    Called once per process, before the configuration is checked. Must not import torch or numpy.
+    """
+
+
+@hookspec
+def rlcore_commands() -> Iterable[CommandSpec] | None:
+    """Commands this plugin adds to ``rlcore``.
+
+    Called once per process, only when the command line names a command that is not core's own, or by
+    ``rlcore plugins list --provides``. A core command cannot be replaced.
+    """
+
+
+@hookspec
+def rlcore_config_sections() -> Iterable[ConfigSection] | None:
+    """Top-level blocks of the configuration file that belong to this plugin.
+
+    Called once per process, before the configuration is checked. A block core already has cannot be taken.
+    """
+
+
+# ---------------------------------------------------------------- factories
+
+
+@hookspec(firstresult=True)
+def rlcore_create_trainer(
+    spec: TrainerSpec, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext
+) -> Trainer | None:
+    """Makes the trainer of one behavior.
+
+    Called once per behavior, after the environment was made and before the first step. Core's own answer imports
+    ``spec.target`` and calls it. A wrapper may return another trainer around the one it was given, which is how
+    self-play takes any trainer.
+    """
+
+
+@hookspec(firstresult=True)
+def rlcore_create_reward_provider(
+    spec: RewardProviderSpec, settings: Any, behavior: BehaviorSpec, run: RunContext
+) -> RewardProvider | None:
+    """Makes one reward provider of one behavior; ``settings`` is its checked block under ``reward_signals``.
+
+    Called once per (behavior, reward), while the trainer is made.
+    """
+
+
+@hookspec(firstresult=True)
+def rlcore_create_stats_writer(spec: StatsWriterSpec, settings: Any, run: RunContext) -> StatsWriter | None:
+    """Makes one statistics writer; ``settings`` is its checked block under ``stats``, None if it has none.
+
+    Called once per selected writer, before the first step.
+    """
+
+
+@hookspec(firstresult=True)
+def rlcore_create_environment(
+    spec: EnvironmentSpec, settings: EnvironmentSettings, run: RunContext
+) -> Environment | None:
+    """Makes the environment.
+
+    Called once per run, before the trainers are made, and once by ``rlcore evaluate``.
+    """
+
+
+# ---------------------------------------------------------------- status that survives beside the weights
+
+
+@hookspec
+def rlcore_report_status(run: RunContext) -> Mapping[str, Mapping[str, Any]] | None:
+    """Sections this plugin wants in ``training_status.json``: ``{section name: JSON data}``.
+
+    Called once per checkpoint. Two plugins may not report the same section, nor one of core's.
+    """
+
+
+@hookspec
+def rlcore_restore_status(run: RunContext, sections: Mapping[str, Any]) -> None:
+    """Hands back every section of the status file to all plugins.
+
+    Called once, on ``--resume``, after trainers and environment were restored and before the first step. An error
+    stops the run: going on with half a state would be a silent fresh start.
+    """
+
+
+@hookspec(firstresult=True)
+def rlcore_write_status(status: Mapping[str, Any], directory: Path) -> bool | None:
+    """Stores the whole status; returns True when done. ``directory`` is the run's ``run_logs``.
+
+    Called once per checkpoint. Core's own answer writes ``training_status.json`` atomically.
+    """
+
+
+@hookspec(firstresult=True)
+def rlcore_read_status(directory: Path) -> Mapping[str, Any] | None:
+    """Reads back what ``rlcore_write_status`` stored; None if this plugin has nothing there.
+
+    Called once, on ``--resume``, and by ``rlcore status``.
+    """
+
+
+# ---------------------------------------------------------------- notifications
+
+
+@hookspec(historic=True)
+def rlcore_configured(config: RunConfig) -> None:
+    """The configuration is complete and checked.
+
+    Called once per process; plugins registered later hear of it when they register. This is the one notification
+    that may refuse: raise :class:`rlcore.errors.ConfigError` to stop the run before anything is made.
+    """
+
+
+@hookspec
+def rlcore_run_started(run: RunContext) -> None:
+    """Environment, trainers and writers are made, a resumed state is restored, and the first step is next.
+
+    Called once per run.
+    """
+
+
+@hookspec
+def rlcore_summary_written(run: RunContext, behavior: str, step: int, stats: Mapping[str, StatSummary]) -> None:
+    """A summary of one behavior was handed to the writers.
+
+    Called once per ``summary_freq`` agent steps of each behavior. ``step`` is the boundary that was crossed.
+    """
+
+
+@hookspec
+def rlcore_checkpoint_saved(run: RunContext, step: int, path: Path) -> None:
+    """A checkpoint was written, verified and renamed into place; ``path`` is its directory.
+
+    Called once per checkpoint, the last one of a run included.
+    """
+
+
+@hookspec
+def rlcore_run_finished(
+    run: RunContext, outcome: Literal["done", "interrupted", "failed"], error: BaseException | None
+) -> None:
+    """The run is over and its last checkpoint is saved, unless saving it failed.
+
+    Called once per run that called ``rlcore_run_started``, whatever ended it.
+    """
+
+
+# ---------------------------------------------------------------- plugins that have plugins
+
+
+@hookspec
+def rlcore_addhooks(manager: PluginManager) -> None:
+    """Lets a plugin add hook specifications of its own: ``manager.add_hookspecs(module)``.
+
+    Called once per process, when all plugins are imported and before any other hook. Names must begin with
+    ``rlcore_``.
+    """

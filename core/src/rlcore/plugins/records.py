@@ -1,0 +1,107 @@
+"""Records that registry hooks return. They name heavy code by string, ``"package.module:Name"``, so that listing what
+is installed imports neither torch nor numpy; a target is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+import attrs
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+_TARGET = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+
+
+def _check_name(record: Record, attribute: attrs.Attribute[str], value: str) -> None:
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise ValueError(f"{type(record).__name__}: name {value!r} must match {_NAME.pattern}")
+
+
+def _check_target(record: Record, attribute: attrs.Attribute[str | None], value: str | None) -> None:
+    if value is None and attribute.default is None:
+        return
+    if not isinstance(value, str) or not _TARGET.fullmatch(value):
+        raise ValueError(
+            f"{type(record).__name__} {record.name!r}: {attribute.name} {value!r} must be 'package.module:Name'"
+        )
+
+
+@attrs.frozen(kw_only=True)
+class Record:
+    """What all records share."""
+
+    kind: ClassVar[str] = "record"
+
+    name: str = attrs.field(validator=_check_name)
+    target: str = attrs.field(validator=_check_target)
+    summary: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class TrainerSpec(Record):
+    """A trainer that ``trainer_type`` may name.
+
+    ``target`` is called as ``target(behavior: BehaviorSpec, settings: BehaviorSettings, run: RunContext)`` and
+    returns a :class:`rlcore.trainer.Trainer`. ``settings`` names the attrs class of its ``hyperparameters`` block.
+    ``spaces`` says which actions it can learn: any of ``"continuous"``, ``"discrete"``, ``"hybrid"``.
+    """
+
+    kind: ClassVar[str] = "trainer"
+
+    settings: str = attrs.field(validator=_check_target)
+    spaces: frozenset[str] = attrs.field(default=frozenset({"continuous", "discrete", "hybrid"}), converter=frozenset)
+    on_policy: bool = True
+
+
+@attrs.frozen(kw_only=True)
+class RewardProviderSpec(Record):
+    """A reward that ``reward_signals`` may name. ``target(settings, behavior, run)`` returns a RewardProvider."""
+
+    kind: ClassVar[str] = "reward"
+
+    settings: str = attrs.field(validator=_check_target)
+
+
+@attrs.frozen(kw_only=True)
+class StatsWriterSpec(Record):
+    """A writer that ``stats`` may name. ``target(settings, run)`` returns a StatsWriter.
+
+    ``default_on`` writers run unless the configuration says ``stats: {name: false}``; it is honoured only for
+    distributions kept in rlcore's own repository, so that installing a package never starts sending data anywhere.
+    """
+
+    kind: ClassVar[str] = "writer"
+
+    settings: str | None = attrs.field(default=None, validator=_check_target)
+    default_on: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class EnvironmentSpec(Record):
+    """A kind of environment that ``environment.type`` may name.
+
+    ``target(settings: EnvironmentSettings, run: RunContext)`` returns an :class:`rlcore.environment.Environment`.
+    ``settings`` names the attrs class of ``environment.options``; None passes options on as they are.
+    """
+
+    kind: ClassVar[str] = "environment"
+
+    settings: str | None = attrs.field(default=None, validator=_check_target)
+
+
+@attrs.frozen(kw_only=True)
+class CommandSpec(Record):
+    """An extra ``rlcore NAME`` command. ``target`` is a :class:`click.Command`, imported when the command is run."""
+
+    kind: ClassVar[str] = "command"
+
+
+@attrs.frozen(kw_only=True)
+class ConfigSection(Record):
+    """A plugin's own top-level block in the configuration file. ``target`` names its attrs settings class.
+
+    The block arrives as ``config.sections[name]``; a file that leaves it out gives the class's defaults.
+    """
+
+    kind: ClassVar[str] = "section"

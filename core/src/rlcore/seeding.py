@@ -1,0 +1,65 @@
+"""Seeds that depend on what they are for, never on the order in which things happen.
+
+Everything random in a run draws from a stream named by (run seed, purpose, indices) through
+:class:`numpy.random.SeedSequence`, so an episode's seed is the same whichever worker plays it and after a resume.
+"""
+
+from __future__ import annotations
+
+import secrets
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import numpy as np
+
+# Seeds are kept within 31 bits because several simulators store them in a signed 32-bit integer.
+MAX_SEED = 2**31 - 1
+
+
+def fresh_seed() -> int:
+    """A run seed from the operating system, for runs whose configuration says ``seed: -1``."""
+    return secrets.randbelow(MAX_SEED)
+
+
+def purpose_key(purpose: str) -> int:
+    """A stable 32-bit integer for a stream's name (``hash()`` differs between processes)."""
+    return zlib.crc32(purpose.encode())
+
+
+def derive_seed(run_seed: int, purpose: str, *indices: int) -> int:
+    """The seed in [0, 2**31 - 1) of the stream (run seed, purpose, indices)."""
+    sequence = np.random.SeedSequence([run_seed, purpose_key(purpose), *indices])
+    return int(sequence.generate_state(1)[0]) % MAX_SEED
+
+
+def derive_generator(run_seed: int, purpose: str, *indices: int) -> np.random.Generator:
+    """A numpy generator for the stream (run seed, purpose, indices)."""
+    return np.random.default_rng(np.random.SeedSequence([run_seed, purpose_key(purpose), *indices]))
+
+
+@attrs.frozen
+class EpisodeSeeds:
+    """Gives every (copy of the environment, episode number) its seed. Picklable: workers carry one each."""
+
+    run_seed: int
+
+    def __call__(self, copy: int, episode: int) -> int:
+        return derive_seed(self.run_seed, "episode", copy, episode)
+
+
+def generator_state(generator: np.random.Generator) -> dict[str, Any]:
+    """The generator's state as JSON data (plain integers and strings)."""
+    return _plain(generator.bit_generator.state)
+
+
+def restore_generator(generator: np.random.Generator, state: Mapping[str, Any]) -> None:
+    """Puts ``generator`` where :func:`generator_state` found another one."""
+    generator.bit_generator.state = dict(state)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return int(value) if isinstance(value, np.integer) else value

@@ -1,0 +1,123 @@
+"""Statistics between two summaries, and the writers that receive them.
+
+Tags are ML-Agents' own ("Environment/Cumulative Reward", "Losses/Policy Loss"), so existing dashboards keep working.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol, runtime_checkable
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.environment import AgentBatch
+
+CUMULATIVE_REWARD = "Environment/Cumulative Reward"
+GROUP_REWARD = "Environment/Group Cumulative Reward"
+EPISODE_LENGTH = "Environment/Episode Length"
+STEPS_PER_SECOND = "Performance/Steps Per Second"
+
+
+@attrs.frozen
+class StatSummary:
+    """All values of one tag since the last summary. ``values`` is kept where a histogram is of use."""
+
+    mean: float
+    std: float
+    min: float
+    max: float
+    count: int
+    values: tuple[float, ...] = ()
+
+    @classmethod
+    def of(cls, values: list[float], keep_values: bool = False) -> StatSummary:
+        array = np.asarray(values, dtype=np.float64)
+        return cls(
+            mean=float(array.mean()),
+            std=float(array.std()),
+            min=float(array.min()),
+            max=float(array.max()),
+            count=len(values),
+            values=tuple(values) if keep_values else (),
+        )
+
+
+@runtime_checkable
+class StatsWriter(Protocol):
+    """Receives summaries. Every way out of a run closes the writers, and ``close`` flushes."""
+
+    def write(self, behavior: str, step: int, stats: Mapping[str, StatSummary]) -> None:
+        """One summary of one behavior; ``step`` is its agent step. Must be on disk, or sent, within seconds."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class StatsWindow:
+    """Collects scalars by tag until the next summary."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, list[float]] = {}
+
+    def add(self, stats: Mapping[str, float]) -> None:
+        for tag, value in stats.items():
+            self._values.setdefault(tag, []).append(float(value))
+
+    def extend(self, tag: str, values: list[float]) -> None:
+        if values:
+            self._values.setdefault(tag, []).extend(values)
+
+    def summarise(self) -> dict[str, StatSummary]:
+        """Summaries of everything collected; the window starts anew."""
+        summaries = {
+            tag: StatSummary.of(values, keep_values=tag == CUMULATIVE_REWARD) for tag, values in self._values.items()
+        }
+        self._values = {}
+        return summaries
+
+    def state_dict(self) -> dict[str, list[float]]:
+        return {tag: list(values) for tag, values in self._values.items()}
+
+    def load_state_dict(self, state: Mapping[str, list[float]]) -> None:
+        self._values = {tag: list(values) for tag, values in state.items()}
+
+
+class EpisodeRecorder:
+    """Returns and lengths of the episodes of one behavior, slot by slot."""
+
+    def __init__(self, slots: int) -> None:
+        self.returns: NDArray[np.float64] = np.zeros(slots)  # [S] of the open episodes
+        self.group_returns: NDArray[np.float64] = np.zeros(slots)  # [S]
+        self.lengths: NDArray[np.int64] = np.zeros(slots, np.int64)  # [S] environment steps
+        self.finished = 0  # episodes ended since the run began
+        self.finished_returns: list[float] = []  # since they were last taken
+        self.finished_group_returns: list[float] = []
+        self.finished_lengths: list[int] = []
+
+    def begin(self) -> None:
+        """All slots start an episode; what was open is forgotten, it did not end."""
+        self.returns[:] = 0.0
+        self.group_returns[:] = 0.0
+        self.lengths[:] = 0
+
+    def record(self, batch: AgentBatch) -> None:
+        self.returns += batch.reward
+        self.lengths += 1
+        if batch.group_reward is not None:
+            self.group_returns += batch.group_reward
+        ended = batch.ended
+        if ended.size:
+            self.finished += len(ended)
+            self.finished_returns.extend(self.returns[ended].tolist())
+            self.finished_lengths.extend(self.lengths[ended].tolist())
+            self.returns[ended] = 0.0
+            self.lengths[ended] = 0
+            if batch.group_reward is not None:
+                self.finished_group_returns.extend(self.group_returns[ended].tolist())
+                self.group_returns[ended] = 0.0
+        if batch.aborted is not None:
+            self.returns[batch.aborted] = 0.0
+            self.group_returns[batch.aborted] = 0.0
+            self.lengths[batch.aborted] = 0

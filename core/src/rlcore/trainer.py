@@ -1,0 +1,87 @@
+"""The trainer contract: numpy in, numpy out, so that a trainer may be written in any framework.
+
+The run calls, for each behavior::
+
+    trainer.begin(batch)                 # after every reset of the environment
+    loop:
+        actions = trainer.act(batch)
+        batch = environment.step(actions)
+        trainer.observe(actions, batch)  # closes the transition that `act` opened
+        if trainer.ready():
+            stats = trainer.update()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.environment import Actions, AgentBatch
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """What evaluation, inference and exporters use. Calling it changes no state of the trainer."""
+
+    def act(
+        self,
+        observations: Mapping[str, NDArray[Any]],
+        action_mask: NDArray[np.bool_] | None = None,
+        deterministic: bool = True,
+    ) -> Actions:
+        """Actions for R rows of observations, each [R, *shape], in the environment's units.
+
+        ``deterministic`` takes the mean of continuous parts and the most likely option of each branch; otherwise the
+        policy samples from a generator of its own, seeded by :meth:`seed`.
+        """
+        ...
+
+    def seed(self, seed: int) -> None:
+        """Seeds the generator that stochastic actions are drawn from."""
+        ...
+
+
+@runtime_checkable
+class Trainer(Protocol):
+    """Learns one behavior."""
+
+    policy: Policy
+    steps: int  # agent steps learned from so far: one agent's one transition counts one
+
+    def begin(self, batch: AgentBatch) -> None:
+        """New episodes in all slots. What was open is cut: it bootstraps as if truncated, it did not terminate."""
+        ...
+
+    def act(self, batch: AgentBatch) -> Actions:
+        """Exploring actions for every slot."""
+        ...
+
+    def observe(self, actions: Actions, batch: AgentBatch) -> None:
+        """What came of ``actions``. ``batch`` is valid only during the call."""
+        ...
+
+    def ready(self) -> bool:
+        """Whether enough was collected for :meth:`update`."""
+        ...
+
+    def update(self) -> Mapping[str, float]:
+        """All gradient steps on what was collected. Returns scalars by TensorBoard tag ("Losses/Policy Loss")."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that a resumed run needs to go on bit for bit: nested mappings of numpy arrays and JSON values.
+
+        The entry ``"model"`` holds what ``--initialize-from`` takes over into a new run (weights and normalisers).
+        """
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continues from :meth:`state_dict`. Raises RunStateError, changing nothing, if the state does not fit."""
+        ...
+
+    def load_model(self, model: Mapping[str, Any]) -> None:
+        """Takes over the ``"model"`` entry of another run's state: weights, not optimisers or counters."""
+        ...
