@@ -1,0 +1,87 @@
+"""What the in-process and the natively vectorised environment share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from rlcore.environment import AgentBatch, BehaviorSpec, Parameters
+from rlcore.errors import ConfigError, EnvironmentFailed
+from rlcore.seeding import EpisodeSeeds
+from rlcore_gymnasium.spaces import ActionCodec, ObservationCodec
+
+ACTION_MASK = "action_mask"  # the info entry in which environments such as Taxi list what is allowed
+
+
+class GymnasiumEnvironment:
+    """N copies of one registered environment, with one behavior and one agent in each copy."""
+
+    def __init__(
+        self,
+        env_id: str,
+        behavior: str,
+        num_envs: int,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+    ) -> None:
+        self.env_id = env_id
+        self.num_envs = num_envs
+        self.episodes: NDArray[np.int64] = np.zeros(num_envs, np.int64)  # [N]
+        self._behavior = behavior
+        self._observing = ObservationCodec.of(observation_space, env_id)
+        self._acting = ActionCodec.of(action_space, env_id)
+        low, high = self._acting.bounds()
+        self.behaviors: Mapping[str, BehaviorSpec] = {
+            behavior: BehaviorSpec(
+                name=behavior,
+                observations=self._observing.specs,
+                continuous=len(low),
+                discrete=self._acting.discrete,
+                low=low,
+                high=high,
+                env_index=np.arange(num_envs),
+            )
+        }
+        self._seeds = EpisodeSeeds(0)
+        # Reused at every step; the contract lets them change with the next one.
+        self._reward: NDArray[np.float32] = np.zeros(num_envs, np.float32)  # [N]
+        self._terminated: NDArray[np.bool_] = np.zeros(num_envs, np.bool_)  # [N]
+        self._truncated: NDArray[np.bool_] = np.zeros(num_envs, np.bool_)  # [N]
+        self._mask: NDArray[np.bool_] | None = None  # [N, options] where the environment gives masks
+        self._nobody: NDArray[np.intp] = np.empty(0, np.intp)
+
+    def set_parameters(self, parameters: Parameters) -> None:
+        """Gymnasium environments take no parameters while they run."""
+        if parameters:
+            raise ConfigError(
+                f"{self.env_id}: Gymnasium environments have no environment parameters"
+                f" ({', '.join(sorted(parameters))}); pass constructor arguments in environment.options"
+            )
+
+    def _begin(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64], parameters: Parameters | None) -> None:
+        self.set_parameters(parameters or {})
+        self._seeds = seeds
+        self.episodes = np.array(episodes, np.int64)
+        self._reward[:] = 0.0
+        self._terminated[:] = False
+        self._truncated[:] = False
+
+    def _first_batch(self, observations: dict[str, NDArray[Any]]) -> dict[str, AgentBatch]:
+        return {
+            self._behavior: AgentBatch(
+                observations, self._reward, self._terminated, self._truncated, self._nobody, action_mask=self._mask
+            )
+        }
+
+    def _failure(self, doing: str, error: BaseException) -> EnvironmentFailed:
+        """One line for an error that an environment raised; the traceback is its cause."""
+        return EnvironmentFailed(f"{self.env_id}: {doing}: {one_line(error)}")
+
+
+def one_line(error: BaseException) -> str:
+    """The error's type and message without line breaks."""
+    return " ".join(f"{type(error).__name__}: {error}".split())

@@ -1,0 +1,104 @@
+"""Copies of an environment stepped one after the other in this process.
+
+Gymnasium's own ``SyncVectorEnv`` merges infos and copies observations at every step; here its copies are driven
+directly, and what they return is written into arrays that are reused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import SyncVectorEnv
+from numpy.typing import NDArray
+
+from rlcore.environment import Actions, AgentBatch, Parameters
+from rlcore.seeding import EpisodeSeeds
+from rlcore_gymnasium.base import ACTION_MASK, GymnasiumEnvironment
+
+
+class InProcessEnvironment(GymnasiumEnvironment):
+    """Each copy has a generator of its own: copy c plays episode e with ``seeds(c, e)``."""
+
+    def __init__(self, env_id: str, behavior: str, vector: SyncVectorEnv) -> None:
+        super().__init__(env_id, behavior, vector.num_envs, vector.single_observation_space, vector.single_action_space)
+        self.vector = vector
+        self._steps = [env.step for env in vector.envs]
+        self._observations = self._observing.buffers(self.num_envs)
+        self._write = self._observing.row_writer(self._observations)
+        self._rewards: list[Any] = [0.0] * self.num_envs
+        self._any_ended = False
+
+    def reset(
+        self, seeds: EpisodeSeeds, episodes: NDArray[np.int64], parameters: Parameters | None = None
+    ) -> dict[str, AgentBatch]:
+        self._begin(seeds, episodes, parameters)
+        self._mask = None
+        for copy in range(self.num_envs):
+            info = self._reset_copy(copy)
+            if copy == 0 and self._acting.maskable and ACTION_MASK in info:
+                self._mask = np.ones((self.num_envs, *self._acting.discrete), np.bool_)
+            if self._mask is not None:
+                self._mask[copy] = info[ACTION_MASK]
+        return self._first_batch(self._observations)
+
+    def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
+        copy = 0
+        write, rewards, mask = self._write, self._rewards, self._mask
+        ended: list[int] = []
+        finals: list[Any] = []
+        if self._any_ended:
+            self._terminated[:] = False
+            self._truncated[:] = False
+        rows = self._acting.rows(actions[self._behavior])
+        try:
+            for copy, (step, action) in enumerate(zip(self._steps, rows, strict=True)):
+                observation, rewards[copy], terminated, truncated, info = step(action)
+                if terminated or truncated:
+                    if terminated:
+                        self._terminated[copy] = True
+                    else:
+                        self._truncated[copy] = True
+                    ended.append(copy)
+                    finals.append(observation)
+                    continue
+                write(copy, observation)
+                if mask is not None:
+                    mask[copy] = info[ACTION_MASK]
+            self._reward[:] = rewards
+        except Exception as error:
+            raise self._failure(f"copy {copy}, episode {self.episodes[copy]}: step failed", error) from error
+        self._any_ended = bool(ended)
+        if not ended:
+            return {
+                self._behavior: AgentBatch(
+                    self._observations, self._reward, self._terminated, self._truncated, self._nobody, action_mask=mask
+                )
+            }
+        # Stacked before the resets, because an environment may reuse the array it returns.
+        final_observations = self._observing.stack(finals)
+        for copy in ended:
+            self.episodes[copy] += 1
+            info = self._reset_copy(copy)
+            if mask is not None:
+                mask[copy] = info[ACTION_MASK]
+        return {
+            self._behavior: AgentBatch(
+                self._observations, self._reward, self._terminated, self._truncated,
+                np.array(ended, np.intp), final_observations, action_mask=mask,
+            )
+        }  # fmt: skip
+
+    def close(self) -> None:
+        self.vector.close()
+
+    def _reset_copy(self, copy: int) -> dict[str, Any]:
+        """Begins the copy's episode, writes its first observation and returns its info."""
+        episode = int(self.episodes[copy])
+        try:
+            observation, info = self.vector.envs[copy].reset(seed=self._seeds(copy, episode))
+            self._write(copy, observation)
+        except Exception as error:
+            raise self._failure(f"copy {copy}, episode {episode}: reset failed", error) from error
+        return info

@@ -1,0 +1,175 @@
+"""Environments that step all their copies in one call (gymnasium's ``vector_entry_point``).
+
+Such an environment has a single random generator, so it is seeded once per ``reset``, from
+``seeds(0, episodes.sum())``; an episode then depends on those that ended before it, unlike with separate copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from numpy.typing import NDArray
+
+from rlcore.environment import Actions, AgentBatch, Parameters
+from rlcore.errors import EnvironmentFailed
+from rlcore.seeding import EpisodeSeeds
+from rlcore_gymnasium.base import ACTION_MASK, GymnasiumEnvironment
+
+
+class NativeEnvironment(GymnasiumEnvironment):
+    """Base of the adapters: each brings one of gymnasium's autoreset modes to rlcore's same-step rule."""
+
+    def __init__(self, env_id: str, behavior: str, vector: VectorEnv[Any, Any, Any]) -> None:
+        super().__init__(env_id, behavior, vector.num_envs, vector.single_observation_space, vector.single_action_space)
+        self.vector = vector
+
+    def reset(
+        self, seeds: EpisodeSeeds, episodes: NDArray[np.int64], parameters: Parameters | None = None
+    ) -> dict[str, AgentBatch]:
+        self._begin(seeds, episodes, parameters)
+        try:
+            observations, info = self.vector.reset(seed=seeds(0, int(self.episodes.sum())))
+        except Exception as error:
+            raise self._failure("reset failed", error) from error
+        self._mask = None
+        if self._acting.maskable and ACTION_MASK in info:
+            self._mask = np.array(info[ACTION_MASK], np.bool_)
+        return self._first_batch(self._observing.convert(observations))
+
+    def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
+        try:
+            return {self._behavior: self._step(self._acting.batch(actions[self._behavior]))}
+        except EnvironmentFailed:
+            raise
+        except Exception as error:
+            first, last = int(self.episodes.min()), int(self.episodes.max())
+            doing = f"step of all {self.num_envs} copies failed (their episodes {first} to {last})"
+            raise self._failure(doing, error) from error
+
+    def close(self) -> None:
+        self.vector.close()
+
+    def _step(self, action: Any) -> AgentBatch:
+        raise NotImplementedError
+
+    def _flags(self, terminated: Any, truncated: Any) -> NDArray[np.intp]:
+        """Stores the flags; where both are set the episode terminated. Returns the rows that ended."""
+        np.copyto(self._terminated, terminated)
+        np.greater(truncated, terminated, out=self._truncated)
+        return np.flatnonzero(self._terminated | self._truncated)
+
+    def _read_mask(self, info: Mapping[str, Any], rows: Any = slice(None)) -> None:
+        if self._mask is not None and ACTION_MASK in info:
+            self._mask[rows] = np.asarray(info[ACTION_MASK], np.bool_)[rows]
+
+
+class SameStepEnvironment(NativeEnvironment):
+    """For environments that begin the next episode in the step that ended one, as rlcore does."""
+
+    def _step(self, action: Any) -> AgentBatch:
+        observations, reward, terminated, truncated, info = self.vector.step(action)
+        self._reward[:] = reward
+        ended = self._flags(terminated, truncated)
+        final: dict[str, NDArray[Any]] | None = None
+        if ended.size:
+            if "final_obs" not in info:
+                raise EnvironmentFailed(f"{self.env_id}: resets itself in the same step but infos lack 'final_obs'")
+            final = self._final_observations(info["final_obs"], ended)
+            self.episodes[ended] += 1
+        self._read_mask(info)
+        return AgentBatch(
+            self._observing.convert(observations),
+            self._reward, self._terminated, self._truncated, ended, final, action_mask=self._mask,
+        )  # fmt: skip
+
+    def _final_observations(self, final: Any, ended: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
+        if isinstance(final, Mapping):  # a Dict observation, stacked key by key
+            return self._observing.convert({key: _stack(final[key], ended) for key in final})
+        if np.asarray(final[ended[0]]).dtype == object:  # one mapping for each ended row
+            return self._observing.stack(final[row] for row in ended)
+        return self._observing.convert(_stack(final, ended))
+
+
+class ManualResetEnvironment(NativeEnvironment):
+    """For environments that reset nothing by themselves: the ended copies are reset with a mask."""
+
+    def _step(self, action: Any) -> AgentBatch:
+        observations, reward, terminated, truncated, info = self.vector.step(action)
+        self._reward[:] = reward
+        ended = self._flags(terminated, truncated)
+        self._read_mask(info)
+        final: dict[str, NDArray[Any]] | None = None
+        if ended.size:
+            final = {name: array[ended] for name, array in self._observing.convert(observations).items()}
+            observations, info = self.vector.reset(options={"reset_mask": self._terminated | self._truncated})
+            self._read_mask(info, ended)
+            self.episodes[ended] += 1
+        return AgentBatch(
+            self._observing.convert(observations),
+            self._reward, self._terminated, self._truncated, ended, final, action_mask=self._mask,
+        )  # fmt: skip
+
+
+class NextStepEnvironment(NativeEnvironment):
+    """For environments that spend one more step on each reset, and ignore that step's action.
+
+    The end is told one step late, when the next episode's first observation exists. Until then the row shows the
+    final observation with ``needs_action`` unset, and its last reward is held back, so that no transition crosses
+    the episode boundary and none is made of the ignored action.
+    """
+
+    def __init__(self, env_id: str, behavior: str, vector: VectorEnv[Any, Any, Any]) -> None:
+        super().__init__(env_id, behavior, vector)
+        self._waiting: NDArray[np.bool_] = np.zeros(self.num_envs, np.bool_)  # [N] ended, not reset yet
+        self._held_terminated: NDArray[np.bool_] = np.zeros(self.num_envs, np.bool_)  # [N]
+        self._held_reward: NDArray[np.float32] = np.zeros(self.num_envs, np.float32)  # [N]
+        self._held_final: dict[str, NDArray[Any]] = self._observing.buffers(self.num_envs)
+
+    def reset(
+        self, seeds: EpisodeSeeds, episodes: NDArray[np.int64], parameters: Parameters | None = None
+    ) -> dict[str, AgentBatch]:
+        self._waiting[:] = False
+        return super().reset(seeds, episodes, parameters)
+
+    def _step(self, action: Any) -> AgentBatch:
+        raw, reward, terminated, truncated, info = self.vector.step(action)
+        observations = self._observing.convert(raw)
+        self._reward[:] = reward
+        ended = np.flatnonzero(self._waiting)  # their reset has just happened
+        self._terminated[:] = self._waiting & self._held_terminated
+        self._truncated[:] = self._waiting & ~self._held_terminated
+        final: dict[str, NDArray[Any]] | None = None
+        if ended.size:
+            self._reward[ended] = self._held_reward[ended]
+            final = {name: array[ended] for name, array in self._held_final.items()}
+            self.episodes[ended] += 1
+        self._waiting = (np.asarray(terminated) | np.asarray(truncated)) & ~self._waiting
+        needs_action: NDArray[np.bool_] | None = None
+        if self._waiting.any():
+            needs_action = ~self._waiting
+            waiting = np.flatnonzero(self._waiting)
+            self._held_terminated[waiting] = np.asarray(terminated)[waiting]
+            self._held_reward[waiting] = self._reward[waiting]
+            self._reward[waiting] = 0.0
+            for name, array in self._held_final.items():
+                array[waiting] = observations[name][waiting]
+        self._read_mask(info)
+        return AgentBatch(
+            observations, self._reward, self._terminated, self._truncated, ended, final,
+            needs_action=needs_action, action_mask=self._mask,
+        )  # fmt: skip
+
+
+ADAPTERS: Mapping[AutoresetMode, type[NativeEnvironment]] = {
+    AutoresetMode.SAME_STEP: SameStepEnvironment,
+    AutoresetMode.DISABLED: ManualResetEnvironment,
+    AutoresetMode.NEXT_STEP: NextStepEnvironment,
+}
+
+
+def _stack(values: Any, rows: NDArray[np.intp]) -> NDArray[Any]:
+    """The chosen rows as one array; gymnasium collects them in an array of objects."""
+    return np.stack([np.asarray(values[row]) for row in rows])
