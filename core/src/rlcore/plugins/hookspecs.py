@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         TrainerSpec,
     )
     from rlcore.rewards import RewardProvider
-    from rlcore.run import RunContext
+    from rlcore.run_context import RunContext
     from rlcore.stats import StatSummary, StatsWriter
     from rlcore.trainer import Trainer
 

@@ -1,0 +1,79 @@
+"""Proximal Policy Optimization (Schulman et al. 2017, arXiv:1707.06347) with the clipped objective, in reading order.
+
+Collecting, advantages and the gradient steps are :class:`rlcore.torch.on_policy.OnPolicyTrainer`; what makes it PPO
+is the loss below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from rlcore.config import BehaviorSettings
+from rlcore.environment import BehaviorSpec
+from rlcore.run_context import RunContext
+from rlcore.torch.actions import joint_log_prob_entropy, mask_logits
+from rlcore.torch.networks import ActorCritic
+from rlcore.torch.on_policy import Loss, Minibatch, OnPolicyTrainer, standardise
+from rlcore.torch.schedules import Schedule
+from rlcore_ppo.settings import PPOSettings
+
+# Where ML-Agents' linear schedules end.
+FINAL_EPSILON = 0.1
+FINAL_BETA = 1e-5
+
+
+class PPOTrainer(OnPolicyTrainer):
+    """PPO for continuous, discrete and hybrid actions, with one value head for each reward provider."""
+
+    hyperparameters: PPOSettings
+
+    def __init__(self, behavior: BehaviorSpec, settings: BehaviorSettings, run: RunContext) -> None:
+        super().__init__(behavior, settings, run)
+        h = self.hyperparameters
+        self._epsilon = Schedule(h.epsilon_schedule, h.epsilon, FINAL_EPSILON, settings.max_steps)
+        self._beta = Schedule(h.beta_schedule, h.beta, FINAL_BETA, settings.max_steps)
+        self.clip_range = h.epsilon
+        self.entropy_weight = h.beta
+
+    def build_model(self, value_heads: int) -> ActorCritic:
+        shared = self.settings.hyperparameters.shared_critic
+        return ActorCritic(self.behavior, self.settings.network_settings, value_heads, shared)
+
+    def schedules(self) -> Mapping[str, float]:
+        self.clip_range = self._epsilon(self.steps)
+        self.entropy_weight = self._beta(self.steps)
+        return {"Policy/Epsilon": self.clip_range, "Policy/Beta": self.entropy_weight}
+
+    def loss(self, batch: Minibatch) -> Loss:
+        mean, logits, value = self.model.policy_and_value(batch.inputs)
+        if batch.mask is not None and logits is not None:
+            logits = mask_logits(logits, batch.mask)
+        log_prob, entropy = joint_log_prob_entropy(
+            self.policy.layout, mean, self.model.policy_head.log_std, logits, batch.raw, batch.choices
+        )
+
+        # Clipped surrogate objective (eq. 7). The ratio is of joint probabilities: one number per transition.
+        advantage = batch.advantage
+        if self.hyperparameters.advantage_normalization == "minibatch":
+            advantage = standardise(advantage)
+        log_ratio = log_prob - batch.old_log_prob
+        ratio = log_ratio.exp()
+        clipped = ratio.clamp(1.0 - self.clip_range, 1.0 + self.clip_range)
+        policy_loss = -torch.min(ratio * advantage, clipped * advantage).mean()
+
+        value_loss = self.value_loss(value, batch)
+        mean_entropy = entropy.mean()
+        total = policy_loss + self.hyperparameters.value_coefficient * value_loss - self.entropy_weight * mean_entropy
+        return Loss(total, policy_loss, value_loss, mean_entropy, log_ratio)
+
+    def value_loss(self, value: Tensor, batch: Minibatch) -> Tensor:
+        """Squared error of all heads (eq. 9); with ``value_clip``, of the worse of the value and the clipped value."""
+        error = (value - batch.returns).square()
+        limit = self.hyperparameters.value_clip
+        if limit is not None:
+            near = batch.old_value + (value - batch.old_value).clamp(-limit, limit)
+            error = torch.max(error, (near - batch.returns).square())
+        return error.mean()

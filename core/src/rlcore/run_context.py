@@ -1,0 +1,44 @@
+"""What plugins are told about the run they are part of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import attrs
+
+if TYPE_CHECKING:
+    from rlcore.config import BehaviorSettings, RunConfig
+    from rlcore.environment import BehaviorSpec
+    from rlcore.plugins.calls import Plugins
+    from rlcore.rewards import RewardProvider
+
+
+@attrs.define(eq=False)
+class RunContext:
+    """Passed to every factory and notification. ``directory`` exists; ``seed`` is the run's, never -1."""
+
+    config: RunConfig
+    plugins: Plugins
+    directory: Path
+    seed: int
+    num_envs: int
+    inference: bool = False
+    resumed_step: int = 0  # agent steps of the checkpoint this run went on from; 0 for a fresh run
+    resumed_steps: dict[str, int] = attrs.field(factory=dict)  # the same by behavior
+
+    @property
+    def run_id(self) -> str:
+        return self.config.checkpoint_settings.run_id
+
+    @property
+    def behavior_names(self) -> tuple[str, ...]:
+        """Names the file gives; a single-agent environment takes the only one."""
+        return tuple(self.config.behaviors)
+
+    def create_reward_providers(self, behavior: BehaviorSpec, settings: BehaviorSettings) -> list[RewardProvider]:
+        """The behavior's reward providers, in the order of its ``reward_signals``."""
+        return [
+            self.plugins.create_reward_provider(self.plugins.reward_provider(name), block, behavior, self)
+            for name, block in settings.reward_signals.items()
+        ]

@@ -1,0 +1,118 @@
+"""Joint distributions over actions with continuous parts and discrete branches, written as plain functions.
+
+The parts are independent given the observation, so log-probabilities and entropies add up: a diagonal Gaussian over
+the continuous parts and a categorical for each branch. No distribution objects: building them costs more than the
+arithmetic.
+
+Two kinds of continuous action appear. *Raw* ones are what the Gaussian drew, and what a loss needs. The environment
+gets them clipped to [-1, 1] and stretched to its bounds; an unbounded part passes unchanged.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rlcore.environment import Actions, BehaviorSpec
+
+MASKED_LOGIT = -1e8  # finite, so that the entropy's p * log p stays 0 and never NaN
+
+
+class ActionLayout:
+    """How one behavior's actions are laid out, and how raw continuous actions become the environment's."""
+
+    def __init__(self, behavior: BehaviorSpec) -> None:
+        self.continuous = behavior.continuous
+        self.branches = behavior.discrete
+        self.logits = sum(behavior.discrete)
+        self.offsets = np.cumsum((0, *behavior.discrete))[:-1].tolist()  # first logit of each branch
+        bounded = np.isfinite(behavior.low) & np.isfinite(behavior.high)
+        self.middle = np.where(bounded, (behavior.low + behavior.high) / 2, 0.0).astype(np.float32)  # [continuous]
+        self.half_range = np.where(bounded, (behavior.high - behavior.low) / 2, 1.0).astype(np.float32)
+        self.clip = np.where(bounded, np.float32(1.0), np.float32(np.inf))  # [continuous]
+        self.low = np.asarray(behavior.low, np.float32)
+        self.high = np.asarray(behavior.high, np.float32)
+        # The most common bounds need no stretching; a step saved in every step of the environment.
+        self._only_clip = bool(np.all(self.half_range == 1.0) and np.all(self.middle == 0.0))
+
+    def to_environment(self, raw: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Raw continuous actions [..., continuous] in the environment's units, within its bounds."""
+        clipped = np.clip(raw, -self.clip, self.clip)
+        if self._only_clip:
+            return clipped
+        # Rounding can step outside bounds that are not powers of two.
+        return np.clip(clipped * self.half_range + self.middle, self.low, self.high)
+
+    def greedy_choices(self, logits: NDArray[np.float32]) -> NDArray[np.int64]:
+        """The largest logit of each branch: [R, branches] from [R, logits]."""
+        if len(self.branches) == 1:
+            return logits.argmax(-1)[:, None]
+        columns = [
+            logits[:, offset : offset + size].argmax(-1)
+            for offset, size in zip(self.offsets, self.branches, strict=True)
+        ]
+        return np.stack(columns, axis=-1)
+
+    def actions(self, raw: NDArray[np.float32] | None, choices: NDArray[np.int64] | None) -> Actions:
+        return Actions(None if raw is None else self.to_environment(raw), choices)
+
+
+def gumbel_noise(generator: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """Standard Gumbel noise: the argmax of logits plus this noise is a draw from their softmax (Gumbel 1954)."""
+    # random() is in [0, 1); 1 - random() is in (0, 1], whose logarithm is finite. Exactly 1 would give log(0), so the
+    # smallest positive float takes its place.
+    exponential = -np.log(1.0 - generator.random(shape, dtype=np.float32))
+    noise: NDArray[np.float32] = -np.log(np.maximum(exponential, np.finfo(np.float32).tiny))
+    return noise
+
+
+def mask_logits(logits: Tensor, mask: Tensor) -> Tensor:
+    """Logits with forbidden options (mask False) put out of reach."""
+    return torch.where(mask, logits, MASKED_LOGIT)
+
+
+def gaussian_log_prob(mean: Tensor, log_std: Tensor, raw: Tensor) -> Tensor:
+    """log N(raw; mean, diag(exp(log_std))^2), summed over parts: [B] from [B, C], [C], [B, C]."""
+    scaled = (raw - mean) * torch.exp(-log_std)
+    return -0.5 * scaled.square().sum(-1) - (log_std.sum() + 0.5 * math.log(2 * math.pi) * mean.shape[-1])
+
+
+def gaussian_entropy(log_std: Tensor) -> Tensor:
+    """Entropy of the diagonal Gaussian in nats, a scalar."""
+    return log_std.sum() + 0.5 * (1.0 + math.log(2 * math.pi)) * log_std.shape[-1]
+
+
+def categorical_log_prob_entropy(logits: Tensor, choice: Tensor) -> tuple[Tensor, Tensor]:
+    """log-probability of ``choice`` [B] and entropy [B] under ``logits`` [B, options]."""
+    log_p = torch.log_softmax(logits, dim=-1)
+    chosen = log_p.gather(-1, choice.unsqueeze(-1)).squeeze(-1)
+    return chosen, -(log_p.exp() * log_p).sum(-1)
+
+
+def joint_log_prob_entropy(
+    layout: ActionLayout,
+    mean: Tensor | None,  # [B, continuous]
+    log_std: Tensor | None,  # [continuous]
+    logits: Tensor | None,  # [B, logits], already masked
+    raw: Tensor | None,  # [B, continuous]
+    choices: Tensor | None,  # [B, branches]
+) -> tuple[Tensor, Tensor]:
+    """Joint log-probability [B] and joint entropy ([B], or a scalar where it does not depend on the observation)."""
+    log_prob: Tensor | None = None
+    entropy: Tensor | None = None
+    if mean is not None and log_std is not None and raw is not None:
+        log_prob = gaussian_log_prob(mean, log_std, raw)
+        entropy = gaussian_entropy(log_std)
+    if logits is not None and choices is not None:
+        for k, (offset, size) in enumerate(zip(layout.offsets, layout.branches, strict=True)):
+            branch = logits if len(layout.branches) == 1 else logits[:, offset : offset + size]
+            branch_log_prob, branch_entropy = categorical_log_prob_entropy(branch, choices[:, k])
+            log_prob = branch_log_prob if log_prob is None else log_prob + branch_log_prob
+            entropy = branch_entropy if entropy is None else entropy + branch_entropy
+    if log_prob is None or entropy is None:
+        raise ValueError("a behavior needs at least one continuous part or one discrete branch")
+    return log_prob, entropy

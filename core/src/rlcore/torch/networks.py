@@ -1,0 +1,166 @@
+"""Networks of policies and critics: observation encoders, hidden layers, heads.
+
+Observations enter as a tuple of tensors made by :class:`ObservationInputs`: all vector observations side by side,
+then each image. Weights are initialised as ML-Agents does (Kaiming normal, small policy heads) or orthogonally
+(``network_settings.init``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from rlcore.config import NetworkSettings
+from rlcore.environment import BehaviorSpec, ObservationSpec
+from rlcore.torch.actions import ActionLayout
+from rlcore.torch.activations import MODULES
+from rlcore.torch.encoders import image_encoder
+from rlcore.torch.normalizer import RunningNormalizer
+
+Inputs = tuple[Tensor, ...]
+
+
+class ObservationInputs(nn.Module):
+    """Turns arrays by observation name into a model's inputs, and normalises the vector part if asked to."""
+
+    normalised_columns: Tensor  # [vector_size] bool
+
+    def __init__(self, observations: tuple[ObservationSpec, ...], normalize: bool) -> None:
+        super().__init__()
+        self.vectors = tuple(o for o in observations if o.kind != "image")
+        self.images = tuple(o for o in observations if o.kind == "image")
+        self.vector_size = sum(o.size for o in self.vectors)
+        self.normalizer: RunningNormalizer | None = None
+        # One-hot observations are left as they are: scaling an indicator by its rarity helps nobody.
+        columns = [torch.full((o.size,), o.kind == "vector") for o in self.vectors]
+        normalised = torch.cat(columns) if columns else torch.empty(0, dtype=torch.bool)
+        self.register_buffer("normalised_columns", normalised, persistent=False)
+        if normalize and bool(self.normalised_columns.any()):
+            self.normalizer = RunningNormalizer(self.vector_size)
+
+    def raw(self, observations: Mapping[str, NDArray[Any]], lead: int = 1) -> Inputs:
+        """Tensors over the arrays' own memory where possible; the ``lead`` leading axes become one."""
+        inputs = []
+        if self.vectors:
+            parts = [self._rows(observations[o.name], lead) for o in self.vectors]
+            parts = [p.reshape(len(p), -1).to(torch.float32) for p in parts]
+            inputs.append(parts[0] if len(parts) == 1 else torch.cat(parts, dim=1))
+        inputs.extend(self._rows(observations[o.name], lead) for o in self.images)
+        return tuple(inputs)
+
+    @staticmethod
+    def _rows(array: NDArray[Any], lead: int) -> Tensor:
+        return torch.from_numpy(array.reshape(-1, *array.shape[lead:]))
+
+    def forward(self, raw: Inputs) -> Inputs:
+        """Inputs as the networks take them: normalised once here, not in every minibatch."""
+        if self.normalizer is None:
+            return raw
+        scaled = self.normalizer(raw[0])
+        if not self.normalised_columns.all():
+            scaled = torch.where(self.normalised_columns, scaled, raw[0])
+        return (scaled, *raw[1:])
+
+    def update_normalizer(self, raw: Inputs) -> None:
+        """Takes the vector part of ``raw``, [B, vector_size], into the running mean and variance."""
+        if self.normalizer is not None:
+            self.normalizer.update(raw[0])
+
+
+class Body(nn.Module):
+    """Encoders and hidden layers: inputs to features [B, features]."""
+
+    def __init__(self, inputs: ObservationInputs, settings: NetworkSettings) -> None:
+        super().__init__()
+        self.has_vector = inputs.vector_size > 0
+        self.encoders = nn.ModuleList(
+            image_encoder(settings.vis_encode_type, image, settings.hidden_units) for image in inputs.images
+        )
+        width = inputs.vector_size + settings.hidden_units * len(inputs.images)
+        layers: list[nn.Module] = []
+        for _ in range(settings.num_layers):
+            linear = nn.Linear(width, settings.hidden_units)
+            initialise(linear, settings.init, gain=2**0.5 if settings.init == "orthogonal" else 1.0)
+            layers += [linear, MODULES[settings.activation]()]
+            width = settings.hidden_units
+        self.layers = nn.Sequential(*layers)
+        self.features = width
+
+    def forward(self, inputs: Inputs) -> Tensor:
+        if not self.encoders:
+            return self.layers(inputs[0])  # type: ignore[no-any-return]
+        parts = list(inputs[:1]) if self.has_vector else []
+        images = inputs[1:] if self.has_vector else inputs
+        parts += [encoder(image) for encoder, image in zip(self.encoders, images, strict=True)]
+        return self.layers(torch.cat(parts, dim=1))  # type: ignore[no-any-return]
+
+
+class PolicyHead(nn.Module):
+    """Features to the parameters of the joint action distribution."""
+
+    def __init__(self, features: int, layout: ActionLayout, init: str) -> None:
+        super().__init__()
+        self.mean = nn.Linear(features, layout.continuous) if layout.continuous else None
+        # State-independent, as in both ML-Agents and the PPO paper's code.
+        self.log_std = nn.Parameter(torch.zeros(layout.continuous)) if layout.continuous else None
+        self.logits = nn.Linear(features, layout.logits) if layout.logits else None
+        if self.mean is not None:
+            initialise(self.mean, init, gain=0.01 if init == "orthogonal" else 0.2)
+        if self.logits is not None:
+            initialise(self.logits, init, gain=0.01 if init == "orthogonal" else 0.1)
+
+    def forward(self, features: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        """``(mean [B, continuous] or None, logits [B, logits] or None)``."""
+        mean = self.mean(features) if self.mean is not None else None
+        logits = self.logits(features) if self.logits is not None else None
+        return mean, logits
+
+
+class ActorCritic(nn.Module):
+    """A policy and one value head for each reward provider, on one body (``shared``) or on two."""
+
+    def __init__(self, behavior: BehaviorSpec, settings: NetworkSettings, value_heads: int, shared: bool) -> None:
+        super().__init__()
+        layout = ActionLayout(behavior)
+        self.inputs = ObservationInputs(behavior.observations, settings.normalize)
+        self.actor = Body(self.inputs, settings)
+        self.critic = self.actor if shared else Body(self.inputs, settings)
+        self.policy_head = PolicyHead(self.actor.features, layout, settings.init)
+        self.value_head = nn.Linear(self.critic.features, value_heads)
+        initialise(self.value_head, settings.init, gain=1.0)
+
+    def policy(self, inputs: Inputs) -> tuple[Tensor | None, Tensor | None]:
+        """``(mean, logits)`` of the action distribution; its log standard deviation is ``policy_head.log_std``."""
+        return self.policy_head(self.actor(inputs))  # type: ignore[no-any-return]
+
+    def value(self, inputs: Inputs) -> Tensor:
+        """Values by reward provider, [B, value_heads]."""
+        return self.value_head(self.critic(inputs))  # type: ignore[no-any-return]
+
+    def policy_and_value(self, inputs: Inputs) -> tuple[Tensor | None, Tensor | None, Tensor]:
+        """``(mean, logits, values)``, running a shared body once."""
+        features = self.actor(inputs)
+        mean, logits = self.policy_head(features)
+        critic_features = features if self.critic is self.actor else self.critic(inputs)
+        return mean, logits, self.value_head(critic_features)
+
+
+def initialise(linear: nn.Linear, init: str, gain: float) -> None:
+    """Zero bias, and weights by ``init`` times ``gain``."""
+    if init == "orthogonal":
+        nn.init.orthogonal_(linear.weight, gain)
+    else:
+        nn.init.kaiming_normal_(linear.weight, nonlinearity="linear")
+        with torch.no_grad():
+            linear.weight *= gain
+    nn.init.zeros_(linear.bias)
+
+
+def to_numpy(tensor: Tensor) -> NDArray[Any]:
+    """The tensor's values as a numpy array, sharing memory on a CPU."""
+    return np.asarray(tensor.detach().cpu().numpy())

@@ -1,0 +1,433 @@
+"""The on-policy template: collect a rollout, estimate advantages, take minibatch gradient steps, start over.
+
+A subclass brings a network (:meth:`OnPolicyTrainer.build_model`) and a loss (:meth:`OnPolicyTrainer.loss`); the buffer,
+bootstrapping, normaliser, schedules, optimiser and state live here. The update, in order:
+
+1. values of every stored observation, and log-probabilities of what was done, under the weights that acted;
+2. for each reward provider its rewards, and advantages by GAE, bootstrapping from the final observation where an
+   episode was truncated and from the next row where the rollout ends;
+3. ``num_epoch`` passes over the shuffled rollout in minibatches of about ``batch_size``;
+4. the observation normaliser takes the rollout in. It comes last so that acting, step 1 and step 3 all see the same
+   inputs: the probability ratio of the first minibatch is exactly one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rlcore.config import BehaviorSettings
+from rlcore.environment import Actions, AgentBatch, BehaviorSpec
+from rlcore.errors import NonFiniteError
+from rlcore.rewards import RewardProvider, Transitions
+from rlcore.run_context import RunContext
+from rlcore.seeding import derive_generator, derive_seed, generator_state, restore_generator
+from rlcore.torch.actions import gumbel_noise, joint_log_prob_entropy, mask_logits
+from rlcore.torch.advantages import generalised_advantages, trajectory_cuts
+from rlcore.torch.device import choose_device
+from rlcore.torch.flat import FlatParameters
+from rlcore.torch.networks import ActorCritic, Inputs, to_numpy
+from rlcore.torch.policy import ActorCriticPolicy
+from rlcore.torch.reward_stats import EpisodeRewards
+from rlcore.torch.rollout import RolloutBuffer
+from rlcore.torch.schedules import Schedule
+from rlcore.torch.tensor_state import load_model_state, load_optimizer_state, model_state, optimizer_state
+
+
+@attrs.frozen(eq=False)
+class Minibatch:
+    """B transitions of a rollout."""
+
+    inputs: Inputs  # normalised observations, each [B, ...]
+    raw: Tensor | None  # [B, continuous] actions as drawn
+    choices: Tensor | None  # [B, branches]
+    mask: Tensor | None  # [B, logits] True = allowed
+    old_log_prob: Tensor  # [B] under the weights that acted
+    old_value: Tensor  # [B, R], R reward providers
+    advantage: Tensor  # [B] over all providers
+    returns: Tensor  # [B, R] targets of the value heads
+
+
+@attrs.frozen(eq=False)
+class Loss:
+    """What :meth:`OnPolicyTrainer.loss` returns: ``total`` is minimised, the rest is reported."""
+
+    total: Tensor
+    policy: Tensor
+    value: Tensor
+    entropy: Tensor
+    log_ratio: Tensor  # [B] log of new over old probability
+
+
+class OnPolicyTrainer:
+    """A trainer that learns from what its current policy does; see the module's text."""
+
+    def __init__(self, behavior: BehaviorSpec, settings: BehaviorSettings, run: RunContext) -> None:
+        self.behavior = behavior
+        self.settings = settings
+        self.hyperparameters: Any = settings.hyperparameters
+        self.device = choose_device(settings, run)
+        self.providers: Sequence[RewardProvider] = run.create_reward_providers(behavior, settings)
+        torch.set_num_threads(run.config.torch_settings.num_threads)
+        with torch.random.fork_rng(devices=[]):  # initial weights depend on the run's seed and nothing else
+            torch.manual_seed(derive_seed(run.seed, f"{behavior.name}/weights"))
+            self.model = self.build_model(len(self.providers)).to(self.device)
+        self.flat = FlatParameters(self.model)
+        self.optimizer = torch.optim.Adam(
+            [self.flat.parameter],
+            lr=self.hyperparameters.learning_rate,
+            eps=self.hyperparameters.adam_epsilon,
+            fused=self.device.type in ("cpu", "cuda"),
+        )
+        self.policy = ActorCriticPolicy(behavior, self.model, settings.network_settings.activation, self.device)
+        self.buffer = RolloutBuffer(behavior, self.hyperparameters.buffer_size)
+        self.steps = 0
+        self._learning_rate = Schedule(
+            self.hyperparameters.learning_rate_schedule, self.hyperparameters.learning_rate, 1e-10, settings.max_steps
+        )
+        self._noise_generator = derive_generator(run.seed, f"{behavior.name}/actions")
+        self._minibatch_generator = derive_generator(run.seed, f"{behavior.name}/minibatches")
+        self._noise = ActionNoise(behavior, self.buffer.rows, self._noise_generator)
+        self._std = self.policy.std()
+        self._rewards = [EpisodeRewards(provider.name, behavior.slots) for provider in self.providers]
+
+    # ------------------------------------------------------------ what a subclass brings
+
+    def build_model(self, value_heads: int) -> ActorCritic:
+        """The network; called once, with PyTorch's generator seeded."""
+        raise NotImplementedError
+
+    def loss(self, batch: Minibatch) -> Loss:
+        """The loss of one minibatch, differentiable in ``total``."""
+        raise NotImplementedError
+
+    def schedules(self) -> Mapping[str, float]:
+        """Current values of what changes with progress, by tag; called at the start of an update."""
+        return {}
+
+    # ------------------------------------------------------------ the Trainer contract
+
+    def begin(self, batch: AgentBatch) -> None:
+        self.buffer.begin(batch)
+
+    def act(self, batch: AgentBatch) -> Actions:
+        mean, logits = self.policy.parameters(batch.observations, batch.action_mask)
+        choices = None
+        if not self.settings.network_settings.deterministic:
+            gaussian, gumbel = self._noise.next()
+            if mean is not None:
+                mean = mean + self._std * gaussian
+            if logits is not None:
+                logits = logits + gumbel
+        if logits is not None:
+            choices = self.policy.layout.greedy_choices(logits)
+        self.buffer.act(mean, choices)
+        return self.policy.layout.actions(mean, choices)
+
+    def observe(self, actions: Actions, batch: AgentBatch) -> None:
+        self.steps += self.buffer.observe(batch)
+
+    def ready(self) -> bool:
+        return self.buffer.full
+
+    def update(self) -> Mapping[str, float]:
+        hyperparameters = self.hyperparameters
+        schedules = {"Policy/Learning Rate": self._learning_rate(self.steps), **self.schedules()}
+        self.optimizer.param_groups[0]["lr"] = schedules["Policy/Learning Rate"]
+        rollout, raw_inputs, stats = self._prepare()
+
+        losses: list[Tensor] = []
+        log_ratios: list[Tensor] = []
+        count = len(rollout.advantage)
+        stops = minibatch_stops(count, hyperparameters.batch_size)
+        for _ in range(hyperparameters.num_epoch):
+            order = torch.from_numpy(self._minibatch_generator.permutation(count)).to(self.device)
+            shuffled = _select(rollout, order)
+            start = 0
+            for stop in stops:
+                loss = self.loss(_slice(shuffled, start, stop))
+                self.flat.zero_gradient()
+                loss.total.backward()  # type: ignore[no-untyped-call]
+                norm = self.flat.clip_gradient(hyperparameters.max_grad_norm)
+                self.optimizer.step()
+                losses.append(torch.stack([loss.policy.detach(), loss.value.detach(), loss.entropy.detach(), norm]))
+                log_ratios.append(loss.log_ratio.detach())
+                start = stop
+            if hyperparameters.target_kl is not None:
+                last_epoch = torch.cat(log_ratios[-len(stops) :])
+                if float(approximate_kl(last_epoch)) > 1.5 * hyperparameters.target_kl:
+                    break
+
+        self.model.inputs.update_normalizer(raw_inputs)
+        self.policy.refresh()
+        self._std = self.policy.std()
+        self.buffer.restart()
+
+        policy_loss, value_loss, entropy, gradient_norm = torch.stack(losses).mean(0).tolist()
+        if not np.isfinite(policy_loss + value_loss + gradient_norm):
+            raise NonFiniteError(
+                f"behavior {self.behavior.name!r}: the loss became NaN or infinite in the update at step {self.steps} "
+                f"(policy {policy_loss:g}, value {value_loss:g}, gradient norm {gradient_norm:g}); lower learning_rate "
+                "or set network_settings.normalize: true"
+            )
+        ratios = torch.cat(log_ratios)
+        clipped = (ratios.exp() - 1.0).abs() > getattr(self, "clip_range", np.inf)
+        return {
+            "Losses/Policy Loss": policy_loss,
+            "Losses/Value Loss": value_loss,
+            "Losses/Gradient Norm": gradient_norm,
+            "Policy/Entropy": entropy,
+            "Policy/KL Divergence": float(approximate_kl(ratios)),
+            "Policy/Clip Fraction": float(clipped.to(torch.float32).mean()),
+            **schedules,
+            **stats,
+        }
+
+    # ------------------------------------------------------------ the rollout
+
+    @torch.no_grad()
+    def _prepare(self) -> tuple[Minibatch, Inputs, dict[str, float]]:
+        """The rollout as one large minibatch, its raw inputs, and statistics about it."""
+        buffer = self.buffer
+        lengths = buffer.lengths()
+        used, slots = int(lengths.max()), len(lengths)
+        stored = {name: array[: used + 1] for name, array in buffer.observations.items()}
+        raw_inputs = self._to_device(self.model.inputs.raw(stored, lead=2))  # each [(used + 1) * S, ...]
+        rows = None if not buffer.ragged else torch.from_numpy(np.flatnonzero(valid_rows(used, lengths)))
+        own_inputs = tuple(x[: used * slots] if rows is None else x.index_select(0, rows) for x in raw_inputs)
+        normalizer = self.model.inputs.normalizer
+        if normalizer is not None and normalizer.count == 0:
+            normalizer.update(own_inputs[0])  # the first rollout: better late than raw
+        inputs = self.model.inputs(raw_inputs)
+
+        finals, final_observations = buffer.finals()
+        values = to_numpy(self._values(inputs)).reshape(used + 1, slots, -1)  # [used + 1, S, R]
+        next_values = values[1:].copy()
+        if len(finals):
+            final_inputs = self.model.inputs(self._to_device(self.model.inputs.raw(final_observations)))
+            next_values[finals[:, 0], finals[:, 1]] = to_numpy(self._values(final_inputs))
+
+        advantages, returns, stats = self._advantages(values[:-1], next_values, lengths, used)
+        flat = lambda array: _rows_of(array, rows, self.device)  # noqa: E731
+        behavior = self.behavior
+        raw = flat(buffer.raw[:used]) if behavior.continuous else None
+        choices = flat(buffer.choices[:used]) if behavior.discrete else None
+        mask = flat(buffer.masks[:used]) if buffer.masks is not None else None
+        own = tuple(x[: used * slots] if rows is None else x.index_select(0, rows) for x in inputs)
+        mean, logits = self._policy_parameters(own)
+        if mask is not None and logits is not None:
+            logits = mask_logits(logits, mask)
+        log_std = self.model.policy_head.log_std
+        log_prob, _ = joint_log_prob_entropy(self.policy.layout, mean, log_std, logits, raw, choices)
+        rollout = Minibatch(
+            inputs=own,
+            raw=raw,
+            choices=choices,
+            mask=mask,
+            old_log_prob=log_prob,
+            old_value=flat(values[:-1]),
+            advantage=flat(advantages),
+            returns=flat(returns),
+        )
+        if hyperparameter_is(self.hyperparameters, "advantage_normalization", "rollout"):
+            rollout = attrs.evolve(rollout, advantage=standardise(rollout.advantage))
+        return rollout, own_inputs, stats
+
+    def _advantages(
+        self, values: NDArray[np.float32], next_values: NDArray[np.float32], lengths: NDArray[np.int64], used: int
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32], dict[str, float]]:
+        """Advantages [T, S] over all providers, value targets [T, S, R], and statistics."""
+        buffer = self.buffer
+        terminated, truncated = buffer.terminated[:used], buffer.truncated[:used]
+        ended = terminated | truncated
+        carry = ~ended
+        if self.settings.time_horizon < used:
+            carry &= ~trajectory_cuts(ended, np.zeros(len(lengths), np.int64), self.settings.time_horizon)
+        if buffer.ragged:
+            carry[lengths[lengths > 0] - 1, np.flatnonzero(lengths > 0)] = False
+        transitions = Transitions(
+            observations={name: array[:used] for name, array in buffer.observations.items()},
+            actions=self.policy.layout.actions(
+                buffer.raw[:used] if self.behavior.continuous else None,
+                buffer.choices[:used] if self.behavior.discrete else None,
+            ),
+            reward=buffer.reward[:used],
+            terminated=terminated,
+            truncated=truncated,
+            group_reward=None if buffer.group_reward is None else buffer.group_reward[:used],
+        )
+        total = np.zeros_like(values[..., 0])
+        returns = np.empty_like(values)
+        stats: dict[str, float] = {}
+        for k, provider in enumerate(self.providers):
+            reward = provider.evaluate(transitions) * np.float32(provider.strength)
+            following = next_values[..., k]
+            if not provider.ignore_done:
+                following = np.where(terminated, np.float32(0), following)
+            advantage = generalised_advantages(
+                reward, values[..., k], following, carry, provider.gamma, self.hyperparameters.lambd
+            )
+            total += advantage
+            returns[..., k] = advantage + values[..., k]
+            title = provider.name.capitalize()
+            stats[f"Policy/{title} Value Estimate"] = float(values[..., k].mean())
+            stats.update(self._rewards[k].record(reward, ended))
+            stats.update(provider.update(transitions))
+        stats["Losses/Explained Variance"] = explained_variance(values, returns)
+        return total, returns, stats
+
+    def _values(self, inputs: Inputs) -> Tensor:
+        return torch.cat([self.model.value(part) for part in self._parts(inputs)])
+
+    def _policy_parameters(self, inputs: Inputs) -> tuple[Tensor | None, Tensor | None]:
+        parts = [self.model.policy(part) for part in self._parts(inputs)]
+        means = [mean for mean, _ in parts if mean is not None]
+        logits = [logit for _, logit in parts if logit is not None]
+        return torch.cat(means) if means else None, torch.cat(logits) if logits else None
+
+    def _parts(self, inputs: Inputs) -> list[Inputs]:
+        """Pieces small enough that a forward pass over images fits in memory."""
+        if not self.model.inputs.images:
+            return [inputs]
+        size = max(self.hyperparameters.batch_size, 256)
+        return [tuple(x[i : i + size] for x in inputs) for i in range(0, len(inputs[0]), size)]
+
+    def _to_device(self, inputs: Inputs) -> Inputs:
+        return tuple(x.to(self.device) for x in inputs)
+
+    # ------------------------------------------------------------ state
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "model": model_state(self.model),
+            "optimizer": optimizer_state(self.optimizer),
+            "buffer": self.buffer.state_dict(),
+            "steps": self.steps,
+            "generators": {
+                "actions": generator_state(self._noise_generator),
+                "minibatches": generator_state(self._minibatch_generator),
+            },
+            "noise": self._noise.state_dict(),
+            "episode_rewards": {rewards.name: rewards.open.copy() for rewards in self._rewards},
+            "providers": {provider.name: provider.state_dict() for provider in self.providers},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        load_model_state(self.model, state["model"], self.behavior.name)
+        load_optimizer_state(self.optimizer, state["optimizer"])
+        self.buffer.load_state_dict(state["buffer"])
+        self.steps = int(state["steps"])
+        restore_generator(self._noise_generator, state["generators"]["actions"])
+        restore_generator(self._minibatch_generator, state["generators"]["minibatches"])
+        self._noise.load_state_dict(state["noise"])
+        for rewards in self._rewards:
+            rewards.open[:] = state["episode_rewards"][rewards.name]
+        for provider in self.providers:
+            provider.load_state_dict(state["providers"][provider.name])
+        self._weights_changed()
+
+    def load_model(self, model: Mapping[str, Any]) -> None:
+        load_model_state(self.model, model, self.behavior.name)
+        self._weights_changed()
+
+    def _weights_changed(self) -> None:
+        self.policy.refresh()
+        self._std = self.policy.std()
+
+
+class ActionNoise:
+    """Noise for acting, drawn for a whole rollout at once: per step a draw costs as much as the network."""
+
+    def __init__(self, behavior: BehaviorSpec, rows: int, generator: np.random.Generator) -> None:
+        self._generator = generator
+        self._continuous = (rows, behavior.slots, behavior.continuous)
+        self._logits = (rows, behavior.slots, behavior.mask_size)
+        self._row = rows
+        self._gaussian = np.empty(self._continuous, np.float32)
+        self._gumbel = np.empty(self._logits, np.float32)
+
+    def next(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Gaussian noise [S, continuous] and Gumbel noise [S, logits]."""
+        if self._row == len(self._gaussian):
+            self._gaussian = self._generator.standard_normal(self._continuous, dtype=np.float32)
+            self._gumbel = gumbel_noise(self._generator, self._logits)
+            self._row = 0
+        row = self._row
+        self._row = row + 1
+        return self._gaussian[row], self._gumbel[row]
+
+    def state_dict(self) -> dict[str, Any]:
+        """The noise that was drawn and not used yet."""
+        return {"gaussian": self._gaussian[self._row :].copy(), "gumbel": self._gumbel[self._row :].copy()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        left = len(state["gaussian"])
+        self._row = self._continuous[0] - left
+        self._gaussian = np.empty(self._continuous, np.float32)
+        self._gumbel = np.empty(self._logits, np.float32)
+        self._gaussian[self._row :] = state["gaussian"]
+        self._gumbel[self._row :] = state["gumbel"]
+
+
+def minibatch_stops(count: int, batch_size: int) -> list[int]:
+    """Where minibatches end: all of ``count`` rows, in equal parts of about ``batch_size`` (never a tiny last one)."""
+    parts = max(1, round(count / batch_size))
+    return [count * (k + 1) // parts for k in range(parts)]
+
+
+def approximate_kl(log_ratio: Tensor) -> Tensor:
+    """KL(old || new) from samples of old: mean of (r - 1) - log r (Schulman 2020, "Approximating KL divergence")."""
+    return (log_ratio.expm1() - log_ratio).mean()
+
+
+def standardise(advantage: Tensor) -> Tensor:
+    """Mean 0 and standard deviation 1; a single value becomes 0."""
+    return (advantage - advantage.mean()) / (advantage.std(correction=0) + 1e-8)
+
+
+def explained_variance(values: NDArray[np.float32], returns: NDArray[np.float32]) -> float:
+    """1 - Var(returns - values) / Var(returns) over all heads; 0 where the returns do not vary."""
+    variance = float(np.var(returns))
+    return 1.0 - float(np.var(returns - values)) / variance if variance > 0 else 0.0
+
+
+def valid_rows(used: int, lengths: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """[used, S], True where a transition was stored."""
+    return np.arange(used)[:, None] < lengths
+
+
+def hyperparameter_is(hyperparameters: Any, name: str, value: str) -> bool:
+    return getattr(hyperparameters, name, None) == value
+
+
+def _rows_of(array: NDArray[Any], rows: Tensor | None, device: torch.device) -> Tensor:
+    """[T, S, ...] as [T * S, ...] on the device, or just the rows given."""
+    tensor = torch.from_numpy(array.reshape(array.shape[0] * array.shape[1], *array.shape[2:]))
+    return (tensor if rows is None else tensor.index_select(0, rows)).to(device)
+
+
+def _select(batch: Minibatch, order: Tensor) -> Minibatch:
+    return _map(batch, lambda x: x.index_select(0, order))
+
+
+def _slice(batch: Minibatch, start: int, stop: int) -> Minibatch:
+    return _map(batch, lambda x: x[start:stop])
+
+
+def _map(batch: Minibatch, function: Any) -> Minibatch:
+    return Minibatch(
+        inputs=tuple(function(x) for x in batch.inputs),
+        raw=None if batch.raw is None else function(batch.raw),
+        choices=None if batch.choices is None else function(batch.choices),
+        mask=None if batch.mask is None else function(batch.mask),
+        old_log_prob=function(batch.old_log_prob),
+        old_value=function(batch.old_value),
+        advantage=function(batch.advantage),
+        returns=function(batch.returns),
+    )

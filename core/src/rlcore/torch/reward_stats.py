@@ -1,0 +1,31 @@
+"""What each reward provider gave per episode, computed once per rollout."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class EpisodeRewards:
+    """Sums of one provider's rewards over episodes, across rollouts ("Policy/Extrinsic Reward")."""
+
+    def __init__(self, name: str, slots: int) -> None:
+        self.name = name
+        self.tag = f"Policy/{name.capitalize()} Reward"
+        self.open: NDArray[np.float64] = np.zeros(slots)  # [S] of the episodes that go on
+
+    def record(self, reward: NDArray[np.float32], ended: NDArray[np.bool_]) -> dict[str, float]:
+        """Takes in rewards and ends, both [T, S]; the mean over the episodes that ended, if any did."""
+        sums = np.cumsum(reward, axis=0, dtype=np.float64)  # [T, S]
+        slot, row = np.nonzero(ended.T)  # by slot, then in time
+        at_end = sums[row, slot]
+        first = np.ones(len(slot), np.bool_)
+        first[1:] = slot[1:] != slot[:-1]
+        before = np.zeros(len(slot))
+        before[~first] = at_end[:-1][~first[1:]]
+        before[first] = -self.open[slot[first]]
+        last = np.zeros_like(self.open)
+        last[slot] = at_end  # the last assignment of a slot wins: its latest end
+        has_ended = ended.any(axis=0)
+        self.open = np.where(has_ended, sums[-1] - last, self.open + sums[-1])
+        return {self.tag: float((at_end - before).mean())} if len(slot) else {}

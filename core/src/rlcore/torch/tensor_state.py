@@ -1,0 +1,62 @@
+"""Models and optimisers to and from the numpy arrays a checkpoint holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from rlcore.errors import RunStateError
+
+
+def model_state(model: nn.Module) -> dict[str, np.ndarray[Any, Any]]:
+    """Parameters and buffers by name, copied."""
+    return {name: tensor.detach().cpu().numpy().copy() for name, tensor in model.state_dict().items()}
+
+
+def load_model_state(model: nn.Module, state: Mapping[str, Any], behavior: str) -> None:
+    """Puts saved values into the model. Raises RunStateError, changing nothing, unless every name and shape fits."""
+    own = model.state_dict()
+    missing, unknown = sorted(own.keys() - state.keys()), sorted(state.keys() - own.keys())
+    shapes = [
+        f"{name} is {tuple(state[name].shape)} in the checkpoint and {tuple(own[name].shape)} in this run"
+        for name in own.keys() & state.keys()
+        if tuple(state[name].shape) != tuple(own[name].shape)
+    ]
+    problems = [f"missing {name}" for name in missing] + [f"unknown {name}" for name in unknown] + sorted(shapes)
+    if problems:
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        raise RunStateError(
+            f"behavior {behavior!r}: the saved network does not fit this configuration: {problems[0]}{more}; use the "
+            "network_settings and environment the checkpoint was made with"
+        )
+    with torch.no_grad():
+        for name, tensor in own.items():
+            tensor.copy_(torch.from_numpy(np.array(state[name])))
+
+
+def optimizer_state(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    """Per-parameter tensors by position, and the plain values of each parameter group."""
+    state = optimizer.state_dict()
+    return {
+        "state": {
+            str(index): {name: np.array(value.detach().cpu().numpy()) for name, value in entry.items()}
+            for index, entry in state["state"].items()
+        },
+        "learning_rates": [float(group["lr"]) for group in state["param_groups"]],
+    }
+
+
+def load_optimizer_state(optimizer: torch.optim.Optimizer, saved: Mapping[str, Any]) -> None:
+    """Continues where :func:`optimizer_state` was taken."""
+    state = optimizer.state_dict()
+    state["state"] = {
+        int(index): {name: torch.from_numpy(np.array(value)) for name, value in entry.items()}
+        for index, entry in saved["state"].items()
+    }
+    for group, learning_rate in zip(state["param_groups"], saved["learning_rates"], strict=True):
+        group["lr"] = learning_rate
+    optimizer.load_state_dict(state)
