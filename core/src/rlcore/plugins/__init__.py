@@ -1,0 +1,39 @@
+"""The plugin system: found by metadata, chosen before anything is imported, called through one typed facade.
+
+In reading order: :mod:`~rlcore.plugins.hookspecs` (what a plugin may implement), :mod:`~rlcore.plugins.records` (what
+it returns), :mod:`~rlcore.plugins.candidates` (what is installed), :mod:`~rlcore.plugins.discover` (what is chosen),
+:mod:`~rlcore.plugins.loading` and :mod:`~rlcore.plugins.manager` (import, checks, registration) and
+:mod:`~rlcore.plugins.calls` (the facade that the rest of rlcore uses).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rlcore.plugins.calls import Owned, Plugins, load_plugins
+    from rlcore.plugins.catalog import HOOKS, HookInfo
+    from rlcore.plugins.discover import Selection, selection_from
+    from rlcore.plugins.manager import LoadedPlugin
+
+__all__ = ["HOOKS", "HookInfo", "LoadedPlugin", "Owned", "Plugins", "Selection", "load_plugins", "selection_from"]
+
+# A plugin's light module imports this package on its way to the markers, so nothing here may cost anything.
+_LAZY = {
+    "HOOKS": "rlcore.plugins.catalog",
+    "HookInfo": "rlcore.plugins.catalog",
+    "LoadedPlugin": "rlcore.plugins.manager",
+    "Owned": "rlcore.plugins.calls",
+    "Plugins": "rlcore.plugins.calls",
+    "Selection": "rlcore.plugins.discover",
+    "load_plugins": "rlcore.plugins.calls",
+    "selection_from": "rlcore.plugins.discover",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        from importlib import import_module
+
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module 'rlcore.plugins' has no attribute {name!r}")

@@ -5,7 +5,7 @@ is installed imports neither torch nor numpy; a target is imported when it is fi
 from __future__ import annotations
 
 import re
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import attrs
 
@@ -18,7 +18,7 @@ def _check_name(record: Record, attribute: attrs.Attribute[str], value: str) -> 
         raise ValueError(f"{type(record).__name__}: name {value!r} must match {_NAME.pattern}")
 
 
-def _check_target(record: Record, attribute: attrs.Attribute[str | None], value: str | None) -> None:
+def _check_target(record: Record, attribute: attrs.Attribute[Any], value: Any) -> None:
     if value is None and attribute.default is None:
         return
     if not isinstance(value, str) or not _TARGET.fullmatch(value):

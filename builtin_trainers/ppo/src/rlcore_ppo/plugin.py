@@ -1,0 +1,17 @@
+"""What rlcore-ppo brings. Imported whenever rlcore starts: torch enters with the target, not here."""
+
+from __future__ import annotations
+
+from rlcore import TrainerSpec, hookimpl
+
+
+@hookimpl
+def rlcore_trainers() -> list[TrainerSpec]:
+    return [
+        TrainerSpec(
+            name="ppo",
+            target="rlcore_ppo.trainer:PPOTrainer",
+            settings="rlcore_ppo.settings:PPOSettings",
+            summary="proximal policy optimization: on-policy, clipped policy gradient",
+        )
+    ]

@@ -1,0 +1,36 @@
+"""What comes with rlcore itself, brought by the same hooks as anybody's."""
+
+from __future__ import annotations
+
+from rlcore.plugins.markers import hookimpl
+from rlcore.plugins.records import RewardProviderSpec, StatsWriterSpec
+
+
+@hookimpl
+def rlcore_reward_providers() -> list[RewardProviderSpec]:
+    return [
+        RewardProviderSpec(
+            name="extrinsic",
+            target="rlcore.rewards:ExtrinsicReward.create",
+            settings="rlcore.config:RewardSettings",
+            summary="the environment's own reward, the group's included",
+        )
+    ]
+
+
+@hookimpl
+def rlcore_stats_writers() -> list[StatsWriterSpec]:
+    return [
+        StatsWriterSpec(
+            name="jsonl",
+            target="rlcore.builtin.writers:JsonlWriter",
+            summary="metrics.jsonl in the run directory, one summary a line",
+            default_on=True,
+        ),
+        StatsWriterSpec(
+            name="console",
+            target="rlcore.builtin.writers:ConsoleWriter",
+            summary="a line for each summary on the terminal",
+            default_on=True,
+        ),
+    ]

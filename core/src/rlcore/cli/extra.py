@@ -1,0 +1,26 @@
+"""Commands that plugins add: looked up only when a command line names none of rlcore's own."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from rlcore.errors import PluginError
+from rlcore.plugins.calls import load_plugins
+from rlcore.plugins.discover import selection_from
+
+
+def plugin_command(name: str) -> click.Command | None:
+    """The command called NAME (or DIST/NAME) of an installed plugin; None if there is none."""
+    plugins = load_plugins(selection_from(None, os.environ, (), False))
+    for warning in plugins.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    names = {word for owned in plugins.records("command") for word in (owned.record.name, owned.reference)}
+    if name not in names:
+        return None
+    record = plugins.command(name)
+    command = plugins.resolve(record)
+    if not isinstance(command, click.Command):
+        raise PluginError(f"command {name!r}: {record.target} is a {type(command).__name__}, not a click command")
+    return command

@@ -1,0 +1,59 @@
+"""A click group whose commands are imported when they are run, not when they are listed."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import click
+
+from rlcore.errors import did_you_mean
+
+
+class LazyCommand(NamedTuple):
+    """Where a command is, and its line in ``--help``."""
+
+    target: str  # "package.module:function"
+    help: str
+
+
+class LazyGroup(click.Group):
+    """``lazy`` maps names to commands; ``fallback`` names a function ``(name) -> Command | None`` for all others."""
+
+    def __init__(
+        self, *args: Any, lazy: dict[str, LazyCommand] | None = None, fallback: str | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.lazy = lazy or {}
+        self.fallback = fallback
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.lazy)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in self.lazy:
+            command: click.Command = _load(self.lazy[cmd_name].target)
+            return command
+        return None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name in self.lazy or ctx.resilient_parsing:
+            return super().resolve_command(ctx, args)
+        command = _load(self.fallback)(name) if self.fallback and not name.startswith("-") else None
+        if command is not None:
+            return name, command, args[1:]
+        raise click.UsageError(
+            f"no command {name!r}; commands: {', '.join(self.lazy)}{did_you_mean(name, self.lazy)}", ctx
+        )
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.help) for name, command in self.lazy.items()])
+
+
+def _load(target: str) -> Any:
+    module, _, name = target.partition(":")
+    return getattr(import_module(module), name)

@@ -1,0 +1,275 @@
+"""The typed facade in front of pluggy: the rest of rlcore calls hooks through :class:`Plugins` and nothing else.
+
+Registries, status reports and notifications are called implementation by implementation, so that an error has an
+owner and one plugin's cannot reach another. Factories go through pluggy, which knows about wrappers; there the
+owner of an error is found from its traceback.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from rlcore.errors import PluginError, RlcoreError
+from rlcore.plugins import candidates
+from rlcore.plugins.defaults import DEFAULTS_NAME, CoreDefaults
+from rlcore.plugins.discover import Decision, Selection, decide, require_unobstructed
+from rlcore.plugins.dispatch import Dispatch, failed
+from rlcore.plugins.loading import load
+from rlcore.plugins.lookup import Owned, find
+from rlcore.plugins.manager import HookManager, LoadedPlugin
+from rlcore.plugins.records import (
+    CommandSpec,
+    ConfigSection,
+    EnvironmentSpec,
+    Record,
+    RewardProviderSpec,
+    StatsWriterSpec,
+    TrainerSpec,
+)
+from rlcore.plugins.registry import Registry
+from rlcore.plugins.targets import import_target, require_protocol
+
+if TYPE_CHECKING:
+    from rlcore.config import BehaviorSettings, EnvironmentSettings, RunConfig
+    from rlcore.environment import BehaviorSpec, Environment
+    from rlcore.rewards import RewardProvider
+    from rlcore.run import RunContext
+    from rlcore.stats import StatSummary, StatsWriter
+    from rlcore.trainer import Trainer
+
+__all__ = ["Owned", "Plugins", "load_plugins"]
+
+
+def load_plugins(
+    selection: Selection | None = None, *, strict: bool = False, config_dir: Path | None = None
+) -> Plugins:
+    """Finds, chooses, checks and imports the plugins of this process.
+
+    A plugin somebody asked for raises PluginError if it cannot be used; one that is merely installed becomes a line
+    in ``warnings``. ``strict`` makes every failure fatal. ``config_dir`` is what local files in the configuration's
+    ``plugins.local`` are relative to.
+    """
+    selection = selection if selection is not None else Selection()
+    decisions = decide(candidates.installed(), selection)
+    require_unobstructed(decisions, selection)
+    plugins = Plugins(selection, decisions, strict=strict)
+    plugins.load(config_dir)
+    return plugins
+
+
+class Plugins:
+    """All plugins of a process."""
+
+    def __init__(
+        self,
+        selection: Selection | None = None,
+        decisions: tuple[Decision, ...] = (),
+        *,
+        strict: bool = False,
+        tolerant: bool = False,
+    ) -> None:
+        self.selection = selection if selection is not None else Selection(autoload=False)
+        self.decisions = decisions
+        self.strict = strict
+        self.tolerant = tolerant  # for `rlcore plugins`: nothing is fatal, so that what is broken can be shown
+        self.broken: dict[str, str] = {}  # label -> message, of plugins that were left out
+        self._targets: dict[str, Any] = {}
+        self._configured: RunConfig | None = None
+        self._manager = HookManager()
+        self._manager.register(CoreDefaults(self._make), name=DEFAULTS_NAME)
+        self._dispatch = Dispatch(self._manager, strict=strict)
+        self._registry = Registry(self._manager, self._dispatch, self._give_up)
+
+    def load(self, config_dir: Path | None = None) -> None:
+        """Imports and registers what was decided."""
+        load(self._manager, self.decisions, self._left_out, config_dir)
+
+    def register(self, plugin: object, name: str, distribution: str = "", version: str = "") -> None:
+        """Adds a plugin that is an object (a test's, a program's own); it hears of what was configured before."""
+        owner = LoadedPlugin(name, distribution, version, why="-p", module=name)
+        self._manager.admit(plugin, owner)
+        if self._configured is not None:
+            self._dispatch.notify("rlcore_configured", only=owner.label, config=self._configured)
+
+    @property
+    def loaded(self) -> tuple[LoadedPlugin, ...]:
+        return tuple(self._manager.owners.values())
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """One line for each installed plugin that was left out."""
+        return tuple(self.broken.values())
+
+    @property
+    def failures(self) -> list[str]:
+        """One line for each way in which notifications failed, for the closing summary."""
+        return [text if count == 1 else f"{text} ({count} times)" for text, count in self._dispatch.failures.items()]
+
+    @property
+    def hook_calls(self) -> Mapping[str, int]:
+        """How often rlcore has called each hook: a run's counts must not grow with its steps."""
+        return self._dispatch.calls
+
+    def implemented(self, label: str) -> tuple[str, ...]:
+        """The hooks a loaded plugin implements."""
+        plugin = self._manager.get_plugin(label)
+        callers = self._manager.get_hookcallers(plugin) if plugin is not None else None
+        return tuple(sorted(caller.name for caller in callers or ()))
+
+    def answering(self, hook: str) -> tuple[LoadedPlugin, ...]:
+        """The plugins that answer a factory hook by themselves (core and wrappers do not count)."""
+        return tuple(
+            self._manager.owner(implementation.plugin_name)
+            for implementation in self._manager.implementations(hook)
+            if not implementation.wrapper and implementation.plugin_name != DEFAULTS_NAME
+        )
+
+    # ------------------------------------------------------------ registries
+
+    def records(self, kind: str) -> tuple[Owned, ...]:
+        """All records of a kind (trainer, reward, writer, environment, command, section), sorted by name."""
+        return self._registry.records(kind)
+
+    def trainer(self, reference: str) -> TrainerSpec:
+        """The trainer called NAME or DIST/NAME."""
+        return cast(TrainerSpec, self._find("trainer", reference))
+
+    def reward_provider(self, reference: str) -> RewardProviderSpec:
+        return cast(RewardProviderSpec, self._find("reward", reference))
+
+    def stats_writer(self, reference: str) -> StatsWriterSpec:
+        return cast(StatsWriterSpec, self._find("writer", reference))
+
+    def environment(self, reference: str) -> EnvironmentSpec:
+        return cast(EnvironmentSpec, self._find("environment", reference))
+
+    def command(self, reference: str) -> CommandSpec:
+        return cast(CommandSpec, self._find("command", reference))
+
+    def section(self, reference: str) -> ConfigSection:
+        return cast(ConfigSection, self._find("section", reference))
+
+    def resolve(self, record: Record, attribute: str = "target") -> Any:
+        """Imports what a record names in ``attribute``; PluginError names the record and its owner."""
+        reference = getattr(record, attribute)
+        if reference not in self._targets:
+            self._targets[reference] = import_target(reference, self._registry.described(record))
+        return self._targets[reference]
+
+    # ------------------------------------------------------------ factories
+
+    def create_trainer(
+        self, spec: TrainerSpec, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext
+    ) -> Trainer:
+        from rlcore.trainer import Trainer
+
+        made = self._dispatch.first("rlcore_create_trainer", spec=spec, settings=settings, behavior=behavior, run=run)
+        require_protocol(made, Trainer, self._registry.described(spec))
+        return cast(Trainer, made)
+
+    def create_reward_provider(
+        self, spec: RewardProviderSpec, settings: Any, behavior: BehaviorSpec, run: RunContext
+    ) -> RewardProvider:
+        from rlcore.rewards import RewardProvider
+
+        made = self._dispatch.first(
+            "rlcore_create_reward_provider", spec=spec, settings=settings, behavior=behavior, run=run
+        )
+        require_protocol(made, RewardProvider, self._registry.described(spec))
+        return cast(RewardProvider, made)
+
+    def create_stats_writer(self, spec: StatsWriterSpec, settings: Any, run: RunContext) -> StatsWriter:
+        from rlcore.stats import StatsWriter
+
+        made = self._dispatch.first("rlcore_create_stats_writer", spec=spec, settings=settings, run=run)
+        require_protocol(made, StatsWriter, self._registry.described(spec))
+        return cast(StatsWriter, made)
+
+    def create_environment(self, spec: EnvironmentSpec, settings: EnvironmentSettings, run: RunContext) -> Environment:
+        from rlcore.environment import Environment
+
+        made = self._dispatch.first("rlcore_create_environment", spec=spec, settings=settings, run=run)
+        require_protocol(made, Environment, self._registry.described(spec))
+        return cast(Environment, made)
+
+    # ------------------------------------------------------------ status
+
+    def report_status(self, run: RunContext) -> dict[str, Any]:
+        """The sections of all plugins; each must be JSON, and belong to one plugin."""
+        sections: dict[str, Any] = {}
+        owners: dict[str, LoadedPlugin] = {}
+        for owner, reported in self._dispatch.each("rlcore_report_status", run=run):
+            for name, section in (reported or {}).items():
+                if name in sections:
+                    raise PluginError(
+                        f"{owner.described} and {owners[name].described} both report the status section {name!r}"
+                    )
+                try:
+                    json.dumps(section)
+                except (TypeError, ValueError) as error:
+                    raise PluginError(f"{owner.described}: status section {name!r} is not JSON: {error}") from error
+                sections[name], owners[name] = section, owner
+        return sections
+
+    def restore_status(self, run: RunContext, sections: Mapping[str, Any]) -> None:
+        for _ in self._dispatch.each("rlcore_restore_status", run=run, sections=sections):
+            pass
+
+    def write_status(self, status: Mapping[str, Any], directory: Path) -> None:
+        self._dispatch.first("rlcore_write_status", status=status, directory=directory)
+
+    def read_status(self, directory: Path) -> Mapping[str, Any] | None:
+        return cast("Mapping[str, Any] | None", self._dispatch.first("rlcore_read_status", directory=directory))
+
+    # ------------------------------------------------------------ notifications
+
+    def configured(self, config: RunConfig) -> None:
+        """The one notification that may refuse: its ConfigError is passed on."""
+        self._configured = config
+        self._dispatch.notify("rlcore_configured", config=config)
+
+    def run_started(self, run: RunContext) -> None:
+        self._dispatch.notify("rlcore_run_started", run=run)
+
+    def summary_written(self, run: RunContext, behavior: str, step: int, stats: Mapping[str, StatSummary]) -> None:
+        self._dispatch.notify("rlcore_summary_written", run=run, behavior=behavior, step=step, stats=stats)
+
+    def checkpoint_saved(self, run: RunContext, step: int, path: Path) -> None:
+        self._dispatch.notify("rlcore_checkpoint_saved", run=run, step=step, path=path)
+
+    def run_finished(
+        self, run: RunContext, outcome: Literal["done", "interrupted", "failed"], error: BaseException | None
+    ) -> None:
+        self._dispatch.notify("rlcore_run_finished", run=run, outcome=outcome, error=error)
+
+    # ------------------------------------------------------------ inside
+
+    def _find(self, kind: str, reference: str) -> Record:
+        return find(kind, reference, self.records(kind), self.decisions, self.warnings)
+
+    def _make(self, record: Record, hook: str, *arguments: Any) -> Any:
+        """Core's answer to a factory hook; the record's owner is to blame, not core."""
+        factory = self.resolve(record)
+        try:
+            return factory(*arguments)
+        except RlcoreError:
+            raise
+        except Exception as error:
+            owner = self._registry.owner(record)
+            raise failed(owner, hook, error) if owner else error from error
+
+    def _left_out(self, decision: Decision, error: PluginError) -> None:
+        """A plugin that cannot be used: fatal where somebody wants it, else one line and nothing of it stays."""
+        self._manager.expel(decision.candidate.label)
+        if (self.strict or decision.asked) and not self.tolerant:
+            raise error
+        self.broken[decision.candidate.label] = f"{error}; run rlcore plugins doctor"
+
+    def _give_up(self, label: str, error: PluginError) -> None:
+        decision = next((each for each in self.decisions if each.candidate.label == label), None)
+        if decision is None:
+            raise error
+        self._left_out(decision, error)

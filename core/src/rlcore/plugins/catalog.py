@@ -1,0 +1,65 @@
+"""The hooks as a table: of what kind each one is, and since when."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import attrs
+
+from rlcore.plugins.records import (
+    CommandSpec,
+    ConfigSection,
+    EnvironmentSpec,
+    Record,
+    RewardProviderSpec,
+    StatsWriterSpec,
+    TrainerSpec,
+)
+
+HookKind = Literal["registry", "factory", "status", "notification", "extension"]
+
+
+@attrs.frozen
+class HookInfo:
+    """One hook. Only factories may be wrapped: everything else is called implementation by implementation."""
+
+    name: str
+    kind: HookKind
+    since: str = "0.1"
+    deprecated: str | None = None  # what to use instead
+
+
+HOOKS: tuple[HookInfo, ...] = (
+    HookInfo("rlcore_trainers", "registry"),
+    HookInfo("rlcore_reward_providers", "registry"),
+    HookInfo("rlcore_stats_writers", "registry"),
+    HookInfo("rlcore_environments", "registry"),
+    HookInfo("rlcore_commands", "registry"),
+    HookInfo("rlcore_config_sections", "registry"),
+    HookInfo("rlcore_create_trainer", "factory"),
+    HookInfo("rlcore_create_reward_provider", "factory"),
+    HookInfo("rlcore_create_stats_writer", "factory"),
+    HookInfo("rlcore_create_environment", "factory"),
+    HookInfo("rlcore_report_status", "status"),
+    HookInfo("rlcore_restore_status", "status"),
+    HookInfo("rlcore_write_status", "factory"),
+    HookInfo("rlcore_read_status", "factory"),
+    HookInfo("rlcore_configured", "notification"),
+    HookInfo("rlcore_run_started", "notification"),
+    HookInfo("rlcore_summary_written", "notification"),
+    HookInfo("rlcore_checkpoint_saved", "notification"),
+    HookInfo("rlcore_run_finished", "notification"),
+    HookInfo("rlcore_addhooks", "extension"),
+)
+
+KINDS: dict[str, HookKind] = {hook.name: hook.kind for hook in HOOKS}
+
+# Record kind -> the registry hook that brings it, and the class its records must have.
+REGISTRIES: dict[str, tuple[str, type[Record]]] = {
+    "trainer": ("rlcore_trainers", TrainerSpec),
+    "reward": ("rlcore_reward_providers", RewardProviderSpec),
+    "writer": ("rlcore_stats_writers", StatsWriterSpec),
+    "environment": ("rlcore_environments", EnvironmentSpec),
+    "command": ("rlcore_commands", CommandSpec),
+    "section": ("rlcore_config_sections", ConfigSection),
+}

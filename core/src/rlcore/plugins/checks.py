@@ -1,0 +1,99 @@
+"""What is wrong with a plugin's hook implementations, before any of them is registered.
+
+The checks are rlcore's own because pluggy accepts a misspelt hook name silently, and because its versions disagree
+about default values.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import pluggy
+
+from rlcore.errors import did_you_mean
+from rlcore.plugins.catalog import HOOKS, KINDS
+from rlcore.plugins.markers import ENTRY_POINT_GROUP
+
+HOOK_PREFIX = "rlcore_"
+
+
+def problems(plugin: object, manager: pluggy.PluginManager, only: str | None = None) -> list[str]:
+    """One sentence for each mistake; ``only`` restricts the check to one hook."""
+    found: list[str] = []
+    for name, function, options in _marked(plugin):
+        hook = (options or {}).get("specname") or name
+        if only is not None and hook != only:
+            continue
+        if options is None:
+            found.append(f"{name} is not marked with @hookimpl")
+        elif not name.startswith(HOOK_PREFIX):
+            found.append(f"{name} is marked with @hookimpl but does not begin with {HOOK_PREFIX!r}{_close(name)}")
+        elif options["optionalhook"] and not _is_specified(manager, hook):
+            continue
+        elif not _is_specified(manager, hook):
+            found.append(f"unknown hook {hook!r}{did_you_mean(hook, _specified(manager))}")
+        else:
+            found += _signature_problems(manager, hook, function) + _option_problems(hook, options)
+    return found
+
+
+def _marked(plugin: object) -> Iterator[tuple[str, Any, dict[str, Any] | None]]:
+    """Functions marked as implementations, and unmarked ones of the plugin's own that are named like a hook."""
+    for name in dir(plugin):
+        static = inspect.getattr_static(plugin, name, None)  # evaluates no property
+        if not isinstance(static, staticmethod | classmethod) and not inspect.isroutine(static):
+            continue
+        function = getattr(plugin, name)
+        options = _options(plugin, name)
+        if options is not None:
+            yield name, function, options
+        elif name in KINDS and getattr(function, "__module__", None) == getattr(
+            plugin, "__name__", type(plugin).__module__
+        ):
+            yield name, function, None
+
+
+def _options(plugin: object, name: str) -> dict[str, Any] | None:
+    # The unmodified reading: HookManager's own sees the rlcore_ prefix only.
+    options: Any = pluggy.PluginManager(ENTRY_POINT_GROUP).parse_hookimpl_opts(plugin, name)
+    return dict(options) if options is not None else None
+
+
+def _specified(manager: pluggy.PluginManager) -> list[str]:
+    return [name for name in vars(manager.hook) if _is_specified(manager, name)]
+
+
+def _is_specified(manager: pluggy.PluginManager, hook: str) -> bool:
+    caller: pluggy.HookCaller | None = getattr(manager.hook, hook, None)
+    return caller is not None and caller.has_spec()
+
+
+def _signature_problems(manager: pluggy.PluginManager, hook: str, function: Any) -> list[str]:
+    caller: pluggy.HookCaller = getattr(manager.hook, hook)
+    assert caller.spec is not None
+    allowed = list(caller.spec.argnames)
+    found = []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.KEYWORD_ONLY):
+            found.append(f"{hook} may not take {str(parameter)!r}: pluggy would never fill it")
+        elif parameter.name not in allowed:
+            takes = f"it has {', '.join(allowed)}" if allowed else "it has none"
+            found.append(f"{hook} has no argument {parameter.name!r}; {takes}{did_you_mean(parameter.name, allowed)}")
+        elif parameter.default is not parameter.empty:
+            found.append(f"{hook} may not give {parameter.name!r} a default value: pluggy 1.6 ignores it, 1.7 does not")
+    return found
+
+
+def _option_problems(hook: str, options: dict[str, Any]) -> list[str]:
+    if options["hookwrapper"]:
+        return [f"{hook}: hookwrapper=True is pluggy's old form; use wrapper=True"]
+    kind = KINDS.get(hook)
+    if options["wrapper"] and kind not in (None, "factory"):
+        return [f"{hook} is a {kind} hook and cannot be wrapped: its implementations are called one by one"]
+    return []
+
+
+def _close(name: str) -> str:
+    return did_you_mean(name, [hook.name for hook in HOOKS])

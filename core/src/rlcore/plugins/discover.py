@@ -1,0 +1,224 @@
+"""Which plugins are on, decided before any is imported.
+
+Precedence, the last one wins for each plugin: autoload < the configuration's ``plugins`` < ``RLCORE_PLUGIN_AUTOLOAD``
+and ``RLCORE_PLUGINS`` < ``-p`` and ``--no-plugins``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import attrs
+
+from rlcore.errors import ConfigError, PluginError, did_you_mean
+from rlcore.plugins.candidates import LOCAL_PREFIX, Candidate, canonical, handshake
+
+if TYPE_CHECKING:
+    from rlcore.config import PluginSettings
+
+Why = Literal["autoload", "config", "env", "-p"]
+
+ENV_AUTOLOAD = "RLCORE_PLUGIN_AUTOLOAD"
+ENV_PLUGINS = "RLCORE_PLUGINS"
+_REFERENCE = re.compile(r"(?:[A-Za-z0-9][\w.-]*/)?[a-z][a-z0-9-]*")
+_ALL_OF = "/*"  # every plugin of a distribution
+
+
+@attrs.frozen
+class Choice:
+    """One plugin turned on or off by NAME, DIST/NAME or ``module:...``, and who said so."""
+
+    reference: str
+    on: bool
+    why: Why
+
+    def matches(self, candidate: Candidate) -> bool:
+        if self.reference.startswith(LOCAL_PREFIX):
+            return candidate.label == self.reference
+        distribution, _, name = self.reference.rpartition("/")
+        if distribution and canonical(distribution) != canonical(candidate.distribution):
+            return False
+        return bool(candidate.distribution) and name in (candidate.name, "*")
+
+
+@attrs.frozen
+class Selection:
+    """What was asked for, from all sources. It can be pickled: worker processes get it as it is."""
+
+    autoload: bool = True
+    choices: tuple[Choice, ...] = ()  # in ascending precedence
+    autoload_why: Why = "autoload"  # who turned autoload on or off
+
+    @property
+    def enable(self) -> tuple[str, ...]:
+        return tuple(choice.reference for choice in self.choices if choice.on and not _is_local(choice))
+
+    @property
+    def disable(self) -> tuple[str, ...]:
+        return tuple(choice.reference for choice in self.choices if not choice.on)
+
+    @property
+    def local(self) -> tuple[str, ...]:
+        return tuple(choice.reference for choice in self.choices if choice.on and _is_local(choice))
+
+    def decide(self, candidate: Candidate) -> tuple[bool, Why]:
+        """Whether a candidate is on, and who decided."""
+        if candidate.essential:
+            return True, "autoload"
+        for choice in reversed(self.choices):
+            if choice.matches(candidate):
+                return choice.on, choice.why
+        return self.autoload, self.autoload_why if not self.autoload else "autoload"
+
+
+@attrs.frozen
+class Decision:
+    """What becomes of one candidate."""
+
+    candidate: Candidate
+    on: bool
+    why: Why
+    refused: str | None = None  # why it cannot be used although it is on
+
+    @property
+    def state(self) -> Literal["on", "off", "refused"]:
+        if not self.on:
+            return "off"
+        return "refused" if self.refused else "on"
+
+    @property
+    def asked(self) -> bool:
+        """Somebody wants this plugin in particular, so failing to load it is fatal."""
+        return self.on and (self.why != "autoload" or self.candidate.essential)
+
+
+def selection_from(
+    config: PluginSettings | None,
+    environ: Mapping[str, str],
+    dash_p: Sequence[str],
+    no_plugins: bool,
+    *,
+    used: Iterable[str] = (),
+) -> Selection:
+    """The selection of one command. ``used`` are the DIST/NAME records the configuration names: their distributions
+    are loaded even where autoload is off. ``no_plugins`` leaves rlcore's own and what ``dash_p`` names.
+    """
+    asked = [_choice(text, "-p") for text in dash_p]
+    if no_plugins:
+        return Selection(autoload=False, choices=tuple(asked), autoload_why="-p")
+    autoload, why, choices = True, "autoload", []  # type: bool, Why, list[Choice]
+    choices += [Choice(name.rpartition("/")[0] + _ALL_OF, True, "config") for name in used if "/" in name]
+    if config is not None:
+        if not config.autoload:
+            autoload, why = False, "config"
+        choices += _from_config(config)
+    switch = environ.get(ENV_AUTOLOAD, "").strip()
+    if switch:
+        if switch not in ("0", "1"):
+            raise ConfigError(f"{ENV_AUTOLOAD} must be 0 or 1, not {switch!r}")
+        autoload, why = switch == "1", "env"
+    choices += [_choice(text, "env") for text in environ.get(ENV_PLUGINS, "").split(",") if text.strip()]
+    return Selection(autoload, tuple(choices + asked), why)
+
+
+def decide(candidates: Iterable[Candidate], selection: Selection) -> tuple[Decision, ...]:
+    """A decision for every candidate, the local ones of the selection included. Raises nothing: see `obstacles`."""
+    decisions = []
+    for candidate in (*candidates, *_local_candidates(selection)):
+        on, why = selection.decide(candidate)
+        decisions.append(Decision(candidate, on, why, handshake(candidate) if on else None))
+    return tuple(decisions)
+
+
+def obstacles(decisions: Sequence[Decision], selection: Selection) -> tuple[str, ...]:
+    """Why nothing may be loaded at all: plugins that are missing, clash, or may not be turned off."""
+    return (*_forbidden(decisions, selection), *_missing(decisions, selection), *_clashes(decisions))
+
+
+def _from_config(config: PluginSettings) -> list[Choice]:
+    both = sorted(set(config.enable) & set(config.disable))
+    if both:
+        raise ConfigError(f"plugins: {both[0]!r} stands in both enable and disable")
+    return [
+        *(_choice(text, "config") for text in config.enable),
+        *(Choice(LOCAL_PREFIX + text.removeprefix(LOCAL_PREFIX), True, "config") for text in config.local),
+        *(_choice(f"no:{text}", "config") for text in config.disable),
+    ]
+
+
+def _choice(text: str, why: Why) -> Choice:
+    text = text.strip()
+    reference = text.removeprefix("no:")
+    local = reference.startswith(LOCAL_PREFIX) and reference != LOCAL_PREFIX
+    if not local and not _REFERENCE.fullmatch(reference):
+        # A module must be asked for as one, so that a typo is never imported.
+        raise ConfigError(
+            f"{text!r} is not a plugin: write NAME, DIST/NAME, or {LOCAL_PREFIX}{reference or 'acme.hooks'}"
+        )
+    return Choice(reference, reference == text, why)
+
+
+def _is_local(choice: Choice) -> bool:
+    return choice.reference.startswith(LOCAL_PREFIX)
+
+
+def _local_candidates(selection: Selection) -> list[Candidate]:
+    modules = dict.fromkeys(reference.removeprefix(LOCAL_PREFIX) for reference in selection.local)
+    return [Candidate(Path(module).stem if is_file(module) else module, module) for module in sorted(modules)]
+
+
+def is_file(module: str) -> bool:
+    """Whether a local plugin is a file (``./hooks.py``) rather than a module (``acme.hooks``)."""
+    return module.endswith(".py") or "/" in module or "\\" in module
+
+
+def _forbidden(decisions: Sequence[Decision], selection: Selection) -> list[str]:
+    essential = [decision.candidate for decision in decisions if decision.candidate.essential]
+    return [
+        f"{candidate.described} is rlcore itself and cannot be turned off; "
+        "turn off a writer with 'stats: {name: false}'"
+        for candidate in essential
+        if any(not choice.on and choice.matches(candidate) for choice in selection.choices)
+    ]
+
+
+def _missing(decisions: Sequence[Decision], selection: Selection) -> list[str]:
+    messages = []
+    names = {decision.candidate.name for decision in decisions}
+    names |= {decision.candidate.label for decision in decisions}
+    for index, choice in enumerate(selection.choices):
+        withdrawn = any(later.reference == choice.reference and not later.on for later in selection.choices[index:])
+        if not choice.on or withdrawn or any(choice.matches(decision.candidate) for decision in decisions):
+            continue
+        wanted = choice.reference.removesuffix(_ALL_OF)
+        hint = did_you_mean(wanted, names)
+        messages.append(f"plugin {wanted!r} (asked for by {choice.why}) is not installed{hint or _installed(names)}")
+    return messages
+
+
+def _installed(names: Iterable[str]) -> str:
+    return f"; installed: {', '.join(sorted(name for name in names if '/' not in name and ':' not in name))}"
+
+
+def _clashes(decisions: Sequence[Decision]) -> list[str]:
+    on: dict[str, list[Candidate]] = {}
+    for decision in decisions:
+        if decision.state == "on":
+            on.setdefault(decision.candidate.name, []).append(decision.candidate)
+    return [
+        f"{len(rivals)} plugins are named {name!r}: "
+        + " and ".join(f"{rival.label} ({rival.version or 'local'}, {rival.module})" for rival in rivals)
+        + "; turn one off, for example with "
+        + " or ".join(f"-p no:{rival.label}" for rival in rivals)
+        for name, rivals in on.items()
+        if len(rivals) > 1
+    ]
+
+
+def require_unobstructed(decisions: Sequence[Decision], selection: Selection) -> None:
+    """Raises PluginError for the first of :func:`obstacles`."""
+    for message in obstacles(decisions, selection):
+        raise PluginError(message)

@@ -1,0 +1,84 @@
+"""How a hook is called, by its kind, and who is named when a plugin raises.
+
+rlcore's own errors (``RlcoreError``) are raised on purpose and pass unchanged: an UnsupportedSpace from a trainer
+plugin is the user's message, not the plugin's failure.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pluggy
+
+from rlcore.errors import ConfigError, PluginError, RlcoreError
+from rlcore.plugins.defaults import DEFAULTS_NAME
+from rlcore.plugins.manager import HookManager, LoadedPlugin, one_line
+
+# The one notification that may stop a run, and the one error it may do it with.
+_MAY_REFUSE = "rlcore_configured"
+
+
+class Dispatch:
+    """Calls hooks of one manager, counts the calls, and remembers which notifications failed."""
+
+    def __init__(self, manager: HookManager, *, strict: bool) -> None:
+        self._manager = manager
+        self._strict = strict
+        self._log = logging.getLogger("rlcore.plugins")
+        self.calls: Counter[str] = Counter()
+        self.failures: Counter[str] = Counter()
+
+    def one(self, implementation: pluggy.HookImpl, hook: str, **arguments: Any) -> Any:
+        """Calls one implementation; what it raises becomes a PluginError that names its plugin."""
+        owner = self._manager.owner(implementation.plugin_name)
+        try:
+            return implementation.function(*(arguments[name] for name in implementation.argnames))
+        except RlcoreError:
+            raise
+        except Exception as error:
+            raise failed(owner, hook, error) from error
+
+    def each(self, hook: str, **arguments: Any) -> Iterator[tuple[LoadedPlugin, Any]]:
+        """Every implementation's answer and whose it is."""
+        self.calls[hook] += 1
+        for implementation in self._manager.implementations(hook):
+            yield self._manager.owner(implementation.plugin_name), self.one(implementation, hook, **arguments)
+
+    def first(self, hook: str, **arguments: Any) -> Any:
+        """The first answer that is not None, through all wrappers."""
+        self.calls[hook] += 1
+        try:
+            return getattr(self._manager.hook, hook)(**arguments)
+        except RlcoreError:
+            raise
+        except Exception as error:
+            blamed = self._manager.blame(error, hook)
+            if blamed is None or blamed == DEFAULTS_NAME:
+                raise  # core's own: a full disk is not a plugin's failure
+            raise failed(self._manager.owner(blamed), hook, error) from error
+
+    def notify(self, hook: str, *, only: str | None = None, **arguments: Any) -> None:
+        """Tells every implementation (of the plugin ``only``); a failure is noted, and fatal only where strict."""
+        self.calls[hook] += 1
+        for implementation in self._manager.implementations(hook):
+            if only is not None and implementation.plugin_name != only:
+                continue
+            try:
+                self.one(implementation, hook, **arguments)
+            except RlcoreError as error:
+                if hook == _MAY_REFUSE and isinstance(error, ConfigError):
+                    raise
+                if not isinstance(error, PluginError):
+                    error = failed(self._manager.owner(implementation.plugin_name), hook, error)
+                if self._strict:
+                    raise error from error.__cause__
+                self.failures[str(error)] += 1
+                self._log.error("%s", error)
+                self._log.debug("the traceback of it:", exc_info=error)
+
+
+def failed(owner: LoadedPlugin, hook: str, error: BaseException) -> PluginError:
+    return PluginError(f"{owner.described} failed in {hook}: {one_line(error)}")

@@ -1,0 +1,104 @@
+"""Finds a record by NAME or DIST/NAME, and says what to do when there is none, or more than one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+import attrs
+
+from rlcore.errors import ConfigError, PluginError, did_you_mean
+from rlcore.plugins.candidates import canonical
+from rlcore.plugins.discover import Decision
+from rlcore.plugins.manager import LoadedPlugin
+from rlcore.plugins.records import Record
+
+# What the kinds are called in messages, and the configuration key that names them.
+_WORDS = {
+    "trainer": ("trainer", "trainer_type"),
+    "reward": ("reward provider", "reward_signals"),
+    "writer": ("statistics writer", "stats"),
+    "environment": ("environment", "environment.type"),
+    "command": ("command", "rlcore"),
+    "section": ("configuration section", "section"),
+}
+# Which of our packages brings what: for a user with a bare core, the only thing worth knowing.
+_PACKAGES = {
+    ("trainer", "ppo"): "rlcore-ppo",
+    ("environment", "gymnasium"): "rlcore-gymnasium",
+    ("writer", "tensorboard"): "rlcore-tensorboard",
+}
+
+
+@attrs.frozen
+class Owned:
+    """A record and whose it is."""
+
+    record: Record
+    plugin: str
+    distribution: str
+    version: str
+
+    @classmethod
+    def by(cls, record: Record, owner: LoadedPlugin) -> Owned:
+        return cls(record, owner.name, owner.distribution, owner.version)
+
+    @property
+    def reference(self) -> str:
+        """DIST/NAME; for a plugin that is not installed, PLUGIN/NAME."""
+        return f"{self.distribution or self.plugin}/{self.record.name}"
+
+    @property
+    def described(self) -> str:
+        source = f"{self.distribution} {self.version}" if self.distribution else "local"
+        return f"{self.record.kind} {self.record.name!r} of plugin {self.plugin!r} ({source})"
+
+
+def find(
+    kind: str, reference: str, records: Sequence[Owned], decisions: Sequence[Decision], warnings: Sequence[str]
+) -> Record:
+    """The record that ``reference`` names. Nobody's is a ConfigError, more than one is a PluginError."""
+    source, _, name = reference.rpartition("/")
+    matches = [
+        owned
+        for owned in records
+        if owned.record.name == name
+        and (not source or canonical(source) == canonical(owned.distribution or owned.plugin))
+    ]
+    if len(matches) == 1:
+        return matches[0].record
+    if not matches:
+        _unknown(kind, reference, records, decisions, warnings)
+    word, key = _WORDS[kind]
+    choices = [owned.reference for owned in matches]
+    if len(set(choices)) < len(choices):
+        advice = "turn one of the plugins off with -p no:DIST/PLUGIN"
+    else:
+        advice = f"write {key}: {' or '.join(choices)}"
+    owners = " and ".join(f"plugin {o.plugin!r} ({o.distribution or 'local'} {o.version})".replace(" )", ")")
+                          for o in matches)  # fmt: skip
+    raise PluginError(f"{word} {reference!r} is brought by {owners}; {advice}")
+
+
+def _unknown(
+    kind: str, reference: str, records: Sequence[Owned], decisions: Sequence[Decision], warnings: Sequence[str]
+) -> NoReturn:
+    word, _ = _WORDS[kind]
+    source, _, name = reference.rpartition("/")
+    names = sorted({owned.record.name for owned in records})
+    allowed = [owned.reference for owned in records] if source else names
+    parts = [f"unknown {word} {reference!r}"]
+    parts.append(f"allowed: {', '.join(allowed)}" if names else f"no {word} is installed")
+    package = _PACKAGES.get((kind, name)) or (None if names else _first_package(kind))
+    known = {canonical(decision.candidate.distribution) for decision in decisions}
+    if package and package not in known:
+        parts.append(f"pip install {package}")
+    off = [decision.candidate for decision in decisions if not decision.on]
+    if off:
+        parts.append("turned off: " + ", ".join(f"{candidate.described}" for candidate in off))
+    parts += warnings
+    raise ConfigError("; ".join(parts) + did_you_mean(reference, allowed))
+
+
+def _first_package(kind: str) -> str | None:
+    return next((package for (of, _), package in _PACKAGES.items() if of == kind), None)

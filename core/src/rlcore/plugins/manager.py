@@ -1,0 +1,127 @@
+"""The pluggy manager: registration with checks and rollback, and whom to blame for an exception.
+
+Everything here uses pluggy's public interface and behaves alike on pluggy 1.6 and 1.7, which differ in what they do
+with default arguments and with a plugin that fails validation (1.6 leaves it half registered, and calls it).
+"""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import Any
+
+import attrs
+import pluggy
+
+from rlcore.errors import PluginError
+from rlcore.plugins import hookspecs
+from rlcore.plugins.candidates import LOCAL_PREFIX, Candidate, described
+from rlcore.plugins.checks import HOOK_PREFIX, problems
+from rlcore.plugins.markers import ENTRY_POINT_GROUP
+
+
+@attrs.frozen
+class LoadedPlugin:
+    """A plugin that is registered, and why."""
+
+    name: str
+    distribution: str = ""
+    version: str = ""
+    why: str = "autoload"
+    editable: bool = False
+    module: str = ""
+
+    @classmethod
+    def of(cls, candidate: Candidate, why: str) -> LoadedPlugin:
+        return cls(candidate.name, candidate.distribution, candidate.version, why, candidate.editable, candidate.module)
+
+    @property
+    def label(self) -> str:
+        """The name pluggy knows it by: unique, and what ``-p`` takes."""
+        return f"{self.distribution}/{self.name}" if self.distribution else LOCAL_PREFIX + (self.module or self.name)
+
+    @property
+    def described(self) -> str:
+        return described(self.name, self.distribution, self.version)
+
+
+def one_line(error: BaseException) -> str:
+    """``Type: message`` on one line."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+class HookManager(pluggy.PluginManager):
+    """One per process, made by ``load_plugins`` and passed down; there is no global one."""
+
+    def __init__(self) -> None:
+        super().__init__(ENTRY_POINT_GROUP)
+        self.owners: dict[str, LoadedPlugin] = {}  # by the name pluggy knows them by
+        self.add_hookspecs(hookspecs)
+
+    def parse_hookimpl_opts(self, plugin: object, name: str) -> Any:
+        # Only this prefix is scanned; checks.problems() reports marked functions with any other name.
+        return super().parse_hookimpl_opts(plugin, name) if name.startswith(HOOK_PREFIX) else None
+
+    def admit(self, plugin: object, owner: LoadedPlugin) -> None:
+        """Registers a plugin completely or not at all; PluginError says what is wrong with it."""
+        found = problems(plugin, self)
+        if found:
+            raise PluginError(f"{owner.described}: {'; '.join(found)}")
+        try:
+            self.register(plugin, name=owner.label)
+        except Exception as error:
+            self.expel(owner.label, plugin)
+            raise PluginError(f"{owner.described}: {one_line(error)}") from error
+        self.owners[owner.label] = owner
+
+    def expel(self, label: str, plugin: object | None = None) -> None:
+        """Removes a plugin and every one of its implementations."""
+        plugin = plugin if plugin is not None else self.get_plugin(label)
+        if plugin is not None and self.get_name(plugin) is not None:
+            self.unregister(plugin)
+        self.owners.pop(label, None)
+
+    def add_extension_hooks(self, plugin: object, owner: LoadedPlugin) -> None:
+        """Calls the plugin's ``rlcore_addhooks``, before any plugin is registered, so that order does not matter."""
+        if self.parse_hookimpl_opts(plugin, "rlcore_addhooks") is None:
+            return
+        found = problems(plugin, self, only="rlcore_addhooks")
+        if found:
+            raise PluginError(f"{owner.described}: {'; '.join(found)}")
+        addhooks: Any = plugin
+        known = set(vars(self.hook))
+        try:
+            addhooks.rlcore_addhooks(self) if _takes_arguments(addhooks.rlcore_addhooks) else addhooks.rlcore_addhooks()
+        except Exception as error:
+            raise PluginError(f"{owner.described} failed in rlcore_addhooks: {one_line(error)}") from error
+        foreign = sorted(name for name in set(vars(self.hook)) - known if not name.startswith(HOOK_PREFIX))
+        if foreign:
+            raise PluginError(f"{owner.described}: the hook {foreign[0]!r} must begin with {HOOK_PREFIX!r}")
+
+    def implementations(self, hook: str) -> list[pluggy.HookImpl]:
+        """The implementations of a hook in the order pluggy calls them."""
+        caller: pluggy.HookCaller = getattr(self.hook, hook)
+        return list(reversed(caller.get_hookimpls()))
+
+    def owner(self, plugin_name: str) -> LoadedPlugin:
+        """Who registered under this name; a plugin may have registered others by itself."""
+        return self.owners.get(plugin_name) or LoadedPlugin(plugin_name)
+
+    def blame(self, error: BaseException, hook: str) -> str | None:
+        """The pluggy name of the plugin whose implementation of ``hook`` raised ``error``, from its traceback."""
+        by_code = {
+            getattr(implementation.function, "__code__", None): implementation.plugin_name
+            for implementation in self.implementations(hook)
+        }
+        blamed = None
+        traceback = error.__traceback__
+        while traceback is not None:  # the last match is the innermost: a wrapper only passes on what was thrown
+            blamed = by_code.get(traceback.tb_frame.f_code, blamed)
+            traceback = traceback.tb_next
+        return blamed
+
+
+def _takes_arguments(function: Any) -> bool:
+    code = getattr(function, "__code__", None)
+    bound = 0 if isinstance(function, FunctionType) else 1
+    return code is None or code.co_argcount > bound

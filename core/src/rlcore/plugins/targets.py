@@ -1,0 +1,36 @@
+"""Imports what a record names, and checks that what a factory returned keeps its contract."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from rlcore.errors import PluginError
+from rlcore.plugins.manager import one_line
+
+
+def import_target(reference: str, described: str) -> Any:
+    """``"package.module:Name.attribute"``; ``described`` names its owner in the error."""
+    module, _, path = reference.partition(":")
+    try:
+        target: Any = importlib.import_module(module)
+    except Exception as error:
+        raise PluginError(f"{described}: cannot import {module}: {one_line(error)}") from error
+    for part in path.split("."):
+        try:
+            target = getattr(target, part)
+        except AttributeError:
+            raise PluginError(f"{described}: {module} has no {path!r}") from None
+    return target
+
+
+def require_protocol(value: object, protocol: type, described: str) -> None:
+    """PluginError naming what ``value`` lacks of a protocol class."""
+    members = {name for name in vars(protocol) if callable(vars(protocol)[name]) and not name.startswith("_")}
+    members |= set(getattr(protocol, "__annotations__", {}))
+    missing = sorted(member for member in members if not hasattr(value, member))
+    if missing:
+        raise PluginError(
+            f"{described} returned a {type(value).__name__}, which is no {protocol.__name__}: "
+            f"it lacks {', '.join(missing)}"
+        )

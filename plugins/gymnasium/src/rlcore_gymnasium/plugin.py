@@ -1,0 +1,16 @@
+"""What rlcore-gymnasium brings. Imported whenever rlcore starts: gymnasium enters with the target, not here."""
+
+from __future__ import annotations
+
+from rlcore import EnvironmentSpec, hookimpl
+
+
+@hookimpl
+def rlcore_environments() -> list[EnvironmentSpec]:
+    return [
+        EnvironmentSpec(
+            name="gymnasium",
+            target="rlcore_gymnasium.environment:make_environment",
+            summary="any environment registered with Gymnasium, by its id",
+        )
+    ]
