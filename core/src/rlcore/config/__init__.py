@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from rlcore.config.fields import FieldInfo, field_info, setting
 from rlcore.config.settings import (
     BehaviorSettings,
@@ -16,9 +18,33 @@ from rlcore.config.settings import (
     TorchSettings,
 )
 
+if TYPE_CHECKING:
+    from rlcore.config.document import Document, read_document
+    from rlcore.config.dump import dump_config, write_config
+    from rlcore.config.load import config_from_mapping, load_config, plugin_settings
+    from rlcore.config.overrides import apply_overrides
+    from rlcore.config.problems import ConfigErrors
+    from rlcore.config.schema import json_schema
+
+# Found on first use, so that a plugin's light module that declares settings does not load the reader.
+_LAZY = {
+    "ConfigErrors": "rlcore.config.problems",
+    "Document": "rlcore.config.document",
+    "apply_overrides": "rlcore.config.overrides",
+    "config_from_mapping": "rlcore.config.load",
+    "dump_config": "rlcore.config.dump",
+    "json_schema": "rlcore.config.schema",
+    "load_config": "rlcore.config.load",
+    "plugin_settings": "rlcore.config.load",
+    "read_document": "rlcore.config.document",
+    "write_config": "rlcore.config.dump",
+}
+
 __all__ = [
     "BehaviorSettings",
     "CheckpointSettings",
+    "ConfigErrors",
+    "Document",
     "EngineSettings",
     "EnvSettings",
     "EnvironmentSettings",
@@ -28,6 +54,22 @@ __all__ = [
     "RewardSettings",
     "RunConfig",
     "TorchSettings",
+    "apply_overrides",
+    "config_from_mapping",
+    "dump_config",
     "field_info",
+    "json_schema",
+    "load_config",
+    "plugin_settings",
+    "read_document",
     "setting",
+    "write_config",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        from importlib import import_module
+
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module 'rlcore.config' has no attribute {name!r}")

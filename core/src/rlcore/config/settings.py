@@ -31,7 +31,8 @@ class NetworkSettings:
     )
     deterministic: bool = setting(False, "Act by the mean or most likely action also while training.")
     activation: str = setting(
-        "swish", "Non-linearity of the hidden layers (an rlcore key; ML-Agents has swish).",
+        "swish",
+        "Non-linearity of the hidden layers (an rlcore key; ML-Agents has swish).",
         choices=("swish", "tanh", "relu"),
     )
     init: str = setting(
@@ -96,28 +97,38 @@ class EnvSettings:
 
     env_path: str | None = setting(None, "Unity player.", not_supported="Unity environments")
     env_args: list[str] | None = setting(None, "Arguments of the Unity player.", not_supported="Unity environments")
-    base_port: int = setting(5005, "Port of the first Unity player.", minimum=0, maximum=65535)
+    base_port: int = setting(
+        5005, "Port of the first Unity player.", minimum=0, maximum=65535, not_supported="Unity environments"
+    )
     num_envs: int = setting(1, "Copies of the environment stepped together.", minimum=1)
     num_areas: int = setting(1, "Training areas in a Unity scene.", minimum=1, not_supported="Unity environments")
-    timeout_wait: int = setting(60, "Seconds to wait for a worker.", minimum=0)
+    timeout_wait: int = setting(60, "Seconds to wait for a worker.", minimum=0, not_supported="supervised workers")
     seed: int = setting(-1, "Seed of the run; -1 draws one and writes it down.", minimum=-1, maximum=2**31 - 1)
-    max_lifetime_restarts: int = setting(10, "Restarts of one worker; -1 for no limit.", minimum=-1)
-    restarts_rate_limit_n: int = setting(1, "Restarts of one worker within the period; -1 for no limit.", minimum=-1)
-    restarts_rate_limit_period_s: int = setting(60, "The period, in seconds.", minimum=1)
+    max_lifetime_restarts: int = setting(
+        10, "Restarts of one worker; -1 for no limit.", minimum=-1, not_supported="supervised workers"
+    )
+    restarts_rate_limit_n: int = setting(
+        1, "Restarts of one worker within the period; -1 for no limit.", minimum=-1, not_supported="supervised workers"
+    )
+    restarts_rate_limit_period_s: int = setting(
+        60, "The period, in seconds.", minimum=1, not_supported="supervised workers"
+    )
 
 
 @attrs.frozen(kw_only=True)
 class EngineSettings:
     """ML-Agents' ``engine_settings``: the Unity player's own, read when a Unity environment is used."""
 
-    width: int = setting(84, "Window width in pixels.", minimum=1)
-    height: int = setting(84, "Window height in pixels.", minimum=1)
-    quality_level: int = setting(5, "Unity quality level.", minimum=0)
-    time_scale: float = setting(20, "Unity time scale.", exclusive_minimum=0)
-    target_frame_rate: int = setting(-1, "Unity target frame rate; -1 for none.", minimum=-1)
-    capture_frame_rate: int = setting(60, "Unity capture frame rate.", minimum=0)
-    no_graphics: bool = setting(False, "Run the player without graphics.")
-    no_graphics_monitor: bool = setting(False, "Only the first player draws.")
+    width: int = setting(84, "Window width in pixels.", minimum=1, not_supported="Unity environments")
+    height: int = setting(84, "Window height in pixels.", minimum=1, not_supported="Unity environments")
+    quality_level: int = setting(5, "Unity quality level.", minimum=0, not_supported="Unity environments")
+    time_scale: float = setting(20, "Unity time scale.", exclusive_minimum=0, not_supported="Unity environments")
+    target_frame_rate: int = setting(
+        -1, "Unity target frame rate; -1 for none.", minimum=-1, not_supported="Unity environments"
+    )
+    capture_frame_rate: int = setting(60, "Unity capture frame rate.", minimum=0, not_supported="Unity environments")
+    no_graphics: bool = setting(False, "Run the player without graphics.", not_supported="Unity environments")
+    no_graphics_monitor: bool = setting(False, "Only the first player draws.", not_supported="Unity environments")
 
 
 @attrs.frozen(kw_only=True)

@@ -1,0 +1,216 @@
+"""Reading a YAML file into plain data that remembers the line of every key.
+
+Stricter than YAML: no duplicate keys (the last one would win silently), no anchors, aliases or merge keys (a small file
+can expand to gigabytes), no tags beyond plain data, text keys only, and limits on size and depth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from rlcore.config.problems import ConfigErrors, KeyPath, Origin, Problem, dotted, shown
+from rlcore.errors import ConfigError
+
+if TYPE_CHECKING:
+    import yaml
+
+MAX_BYTES = 1_000_000
+MAX_DEPTH = 40
+
+_TAG = "tag:yaml.org,2002:"
+_SCALARS = {_TAG + kind for kind in ("null", "bool", "int", "float")}
+_TEXTS = {_TAG + "str", _TAG + "timestamp"}  # no setting is a date: 2026-01-01 is a name
+
+
+@attrs.frozen
+class Document:
+    """A configuration before it is checked: plain data, and where each key was written."""
+
+    path: str | None
+    data: dict[str, Any]
+    origins: Mapping[KeyPath, Origin] = attrs.field(factory=dict, repr=False)
+
+    def origin(self, path: KeyPath) -> Origin:
+        """Who gave the value at ``path``, or the nearest block around it."""
+        for length in range(len(path), 0, -1):
+            origin = self.origins.get(path[:length])
+            if origin is not None:
+                return attrs.evolve(origin, path=(*origin.path, *path[length:]))
+        return Origin(self.path or "", 0, path)
+
+    def where(self, path: KeyPath) -> str:
+        """``"file:line"`` (or ``"--set a.b"``) of the value at ``path``."""
+        return self.origin(path).place
+
+
+def read_document(path: Path | None) -> Document:
+    """Reads a file; None gives an empty document. Raises ConfigError with file and line."""
+    if path is None:
+        return Document(None, {})
+    return parse_document(_read_text(path), str(path))
+
+
+def parse_document(text: str, name: str) -> Document:
+    """Parses the text of a file called ``name``."""
+    import yaml
+
+    loader_class = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    reader = _Reader(name)
+    try:
+        reader.check_events(yaml.parse(text, Loader=loader_class))
+        loader = loader_class(text)
+        try:
+            root = loader.get_single_node()
+            data = {} if root is None else reader.read(loader, root)
+        finally:
+            loader.dispose()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = f"{name}:{mark.line + 1}" if mark else name
+        raise ConfigError(f"{place}: not valid YAML: {error.problem or error.context}") from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{name}: not valid YAML: {' '.join(str(error).split())}") from None
+    if reader.problems:
+        raise ConfigErrors(reader.problems)
+    return Document(name, data, reader.origins)
+
+
+def document_from_mapping(data: Mapping[str, Any]) -> Document:
+    """Plain data made in Python as a document without a file."""
+    return Document(None, _plain_mapping(data, ()))
+
+
+def _read_text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such file") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    if len(content) > MAX_BYTES:
+        raise ConfigError(f"{path}:1: larger than {MAX_BYTES:,} bytes; this is not a configuration file")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{path}:{line}: not UTF-8 text; save the file as UTF-8") from None
+
+
+class _Reader:
+    """Turns the nodes of one file into data, noting origins and problems."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.origins: dict[KeyPath, Origin] = {}
+        self.problems: list[Problem] = []
+
+    def check_events(self, events: Iterator[yaml.Event]) -> None:
+        """Refuses anchors, aliases and bottomless nesting before any node is built."""
+        import yaml
+
+        depth = 0
+        for event in events:
+            anchor = getattr(event, "anchor", None)
+            if anchor is not None:
+                sign = "*" if isinstance(event, yaml.AliasEvent) else "&"
+                raise ConfigError(
+                    f"{self._place(event)}: YAML anchors and aliases are not allowed ({sign}{anchor}); "
+                    "write the values out, or use default_settings"
+                )
+            if isinstance(event, yaml.CollectionStartEvent):
+                depth += 1
+                if depth > MAX_DEPTH:
+                    raise ConfigError(f"{self._place(event)}: nested deeper than {MAX_DEPTH} levels")
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+
+    def read(self, loader: yaml.SafeLoader, root: yaml.Node) -> dict[str, Any]:
+        import yaml
+
+        if isinstance(root, yaml.ScalarNode) and root.tag == _TAG + "null":
+            return {}
+        if not isinstance(root, yaml.MappingNode):
+            raise ConfigError(f"{self._place(root)}: the file must be a mapping such as 'behaviors: ...'")
+        data: dict[str, Any] = self._value(loader, root, ())
+        return data
+
+    def _value(self, loader: yaml.SafeLoader, node: yaml.Node, path: KeyPath) -> Any:
+        import yaml
+
+        if isinstance(node, yaml.MappingNode) and node.tag == _TAG + "map":
+            return self._mapping(loader, node, path)
+        if isinstance(node, yaml.SequenceNode) and node.tag == _TAG + "seq":
+            values = []
+            for index, child in enumerate(node.value):
+                self._note(child, (*path, index))
+                values.append(self._value(loader, child, (*path, index)))
+            return values
+        if isinstance(node, yaml.ScalarNode):
+            if node.tag in _TEXTS:
+                return node.value
+            if node.tag in _SCALARS:
+                try:
+                    return loader.construct_object(node)
+                except ValueError:  # "!!int abc", or more digits than int() takes
+                    self._problem(node, path, f"{shown(node.value)} is not a {node.tag.removeprefix(_TAG)}")
+                    return None
+        self._problem(node, path, f"YAML tag {node.tag.replace(_TAG, '!!')} is not allowed; write plain values")
+        return None
+
+    def _mapping(self, loader: yaml.SafeLoader, node: yaml.MappingNode, path: KeyPath) -> dict[str, Any]:
+        data: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            key = getattr(key_node, "value", None)
+            if key_node.tag == _TAG + "merge":
+                self._problem(key_node, path, "YAML merge keys (<<) are not allowed; use default_settings")
+                continue
+            if key_node.tag not in _TEXTS or not isinstance(key, str):
+                hint = f"; write '{key}'" if isinstance(key, str) else ""
+                self._problem(key_node, path, f"keys must be text{hint}")
+                continue
+            child = (*path, key)
+            if key in data:
+                first = self.origins[child].order
+                self._problem(key_node, child, f"duplicate key (first on line {first})")
+                continue
+            self._note(key_node, child)
+            data[key] = self._value(loader, value_node, child)
+        return data
+
+    def _note(self, node: yaml.Node, path: KeyPath) -> None:
+        self.origins[path] = Origin(self._place(node), _line(node), path)
+
+    def _problem(self, node: yaml.Node, path: KeyPath, message: str) -> None:
+        self.problems.append(Problem(self._place(node), dotted(path), message, _line(node)))
+
+    def _place(self, marked: yaml.Node | yaml.Event) -> str:
+        return f"{self.name}:{_line(marked)}"
+
+
+def _line(marked: yaml.Node | yaml.Event) -> int:
+    return (marked.start_mark.line if marked.start_mark else 0) + 1
+
+
+def _plain_mapping(data: Mapping[Any, Any], path: KeyPath) -> dict[str, Any]:
+    for key in data:
+        if not isinstance(key, str):
+            raise ConfigError(f"{dotted(path)}: keys must be text, not {shown(key)}".lstrip(": "))
+    return {key: _plain(value, (*path, key)) for key, value in data.items()}
+
+
+def _plain(value: Any, path: KeyPath) -> Any:
+    if value is None or type(value) in (bool, int, float, str):  # exact: numpy's float64 is a float, but not plain
+        return value
+    if isinstance(value, Mapping):
+        return _plain_mapping(value, path)
+    if isinstance(value, list | tuple):
+        return [_plain(element, (*path, index)) for index, element in enumerate(value)]
+    raise ConfigError(
+        f"{dotted(path)}: must be plain data (null, true, number, text, list or mapping), not {shown(value)}; "
+        "the configuration is written to a file"
+    )

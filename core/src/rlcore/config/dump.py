@@ -1,0 +1,90 @@
+"""A RunConfig back to plain data and YAML: every block complete, and equal when it is loaded again."""
+
+from __future__ import annotations
+
+import enum
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from rlcore.config.problems import KeyPath, dotted, shown
+from rlcore.config.settings import RunConfig
+from rlcore.config.structure import settings_fields
+from rlcore.errors import ConfigError
+
+
+def dump_config(config: RunConfig) -> dict[str, Any]:
+    """The complete configuration as plain data, plugins' blocks included; it loads again to an equal RunConfig."""
+    data: dict[str, Any] = _plain(config, ())
+    data["stats"] = {name: {} if value is None else value for name, value in data["stats"].items()}
+    if config.default_settings is not None:
+        for name in config.behaviors:
+            _prune(data["default_settings"], config.default_settings, data["behaviors"][name])
+    sections: dict[str, Any] = data.pop("sections")
+    return {**data, **sections}
+
+
+def write_config(config: RunConfig, path: Path) -> None:
+    """Writes the complete configuration as YAML, replacing ``path`` in one step."""
+    import yaml
+
+    text = yaml.safe_dump(dump_config(config), sort_keys=False, allow_unicode=True, width=120)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _plain(value: Any, path: KeyPath) -> Any:
+    if isinstance(value, enum.Enum):
+        return _plain(value.value, path)
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {str(key): _plain(element, (*path, str(key))) for key, element in value.items()}
+    if isinstance(value, set | frozenset):
+        return sorted(_plain(element, path) for element in value)
+    if isinstance(value, list | tuple):
+        return [_plain(element, (*path, index)) for index, element in enumerate(value)]
+    if attrs.has(type(value)):
+        return {
+            key: _plain(getattr(value, attribute.name), (*path, key))
+            for key, attribute in settings_fields(type(value)).items()
+        }
+    raise ConfigError(f"{dotted(path)}: {shown(value)} cannot be written to a configuration file")
+
+
+def _prune(defaults: dict[str, Any], settings: Any, behavior: Mapping[str, Any]) -> None:
+    """Takes out of ``default_settings`` what a behavior must not inherit when the file is loaded again.
+
+    Only class defaults can be in the way, which loading fills in by itself: another trainer's hyperparameters, the
+    extrinsic reward where a behavior has others, entries of a mapping that the behavior gives otherwise.
+    """
+    for key, attribute in settings_fields(type(settings)).items():
+        if key not in defaults:
+            continue
+        value, own = getattr(settings, attribute.name), behavior.get(key)
+        if key not in behavior:
+            del defaults[key]
+        elif attrs.has(type(value)) and isinstance(own, Mapping):
+            _prune(defaults[key], value, own)
+        elif isinstance(value, Mapping) and isinstance(own, Mapping) and _adds(defaults[key], own):
+            del defaults[key]
+
+
+def _adds(base: Mapping[str, Any], own: Mapping[str, Any]) -> bool:
+    """Whether merging ``base`` under ``own`` would add a key."""
+    return any(
+        key not in own or (isinstance(value, Mapping) and isinstance(own[key], Mapping) and _adds(value, own[key]))
+        for key, value in base.items()
+    )

@@ -1,0 +1,259 @@
+"""From a document to a checked, complete RunConfig: the rules between blocks, and the blocks that belong to plugins."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from rlcore.config.document import Document, document_from_mapping
+from rlcore.config.problems import KeyPath, Origin, shown
+from rlcore.config.settings import BehaviorSettings, EnvironmentSettings, PluginSettings, RunConfig
+from rlcore.config.structure import INVALID, Problems, build, structure
+from rlcore.errors import ConfigError, PluginError
+
+if TYPE_CHECKING:
+    from rlcore.plugins.calls import Plugins
+    from rlcore.plugins.records import Record
+
+# What becomes part of a path: a run id, a behavior's name.
+_SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+# Names ML-Agents knows, refused as such while no installed plugin brings them.
+NOT_BUILT: Mapping[str, Mapping[str, str]] = {
+    "trainer": {"sac": "the SAC trainer", "poca": "the POCA trainer"},
+    "reward": {"curiosity": "the curiosity reward", "gail": "the GAIL reward", "rnd": "the RND reward"},
+}
+
+
+def plugin_settings(document: Document) -> PluginSettings:
+    """The ``plugins`` block alone, read before any plugin is imported."""
+    problems = Problems(document)
+    settings = build(PluginSettings, document.data.get("plugins", {}), ("plugins",), problems)
+    problems.raise_any()
+    assert isinstance(settings, PluginSettings)
+    return settings
+
+
+def config_from_mapping(data: Mapping[str, Any], plugins: Plugins) -> RunConfig:
+    """A configuration from plain data, for Python users. Raises like :func:`load_config`."""
+    return load_config(document_from_mapping(data), plugins)
+
+
+def load_config(document: Document, plugins: Plugins) -> RunConfig:
+    """The checked, complete configuration. Raises :class:`rlcore.config.ConfigErrors` with every problem."""
+    document = _inherit(document)
+    problems = Problems(document)
+    config = _Loader(document, plugins, problems).run_config()
+    if isinstance(config, RunConfig):
+        config = _join_num_envs(config, document, problems)
+        _check_names(config, problems)
+    problems.raise_any()
+    assert isinstance(config, RunConfig)
+    return config
+
+
+class _Loader:
+    """Builds the blocks whose settings class a plugin brings."""
+
+    def __init__(self, document: Document, plugins: Plugins, problems: Problems) -> None:
+        self.data = document.data
+        self.plugins = plugins
+        self.problems = problems
+
+    def run_config(self) -> Any:
+        data = self.data
+        sections = self._sections()
+        ready: dict[str, Any] = {}
+        if data.get("default_settings") is not None:  # first, so that its errors are not told as a behavior's
+            ready["default_settings"] = self._behavior(data["default_settings"], ("default_settings",))
+        elif not data.get("behaviors"):
+            self.problems.add(("behaviors",), "no behavior is given, and no default_settings")
+        ready["behaviors"] = self._each(data.get("behaviors", {}), ("behaviors",), self._behavior)
+        ready["stats"] = self._each(data.get("stats", {}), ("stats",), self._writer)
+        if data.get("environment") is not None:
+            ready["environment"] = self._environment(data["environment"], ("environment",))
+        if "sections" in data:  # the attribute that holds plugins' blocks, not a key
+            self.problems.add(("sections",), "unknown key; a plugin's block stands at the top level under its own name")
+        ready["sections"] = sections
+        return build(RunConfig, data, (), self.problems, ready=ready, also_allowed=sections)
+
+    def _behavior(self, data: Any, path: KeyPath) -> Any:
+        if not isinstance(data, Mapping):
+            self.problems.add(path, f"must be a mapping of settings, not {shown(data)}; write {{}} for all defaults")
+            return INVALID
+        rewards = data.get("reward_signals") or {"extrinsic": {}}
+        ready = {
+            "hyperparameters": self._hyperparameters(data, path),
+            "reward_signals": self._each(rewards, (*path, "reward_signals"), self._reward),
+        }
+        return build(BehaviorSettings, data, path, self.problems, ready=ready)
+
+    def _hyperparameters(self, data: Mapping[str, Any], path: KeyPath) -> Any:
+        given = data.get("hyperparameters")
+        if given is not None and "trainer_type" not in data:
+            self.problems.add((*path, "hyperparameters"), "trainer_type must be given when hyperparameters are")
+            return INVALID
+        reference = data.get("trainer_type", attrs.fields(BehaviorSettings).trainer_type.default)
+        if not isinstance(reference, str):
+            return INVALID  # build() says so
+        spec = self._find("trainer", self.plugins.trainer, reference, (*path, "trainer_type"))
+        if spec is INVALID:
+            return INVALID
+        return self._settings(spec, {} if given is None else given, (*path, "hyperparameters"))
+
+    def _reward(self, data: Any, path: KeyPath) -> Any:
+        spec = self._find("reward", self.plugins.reward_provider, str(path[-1]), path)
+        return INVALID if spec is INVALID else self._settings(spec, data, path)
+
+    def _writer(self, data: Any, path: KeyPath) -> Any:
+        spec = self._find("writer", self.plugins.stats_writer, str(path[-1]), path)
+        if spec is INVALID or data is False:
+            return spec if data is not False else False
+        if not isinstance(data, Mapping):
+            self.problems.add(path, f"must be a mapping of settings, or false to turn it off, not {shown(data)}")
+            return INVALID
+        if spec.settings is None:
+            for key in data:
+                self.problems.add((*path, key), "unknown key; this writer has no settings")
+            return INVALID if data else None
+        return self._settings(spec, data, path)
+
+    def _environment(self, data: Any, path: KeyPath) -> Any:
+        if not isinstance(data, Mapping):
+            return build(EnvironmentSettings, data, path, self.problems)
+        kind = data.get("type", attrs.fields(EnvironmentSettings).type.default)
+        options = data.get("options", {})
+        ready: dict[str, Any] = {}
+        if isinstance(kind, str):
+            spec = self._find("environment", self.plugins.environment, kind, (*path, "type"))
+            if spec is INVALID:
+                ready["options"] = INVALID
+            elif spec.settings is not None:
+                ready["options"] = self._settings(spec, options, (*path, "options"))
+        if "options" not in ready:
+            ready["options"] = structure(options, dict[str, Any], (*path, "options"), self.problems)
+        return build(EnvironmentSettings, data, path, self.problems, ready=ready)
+
+    def _sections(self) -> dict[str, Any]:
+        """Plugins' own top-level blocks, those left out included, by name."""
+        owners: dict[str, str] = {}
+        sections = {}
+        for owned in self.plugins.records("section"):
+            name, owner = owned.record.name, f"{owned.plugin} ({owned.distribution} {owned.version})"
+            if name in owners or name in attrs.fields_dict(RunConfig):
+                raise PluginError(
+                    f"plugin {owner} takes the configuration block {name!r}, which belongs to "
+                    f"{owners.get(name, 'rlcore')}; turn one off with -p no:NAME"
+                )
+            owners[name] = owner
+            cls = self.plugins.resolve(owned.record, "target")
+            sections[name] = build(cls, self.data.get(name, {}), (name,), self.problems)
+        return sections
+
+    def _each(self, data: Any, path: KeyPath, build_one: Callable[[Any, KeyPath], Any]) -> Any:
+        if not isinstance(data, Mapping):
+            self.problems.add(path, f"must be a mapping from names to settings, not {shown(data)}")
+            return INVALID
+        built = {name: build_one(value, (*path, name)) for name, value in data.items()}
+        return INVALID if any(value is INVALID for value in built.values()) else built
+
+    def _find(self, kind: str, find: Callable[[str], Any], reference: str, path: KeyPath) -> Any:
+        try:
+            return find(reference)
+        except ConfigError as error:
+            part = NOT_BUILT.get(kind, {}).get(reference)
+            clash = any(owned.record.name == reference for owned in self.plugins.records(kind))
+            self.problems.add(path, f"not supported yet: {part}" if part and not clash else str(error))
+            return INVALID
+
+    def _settings(self, record: Record, data: Any, path: KeyPath) -> Any:
+        return build(self.plugins.resolve(record, "settings"), data, path, self.problems)
+
+
+def _inherit(document: Document) -> Document:
+    """The document with ``default_settings`` merged under each behavior, as deep as both are mappings.
+
+    What a behavior takes over keeps its origin, so that an error points to where it is written.
+    """
+    defaults, behaviors = document.data.get("default_settings"), document.data.get("behaviors")
+    if not isinstance(defaults, Mapping) or not isinstance(behaviors, Mapping):
+        return document
+    origins = dict(document.origins)
+
+    def merge(own: dict[str, Any], base: Mapping[str, Any], path: KeyPath, base_path: KeyPath) -> dict[str, Any]:
+        merged = dict(own)
+        for key, value in base.items():
+            inner, base_inner = (*path, key), (*base_path, key)
+            if key not in own:
+                merged[key] = copy.deepcopy(value)
+                for known, origin in document.origins.items():
+                    if known[: len(base_inner)] == base_inner:
+                        origins[(*inner, *known[len(base_inner) :])] = origin
+                # Data without a file has no origins; the path in messages is worth noting all the same.
+                origins.setdefault(inner, Origin(document.where(base_inner), 0, base_inner))
+            elif isinstance(own[key], dict) and isinstance(value, Mapping):
+                merged[key] = merge(own[key], value, inner, base_inner)
+        return merged
+
+    merged = {
+        name: merge(own, defaults, ("behaviors", name), ("default_settings",)) if isinstance(own, dict) else own
+        for name, own in behaviors.items()
+    }
+    return attrs.evolve(document, data={**document.data, "behaviors": merged}, origins=origins)
+
+
+def _join_num_envs(config: RunConfig, document: Document, problems: Problems) -> RunConfig:
+    """One number of copies under both keys, ``environment.num_envs`` and ML-Agents' ``env_settings.num_envs``."""
+    if config.environment is None:
+        return config
+    ours, theirs = config.environment.num_envs, config.env_settings.num_envs
+    if ours is not None and ours != theirs:
+        if "num_envs" in document.data.get("env_settings", {}):
+            problems.add(
+                ("environment", "num_envs"),
+                f"{ours} here, but {theirs} in env_settings.num_envs; give one of them, or both alike",
+            )
+        theirs = ours
+    return attrs.evolve(
+        config,
+        environment=attrs.evolve(config.environment, num_envs=theirs),
+        env_settings=attrs.evolve(config.env_settings, num_envs=theirs),
+    )
+
+
+def _check_names(config: RunConfig, problems: Problems) -> None:
+    """Names that become paths, and starts that exclude one another."""
+    for name in config.behaviors:
+        if "?" in name:
+            plain = name.partition("?")[0]
+            problems.add(
+                ("behaviors", name), f"a behavior's name has no '?team='; write {plain!r}, one block for all its teams"
+            )
+        elif not is_safe_name(name):
+            problems.add(("behaviors", name), _name_rule("a behavior's name", name))
+    start = config.checkpoint_settings
+    for key in ("run_id", "initialize_from"):
+        value = getattr(start, key)
+        if value is not None and not is_safe_name(value):
+            problems.add(("checkpoint_settings", key), _name_rule("a run id", value))
+    if start.resume and start.initialize_from is not None:
+        problems.add(
+            ("checkpoint_settings", "initialize_from"),
+            "resume goes on with a run and initialize_from starts a new one; give one of them",
+        )
+
+
+def is_safe_name(name: str) -> bool:
+    """Whether a name may become part of a path."""
+    return bool(_SAFE_NAME.fullmatch(name)) and ".." not in name
+
+
+def _name_rule(what: str, name: str) -> str:
+    return (
+        f"{what} is 1 to 100 letters, digits, '.', '_' or '-', begins with a letter or digit and has no '..', "
+        f"not {shown(name)}"
+    )

@@ -1,0 +1,71 @@
+"""Where a value came from, and the errors found in a configuration, collected so that all are shown at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import attrs
+
+from rlcore.errors import ConfigError
+
+KeyPath = tuple[str | int, ...]
+
+_PLAIN_KEY = re.compile(r"[\w/-]+")
+
+
+def dotted(path: KeyPath) -> str:
+    """``behaviors.CartPole.max_steps``; a list's element is ``[2]``, a key with odd characters is quoted."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += ("." if text else "") + (part if _PLAIN_KEY.fullmatch(part) else repr(part))
+    return text
+
+
+def shown(value: Any) -> str:
+    """A value as an error message shows it: as YAML writes it, and short."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+@attrs.frozen
+class Origin:
+    """Who gave a value."""
+
+    place: str  # "cartpole.yaml:12", "--set env_settings.seed", "--seed", or "" for data made in Python
+    order: int  # the line; overrides come after every line
+    path: KeyPath  # as written there: a value that a behavior takes over keeps default_settings' path
+
+
+@attrs.frozen
+class Problem:
+    """One error: where it stands, which value, and what to do."""
+
+    place: str
+    path: str
+    message: str
+    order: int = 0
+
+    def __str__(self) -> str:
+        path = "" if self.place.endswith(f" {self.path}") else self.path  # "--set a.b" names its path already
+        return ": ".join(part for part in (self.place, path, self.message) if part)
+
+
+class ConfigErrors(ConfigError):
+    """Every error of a configuration. The text is the first; :attr:`problems` holds all, in the file's order."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(sorted(problems, key=lambda problem: problem.order))
+        first, *more = self.problems
+        super().__init__(f"{first} (and {len(more)} more; rlcore validate shows all)" if more else str(first))
+
+    @property
+    def messages(self) -> tuple[str, ...]:
+        """Each error on one line: ``FILE:LINE: PATH: what is wrong``."""
+        return tuple(str(problem) for problem in self.problems)

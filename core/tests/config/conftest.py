@@ -1,0 +1,171 @@
+"""A stand-in for the plugin facade with a trainer, rewards, writers, environments and a section of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import attrs
+import pytest
+
+from rlcore.config import RewardSettings, RunConfig, load_config, setting
+from rlcore.config.document import Document, parse_document
+from rlcore.config.overrides import apply_overrides
+from rlcore.errors import ConfigError, did_you_mean
+from rlcore.plugins.records import (
+    ConfigSection,
+    EnvironmentSpec,
+    Record,
+    RewardProviderSpec,
+    StatsWriterSpec,
+    TrainerSpec,
+)
+
+
+@attrs.frozen(kw_only=True)
+class PPOLike:
+    """Settings with every kind of field, and a rule between two of them."""
+
+    batch_size: int = setting(1024, "Rows of a minibatch.", minimum=1)
+    buffer_size: int = setting(10240, "Agent steps between updates.", minimum=1)
+    learning_rate: float = setting(3e-4, "Step size.", exclusive_minimum=0)
+    beta: float = setting(5e-3, "Entropy bonus.", minimum=0)
+    epsilon: float = setting(0.2, "Clip range.", minimum=0)
+    lambd: float = setting(0.95, "GAE lambda.", minimum=0, maximum=1)
+    num_epoch: int = setting(3, "Passes over the buffer.", minimum=1)
+    shared_critic: bool = setting(False, "One body for both heads.")
+    learning_rate_schedule: str = setting("linear", "Schedule.", choices=("linear", "constant"))
+    beta_schedule: str | None = setting(None, "Schedule; unset copies learning_rate_schedule.")
+    epsilon_schedule: str | None = setting(None, "Schedule; unset copies learning_rate_schedule.")
+    widths: tuple[int, ...] = setting((64, 64), "A list.")
+    target_kl: float | None = setting(None, "Stop early.", exclusive_minimum=0)
+
+    def __attrs_post_init__(self) -> None:
+        if self.batch_size > self.buffer_size:
+            raise ConfigError(f"batch_size must be at most buffer_size ({self.buffer_size})")
+        for name in ("beta_schedule", "epsilon_schedule"):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, self.learning_rate_schedule)
+
+
+@attrs.frozen(kw_only=True)
+class OtherTrainer:
+    batch_size: int = setting(128, "Rows of a minibatch.", minimum=1)
+    tau: float = setting(0.005, "Target update.", minimum=0, maximum=1)
+    extras: dict[str, int] = setting(factory=lambda: {"kept": 1}, description="A mapping.")
+
+
+@attrs.frozen(kw_only=True)
+class BonusReward(RewardSettings):
+    scale: float = setting(description="Must be given.")
+
+
+@attrs.frozen(kw_only=True)
+class FileWriter:
+    path: str = setting("metrics.jsonl", "File.")
+
+
+@attrs.frozen(kw_only=True)
+class GridOptions:
+    size: int = setting(3, "Side of the grid.", minimum=2)
+
+
+@attrs.frozen(kw_only=True)
+class AcmeSection:
+    project: str | None = setting(None, "Project.")
+    ratio: float = setting(0.5, "Ratio.", minimum=0, maximum=1)
+
+
+class FakePlugins:
+    """What load_config and json_schema use of ``rlcore.plugins.calls.Plugins``."""
+
+    def __init__(self) -> None:
+        self._records: list[Record] = [
+            TrainerSpec(name="ppo", target="fake:PPO", settings="fake:PPOLike"),
+            TrainerSpec(name="other", target="fake:Other", settings="fake:OtherTrainer"),
+            RewardProviderSpec(name="extrinsic", target="fake:Extrinsic", settings="fake:RewardSettings"),
+            RewardProviderSpec(name="bonus", target="fake:Bonus", settings="fake:BonusReward"),
+            StatsWriterSpec(name="jsonl", target="fake:Writer", settings="fake:FileWriter"),
+            StatsWriterSpec(name="console", target="fake:Console"),
+            EnvironmentSpec(name="gymnasium", target="fake:Gym"),
+            EnvironmentSpec(name="grid", target="fake:Grid", settings="fake:GridOptions"),
+            ConfigSection(name="acme", target="fake:AcmeSection"),
+        ]
+        self._classes = {
+            f"fake:{cls.__name__}": cls
+            for cls in (PPOLike, OtherTrainer, RewardSettings, BonusReward, FileWriter, GridOptions, AcmeSection)
+        }
+
+    def records(self, kind: str) -> tuple[Any, ...]:
+        return tuple(
+            SimpleNamespace(record=record, plugin="fake", distribution="rlcore-fake", version="1.0")
+            for record in self._records
+            if record.kind == kind
+        )
+
+    def _find(self, kind: str, reference: str) -> Any:
+        names = {owned.record.name: owned.record for owned in self.records(kind)}
+        names |= {f"rlcore-fake/{name}": record for name, record in names.items()}
+        if reference not in names:
+            raise ConfigError(f"unknown {kind} {reference!r}{did_you_mean(reference, names)}")
+        return names[reference]
+
+    def trainer(self, reference: str) -> Any:
+        return self._find("trainer", reference)
+
+    def reward_provider(self, reference: str) -> Any:
+        return self._find("reward", reference)
+
+    def stats_writer(self, reference: str) -> Any:
+        return self._find("writer", reference)
+
+    def environment(self, reference: str) -> Any:
+        return self._find("environment", reference)
+
+    def resolve(self, record: Record, attribute: str = "target") -> Any:
+        return self._classes[getattr(record, attribute)]
+
+
+@pytest.fixture
+def plugins() -> Any:
+    return FakePlugins()
+
+
+@pytest.fixture(scope="session")
+def plugins_once() -> Any:
+    """For hypothesis, which wants no fixture that is made anew for each example."""
+    return FakePlugins()
+
+
+Load = Callable[..., RunConfig]
+
+
+@pytest.fixture
+def load(plugins: Any) -> Load:
+    """Loads YAML text as a file called ``c.yaml``."""
+
+    def load_text(text: str, sets: Any = (), flags: Any = None) -> RunConfig:
+        return load_config(apply_overrides(parse_document(text, "c.yaml"), sets, flags), plugins)
+
+    return load_text
+
+
+@pytest.fixture
+def errors(load: Load) -> Callable[..., list[str]]:
+    """The messages of a configuration that must be refused."""
+
+    def messages(text: str, sets: Any = (), flags: Any = None) -> list[str]:
+        with pytest.raises(ConfigError) as caught:
+            load(text, sets, flags)
+        return list(getattr(caught.value, "messages", (str(caught.value),)))
+
+    return messages
+
+
+@pytest.fixture
+def sample() -> Document:
+    """A configuration as ML-Agents 1.1.0 wrote it."""
+    path = Path(__file__).parent / "data" / "mlagents_configuration.yaml"
+    return parse_document(path.read_text(), "configuration.yaml")

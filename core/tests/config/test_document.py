@@ -1,0 +1,102 @@
+"""Reading YAML: strict, and every key remembers its line."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from rlcore.config.document import MAX_BYTES, Document, document_from_mapping, parse_document, read_document
+from rlcore.config.problems import ConfigErrors
+from rlcore.errors import ConfigError
+
+
+def refused(text: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        parse_document(text, "c.yaml")
+    return str(caught.value)
+
+
+def test_every_key_and_list_element_knows_its_line() -> None:
+    document = parse_document("a:\n  b:\n    - 1\n    - 2\n  c: {d: 3}\n", "c.yaml")
+    assert document.data == {"a": {"b": [1, 2], "c": {"d": 3}}}
+    assert document.where(("a",)) == "c.yaml:1"
+    assert document.where(("a", "b", 1)) == "c.yaml:4"
+    assert document.where(("a", "c", "d")) == "c.yaml:5"
+    assert document.where(("a", "c", "missing", "deep")) == "c.yaml:5"
+    assert document.where(("nowhere",)) == "c.yaml"
+
+
+def test_all_duplicate_keys_are_refused_with_both_lines() -> None:
+    with pytest.raises(ConfigErrors) as caught:
+        parse_document("a: 1\nb:\n  c: 1\n  c: 2\na: 2\n", "c.yaml")
+    assert caught.value.messages == (
+        "c.yaml:4: b.c: duplicate key (first on line 3)",
+        "c.yaml:5: a: duplicate key (first on line 1)",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: &x 1\nb: *x\n", "c.yaml:1: YAML anchors and aliases are not allowed (&x)"),
+        ("a: 1\nb: *x\n", "c.yaml:2: YAML anchors and aliases are not allowed (*x)"),
+        ("a:\n  <<: {b: 1}\n", "c.yaml:2: a: YAML merge keys"),
+        ("a: !!python/object/apply:os.system [ls]\n", "c.yaml:1: a: YAML tag !!python/object/apply:os.system"),
+        ("a: !!binary aGk=\n", "c.yaml:1: a: YAML tag !!binary"),
+        ("a: !!set {b}\n", "c.yaml:1: a: YAML tag !!set"),
+        ("a: !!int word\n", "c.yaml:1: a: 'word' is not a int"),
+        ("- 1\n", "c.yaml:1: the file must be a mapping"),
+        ("word\n", "c.yaml:1: the file must be a mapping"),
+        ("a: 1\n--- \nb: 1\n", "not valid YAML: but found another document"),
+        ("a:\n  1: x\n", "c.yaml:2: a: keys must be text; write '1'"),
+        ("a:\n  [b]: x\n", "c.yaml:2: a: keys must be text"),
+        ("a: [1\nb: 2\n", "c.yaml:2: not valid YAML"),
+        ("a: \x01\n", "c.yaml: not valid YAML"),
+        ("a: " + "[" * 60 + "]" * 60, "c.yaml:1: nested deeper than 40 levels"),
+        ("a: " + "9" * 5000, "is not a int"),
+    ],
+)
+def test_what_is_more_than_plain_data_is_refused_with_its_line(text: str, message: str) -> None:
+    assert message in refused(text)
+    assert "\n" not in refused(text)
+
+
+def test_an_alias_bomb_is_refused_at_once() -> None:
+    levels = "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 30))
+    start = time.monotonic()
+    assert "anchors" in refused("a0: &a0 [x]\n" + levels)
+    assert time.monotonic() - start < 1
+
+
+def test_a_date_is_text_and_an_empty_file_an_empty_document() -> None:
+    assert parse_document("a: 2026-01-01\n", "c.yaml").data == {"a": "2026-01-01"}
+    assert parse_document("# nothing\n", "c.yaml").data == {}
+    assert read_document(None) == Document(None, {})
+
+
+def test_unreadable_files_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none\.yaml: no such file"):
+        read_document(tmp_path / "none.yaml")
+    with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
+        read_document(tmp_path)
+    (tmp_path / "latin.yaml").write_bytes(b"a: 1\nb: \xe9\n")
+    with pytest.raises(ConfigError, match=r"latin\.yaml:2: not UTF-8"):
+        read_document(tmp_path / "latin.yaml")
+    (tmp_path / "big.yaml").write_bytes(b"#" * (MAX_BYTES + 1))
+    with pytest.raises(ConfigError, match=r"big\.yaml:1: larger than 1,000,000 bytes"):
+        read_document(tmp_path / "big.yaml")
+
+
+def test_a_byte_order_mark_is_not_part_of_the_first_key(tmp_path: Path) -> None:
+    (tmp_path / "bom.yaml").write_bytes(b"\xef\xbb\xbfa: 1\n")
+    assert read_document(tmp_path / "bom.yaml").data == {"a": 1}
+
+
+def test_python_data_must_be_plain() -> None:
+    assert document_from_mapping({"a": (1, 2)}).data == {"a": [1, 2]}
+    with pytest.raises(ConfigError, match=r"a\.b: must be plain data"):
+        document_from_mapping({"a": {"b": object()}})
+    with pytest.raises(ConfigError, match="a: keys must be text, not 1"):
+        document_from_mapping({"a": {1: 2}})

@@ -1,0 +1,343 @@
+"""From text to a RunConfig: the rules, and one line per error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rlcore.config import RunConfig, config_from_mapping, load_config, plugin_settings
+from rlcore.config.document import Document, parse_document
+from rlcore.config.problems import ConfigErrors
+from rlcore.errors import ConfigError
+
+Load = Callable[..., RunConfig]
+Errors = Callable[..., list[str]]
+
+BEHAVIOR = "behaviors:\n  B:\n    trainer_type: ppo\n"
+
+
+def test_a_misspelt_key_names_file_line_path_nearest_and_allowed(errors: Errors) -> None:
+    (message,) = errors(BEHAVIOR + "    hyperparameters:\n      batch_sise: 64\n")
+    assert message.startswith(
+        "c.yaml:5: behaviors.B.hyperparameters.batch_sise: unknown key; did you mean 'batch_size'? (allowed: batch_size, "
+    )
+
+
+def test_all_errors_are_collected_in_the_order_of_the_file(errors: Errors) -> None:
+    messages = errors(
+        "torch_settings: {num_threads: 0}\n"
+        "behaviors:\n"
+        "  B:\n"
+        "    max_steps: yes\n"
+        "    hyperparameters: {lambd: 2, batch_sise: 1}\n"
+        "    trainer_type: ppo\n"
+        "    network_settings: {vis_encode_type: simpel}\n"
+        "stats: {jsonl: 3}\n"
+        "bogus: 1\n"
+    )
+    assert [message.split(": ")[0:2] for message in messages] == [
+        ["c.yaml:1", "torch_settings.num_threads"],
+        ["c.yaml:4", "behaviors.B.max_steps"],
+        ["c.yaml:5", "behaviors.B.hyperparameters.batch_sise"],
+        ["c.yaml:5", "behaviors.B.hyperparameters.lambd"],
+        ["c.yaml:7", "behaviors.B.network_settings.vis_encode_type"],
+        ["c.yaml:8", "stats.jsonl"],
+        ["c.yaml:9", "bogus"],
+    ]
+    assert all("\n" not in message for message in messages)
+
+
+def test_the_text_of_many_errors_is_the_first_and_a_count(load: Load) -> None:
+    with pytest.raises(ConfigErrors) as caught:
+        load(BEHAVIOR + "    max_steps: 0\n    summary_freq: 0\n    time_horizon: 0\n")
+    assert str(caught.value) == (
+        "c.yaml:4: behaviors.B.max_steps: must be at least 1, not 0 (and 2 more; rlcore validate shows all)"
+    )
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize("written", ["5e5", "'5e5'", "500000.0", "500_000", "5.0e+5"])
+def test_whole_numbers_may_be_written_in_any_form(load: Load, written: str) -> None:
+    steps = load(BEHAVIOR + f"    max_steps: {written}\n").behaviors["B"].max_steps
+    assert steps == 500_000 and type(steps) is int
+
+
+@pytest.mark.parametrize("written", ["3e-4", "'3e-4'", "0.0003"])
+def test_numbers_may_be_written_in_any_form(load: Load, written: str) -> None:
+    config = load(BEHAVIOR + f"    hyperparameters: {{learning_rate: {written}}}\n")
+    assert config.behaviors["B"].hyperparameters.learning_rate == 3e-4
+
+
+@pytest.mark.parametrize("written", ["true", "1.5", "'1.5'", "many", "null", "[1]", ".inf", "1e400", "nan", "''"])
+def test_what_is_not_a_whole_number_is_refused(errors: Errors, written: str) -> None:
+    (message,) = errors(BEHAVIOR + f"    max_steps: {written}\n")
+    assert message.startswith("c.yaml:4: behaviors.B.max_steps: must be a whole number, not ")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("hyperparameters: {shared_critic: 1}", "shared_critic: must be true or false, not 1"),
+        ("hyperparameters: {learning_rate: .nan}", "learning_rate: must be a finite number, not nan"),
+        ("hyperparameters: {learning_rate: 0}", "learning_rate: must be greater than 0, not 0"),
+        ("hyperparameters: {lambd: 1.5}", "lambd: must be at most 1, not 1.5"),
+        ("hyperparameters: {target_kl: x}", "target_kl: must be a finite number, not 'x'"),
+        ("hyperparameters: {widths: [1, two]}", "widths[1]: must be a whole number, not 'two'"),
+        ("hyperparameters: {widths: 3}", "widths: must be a list, not 3"),
+        ("hyperparameters: 3", "hyperparameters: must be a mapping of settings, not 3"),
+        (
+            "hyperparameters: {learning_rate_schedule: linaer}",
+            "must be one of linear, constant, not 'linaer'; did you mean 'linear'?",
+        ),
+        ("reward_signals: {extrinsic: null}", "reward_signals.extrinsic: must be a mapping of settings, not null"),
+        ("reward_signals: {extrinsic: {gama: 1}}", "unknown key; did you mean 'gamma'?"),
+        ("reward_signals: {bonus: {}}", "reward_signals.bonus.scale: missing; it has no default"),
+        ("reward_signals: [extrinsic]", "reward_signals: must be a mapping from names to settings"),
+        ("framework: pytorch", "framework: removed: every trainer here brings its own framework; delete this key"),
+    ],
+)
+def test_a_wrong_value_says_what_is_allowed(errors: Errors, line: str, message: str) -> None:
+    (found,) = errors(BEHAVIOR + f"    {line}\n")
+    assert found.startswith("c.yaml:4: behaviors.B.") and message in found
+
+
+def test_text_keys_that_yaml_reads_otherwise_need_quotes(errors: Errors) -> None:
+    (message,) = errors(BEHAVIOR + "checkpoint_settings: {run_id: 7}\n")
+    assert message == "c.yaml:4: checkpoint_settings.run_id: must be text, not 7; put it in quotes"
+
+
+def test_the_rule_of_a_plugins_class_is_reported_at_the_field_it_names(errors: Errors) -> None:
+    (message,) = errors(BEHAVIOR + "    hyperparameters:\n      buffer_size: 10\n      batch_size: 20\n")
+    assert message == "c.yaml:6: behaviors.B.hyperparameters.batch_size: must be at most buffer_size (10)"
+
+
+def test_schedules_left_out_follow_the_plugins_class(load: Load) -> None:
+    hyper = load(BEHAVIOR + "    hyperparameters: {learning_rate_schedule: constant}\n").behaviors["B"].hyperparameters
+    assert (hyper.beta_schedule, hyper.epsilon_schedule) == ("constant", "constant")
+
+
+def test_hyperparameters_without_trainer_type_are_refused(errors: Errors) -> None:
+    (message,) = errors("behaviors:\n  B:\n    hyperparameters: {batch_size: 3}\n")
+    assert message == "c.yaml:3: behaviors.B.hyperparameters: trainer_type must be given when hyperparameters are"
+
+
+def test_a_behavior_without_a_trainer_type_is_ppo_with_the_extrinsic_reward(load: Load) -> None:
+    behavior = load("behaviors: {B: {}}\n").behaviors["B"]
+    assert behavior.trainer_type == "ppo" and behavior.hyperparameters.num_epoch == 3
+    assert list(behavior.reward_signals) == ["extrinsic"]
+
+
+# ---------------------------------------------------------------- names that plugins bring
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "behaviors:\n  B:\n    trainer_type: pp\n",
+            "c.yaml:3: behaviors.B.trainer_type: unknown trainer 'pp'; did you",
+        ),
+        (
+            "behaviors: {B: {reward_signals: {extrinsc: {}}}}\n",
+            "c.yaml:1: behaviors.B.reward_signals.extrinsc: unknown",
+        ),
+        (BEHAVIOR + "stats:\n  jsnl: {}\n", "c.yaml:5: stats.jsnl: unknown writer 'jsnl'; did you mean 'jsonl'?"),
+        (BEHAVIOR + "stats:\n  jsnl: false\n", "c.yaml:5: stats.jsnl: unknown writer 'jsnl'; did you mean 'jsonl'?"),
+        (BEHAVIOR + "environment:\n  type: gym\n", "c.yaml:5: environment.type: unknown environment 'gym'"),
+        (BEHAVIOR + "acme: {projet: x}\n", "c.yaml:4: acme.projet: unknown key; did you mean 'project'?"),
+    ],
+)
+def test_an_unknown_name_is_refused_where_it_is_written(errors: Errors, text: str, message: str) -> None:
+    (found,) = errors(text)
+    assert found.startswith(message)
+
+
+def test_names_may_carry_their_distribution(load: Load) -> None:
+    config = load("behaviors: {B: {trainer_type: rlcore-fake/other}}\nstats: {rlcore-fake/jsonl: {path: x}}\n")
+    assert config.behaviors["B"].hyperparameters.tau == 0.005
+    assert config.stats["rlcore-fake/jsonl"].path == "x"
+
+
+def test_writers_are_settings_or_false(load: Load, errors: Errors) -> None:
+    assert load(BEHAVIOR + "stats: {jsonl: false, console: {}}\n").stats == {"jsonl": False, "console": None}
+    (message,) = errors(BEHAVIOR + "stats: {console: {color: 1}}\n")
+    assert message == "c.yaml:4: stats.console.color: unknown key; this writer has no settings"
+
+
+def test_a_section_left_out_has_its_defaults(load: Load) -> None:
+    assert load(BEHAVIOR).sections["acme"].ratio == 0.5
+    assert load(BEHAVIOR + "acme: {ratio: 1}\n").sections["acme"].ratio == 1.0
+
+
+def test_options_are_free_form_unless_the_environment_has_settings(load: Load, errors: Errors) -> None:
+    config = load(BEHAVIOR + "environment: {id: X-v0, options: {anything: [1, {a: b}]}}\n")
+    assert config.environment is not None and config.environment.options == {"anything": [1, {"a": "b"}]}
+    config = load(BEHAVIOR + "environment: {type: grid}\n")
+    assert config.environment is not None and config.environment.options.size == 3
+    (message,) = errors(BEHAVIOR + "environment: {type: grid, options: {size: 1}}\n")
+    assert message == "c.yaml:4: environment.options.size: must be at least 2, not 1"
+
+
+# ---------------------------------------------------------------- default_settings
+
+
+def test_default_settings_are_merged_deep_under_each_behavior(load: Load) -> None:
+    config = load(
+        "default_settings:\n"
+        "  trainer_type: ppo\n"
+        "  max_steps: 100\n"
+        "  hyperparameters: {batch_size: 32, num_epoch: 5}\n"
+        "  network_settings: {hidden_units: 16}\n"
+        "  reward_signals: {bonus: {scale: 2}}\n"
+        "behaviors:\n"
+        "  A: {max_steps: 7, hyperparameters: {batch_size: 64}, reward_signals: {extrinsic: {gamma: 0.9}}}\n"
+        "  B: {}\n"
+    )
+    a, b = config.behaviors["A"], config.behaviors["B"]
+    assert (a.max_steps, b.max_steps) == (7, 100)
+    assert (a.hyperparameters.batch_size, a.hyperparameters.num_epoch) == (64, 5)
+    assert a.network_settings.hidden_units == 16
+    assert set(a.reward_signals) == {"bonus", "extrinsic"}
+    assert b == config.default_settings
+
+
+def test_an_error_in_default_settings_is_reported_once_where_it_is_written(errors: Errors) -> None:
+    messages = errors("default_settings:\n  max_steps: 0\nbehaviors:\n  A: {}\n  B: {}\n")
+    assert messages == ["c.yaml:2: default_settings.max_steps: must be at least 1, not 0"]
+
+
+def test_a_default_that_does_not_fit_a_behavior_names_the_behavior(errors: Errors) -> None:
+    (message,) = errors(
+        "default_settings:\n"
+        "  trainer_type: ppo\n"
+        "  hyperparameters:\n"
+        "    num_epoch: 3\n"
+        "behaviors:\n"
+        "  A: {trainer_type: other}\n"
+    )
+    assert message.startswith("c.yaml:4: default_settings.hyperparameters.num_epoch: unknown key")
+    assert message.endswith("(taken over by behaviors.A)")
+
+
+# ---------------------------------------------------------------- rules between keys
+
+
+def test_neither_behaviors_nor_default_settings_is_refused(errors: Errors, load: Load) -> None:
+    assert errors("env_settings: {seed: 1}\n") == ["c.yaml: behaviors: no behavior is given, and no default_settings"]
+    assert load("default_settings: {}\n").behaviors == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "environment: {num_envs: 4}\n",
+        "environment: {}\nenv_settings: {num_envs: 4}\n",
+        "environment: {num_envs: 4}\nenv_settings: {num_envs: 4}\n",
+    ],
+)
+def test_both_keys_of_num_envs_agree_after_loading(load: Load, text: str) -> None:
+    config = load(BEHAVIOR + text)
+    assert config.environment is not None
+    assert (config.environment.num_envs, config.env_settings.num_envs) == (4, 4)
+
+
+def test_two_different_num_envs_are_refused(errors: Errors) -> None:
+    (message,) = errors(BEHAVIOR + "environment: {num_envs: 4}\nenv_settings: {num_envs: 1}\n")
+    assert message.startswith("c.yaml:4: environment.num_envs: 4 here, but 1 in env_settings.num_envs")
+
+
+def test_resume_and_initialize_from_exclude_one_another(errors: Errors) -> None:
+    (message,) = errors(BEHAVIOR + "checkpoint_settings:\n  resume: true\n  initialize_from: old\n")
+    assert message.startswith("c.yaml:6: checkpoint_settings.initialize_from: resume goes on")
+
+
+@pytest.mark.parametrize("name", ["../up", "a/b", ".hidden", "a..b", "", "-x", "x" * 101, "é", "a b", "a\n", "C:\\x"])
+def test_names_that_become_paths_are_refused(plugins: Any, name: str) -> None:
+    for data in (
+        {"behaviors": {name: {}}},
+        {"behaviors": {"B": {}}, "checkpoint_settings": {"run_id": name}},
+        {"behaviors": {"B": {}}, "checkpoint_settings": {"initialize_from": name}},
+    ):
+        with pytest.raises(ConfigErrors, match="1 to 100 letters, digits") as caught:
+            config_from_mapping(data, plugins)
+        assert "\n" not in str(caught.value)
+
+
+def test_a_team_in_a_behaviors_name_is_refused_with_a_hint(errors: Errors) -> None:
+    (message,) = errors("behaviors:\n  Striker?team=1: {}\n")
+    assert message == (
+        "c.yaml:2: behaviors.'Striker?team=1': a behavior's name has no '?team='; "
+        "write 'Striker', one block for all its teams"
+    )
+
+
+# ---------------------------------------------------------------- not supported yet
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "part"),
+    [
+        ("behaviors: {B: {trainer_type: poca}}", "behaviors.B.trainer_type", "the POCA trainer"),
+        (
+            "behaviors: {B: {trainer_type: sac, hyperparameters: {tau: 1}}}",
+            "behaviors.B.trainer_type",
+            "the SAC trainer",
+        ),
+        ("behaviors: {B: {threaded: true}}", "behaviors.B.threaded", "threaded training"),
+        ("behaviors: {B: {self_play: {window: 5}}}", "behaviors.B.self_play", "the ghost trainer"),
+        (
+            "behaviors: {B: {behavioral_cloning: {demo_path: x}}}",
+            "behaviors.B.behavioral_cloning",
+            "behavioral cloning",
+        ),
+        ("behaviors: {B: {network_settings: {memory: {memory_size: 8}}}}", "behaviors.B.network_settings.memory", None),
+        (
+            "behaviors: {B: {reward_signals: {gail: {demo_path: x}}}}",
+            "behaviors.B.reward_signals.gail",
+            "the GAIL reward",
+        ),
+        ("behaviors: {B: {reward_signals: {curiosity: {}}}}", "behaviors.B.reward_signals.curiosity", None),
+        ("behaviors: {B: {reward_signals: {rnd: {}}}}", "behaviors.B.reward_signals.rnd", None),
+        ("behaviors: {B: {}}\nenvironment_parameters: {gravity: 9.8}", "environment_parameters", "the curriculum"),
+        ("behaviors: {B: {}}\nengine_settings: {width: 100}", "engine_settings.width", "Unity environments"),
+        ("behaviors: {B: {}}\nenv_settings: {env_path: game}", "env_settings.env_path", "Unity environments"),
+        ("behaviors: {B: {}}\nenv_settings: {num_areas: 2}", "env_settings.num_areas", "Unity environments"),
+        ("behaviors: {B: {}}\nenv_settings: {timeout_wait: 5}", "env_settings.timeout_wait", "supervised workers"),
+    ],
+)
+def test_what_ml_agents_knows_and_is_not_built_is_refused_as_such(
+    errors: Errors, text: str, path: str, part: str | None
+) -> None:
+    (message,) = errors(text)
+    assert f" {path}: not supported yet: {part or ''}" in message
+
+
+def test_the_file_ml_agents_wrote_is_valid_but_for_the_curriculum(sample: Document, plugins: Any) -> None:
+    with pytest.raises(ConfigErrors) as caught:
+        load_config(sample, plugins)
+    assert caught.value.messages == (
+        "configuration.yaml:67: environment_parameters: not supported yet: the curriculum",
+    )
+    del sample.data["environment_parameters"]
+    config = load_config(sample, plugins)
+    assert config.behaviors["B"].hyperparameters.learning_rate == 3e-4
+    assert config.default_settings is None and config.environment is None
+
+
+# ---------------------------------------------------------------- other ways in
+
+
+def test_python_data_is_checked_without_a_file_in_the_message(plugins: Any) -> None:
+    with pytest.raises(ConfigErrors) as caught:
+        config_from_mapping({"default_settings": {"max_steps": 0}, "behaviors": {"B": {}}}, plugins)
+    assert str(caught.value) == "default_settings.max_steps: must be at least 1, not 0"
+    assert config_from_mapping({"behaviors": {"B": {"max_steps": 5}}}, plugins).behaviors["B"].max_steps == 5
+
+
+def test_the_plugins_block_is_read_alone() -> None:
+    document = parse_document("plugins: {disable: [x]}\nnonsense: 1\n", "c.yaml")
+    assert plugin_settings(document).disable == ["x"]
+    with pytest.raises(ConfigError, match=r"c\.yaml:2: plugins\.disable: must be a list, not 'x'"):
+        plugin_settings(parse_document("plugins:\n  disable: x\n", "c.yaml"))

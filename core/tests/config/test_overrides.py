@@ -1,0 +1,119 @@
+"""The command line over the file over the defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rlcore.config import RunConfig
+from rlcore.config.document import parse_document
+from rlcore.config.overrides import apply_overrides
+from rlcore.errors import ConfigError
+
+Load = Callable[..., RunConfig]
+Errors = Callable[..., list[str]]
+
+FILE = "behaviors:\n  B: {max_steps: 10}\nenv_settings: {seed: 5}\n"
+SEED = ("env_settings", "seed")
+
+
+@pytest.mark.parametrize(
+    ("text", "sets", "flags", "seed"),
+    [
+        ("behaviors: {B: {}}", [], {}, -1),
+        (FILE, [], {}, 5),
+        (FILE, ["env_settings.seed=6"], {}, 6),
+        (FILE, [], {SEED: 7}, 7),
+        (FILE, ["env_settings.seed=6"], {SEED: 7}, 7),
+        (FILE, ["env_settings.seed=6", "env_settings.seed=8"], {SEED: None}, 8),
+    ],
+)
+def test_flags_beat_set_beats_file_beats_default(load: Load, text: str, sets: Any, flags: Any, seed: int) -> None:
+    assert load(text, sets, flags).env_settings.seed == seed
+
+
+def test_set_reads_its_value_as_yaml_and_makes_missing_blocks(load: Load) -> None:
+    config = load(
+        FILE,
+        [
+            "behaviors.B.max_steps=5e5",
+            "behaviors.B.trainer_type=ppo",
+            "behaviors.B.hyperparameters.widths=[1, 2]",
+            "behaviors.C={max_steps: 3}",
+            "torch_settings.device=null",
+            "environment.options.'a.b'=text",
+            "debug=true",
+        ],
+    )
+    assert config.behaviors["B"].max_steps == 500_000
+    assert config.behaviors["B"].hyperparameters.widths == (1, 2)
+    assert config.behaviors["C"].max_steps == 3
+    assert config.environment is not None and config.environment.options == {"a.b": "text"}
+    assert config.debug is True
+
+
+def test_an_error_in_an_override_names_the_option(errors: Errors) -> None:
+    assert errors(FILE, ["behaviors.B.max_step=1"])[0].startswith(
+        "--set behaviors.B.max_step: unknown key; did you mean 'max_steps'?"
+    )
+    assert errors(FILE, [], {SEED: -2}) == ["--seed: env_settings.seed: must be at least -1, not -2"]
+    assert errors(FILE, ["behaviors.B.network_settings={num_layers: -1}"]) == [
+        "--set behaviors.B.network_settings: behaviors.B.network_settings.num_layers: must be at least 0, not -1"
+    ]
+    assert errors(FILE, [], {("checkpoint_settings", "run_id"): "../x"})[0].startswith(
+        "--run-id: checkpoint_settings.run_id: a run id is"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("env_settings.seed", "--set env_settings.seed: write --set PATH=VALUE"),
+        ("=1", "--set =1: write --set PATH=VALUE"),
+        ("a..b=1", "write --set PATH=VALUE"),
+        ("a=[1", "--set a=[1: the value must be plain YAML"),
+        ("a=&x 1", "the value must be plain YAML: YAML anchors"),
+        ("a=1\nb: 2", "the value must be one YAML value"),
+        ("env_settings.seed.deeper=1", "--set env_settings.seed.deeper: env_settings.seed is 5, so nothing can be set"),
+    ],
+)
+def test_a_malformed_set_is_refused(errors: Errors, text: str, message: str) -> None:
+    (found,) = errors(FILE, [text])
+    assert message in found and "\n" not in found
+
+
+def test_the_document_itself_is_left_alone() -> None:
+    document = parse_document(FILE, "c.yaml")
+    changed = apply_overrides(document, ["behaviors.B.max_steps=1"], {})
+    assert document.data["behaviors"]["B"]["max_steps"] == 10
+    assert changed.where(("behaviors", "B", "max_steps")) == "--set behaviors.B.max_steps"
+    assert changed.where(("behaviors", "B")) == "c.yaml:2"
+    with pytest.raises(ConfigError):
+        apply_overrides(document, ["x"], {})
+
+
+@pytest.mark.parametrize("path", [("env_settings", "num_envs"), ("environment", "num_envs")])
+def test_the_command_line_sets_num_envs_under_either_key(load: Load, path: tuple[str, str]) -> None:
+    for block in ("environment: {num_envs: 4}", "environment: {}\nenv_settings: {num_envs: 4}"):
+        config = load(f"behaviors: {{B: {{}}}}\n{block}\n", [], {path: 2})
+        assert config.environment is not None
+        assert (config.environment.num_envs, config.env_settings.num_envs) == (2, 2)
+
+
+def test_resume_on_the_command_line_overrules_initialize_from_in_the_file(load: Load, errors: Errors) -> None:
+    text = "behaviors: {B: {}}\ncheckpoint_settings: {initialize_from: old}\n"
+    start = load(text, [], {("checkpoint_settings", "resume"): True}).checkpoint_settings
+    assert start.resume and start.initialize_from is None
+    start = load(text, [], {("checkpoint_settings", "resume"): False}).checkpoint_settings
+    assert start.initialize_from == "old"
+    both = {("checkpoint_settings", "resume"): True, ("checkpoint_settings", "initialize_from"): "old"}
+    assert len(errors(text, [], both)) == 1
+
+
+def test_an_override_reaches_behaviors_through_default_settings(load: Load, errors: Errors) -> None:
+    assert load("behaviors: {B: {}}", ["default_settings.max_steps=3"]).behaviors["B"].max_steps == 3
+    assert errors("behaviors: {B: {}}", ["default_settings.max_steps=0"]) == [
+        "--set default_settings.max_steps: must be at least 1, not 0"
+    ]
