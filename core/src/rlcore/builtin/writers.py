@@ -1,0 +1,109 @@
+"""The statistics writers that come with the core: ``metrics.jsonl`` and lines on the console."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from rlcore.stats import CUMULATIVE_REWARD, GROUP_REWARD, STEPS_PER_SECOND, StatSummary
+
+if TYPE_CHECKING:
+    from rlcore.run import RunContext
+
+METRICS_FILE = "metrics.jsonl"
+IS_TRAINING = "Is Training"
+ELO = "Self-play/ELO"
+
+
+class JsonlWriter:
+    """One line of JSON per summary: ``{"behavior", "step", "time", "stats": {tag: mean}}``.
+
+    ``time`` is seconds since 1970. A mean that is not finite is written as null, which every JSON reader takes.
+    """
+
+    def __init__(self, path: Path, resumed_step: int = 0) -> None:
+        """Goes on with the file at ``path``, without the lines of steps that the resumed run will take again."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists():
+            _keep_until(path, resumed_step)
+        self._file = path.open("a", encoding="utf-8")
+
+    @classmethod
+    def create(cls, settings: Any, run: RunContext) -> JsonlWriter:
+        return cls(run.directory / METRICS_FILE, run.resumed_step)
+
+    def write(self, behavior: str, step: int, stats: Mapping[str, StatSummary]) -> None:
+        means = {tag: summary.mean if math.isfinite(summary.mean) else None for tag, summary in stats.items()}
+        line = {"behavior": behavior, "step": step, "time": round(time.time(), 3), "stats": means}
+        self._file.write(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _keep_until(path: Path, step: int) -> None:
+    """Drops lines past ``step``, and a last line that a crash cut short; the file is whole at every moment."""
+    kept: list[bytes] = []
+    content = path.read_bytes()
+    for line in content.splitlines(keepends=True):
+        try:
+            if line.endswith(b"\n") and json.loads(line)["step"] <= step:
+                kept.append(line)
+        except (ValueError, KeyError, TypeError):
+            continue
+    if b"".join(kept) == content:
+        return
+    temporary = path.with_name(path.name + ".tmp")
+    with temporary.open("wb") as file:
+        file.writelines(kept)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+class ConsoleWriter:
+    """One plain line per summary, in the words of ML-Agents and with the speed at its end."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream
+        self._started = time.monotonic()
+
+    @classmethod
+    def create(cls, settings: Any, run: RunContext) -> ConsoleWriter:
+        return cls()
+
+    def write(self, behavior: str, step: int, stats: Mapping[str, StatSummary]) -> None:
+        line = console_line(behavior, step, time.monotonic() - self._started, stats)
+        # Looked up at each line: a progress bar may have put its own stream in front of the terminal's.
+        print(line, file=self._stream or sys.stdout, flush=True)
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+
+def console_line(behavior: str, step: int, seconds: float, stats: Mapping[str, StatSummary]) -> str:
+    """``Walker. Step: 1000. Time Elapsed: 1.500 s. Mean Reward: ... . Training. Steps per Second: 2000.``"""
+    parts = [f"{behavior}. Step: {step}", f"Time Elapsed: {seconds:0.3f} s"]
+    reward = stats.get(CUMULATIVE_REWARD)
+    if reward is None:
+        parts.append("No episode was completed since last summary")
+    else:
+        parts.append(f"Mean Reward: {reward.mean:0.3f}")
+        if GROUP_REWARD in stats:
+            parts.append(f"Mean Group Reward: {stats[GROUP_REWARD].mean:0.3f}")
+        else:
+            parts.append(f"Std of Reward: {reward.std:0.3f}")
+    training = IS_TRAINING not in stats or stats[IS_TRAINING].mean > 0.0
+    parts.append("Training" if training else "Not Training")
+    if ELO in stats:
+        parts.append(f"ELO: {stats[ELO].mean:0.3f}")
+    if STEPS_PER_SECOND in stats:
+        parts.append(f"Steps per Second: {stats[STEPS_PER_SECOND].mean:.0f}")
+    return ". ".join(parts) + "."

@@ -1,0 +1,275 @@
+"""Small environments with known best returns, for tests of trainers and of the run loop. Pure numpy, no plugin.
+
+Each copy draws from a generator of its own, made from the seed of its episode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec, Parameters
+from rlcore.seeding import EpisodeSeeds, generator_state, restore_generator
+
+Array = NDArray[Any]
+
+
+class ArrayEnvironment:
+    """N copies with one agent each, as a template: a subclass fills arrays, episodes are kept here.
+
+    ``state`` names the subclass's arrays, each [N, ...], that make up where its copies are.
+    """
+
+    state: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, spec: BehaviorSpec, max_steps: int | None = None) -> None:
+        self.behaviors: Mapping[str, BehaviorSpec] = {spec.name: spec}
+        self.num_envs = spec.slots
+        self.episodes: NDArray[np.int64] = np.zeros(spec.slots, np.int64)  # [N]
+        self.parameters: dict[str, float] = {}  # in force from each copy's next episode on
+        self._name = spec.name
+        self._max_steps = max_steps
+        self._steps: NDArray[np.int64] = np.zeros(spec.slots, np.int64)  # [N] in the open episode
+        self._seeds = EpisodeSeeds(0)
+        self._generators = [np.random.default_rng(0) for _ in range(spec.slots)]
+
+    def begin(self, copy: int, generator: np.random.Generator) -> None:
+        """Puts ``copy`` at the start of an episode."""
+        raise NotImplementedError
+
+    def advance(self, actions: Actions) -> tuple[Array, Array]:
+        """Moves all copies; returns reward [N] and terminated [N]."""
+        raise NotImplementedError
+
+    def observe(self) -> dict[str, Array]:
+        """What the agents see now, in fresh arrays [N, *shape]."""
+        raise NotImplementedError
+
+    def action_mask(self) -> NDArray[np.bool_] | None:
+        """[N, options], True = allowed; None: everything is."""
+        return None
+
+    def reset(
+        self, seeds: EpisodeSeeds, episodes: NDArray[np.int64], parameters: Parameters | None = None
+    ) -> dict[str, AgentBatch]:
+        self._seeds = seeds
+        self.episodes = np.array(episodes, np.int64)
+        self.set_parameters(parameters or {})
+        for copy in range(self.num_envs):
+            self._begin(copy)
+        return {self._name: self._first_batch()}
+
+    def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
+        reward, terminated = self.advance(actions[self._name])
+        self._steps += 1
+        truncated = np.zeros(self.num_envs, np.bool_)
+        if self._max_steps is not None:
+            truncated = (self._steps >= self._max_steps) & ~terminated
+        ended = np.flatnonzero(terminated | truncated)
+        final: dict[str, Array] | None = None
+        if ended.size:
+            final = {name: array[ended] for name, array in self.observe().items()}
+            for copy in ended.tolist():
+                self.episodes[copy] += 1
+                self._begin(copy)
+        batch = AgentBatch(
+            self.observe(), reward.astype(np.float32), terminated, truncated, ended, final,
+            action_mask=self.action_mask(),
+        )  # fmt: skip
+        return {self._name: batch}
+
+    def set_parameters(self, parameters: Parameters) -> None:
+        self.parameters = dict(parameters)
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _begin(self, copy: int) -> None:
+        generator = np.random.default_rng(self._seeds(copy, int(self.episodes[copy])))
+        self._generators[copy] = generator
+        self._steps[copy] = 0
+        self.begin(copy, generator)
+
+    def _first_batch(self) -> AgentBatch:
+        none = np.zeros(self.num_envs, np.bool_)
+        reward = np.zeros(self.num_envs, np.float32)
+        return AgentBatch(self.observe(), reward, none, none.copy(), action_mask=self.action_mask())
+
+
+class SavingEnvironment(ArrayEnvironment):
+    """An :class:`ArrayEnvironment` that implements :class:`rlcore.environment.SavesState`."""
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "run_seed": self._seeds.run_seed,
+            "episodes": self.episodes.copy(),
+            "steps": self._steps.copy(),
+            "generators": {str(copy): generator_state(g) for copy, g in enumerate(self._generators)},
+            **{name: getattr(self, name).copy() for name in self.state},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> dict[str, AgentBatch]:
+        self._seeds = EpisodeSeeds(int(state["run_seed"]))
+        self.episodes = np.array(state["episodes"], np.int64)
+        self._steps = np.array(state["steps"], np.int64)
+        for copy, generator in enumerate(self._generators):
+            restore_generator(generator, state["generators"][str(copy)])
+        for name in self.state:
+            getattr(self, name)[...] = state[name]
+        return {self._name: self._first_batch()}
+
+
+class TinyCorridor(SavingEnvironment):
+    """Walk right to the end of a corridor: +1 there, ``-0.01`` a step, cut off after ``max_steps``.
+
+    The agent starts in any cell but the last; actions are 0 (left) and 1 (right). ``masked`` forbids walking into
+    the left wall. The best return is 1 minus 0.01 for each cell walked before the last.
+    """
+
+    state = ("position",)
+
+    def __init__(
+        self, num_envs: int = 2, name: str = "Corridor", length: int = 6, max_steps: int = 20, masked: bool = False
+    ) -> None:
+        self.length = length
+        self.masked = masked
+        self.position: NDArray[np.int64] = np.zeros(num_envs, np.int64)  # [N]
+        observation = ObservationSpec("position", (length,), np.float32, "one_hot")
+        super().__init__(BehaviorSpec(name, (observation,), discrete=(2,), env_index=np.arange(num_envs)), max_steps)
+
+    def begin(self, copy: int, generator: np.random.Generator) -> None:
+        self.position[copy] = generator.integers(self.length - 1)
+
+    def advance(self, actions: Actions) -> tuple[Array, Array]:
+        assert actions.discrete is not None
+        move = np.where(actions.discrete[:, 0] == 1, 1, -1)
+        self.position = np.clip(self.position + move, 0, self.length - 1)
+        arrived = self.position == self.length - 1
+        return np.where(arrived, 1.0, -0.01), arrived
+
+    def observe(self) -> dict[str, Array]:
+        return {"position": np.eye(self.length, dtype=np.float32)[self.position]}
+
+    def action_mask(self) -> NDArray[np.bool_] | None:
+        if not self.masked:
+            return None
+        mask = np.ones((self.num_envs, 2), np.bool_)
+        mask[:, 0] = self.position > 0
+        return mask
+
+
+class IdentityEnvironment(ArrayEnvironment):
+    """Do what is seen: each step shows a new target, and an action equal to it is rewarded with 1.
+
+    The target is ``continuous`` real numbers in [-1, 1] and one option of each branch in ``discrete``. The reward is
+    the mean over all parts of 1 for a branch that matches and of ``1 - distance ** 2`` for a real part. An episode
+    ends, terminated, after ``episode_length`` steps, so the best return is ``episode_length``.
+    """
+
+    def __init__(
+        self,
+        num_envs: int = 2,
+        name: str = "Identity",
+        continuous: int = 0,
+        discrete: Sequence[int] = (),
+        episode_length: int = 8,
+    ) -> None:
+        self._reals: NDArray[np.float32] = np.zeros((num_envs, continuous), np.float32)  # [N, continuous]
+        self._choices: NDArray[np.int64] = np.zeros((num_envs, len(discrete)), np.int64)  # [N, branches]
+        self._length = episode_length
+        self._branches = np.array(discrete, np.int64)
+        self._offsets = np.cumsum([0, *discrete])[:-1]  # first column of each branch in the indicators
+        observations = []
+        if continuous:
+            observations.append(ObservationSpec("reals", (continuous,), np.float32))
+        if len(discrete):
+            observations.append(ObservationSpec("choices", (int(sum(discrete)),), np.float32, "one_hot"))
+        spec = BehaviorSpec(
+            name,
+            tuple(observations),
+            continuous,
+            tuple(discrete),
+            low=-np.ones(continuous, np.float32),
+            high=np.ones(continuous, np.float32),
+            env_index=np.arange(num_envs),
+        )
+        super().__init__(spec)
+
+    def begin(self, copy: int, generator: np.random.Generator) -> None:
+        self._draw(copy, generator)
+
+    def _draw(self, copy: int, generator: np.random.Generator) -> None:
+        self._reals[copy] = generator.uniform(-1.0, 1.0, self._reals.shape[1])
+        self._choices[copy] = generator.integers(self._branches)
+
+    def advance(self, actions: Actions) -> tuple[Array, Array]:
+        scores = []
+        if self._reals.shape[1]:
+            assert actions.continuous is not None
+            scores.append(1.0 - np.square(actions.continuous - self._reals))
+        if self._choices.shape[1]:
+            assert actions.discrete is not None
+            scores.append((actions.discrete == self._choices).astype(np.float32))
+        for copy, generator in enumerate(self._generators):
+            self._draw(copy, generator)
+        return np.concatenate(scores, axis=1).mean(axis=1), self._steps + 1 >= self._length
+
+    def observe(self) -> dict[str, Array]:
+        seen: dict[str, Array] = {}
+        if self._reals.shape[1]:
+            seen["reals"] = self._reals.copy()
+        if self._choices.shape[1]:
+            indicators = np.zeros((self.num_envs, int(self._branches.sum())), np.float32)
+            np.put_along_axis(indicators, self._choices + self._offsets, 1.0, axis=1)
+            seen["choices"] = indicators
+        return seen
+
+
+class ConstantReward(ArrayEnvironment):
+    """Reward 1 at every step for ever; time limits only interrupt it, so every state is worth 1 / (1 - gamma)."""
+
+    def __init__(self, num_envs: int = 2, name: str = "Constant", max_steps: int = 10) -> None:
+        observation = ObservationSpec("nothing", (1,), np.float32)
+        super().__init__(BehaviorSpec(name, (observation,), discrete=(2,), env_index=np.arange(num_envs)), max_steps)
+
+    def begin(self, copy: int, generator: np.random.Generator) -> None:
+        """Every state is the same."""
+
+    def advance(self, actions: Actions) -> tuple[Array, Array]:
+        return np.ones(self.num_envs, np.float32), np.zeros(self.num_envs, np.bool_)
+
+    def observe(self) -> dict[str, Array]:
+        return {"nothing": np.ones((self.num_envs, 1), np.float32)}
+
+
+def tiny_env(num_envs: int = 2, name: str = "Corridor") -> TinyCorridor:
+    """The smallest environment that terminates, is truncated and saves its state."""
+    return TinyCorridor(num_envs, name)
+
+
+def identity_discrete(num_envs: int = 2, name: str = "Identity") -> IdentityEnvironment:
+    """One branch of four options."""
+    return IdentityEnvironment(num_envs, name, discrete=(4,))
+
+
+def identity_multi_branch(num_envs: int = 2, name: str = "Identity") -> IdentityEnvironment:
+    """Branches of three, two and four options."""
+    return IdentityEnvironment(num_envs, name, discrete=(3, 2, 4))
+
+
+def identity_multi_binary(num_envs: int = 2, name: str = "Identity") -> IdentityEnvironment:
+    """Four branches of two options."""
+    return IdentityEnvironment(num_envs, name, discrete=(2, 2, 2, 2))
+
+
+def identity_continuous(num_envs: int = 2, name: str = "Identity") -> IdentityEnvironment:
+    """Two real parts."""
+    return IdentityEnvironment(num_envs, name, continuous=2)
+
+
+def identity_hybrid(num_envs: int = 2, name: str = "Identity") -> IdentityEnvironment:
+    """Two real parts and a branch of three options."""
+    return IdentityEnvironment(num_envs, name, continuous=2, discrete=(3,))

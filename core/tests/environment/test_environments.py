@@ -1,0 +1,127 @@
+"""The environments of rlcore.testing obey the contract and pay what they promise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rlcore.environment import Actions, Environment, SavesState
+from rlcore.seeding import EpisodeSeeds
+from rlcore.testing import ConstantReward, EnvironmentConformance, IdentityEnvironment, TinyCorridor, tiny_env
+from rlcore.testing.environments import (
+    identity_continuous,
+    identity_discrete,
+    identity_hybrid,
+    identity_multi_binary,
+    identity_multi_branch,
+)
+
+IDENTITIES = [
+    identity_discrete, identity_multi_branch, identity_multi_binary, identity_continuous, identity_hybrid,
+]  # fmt: skip
+
+
+class TestCorridor(EnvironmentConformance):
+    def make(self, num_envs: int) -> Environment:
+        return tiny_env(num_envs)
+
+
+class TestMaskedCorridor(EnvironmentConformance):
+    def make(self, num_envs: int) -> Environment:
+        return TinyCorridor(num_envs, masked=True)
+
+
+class TestIdentityHybrid(EnvironmentConformance):
+    def make(self, num_envs: int) -> Environment:
+        return identity_hybrid(num_envs)
+
+
+class TestIdentityMultiBranch(EnvironmentConformance):
+    def make(self, num_envs: int) -> Environment:
+        return identity_multi_branch(num_envs)
+
+
+class TestConstantReward(EnvironmentConformance):
+    def make(self, num_envs: int) -> Environment:
+        return ConstantReward(num_envs)
+
+
+def matching(environment: IdentityEnvironment, seen: dict[str, np.ndarray]) -> Actions:
+    """The actions that equal what is seen, read from the observations alone."""
+    spec = environment.behaviors["Identity"]
+    actions = Actions(continuous=seen.get("reals"))
+    if spec.discrete:
+        edges = np.cumsum(spec.discrete)[:-1]
+        branches = np.split(seen["choices"], edges, axis=1)
+        actions.discrete = np.stack([branch.argmax(axis=1) for branch in branches], axis=1)
+    return actions
+
+
+@pytest.mark.parametrize("make", IDENTITIES, ids=lambda make: make.__name__)
+def test_identity_rewards_exactly_the_action_that_equals_the_observation(make) -> None:
+    environment = make(3)
+    batch = environment.reset(EpisodeSeeds(4), np.zeros(3, np.int64))["Identity"]
+    for step in range(1, 25):
+        right = matching(environment, batch.observations)
+        batch = environment.step({"Identity": right})["Identity"]
+        np.testing.assert_allclose(batch.reward, 1.0, rtol=1e-6)
+        assert batch.terminated.all() == (step % 8 == 0)
+        assert not batch.truncated.any()
+
+
+@pytest.mark.parametrize("make", IDENTITIES, ids=lambda make: make.__name__)
+def test_identity_rewards_a_wrong_action_less(make) -> None:
+    environment = make(3)
+    batch = environment.reset(EpisodeSeeds(4), np.zeros(3, np.int64))["Identity"]
+    wrong = matching(environment, batch.observations)
+    if wrong.continuous is not None:
+        wrong.continuous = -np.sign(wrong.continuous)
+    if wrong.discrete is not None:
+        wrong.discrete = (wrong.discrete + 1) % np.array(environment.behaviors["Identity"].discrete)
+    assert (environment.step({"Identity": wrong})["Identity"].reward <= 0.0 + 1e-6).all()
+
+
+def test_corridor_pays_one_at_its_end_and_a_hundredth_for_each_step_before() -> None:
+    environment = TinyCorridor(num_envs=1, length=6)
+    batch = environment.reset(EpisodeSeeds(0), np.zeros(1, np.int64))["Corridor"]
+    cells = 5 - int(batch.observations["position"][0].argmax())
+    total, right = 0.0, Actions(discrete=np.ones((1, 1), np.int64))
+    for _ in range(cells):
+        batch = environment.step({"Corridor": right})["Corridor"]
+        total += float(batch.reward[0])
+    assert batch.terminated[0] and not batch.truncated[0]
+    assert batch.final_observations["position"][0].argmax() == 5
+    assert batch.observations["position"][0].argmax() != 5
+    assert total == pytest.approx(1.0 - 0.01 * (cells - 1))
+
+
+def test_corridor_is_cut_off_not_terminated_at_its_time_limit() -> None:
+    environment = TinyCorridor(num_envs=2, max_steps=7)
+    environment.reset(EpisodeSeeds(0), np.zeros(2, np.int64))
+    left = Actions(discrete=np.zeros((2, 1), np.int64))
+    flags = [environment.step({"Corridor": left})["Corridor"] for _ in range(14)]
+    assert [bool(batch.truncated.all()) for batch in flags] == [step % 7 == 0 for step in range(1, 15)]
+    assert not any(batch.terminated.any() for batch in flags)
+
+
+def test_masked_corridor_forbids_the_wall_only() -> None:
+    environment = TinyCorridor(num_envs=4, masked=True)
+    batch = environment.reset(EpisodeSeeds(3), np.zeros(4, np.int64))["Corridor"]
+    at_wall = batch.observations["position"].argmax(axis=1) == 0
+    assert batch.action_mask[:, 0].tolist() == (~at_wall).tolist()
+    assert batch.action_mask[:, 1].all()
+
+
+def test_constant_reward_never_terminates() -> None:
+    environment = ConstantReward(num_envs=2, max_steps=5)
+    environment.reset(EpisodeSeeds(0), np.zeros(2, np.int64))
+    actions = Actions(discrete=np.zeros((2, 1), np.int64))
+    batches = [environment.step({"Constant": actions})["Constant"] for _ in range(10)]
+    assert all((batch.reward == 1.0).all() and not batch.terminated.any() for batch in batches)
+    assert sum(int(batch.truncated.all()) for batch in batches) == 2
+
+
+def test_only_the_corridor_saves_its_state() -> None:
+    assert isinstance(tiny_env(), SavesState)
+    assert not isinstance(ConstantReward(), SavesState)
+    assert not isinstance(identity_discrete(), SavesState)

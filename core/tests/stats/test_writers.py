@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import io
+import json
+import math
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from rlcore.builtin.writers import ConsoleWriter, JsonlWriter, console_line
+from rlcore.stats import CUMULATIVE_REWARD, GROUP_REWARD, STEPS_PER_SECOND, StatsWriter, StatSummary
+
+
+def stats(**extra: float) -> dict[str, StatSummary]:
+    tags = {CUMULATIVE_REWARD: StatSummary.of([1.0, 3.0])}
+    return tags | {tag: StatSummary(value, 0.0, value, value, 1) for tag, value in extra.items()}
+
+
+def lines(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+# ---------------------------------------------------------------- metrics.jsonl
+
+
+def test_every_summary_is_one_line_on_disk_at_once(tmp_path) -> None:
+    writer = JsonlWriter.create(None, SimpleNamespace(directory=tmp_path, resumed_step=0))
+    assert isinstance(writer, StatsWriter)
+    writer.write("Walker", 1000, stats(**{"Losses/Policy Loss": 0.5}))
+    (line,) = lines(tmp_path / "metrics.jsonl")  # before close
+    assert line["behavior"] == "Walker" and line["step"] == 1000 and line["time"] > 1.7e9
+    assert line["stats"] == {CUMULATIVE_REWARD: 2.0, "Losses/Policy Loss": 0.5}
+    writer.close()
+    writer.close()
+
+
+def test_means_that_are_not_finite_are_written_as_valid_json(tmp_path) -> None:
+    writer = JsonlWriter(tmp_path / "metrics.jsonl")
+    writer.write("Walker", 1, stats(a=math.nan, b=math.inf))
+    writer.close()
+    text = (tmp_path / "metrics.jsonl").read_text()
+    assert "NaN" not in text and "Infinity" not in text
+    assert json.loads(text)["stats"]["a"] is None and json.loads(text)["stats"]["b"] is None
+
+
+def test_a_resumed_run_drops_the_lines_it_takes_again(tmp_path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    first = JsonlWriter(path)
+    for step in (1000, 2000, 3000):
+        first.write("Walker", step, stats())
+    first.close()
+    second = JsonlWriter(path, resumed_step=2000)
+    assert [line["step"] for line in lines(path)] == [1000, 2000]
+    second.write("Walker", 3000, stats())
+    second.close()
+    assert [line["step"] for line in lines(path)] == [1000, 2000, 3000]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("torn", [b'{"behavior": "Walker", "st', b'{"behavior": "W\xc3', b"[]", b"[1]\n", b"\n"])
+def test_a_torn_last_line_is_dropped(tmp_path, torn: bytes) -> None:
+    path = tmp_path / "metrics.jsonl"
+    first = JsonlWriter(path)
+    first.write("Läufer", 1000, stats())
+    first.close()
+    with path.open("ab") as file:
+        file.write(torn)
+    second = JsonlWriter(path, resumed_step=5000)
+    second.write("Läufer", 6000, stats())
+    second.close()
+    assert [(line["behavior"], line["step"]) for line in lines(path)] == [("Läufer", 1000), ("Läufer", 6000)]
+
+
+def test_a_fresh_run_starts_an_empty_file(tmp_path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"behavior": "Old", "step": 5, "time": 0, "stats": {}}\n')
+    JsonlWriter(path).close()
+    assert path.read_text() == ""
+
+
+# ---------------------------------------------------------------- console
+
+
+def test_console_line_is_that_of_ml_agents_with_the_speed_at_its_end() -> None:
+    line = console_line("Walker", 1000, 12.3456, stats(**{STEPS_PER_SECOND: 4321.7}))
+    assert line == (
+        "Walker. Step: 1000. Time Elapsed: 12.346 s. Mean Reward: 2.000. Std of Reward: 1.000. Training."
+        " Steps per Second: 4322."
+    )
+
+
+def test_console_line_says_when_no_episode_ended() -> None:
+    line = console_line("Walker", 5, 1.0, {"Is Training": StatSummary.of([0.0])})
+    assert line == "Walker. Step: 5. Time Elapsed: 1.000 s. No episode was completed since last summary. Not Training."
+
+
+def test_console_line_names_group_reward_and_elo() -> None:
+    line = console_line("Striker", 5, 1.0, stats(**{GROUP_REWARD: 0.5, "Self-play/ELO": 1212.34567}))
+    assert line == (
+        "Striker. Step: 5. Time Elapsed: 1.000 s. Mean Reward: 2.000. Mean Group Reward: 0.500. Training."
+        " ELO: 1212.346."
+    )
+
+
+def test_console_prints_to_the_stream_that_is_current(capsys) -> None:
+    writer = ConsoleWriter.create(None, SimpleNamespace())
+    assert isinstance(writer, StatsWriter)
+    writer.write("Walker", 5, stats())
+    assert capsys.readouterr().out.startswith("Walker. Step: 5. Time Elapsed: ")
+    stream = io.StringIO()
+    ConsoleWriter(stream).write("Walker", 6, stats())
+    assert stream.getvalue().count("\n") == 1
+    assert capsys.readouterr().out == ""

@@ -1,0 +1,130 @@
+"""Event files are read back with TensorBoard's own reader."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from rlcore_tensorboard.settings import TensorBoardSettings
+from rlcore_tensorboard.writer import TensorBoardWriter, histogram
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from rlcore.stats import CUMULATIVE_REWARD, StatsWriter, StatSummary
+
+
+def stats(reward: float = 1.0) -> dict[str, StatSummary]:
+    return {
+        CUMULATIVE_REWARD: StatSummary.of([reward, reward + 2.0], keep_values=True),
+        "Losses/Policy Loss": StatSummary.of([0.25]),
+        "Is Training": StatSummary.of([1.0]),
+        "Step": StatSummary.of([1.0]),
+    }
+
+
+def run(directory: Path, resumed_step: int = 0) -> SimpleNamespace:
+    return SimpleNamespace(directory=directory, resumed_step=resumed_step)
+
+
+def read(directory: Path) -> EventAccumulator:
+    events = EventAccumulator(str(directory), size_guidance={"histograms": 0})  # 0: all of them
+    events.Reload()
+    return events
+
+
+def points(events: EventAccumulator, tag: str) -> list[tuple[int, float]]:
+    return [(event.step, pytest.approx(event.value)) for event in events.Scalars(tag)]
+
+
+def test_scalars_are_readable_before_the_writer_is_closed(tmp_path) -> None:
+    writer = TensorBoardWriter.create(TensorBoardSettings(), run(tmp_path))
+    assert isinstance(writer, StatsWriter)
+    writer.write("Walker", 1000, stats())
+    writer.write("Walker", 2000, stats(3.0))
+    events = read(tmp_path / "Walker")
+    assert points(events, CUMULATIVE_REWARD) == [(1000, 2.0), (2000, 4.0)]
+    assert points(events, "Losses/Policy Loss") == [(1000, 0.25), (2000, 0.25)]
+    assert not [p for p in (tmp_path / "Walker").iterdir() if not p.name.startswith("events.out.tfevents.")]
+    writer.close()
+    writer.close()
+
+
+def test_step_and_is_training_are_hidden(tmp_path) -> None:
+    writer = TensorBoardWriter(tmp_path)
+    writer.write("Walker", 1000, stats())
+    writer.close()
+    assert set(read(tmp_path / "Walker").Tags()["scalars"]) == {CUMULATIVE_REWARD, "Losses/Policy Loss"}
+
+
+def test_behaviors_have_directories_of_their_own(tmp_path) -> None:
+    writer = TensorBoardWriter(tmp_path)
+    writer.write("Striker", 10, stats())
+    writer.write("Goalie", 20, stats(5.0))
+    writer.close()
+    assert points(read(tmp_path / "Striker"), CUMULATIVE_REWARD) == [(10, 2.0)]
+    assert points(read(tmp_path / "Goalie"), CUMULATIVE_REWARD) == [(20, 6.0)]
+
+
+def test_a_resumed_run_replaces_the_points_it_takes_again(tmp_path) -> None:
+    first = TensorBoardWriter.create(None, run(tmp_path))
+    for step in (1000, 2000, 3000):
+        first.write("Walker", step, stats())
+    first.close()
+    second = TensorBoardWriter.create(None, run(tmp_path, resumed_step=2000))
+    second.write("Walker", 3000, stats(7.0))
+    second.close()
+    events = read(tmp_path / "Walker")
+    assert points(events, CUMULATIVE_REWARD) == [(1000, 2.0), (2000, 2.0), (3000, 8.0)]
+    assert [event.step for event in events.Histograms(f"{CUMULATIVE_REWARD}_hist")] == [1000, 2000, 3000]
+
+
+def test_a_fresh_run_hides_the_points_of_an_older_one(tmp_path) -> None:
+    first = TensorBoardWriter(tmp_path)
+    first.write("Walker", 1000, stats())
+    first.close()
+    second = TensorBoardWriter(tmp_path)
+    second.write("Walker", 500, stats(7.0))
+    second.close()
+    assert points(read(tmp_path / "Walker"), CUMULATIVE_REWARD) == [(500, 8.0)]
+
+
+def test_returns_are_written_as_a_histogram(tmp_path) -> None:
+    writer = TensorBoardWriter(tmp_path)
+    writer.write("Walker", 1000, stats())
+    writer.close()
+    (event,) = read(tmp_path / "Walker").Histograms(f"{CUMULATIVE_REWARD}_hist")
+    value = event.histogram_value
+    assert (value.min, value.max, value.num, value.sum, value.sum_squares) == (1.0, 3.0, 2.0, 4.0, 10.0)
+
+
+def test_histograms_can_be_turned_off(tmp_path) -> None:
+    writer = TensorBoardWriter.create(TensorBoardSettings(histograms=False), run(tmp_path))
+    writer.write("Walker", 1000, stats())
+    writer.close()
+    assert not read(tmp_path / "Walker").Tags()["histograms"]
+
+
+def test_histogram_counts_every_finite_value() -> None:
+    values = np.random.default_rng(0).normal(size=500)
+    proto = histogram((*values.tolist(), float("nan"), float("inf")))
+    assert sum(proto.bucket) == proto.num == 500
+    for edge, count in zip(proto.bucket_limit[1:-1], np.cumsum(proto.bucket)[1:-1], strict=True):
+        assert (values < edge).sum() == count
+    assert histogram(()).num == histogram((float("nan"),)).num == 0
+    assert sum(histogram((3.0,)).bucket) == 1
+
+
+def test_neither_tensorflow_nor_torch_is_imported() -> None:
+    code = (
+        "import sys, rlcore_tensorboard.writer; "
+        "print(sorted({'tensorflow', 'torch', 'tensorboard.main', 'tensorboard.program'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_settings_import_neither_tensorboard_nor_numpy() -> None:
+    code = "import sys, rlcore_tensorboard.settings; print(sorted({'tensorboard', 'numpy'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
