@@ -1,0 +1,142 @@
+"""``rlcore plugins info``: all that is known of one plugin."""
+
+from __future__ import annotations
+
+import json
+import sys
+from importlib import metadata
+from typing import Any
+
+import click
+
+from rlcore.cli.options import debug_option
+from rlcore.errors import PluginError, did_you_mean
+from rlcore.plugins.calls import Plugins
+from rlcore.plugins.candidates import LOCAL_PREFIX, installed
+from rlcore.plugins.catalog import REGISTRIES
+from rlcore.plugins.discover import Choice, Decision, Selection, decide
+
+
+@click.command("info")
+@click.argument("name")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@debug_option
+def info_command(name: str, as_json: bool) -> None:
+    """Show all about one plugin: NAME, DIST/NAME or module:acme.hooks.
+
+    This imports the plugin, and the settings classes of its records.
+    """
+    reports = [_report(decision) for decision in decisions_for(name)]
+    if as_json:
+        click.echo(json.dumps(reports, indent=2, default=str))
+        return
+    for report in reports:
+        _print(report)
+
+
+def decisions_for(name: str | None) -> tuple[Decision, ...]:
+    """The plugins that NAME means, turned on; all of them without one. PluginError if there is none."""
+    local = Selection(choices=(Choice(name, True, "-p"),)) if name and name.startswith(LOCAL_PREFIX) else Selection()
+    decisions = decide(installed(), local)
+    if name is None:
+        return decisions
+    chosen = tuple(decision for decision in decisions if Choice(name, True, "-p").matches(decision.candidate))
+    if not chosen:
+        names = sorted(decision.candidate.name for decision in decisions)
+        raise PluginError(f"plugin {name!r} is not installed; installed: {', '.join(names)}{did_you_mean(name, names)}")
+    return chosen
+
+
+def _report(decision: Decision) -> dict[str, Any]:
+    candidate = decision.candidate
+    plugins = Plugins(decisions=(decision,), tolerant=True)
+    plugins.load()
+    records = [_record(plugins, owned.record) for kind in REGISTRIES for owned in plugins.records(kind)]
+    report: dict[str, Any] = {
+        "name": candidate.name,
+        "distribution": candidate.distribution,
+        "version": candidate.version,
+        **_about(candidate.distribution),
+        "requires": list(candidate.requires),
+        "state": decision.state,
+        "module": candidate.module,
+        "file": getattr(sys.modules.get(candidate.module.partition(":")[0]), "__file__", None),
+        "editable": candidate.editable,
+        "hooks": list(plugins.implemented(candidate.label)),
+        "records": records,
+    }
+    if plugins.warnings:
+        report["problem"] = plugins.warnings[0]
+    return report
+
+
+def _about(distribution: str) -> dict[str, str]:
+    try:
+        found = metadata.metadata(distribution)
+    except (metadata.PackageNotFoundError, ValueError):  # a local module has no distribution
+        return {"summary": "", "homepage": ""}
+    links = {line.partition(",")[0].strip().lower(): line.partition(",")[2].strip()
+             for line in found.get_all("Project-URL") or ()}  # fmt: skip
+    home = found.get("Home-page", "")
+    return {
+        "summary": found.get("Summary", ""),
+        "homepage": links.get("homepage") or links.get("repository") or home,
+    }
+
+
+def _record(plugins: Plugins, record: Any) -> dict[str, Any]:
+    described = {"kind": record.kind, "name": record.name, "summary": record.summary, "target": record.target}
+    settings = getattr(record, "settings", None)
+    if settings:
+        try:
+            described["settings"] = {"class": settings, "fields": _fields(plugins.resolve(record, "settings"))}
+        except PluginError as error:
+            described["settings"] = {"class": settings, "problem": str(error)}
+    return described
+
+
+def _fields(settings: Any) -> list[dict[str, Any]]:
+    import attrs
+
+    from rlcore.config.fields import field_info
+
+    if not attrs.has(settings):
+        return []
+    return [
+        {
+            "name": field.name,
+            "type": getattr(field.type, "__name__", None) or str(field.type),
+            "default": _default(field.default),
+            "description": field_info(field).description,
+        }
+        for field in attrs.fields(settings)
+    ]
+
+
+def _default(default: Any) -> Any:
+    import attrs
+
+    if default is attrs.NOTHING:
+        return "required"
+    if isinstance(default, attrs.Factory):  # type: ignore[arg-type]  # attrs types Factory as a function
+        made = None if default.takes_self else default.factory()
+        return made if isinstance(made, list | dict | None) else type(made).__name__
+    return default
+
+
+def _print(report: dict[str, Any]) -> None:
+    for key in ("name", "distribution", "version", "summary", "homepage", "state", "module", "file", "problem"):
+        if report.get(key):
+            click.echo(f"{key + ':':14}{report[key]}")
+    click.echo(f"{'editable:':14}{'yes' if report['editable'] else 'no'}")
+    click.echo(f"{'requires:':14}{', '.join(report['requires']) or 'nothing of rlcore'}")
+    click.echo(f"{'hooks:':14}{', '.join(report['hooks']) or 'none'}")
+    for record in report["records"]:
+        click.echo(f"\n{record['kind']} {record['name']}: {record['summary']}\n  target {record['target']}")
+        settings = record.get("settings")
+        if settings:
+            click.echo(f"  settings {settings['class']}")
+            if "problem" in settings:
+                click.echo(f"    {settings['problem']}")
+            for field in settings.get("fields", ()):
+                click.echo(f"    {field['name']} = {field['default']}  {field['description']}")
