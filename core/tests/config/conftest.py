@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import attrs
@@ -14,6 +13,7 @@ from rlcore.config import RewardSettings, RunConfig, load_config, setting
 from rlcore.config.document import Document, parse_document
 from rlcore.config.overrides import apply_overrides
 from rlcore.errors import ConfigError, did_you_mean
+from rlcore.plugins.lookup import Owned
 from rlcore.plugins.records import (
     ConfigSection,
     EnvironmentSpec,
@@ -91,16 +91,16 @@ class FakePlugins:
             StatsWriterSpec(name="console", target="fake:Console"),
             EnvironmentSpec(name="gymnasium", target="fake:Gym"),
             EnvironmentSpec(name="grid", target="fake:Grid", settings="fake:GridOptions"),
-            ConfigSection(name="acme", target="fake:AcmeSection"),
+            ConfigSection(name="acme", target="fake:AcmeSection", summary="Acme's block."),
         ]
         self._classes = {
             f"fake:{cls.__name__}": cls
             for cls in (PPOLike, OtherTrainer, RewardSettings, BonusReward, FileWriter, GridOptions, AcmeSection)
         }
 
-    def records(self, kind: str) -> tuple[Any, ...]:
+    def records(self, kind: str) -> tuple[Owned, ...]:
         return tuple(
-            SimpleNamespace(record=record, plugin="fake", distribution="rlcore-fake", version="1.0")
+            Owned(record, plugin="fake", distribution="rlcore-fake", version="1.0")
             for record in self._records
             if record.kind == kind
         )

@@ -21,7 +21,8 @@ BEHAVIOR = "behaviors:\n  B:\n    trainer_type: ppo\n"
 def test_a_misspelt_key_names_file_line_path_nearest_and_allowed(errors: Errors) -> None:
     (message,) = errors(BEHAVIOR + "    hyperparameters:\n      batch_sise: 64\n")
     assert message.startswith(
-        "c.yaml:5: behaviors.B.hyperparameters.batch_sise: unknown key; did you mean 'batch_size'? (allowed: batch_size, "
+        "c.yaml:5: behaviors.B.hyperparameters.batch_sise: unknown key; did you mean 'batch_size'? "
+        "(allowed: batch_size, buffer_size, "
     )
 
 
@@ -255,11 +256,12 @@ def test_resume_and_initialize_from_exclude_one_another(errors: Errors) -> None:
 
 @pytest.mark.parametrize("name", ["../up", "a/b", ".hidden", "a..b", "", "-x", "x" * 101, "é", "a b", "a\n", "C:\\x"])
 def test_names_that_become_paths_are_refused(plugins: Any, name: str) -> None:
-    for data in (
+    files: list[dict[str, Any]] = [
         {"behaviors": {name: {}}},
         {"behaviors": {"B": {}}, "checkpoint_settings": {"run_id": name}},
         {"behaviors": {"B": {}}, "checkpoint_settings": {"initialize_from": name}},
-    ):
+    ]
+    for data in files:
         with pytest.raises(ConfigErrors, match="1 to 100 letters, digits") as caught:
             config_from_mapping(data, plugins)
         assert "\n" not in str(caught.value)

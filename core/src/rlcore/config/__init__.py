@@ -21,7 +21,7 @@ from rlcore.config.settings import (
 if TYPE_CHECKING:
     from rlcore.config.document import Document, read_document
     from rlcore.config.dump import dump_config, write_config
-    from rlcore.config.load import config_from_mapping, load_config, plugin_settings
+    from rlcore.config.load import config_from_mapping, load_config, plugin_settings, used_references
     from rlcore.config.overrides import apply_overrides
     from rlcore.config.problems import ConfigErrors
     from rlcore.config.schema import json_schema
@@ -37,6 +37,7 @@ _LAZY = {
     "load_config": "rlcore.config.load",
     "plugin_settings": "rlcore.config.load",
     "read_document": "rlcore.config.document",
+    "used_references": "rlcore.config.load",
     "write_config": "rlcore.config.dump",
 }
 
@@ -63,6 +64,7 @@ __all__ = [
     "plugin_settings",
     "read_document",
     "setting",
+    "used_references",
     "write_config",
 ]
 

@@ -18,7 +18,7 @@ from rlcore.errors import ConfigError
 
 def dump_config(config: RunConfig) -> dict[str, Any]:
     """The complete configuration as plain data, plugins' blocks included; it loads again to an equal RunConfig."""
-    data: dict[str, Any] = _plain(config, ())
+    data: dict[str, Any] = plain(config, ())
     data["stats"] = {name: {} if value is None else value for name, value in data["stats"].items()}
     if config.default_settings is not None:
         for name in config.behaviors:
@@ -43,22 +43,23 @@ def write_config(config: RunConfig, path: Path) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def _plain(value: Any, path: KeyPath) -> Any:
+def plain(value: Any, path: KeyPath) -> Any:
+    """A settings object, or anything in one, as plain data; ``path`` is for the error if that cannot be."""
     if isinstance(value, enum.Enum):
-        return _plain(value.value, path)
+        return plain(value.value, path)
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, Mapping):
-        return {str(key): _plain(element, (*path, str(key))) for key, element in value.items()}
+        return {str(key): plain(element, (*path, str(key))) for key, element in value.items()}
     if isinstance(value, set | frozenset):
-        return sorted(_plain(element, path) for element in value)
+        return sorted(plain(element, path) for element in value)
     if isinstance(value, list | tuple):
-        return [_plain(element, (*path, index)) for index, element in enumerate(value)]
+        return [plain(element, (*path, index)) for index, element in enumerate(value)]
     if attrs.has(type(value)):
         return {
-            key: _plain(getattr(value, attribute.name), (*path, key))
+            key: plain(getattr(value, attribute.name), (*path, key))
             for key, attribute in settings_fields(type(value)).items()
         }
     raise ConfigError(f"{dotted(path)}: {shown(value)} cannot be written to a configuration file")

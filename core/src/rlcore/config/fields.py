@@ -27,9 +27,11 @@ class FieldInfo:
     not_supported: str | None = None  # which part brings it; any value but the default is refused with this
 
     def problem(self, value: Any) -> str | None:
-        """What is wrong with a value of the right type, or None."""
+        """What is wrong with a value of the right type, or None. The limits of a list are its elements'."""
         if value is None:
             return None
+        if isinstance(value, list | tuple | set | frozenset):
+            return next((f"each {problem}" for problem in map(self.problem, value) if problem), None)
         if self.choices is not None and value not in self.choices:
             return f"must be one of {', '.join(map(str, self.choices))}"
         if self.minimum is not None and not value >= self.minimum:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from rlcore.config.document import Document, document_from_mapping
-from rlcore.config.problems import KeyPath, Origin, shown
+from rlcore.config.problems import KeyPath, Origin, Problem, dotted, shown
 from rlcore.config.settings import BehaviorSettings, EnvironmentSettings, PluginSettings, RunConfig
 from rlcore.config.structure import INVALID, Problems, build, structure
 from rlcore.errors import ConfigError, PluginError
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rlcore.plugins.records import Record
 
 # What becomes part of a path: a run id, a behavior's name.
-_SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
 
 # Names ML-Agents knows, refused as such while no installed plugin brings them.
 NOT_BUILT: Mapping[str, Mapping[str, str]] = {
@@ -36,6 +36,25 @@ def plugin_settings(document: Document) -> PluginSettings:
     problems.raise_any()
     assert isinstance(settings, PluginSettings)
     return settings
+
+
+def used_references(document: Document) -> tuple[str, ...]:
+    """The DIST/NAME references a document makes: their plugins are loaded even where autoload is off.
+
+    For ``selection_from(..., used=...)``. Nothing is checked yet: what is not as it should be is left for later.
+    """
+
+    def block(*path: str) -> Mapping[str, Any]:
+        value: Any = document.data
+        for key in path:
+            value = value.get(key) if isinstance(value, Mapping) else None
+        return value if isinstance(value, Mapping) else {}
+
+    behaviors = [("default_settings",), *(("behaviors", name) for name in block("behaviors"))]
+    names: list[Any] = [block("environment").get("type"), *block("stats")]
+    for path in behaviors:
+        names += [block(*path).get("trainer_type"), *block(*path, "reward_signals")]
+    return tuple(dict.fromkeys(name for name in names if isinstance(name, str) and "/" in name))
 
 
 def config_from_mapping(data: Mapping[str, Any], plugins: Plugins) -> RunConfig:
@@ -143,13 +162,10 @@ class _Loader:
         owners: dict[str, str] = {}
         sections = {}
         for owned in self.plugins.records("section"):
-            name, owner = owned.record.name, f"{owned.plugin} ({owned.distribution} {owned.version})"
-            if name in owners or name in attrs.fields_dict(RunConfig):
-                raise PluginError(
-                    f"plugin {owner} takes the configuration block {name!r}, which belongs to "
-                    f"{owners.get(name, 'rlcore')}; turn one off with -p no:NAME"
-                )
-            owners[name] = owner
+            name = owned.record.name
+            if name in owners:
+                raise PluginError(f"{owned.described} clashes with {owners[name]}; turn one off with -p no:DIST/PLUGIN")
+            owners[name] = owned.described
             cls = self.plugins.resolve(owned.record, "target")
             sections[name] = build(cls, self.data.get(name, {}), (name,), self.problems)
         return sections
@@ -166,9 +182,11 @@ class _Loader:
             return find(reference)
         except ConfigError as error:
             part = NOT_BUILT.get(kind, {}).get(reference)
-            clash = any(owned.record.name == reference for owned in self.plugins.records(kind))
-            self.problems.add(path, f"not supported yet: {part}" if part and not clash else str(error))
+            self.problems.add(path, f"not supported yet: {part}" if part else str(error))
             return INVALID
+        except PluginError as error:  # two plugins bring it: no fault of the file, but its place helps
+            origin = self.problems.document.origin(path)
+            raise PluginError(str(Problem(origin.place, dotted(origin.path), str(error)))) from error
 
     def _settings(self, record: Record, data: Any, path: KeyPath) -> Any:
         return build(self.plugins.resolve(record, "settings"), data, path, self.problems)
@@ -249,7 +267,7 @@ def _check_names(config: RunConfig, problems: Problems) -> None:
 
 def is_safe_name(name: str) -> bool:
     """Whether a name may become part of a path."""
-    return bool(_SAFE_NAME.fullmatch(name)) and ".." not in name
+    return bool(re.fullmatch(NAME_PATTERN, name)) and ".." not in name
 
 
 def _name_rule(what: str, name: str) -> str:

@@ -1,0 +1,79 @@
+"""``rlcore validate``: every error of a configuration file at once, or the schema that editors use."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rlcore.cli.options import plugin_options, plugins_for
+from rlcore.errors import EXIT_CONFIG, EXIT_DONE, ConfigError
+
+if TYPE_CHECKING:
+    from rlcore.config.problems import Problem
+
+
+@click.command("validate")
+@click.argument("config", required=False, type=click.Path(path_type=Path))
+@click.option("--set", "sets", multiple=True, metavar="PATH=VALUE", help="Change a key first. May be repeated.")
+@click.option("--schema", is_flag=True, help="Print the JSON Schema of a file, with what the plugins take.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@plugin_options
+def validate_command(
+    config: Path | None,
+    sets: tuple[str, ...],
+    schema: bool,
+    as_json: bool,
+    dash_p: tuple[str, ...],
+    no_plugins: bool,
+    strict_plugins: bool,
+) -> int:
+    """Check CONFIG and show all its errors at once, each with file and line.
+
+    Exit code 0 if it is valid, 2 if not. With --schema nothing is checked, and CONFIG only says which plugins count.
+    """
+    from rlcore.config import apply_overrides, json_schema, load_config, plugin_settings, read_document, used_references
+
+    if config is None and not schema:
+        raise click.UsageError("give a CONFIG to check, or --schema")
+    try:
+        document = apply_overrides(read_document(config), sets, {})
+        plugins = plugins_for(
+            plugin_settings(document),
+            dash_p=dash_p,
+            no_plugins=no_plugins,
+            strict_plugins=strict_plugins,
+            config_dir=config.parent if config is not None else None,
+            used=used_references(document),
+        )
+        if schema:
+            click.echo(json.dumps(json_schema(plugins), indent=2))
+            return EXIT_DONE
+        plugins.configured(load_config(document, plugins))
+    except ConfigError as error:
+        _report(config, _problems(error), as_json)
+        return EXIT_CONFIG
+    _report(config, [], as_json)
+    return EXIT_DONE
+
+
+def _problems(error: ConfigError) -> list[Problem]:
+    from rlcore.config.problems import ConfigErrors, Problem
+
+    return list(error.problems) if isinstance(error, ConfigErrors) else [Problem("", "", " ".join(str(error).split()))]
+
+
+def _report(config: Path | None, problems: list[Problem], as_json: bool) -> None:
+    if as_json:
+        errors = [
+            {"place": problem.place, "path": problem.path, "message": problem.message, "text": str(problem)}
+            for problem in problems
+        ]
+        click.echo(json.dumps({"valid": not problems, "errors": errors}, indent=2))
+        return
+    for problem in problems:
+        click.echo(str(problem))
+    if not problems:
+        click.echo(f"{config}: valid")

@@ -1,0 +1,219 @@
+"""A JSON Schema of the configuration file, installed plugins' settings included, so that editors complete and check it.
+
+It accepts whatever :func:`rlcore.config.load_config` accepts. Rules between keys are left to loading, except that
+``hyperparameters`` depend on ``trainer_type`` and ``options`` on the environment's type.
+"""
+
+from __future__ import annotations
+
+import enum
+import types
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import attrs
+
+from rlcore.config.dump import plain
+from rlcore.config.fields import FieldInfo, field_info
+from rlcore.config.load import NAME_PATTERN
+from rlcore.config.settings import BehaviorSettings, EnvironmentSettings, RunConfig
+from rlcore.config.structure import default_of, field_types, settings_fields
+
+if TYPE_CHECKING:
+    from rlcore.plugins.calls import Owned, Plugins
+
+Schema = dict[str, Any]
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+# 5e5 may be written as text, which is what YAML 1.1 makes of it anyway.
+_NUMBER_TEXT = r"^\s*[-+]?(\d[\d_]*\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
+_SCALARS: Mapping[Any, Schema] = types.MappingProxyType(
+    {
+        bool: {"type": "boolean"},
+        int: {"type": ["integer", "string"], "pattern": _NUMBER_TEXT},
+        float: {"type": ["number", "string"], "pattern": _NUMBER_TEXT},
+        str: {"type": "string"},
+        Path: {"type": "string"},
+        type(None): {"type": "null"},
+    }
+)
+
+
+def json_schema(plugins: Plugins) -> Schema:
+    """The schema of a whole file, given the plugins that are loaded."""
+    return _SchemaWriter(plugins).document()
+
+
+class _SchemaWriter:
+    """Each settings class becomes one entry of ``$defs``, referred to wherever it is used."""
+
+    def __init__(self, plugins: Plugins) -> None:
+        self.plugins = plugins
+        self.definitions: dict[str, Schema] = {}
+
+    def document(self) -> Schema:
+        properties = self._properties(RunConfig, leave_out=("sections",))
+        behavior = self._behavior()
+        properties["behaviors"] |= {
+            "additionalProperties": behavior,
+            "propertyNames": {"pattern": f"^{NAME_PATTERN}$"},
+        }
+        properties["default_settings"] |= _or_null(behavior)
+        properties["environment"] |= _or_null(self._environment())
+        properties["stats"] |= {
+            "properties": {name: self._writer(owned) for name, owned in self._named("writer")},
+            "additionalProperties": False,
+        }
+        for owned in self.plugins.records("section"):
+            section = self._settings(owned, "target")
+            properties[owned.record.name] = _described(section, owned.record.summary)
+        return {
+            "$schema": DIALECT,
+            "title": "rlcore configuration",
+            "type": "object",
+            "properties": properties,
+            "additionalProperties": False,
+            "anyOf": [{"required": ["behaviors"]}, {"required": ["default_settings"]}],
+            "$defs": self.definitions,
+        }
+
+    def _behavior(self) -> Schema:
+        schema = self._object(BehaviorSettings)
+        properties = schema["properties"]
+        properties["trainer_type"] |= self._choice("trainer")
+        properties["hyperparameters"] |= {"type": ["object", "null"]}
+        properties["reward_signals"] |= {
+            "properties": {name: self._settings(owned, "settings") for name, owned in self._named("reward")},
+            "additionalProperties": False,
+        }
+        schema["allOf"] = [
+            _where("trainer_type", name, "hyperparameters", _or_null(self._settings(owned, "settings")))
+            for name, owned in self._named("trainer")
+        ]
+        return self._define(BehaviorSettings, schema)
+
+    def _environment(self) -> Schema:
+        schema = self._object(EnvironmentSettings)
+        schema["properties"]["type"] |= self._choice("environment")
+        schema["properties"]["options"] |= {"type": "object"}
+        schema["allOf"] = [
+            _where("type", name, "options", self._settings(owned, "settings"))
+            for name, owned in self._named("environment")
+            if getattr(owned.record, "settings", None) is not None
+        ]
+        return self._define(EnvironmentSettings, schema)
+
+    def _writer(self, owned: Owned) -> Schema:
+        empty: Schema = {"type": "object", "additionalProperties": False}
+        has_settings = getattr(owned.record, "settings", None) is not None
+        settings = self._settings(owned, "settings") if has_settings else empty
+        return _described({"anyOf": [settings, {"const": False}]}, owned.record.summary)
+
+    def _named(self, kind: str) -> Iterator[tuple[str, Owned]]:
+        """Records by each of their names: NAME where only one plugin brings it, and DIST/NAME."""
+        records = self.plugins.records(kind)
+        names = [owned.record.name for owned in records]
+        for owned in records:
+            if names.count(owned.record.name) == 1:
+                yield owned.record.name, owned
+            yield owned.reference, owned
+
+    def _choice(self, kind: str) -> Schema:
+        return {"enum": [name for name, _ in self._named(kind)]}
+
+    def _settings(self, owned: Owned, attribute: str) -> Schema:
+        return self._class(self.plugins.resolve(owned.record, attribute))
+
+    def _class(self, cls: type) -> Schema:
+        name = _definition_name(cls)
+        if name not in self.definitions:
+            self.definitions[name] = {}  # a class that holds itself finds the entry made
+            self.definitions[name] = self._object(cls)
+        return {"$ref": f"#/$defs/{name}"}
+
+    def _define(self, cls: type, schema: Schema) -> Schema:
+        self.definitions[_definition_name(cls)] = schema
+        return {"$ref": f"#/$defs/{_definition_name(cls)}"}
+
+    def _object(self, cls: type) -> Schema:
+        required = [key for key, attribute in settings_fields(cls).items() if attribute.default is attrs.NOTHING]
+        schema: Schema = {
+            "type": "object",
+            "description": (cls.__doc__ or "").strip().partition("\n\n")[0],
+            "properties": self._properties(cls),
+            "additionalProperties": False,
+        }
+        return schema | ({"required": required} if required else {})
+
+    def _properties(self, cls: type, leave_out: Sequence[str] = ()) -> dict[str, Schema]:
+        kinds = field_types(cls)
+        return {
+            key: self._field(attribute, kinds[attribute.name])
+            for key, attribute in settings_fields(cls).items()
+            if key not in leave_out
+        }
+
+    def _field(self, attribute: attrs.Attribute[Any], kind: Any) -> Schema:
+        info, default = field_info(attribute), default_of(attribute)
+        if info.not_supported is not None:
+            note = f"{info.description} Not supported yet: {info.not_supported}."
+            return _described({"const": plain(default, ())}, note)
+        schema = self._type(kind)
+        limits = _limits(info)
+        if info.choices is not None:
+            # Beside "anyOf", an enum restricts further, so null must be named where it may stand.
+            limits["enum"] = [*info.choices, *([None] if type(None) in typing.get_args(kind) else [])]
+        if limits:
+            schema |= {"items": schema["items"] | limits} if "items" in schema else limits
+        if default is not attrs.NOTHING and not attrs.has(type(default)):
+            schema["default"] = plain(default, ())
+        return _described(schema, info.description)
+
+    def _type(self, kind: Any) -> Schema:
+        origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+        if isinstance(kind, type) and attrs.has(kind):
+            return self._class(kind)
+        if origin in (typing.Union, types.UnionType):
+            return {"anyOf": [self._type(argument) for argument in arguments]}
+        if origin is Literal:
+            return {"enum": list(arguments)}
+        if origin is tuple and Ellipsis not in arguments:
+            items = [self._type(argument) for argument in arguments]
+            return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
+        if origin in (list, Sequence, tuple, set, frozenset):
+            return {"type": "array", "items": self._type(arguments[0])}
+        if origin in (dict, Mapping):
+            return {"type": "object", "additionalProperties": self._type(arguments[1])}
+        if isinstance(kind, type) and issubclass(kind, enum.Enum):
+            return {"enum": [member.value for member in kind]}
+        if kind in (list, tuple, dict):
+            return {"type": "object" if kind is dict else "array"}
+        return dict(_SCALARS.get(kind, {}))
+
+
+def _limits(info: FieldInfo) -> Schema:
+    limits = {"minimum": info.minimum, "maximum": info.maximum, "exclusiveMinimum": info.exclusive_minimum}
+    return {keyword: limit for keyword, limit in limits.items() if limit is not None}
+
+
+def _described(schema: Schema, description: str) -> Schema:
+    return {**schema, "description": description} if description else schema
+
+
+def _or_null(schema: Schema) -> Schema:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def _where(key: str, value: str, dependent: str, schema: Schema) -> Schema:
+    """If ``key`` has this value, ``dependent`` follows ``schema``."""
+    return {
+        "if": {"properties": {key: {"const": value}}, "required": [key]},
+        "then": {"properties": {dependent: schema}},
+    }
+
+
+def _definition_name(cls: type) -> str:
+    return cls.__name__ if cls.__module__.startswith("rlcore.") else f"{cls.__module__}.{cls.__qualname__}"

@@ -1,0 +1,97 @@
+"""The JSON Schema says what loading says, plugins' settings included."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from rlcore.config import config_from_mapping, dump_config, json_schema
+from rlcore.config.document import Document, parse_document
+from rlcore.errors import ConfigError
+
+jsonschema = pytest.importorskip("jsonschema")
+
+
+@pytest.fixture
+def schema(plugins: Any) -> dict[str, Any]:
+    return json_schema(plugins)
+
+
+@pytest.fixture
+def check(schema: dict[str, Any]) -> Any:
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+VALID = [
+    "behaviors: {B: {}}",
+    "default_settings: {max_steps: 5e5}",
+    "behaviors: {B: {trainer_type: ppo, hyperparameters: {learning_rate: 3e-4, batch_size: '64', widths: [1]}}}",
+    "behaviors: {B: {trainer_type: rlcore-fake/other, hyperparameters: {tau: 0.1, extras: {a: 1}}}}",
+    "behaviors: {B: {reward_signals: {bonus: {scale: 1}, extrinsic: {network_settings: {init: orthogonal}}}}}",
+    "behaviors: {B: {}}\nstats: {jsonl: {path: x}, console: {}, rlcore-fake/jsonl: false}",
+    "behaviors: {B: {}}\nenvironment: {type: grid, options: {size: 4}, num_envs: null}",
+    "behaviors: {B: {}}\nenvironment: {options: {anything: [1]}}",
+    "behaviors: {B: {}}\nacme: {project: null}\nplugins: {enable: [x]}\ntorch_settings: {device: cpu}",
+]
+INVALID = [
+    "env_settings: {seed: 1}",
+    "behaviors: {B: {max_step: 5}}",
+    "behaviors: {B: {max_steps: true}}",
+    "behaviors: {B: {max_steps: 0}}",
+    "behaviors: {B: {max_steps: many}}",
+    "behaviors: {B: {trainer_type: pp}}",
+    "behaviors: {'a/b': {}}",
+    "behaviors: {B: {trainer_type: ppo, hyperparameters: {tau: 0.1}}}",
+    "behaviors: {B: {trainer_type: other, hyperparameters: {num_epoch: 3}}}",
+    "behaviors: {B: {reward_signals: {bonus: {}}}}",
+    "behaviors: {B: {reward_signals: {rnd: {}}}}",
+    "behaviors: {B: {self_play: {window: 3}}}",
+    "behaviors: {B: {network_settings: {vis_encode_type: simpel}}}",
+    "behaviors: {B: {trainer_type: ppo, hyperparameters: {target_kl: 0}}}",
+    "behaviors: {B: {}}\nstats: {console: {color: 1}}",
+    "behaviors: {B: {}}\nstats: {jsonl: true}",
+    "behaviors: {B: {}}\nenvironment: {type: grid, options: {size: 1}}",
+    "behaviors: {B: {}}\nengine_settings: {width: 100}",
+    "behaviors: {B: {}}\nsections: {}",
+]
+
+
+@pytest.mark.parametrize("text", VALID)
+def test_what_loads_the_schema_accepts(check: Any, plugins: Any, text: str) -> None:
+    data = parse_document(text, "c.yaml").data
+    config = config_from_mapping(data, plugins)
+    check.validate(data)
+    check.validate(dump_config(config))
+
+
+@pytest.mark.parametrize("text", INVALID)
+def test_what_is_refused_the_schema_refuses(check: Any, plugins: Any, text: str) -> None:
+    data = parse_document(text, "c.yaml").data
+    with pytest.raises(ConfigError):
+        config_from_mapping(data, plugins)
+    assert not check.is_valid(data)
+
+
+def test_the_file_ml_agents_wrote_fits_but_for_the_curriculum(check: Any, sample: Document) -> None:
+    assert [list(error.path) for error in check.iter_errors(sample.data)] == [["environment_parameters"]]
+
+
+def test_every_key_has_a_description_and_plugins_defaults_are_there(schema: dict[str, Any]) -> None:
+    missing = [path for path, field in fields(schema) if not field.get("description")]
+    assert missing == []
+    settings = next(value for name, value in schema["$defs"].items() if name.endswith("PPOLike"))["properties"]
+    assert settings["num_epoch"]["default"] == 3 and settings["num_epoch"]["minimum"] == 1
+    assert settings["learning_rate_schedule"]["enum"] == ["linear", "constant"]
+    assert (
+        "Not supported yet: the ghost trainer"
+        in schema["$defs"]["BehaviorSettings"]["properties"]["self_play"]["description"]
+    )
+
+
+def fields(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, block in [("", schema), *schema["$defs"].items()]:
+        for key, field in block["properties"].items():
+            yield f"{name}.{key}", field
