@@ -23,13 +23,13 @@ def rlcore_stats_writers() -> list[StatsWriterSpec]:
     return [
         StatsWriterSpec(
             name="jsonl",
-            target="rlcore.builtin.writers:JsonlWriter",
+            target="rlcore.builtin.writers:JsonlWriter.create",
             summary="metrics.jsonl in the run directory, one summary a line",
             default_on=True,
         ),
         StatsWriterSpec(
             name="console",
-            target="rlcore.builtin.writers:ConsoleWriter",
+            target="rlcore.builtin.writers:ConsoleWriter.create",
             summary="a line for each summary on the terminal",
             default_on=True,
         ),

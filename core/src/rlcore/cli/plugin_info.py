@@ -72,16 +72,20 @@ def _report(decision: Decision) -> dict[str, Any]:
 
 def _about(distribution: str) -> dict[str, str]:
     try:
-        found = metadata.metadata(distribution)
+        found: dict[str, Any] = metadata.metadata(distribution).json
     except (metadata.PackageNotFoundError, ValueError):  # a local module has no distribution
         return {"summary": "", "homepage": ""}
-    links = {line.partition(",")[0].strip().lower(): line.partition(",")[2].strip()
-             for line in found.get_all("Project-URL") or ()}  # fmt: skip
-    home = found.get("Home-page", "")
+    links = dict(_link(line) for line in found.get("project_url", ()))
     return {
-        "summary": found.get("Summary", ""),
-        "homepage": links.get("homepage") or links.get("repository") or home,
+        "summary": found.get("summary", ""),
+        "homepage": links.get("homepage") or links.get("repository") or found.get("home_page", ""),
     }
+
+
+def _link(line: str) -> tuple[str, str]:
+    """``"Homepage, https://..."`` of the metadata."""
+    label, _, url = line.partition(",")
+    return label.strip().lower(), url.strip()
 
 
 def _record(plugins: Plugins, record: Any) -> dict[str, Any]:

@@ -1,8 +1,34 @@
-"""What authors of plugins test with: conformance classes to inherit, and environments with known best returns."""
+"""What authors of plugins test with: conformance classes to inherit, and environments with known best returns.
+
+In ``conftest.py``, ``pytest_plugins = ["rlcore.testing"]`` adds the fixtures of :mod:`rlcore.testing.fixtures`.
+"""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from rlcore.testing.environment import EnvironmentConformance
 from rlcore.testing.environments import ConstantReward, IdentityEnvironment, TinyCorridor, tiny_env
 
-__all__ = ["ConstantReward", "EnvironmentConformance", "IdentityEnvironment", "TinyCorridor", "tiny_env"]
+if TYPE_CHECKING:
+    from rlcore.testing.plugin import PluginConformance
+
+__all__ = [
+    "ConstantReward",
+    "EnvironmentConformance",
+    "IdentityEnvironment",
+    "PluginConformance",
+    "TinyCorridor",
+    "tiny_env",
+]
+
+# pytest follows this when a conftest.py names this package; it costs nothing where pytest is not installed.
+pytest_plugins = ["rlcore.testing.fixtures"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "PluginConformance":  # needs pytest
+        from rlcore.testing.plugin import PluginConformance
+
+        return PluginConformance
+    raise AttributeError(f"module 'rlcore.testing' has no attribute {name!r}")

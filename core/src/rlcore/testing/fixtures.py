@@ -1,0 +1,170 @@
+"""pytest fixtures for authors of plugins. Opt in from ``conftest.py``: ``pytest_plugins = ["rlcore.testing"]``.
+
+There is no ``pytest11`` entry point, so test suites that have nothing to do with rlcore never meet these.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import attrs
+import pytest
+
+from rlcore.plugins import candidates
+from rlcore.plugins.calls import Plugins
+from rlcore.plugins.catalog import KINDS
+from rlcore.plugins.dispatch import Dispatch
+from rlcore.plugins.manager import HookManager
+
+DEFAULT_REQUIRES = ("rlcore>=0.1",)
+
+
+@attrs.frozen
+class CommandResult:
+    """What one ``rlcore`` command did."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
+@attrs.frozen
+class InstalledPlugin:
+    """A fake distribution on ``sys.path``."""
+
+    name: str
+    distribution: str
+    version: str
+    module: str  # of its hook implementations
+    directory: Path
+
+    @property
+    def label(self) -> str:
+        return f"{self.distribution}/{self.name}"
+
+
+InstallPlugin = Callable[..., InstalledPlugin]
+RunRlcore = Callable[..., CommandResult]
+CleanImport = Callable[..., None]
+
+
+@pytest.fixture
+def plugins(monkeypatch: pytest.MonkeyPatch) -> Plugins:
+    """No plugins at all: ``plugins.register(module, "name")`` adds some. What is installed cannot leak in."""
+
+    def refuse() -> NoReturn:
+        raise AssertionError("a test with the `plugins` fixture may not look for installed plugins")
+
+    monkeypatch.setattr(candidates, "_entry_points", refuse)
+    return Plugins()
+
+
+@pytest.fixture
+def installed_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[InstallPlugin]:
+    """``installed_plugin(name, distribution, version, source, requires=...)`` installs a plugin in a millisecond.
+
+    ``source`` is the text of its light module; more modules may be written into ``directory`` of what is returned.
+    """
+    modules: list[str] = []
+
+    def install(
+        name: str,
+        distribution: str,
+        version: str,
+        source: str,
+        requires: Sequence[str] = DEFAULT_REQUIRES,
+        module: str | None = None,
+    ) -> InstalledPlugin:
+        module = module or f"{distribution}_{name}_hooks".replace("-", "_").lower()
+        # A directory each: importlib.metadata caches listings by modification time, which is too coarse for tests.
+        directory = tmp_path / f"site-{len(modules)}-{distribution}"
+        information = directory / f"{distribution.replace('-', '_')}-{version}.dist-info"
+        information.mkdir(parents=True)
+        (directory / f"{module}.py").write_text(source, encoding="utf-8")
+        (information / "entry_points.txt").write_text(f"[rlcore]\n{name} = {module}\n", encoding="utf-8")
+        lines = ["Metadata-Version: 2.1", f"Name: {distribution}", f"Version: {version}"]
+        lines += [f"Requires-Dist: {requirement}" for requirement in requires]
+        (information / "METADATA").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        monkeypatch.syspath_prepend(directory)
+        importlib.invalidate_caches()
+        modules.append(module)
+        return InstalledPlugin(name, distribution, version, module, directory)
+
+    yield install
+    for module in modules:
+        sys.modules.pop(module, None)
+
+
+@pytest.fixture
+def run_rlcore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunRlcore:
+    """``run_rlcore("plugins", "list")`` runs a command in this process, in an empty directory, without RLCORE_*."""
+    for name in [name for name in os.environ if name.startswith("RLCORE_")]:
+        monkeypatch.delenv(name)
+    working = tmp_path / "working"
+    working.mkdir(exist_ok=True)
+
+    def run(*argv: str | Path) -> CommandResult:
+        from rlcore.cli.main import main
+
+        out, err = io.StringIO(), io.StringIO()
+        with monkeypatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            patch.chdir(working)
+            code = main([str(argument) for argument in argv])
+        return CommandResult(code, out.getvalue(), err.getvalue())
+
+    return run
+
+
+@pytest.fixture
+def hook_calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often each hook was called, by rlcore and by plugins, in all runs of this test."""
+    calls: Counter[str] = Counter()
+    make_dispatch, make_manager = Dispatch.__init__, HookManager.__init__
+
+    def dispatch(self: Dispatch, manager: HookManager, *, strict: bool) -> None:
+        make_dispatch(self, manager, strict=strict)
+        self.calls = calls
+
+    def before(hook: str, implementations: Any, arguments: Any) -> None:
+        if hook not in KINDS:  # rlcore's own are counted where rlcore calls them; these are plugins' plugins
+            calls[hook] += 1
+
+    def manager(self: HookManager) -> None:
+        make_manager(self)
+        self.add_hookcall_monitoring(before, lambda *arguments: None)
+
+    monkeypatch.setattr(Dispatch, "__init__", dispatch)
+    monkeypatch.setattr(HookManager, "__init__", manager)
+    return calls
+
+
+@pytest.fixture
+def clean_import() -> CleanImport:
+    """``clean_import("acme_ppo.plugin")`` imports a module in a fresh interpreter and fails if torch or numpy come."""
+
+    def check(module: str, forbidden: Sequence[str] = ("torch", "numpy")) -> None:
+        code = (
+            "import importlib, sys; importlib.import_module(sys.argv[1]); "
+            "print(' '.join(name for name in sys.argv[2:] if name in sys.modules))"
+        )
+        path = os.pathsep.join(entry for entry in sys.path if entry)
+        answer = subprocess.run(
+            [sys.executable, "-c", code, module, *forbidden],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "PYTHONPATH": path},
+        )
+        assert answer.returncode == 0, answer.stderr
+        assert not answer.stdout.strip(), f"importing {module} imports {answer.stdout.strip()}"
+
+    return check

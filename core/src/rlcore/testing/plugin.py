@@ -1,0 +1,76 @@
+"""The rules every plugin keeps, as tests that its author inherits.
+
+::
+
+    class TestMyPlugin(PluginConformance):
+        plugin = "acme-ppo/ppo"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MethodType
+from typing import Any, ClassVar
+
+import pytest
+
+from rlcore.plugins.calls import Plugins
+from rlcore.plugins.candidates import PLUGIN_NAME, installed
+from rlcore.plugins.catalog import REGISTRIES
+from rlcore.plugins.diagnosis import Finding, diagnose
+from rlcore.plugins.discover import Choice, Decision, Selection, decide
+
+
+class PluginConformance:
+    """Set ``plugin``; ``skip`` maps the name of a test that cannot hold to the reason."""
+
+    plugin: ClassVar[str] = ""  # NAME or DIST/NAME, as installed
+    skip: ClassVar[Mapping[str, str]] = {}
+
+    def setup_method(self, method: MethodType) -> None:
+        reason = self.skip.get(method.__name__)
+        if reason:
+            pytest.skip(reason)
+
+    def decision(self) -> Decision:
+        """The plugin as it is installed."""
+        choice = Choice(self.plugin, True, "-p")
+        found = [each for each in decide(installed(), Selection()) if choice.matches(each.candidate)]
+        assert found, f"{self.plugin!r} is not installed; run pip install -e . in the plugin's directory"
+        assert len(found) == 1, f"{self.plugin!r} is ambiguous: {[each.candidate.label for each in found]}"
+        return found[0]
+
+    def loaded(self) -> Plugins:
+        """The plugin by itself, without any other."""
+        plugins = Plugins(decisions=(self.decision(),), strict=True)
+        plugins.load()
+        return plugins
+
+    def findings(self, import_targets: bool = False) -> list[Finding]:
+        return list(diagnose(self.decision(), import_targets))
+
+    def test_has_a_name_that_references_can_use(self) -> None:
+        assert PLUGIN_NAME.fullmatch(self.decision().candidate.name)
+
+    def test_fits_the_running_rlcore(self) -> None:
+        assert self.decision().refused is None
+
+    def test_bounds_the_rlcore_it_was_made_for(self) -> None:
+        assert not [each.message for each in self.findings() if "bounds" in each.message]
+
+    def test_loads_by_itself_and_implements_a_hook(self) -> None:
+        plugins = self.loaded()
+        assert plugins.implemented(self.decision().candidate.label)
+
+    def test_every_record_has_a_summary(self) -> None:
+        plugins = self.loaded()
+        records: list[Any] = [owned.record for kind in REGISTRIES for owned in plugins.records(kind)]
+        assert [record.name for record in records if not record.summary] == []
+
+    def test_importing_it_is_cheap(self) -> None:
+        heavy = [each.message for each in self.findings() if " imports " in each.message]
+        assert heavy == []
+
+    def test_every_target_can_be_imported(self) -> None:
+        errors = [each.message for each in self.findings(import_targets=True) if each.level == "error"]
+        assert errors == []

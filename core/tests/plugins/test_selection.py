@@ -1,0 +1,271 @@
+"""Which plugins are on: precedence, references, and what is refused before anything is imported."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from rlcore.config import PluginSettings
+from rlcore.errors import ConfigError, PluginError
+from rlcore.plugins import Selection, load_plugins, selection_from
+from rlcore.plugins.candidates import Candidate
+from rlcore.plugins.discover import decide, obstacles
+from rlcore.testing.fixtures import InstallPlugin, RunRlcore
+
+EMPTY = "from rlcore import hookimpl\n@hookimpl\ndef rlcore_trainers():\n    return []\n"
+EXPLODES = "raise RuntimeError('imported although it is off')\n"
+
+CORE = Candidate("core", "rlcore.builtin.plugin", "rlcore", "0.1.0")
+PPO = Candidate("ppo", "rlcore_ppo.plugin", "rlcore-ppo", "0.1.0")
+ACME = Candidate("acme", "acme.hooks", "Acme_RL", "2.0")
+
+
+def verdict(candidate: Candidate, selection: Selection) -> tuple[bool, str]:
+    [decision] = decide([candidate], selection)
+    return decision.on, decision.why
+
+
+OFF = PluginSettings(autoload=False)
+ON = PluginSettings(enable=["ppo"])
+WITHOUT = PluginSettings(disable=["ppo"])
+
+
+@pytest.mark.parametrize(
+    ("config", "environ", "dash_p", "no_plugins", "expected"),
+    [
+        # each line adds a source; the last one that speaks of the plugin wins
+        (None, {}, (), False, (True, "autoload")),
+        (OFF, {}, (), False, (False, "config")),
+        (WITHOUT, {}, (), False, (False, "config")),
+        (PluginSettings(autoload=False, enable=["ppo"]), {}, (), False, (True, "config")),
+        (ON, {"RLCORE_PLUGIN_AUTOLOAD": "0"}, (), False, (True, "config")),
+        (None, {"RLCORE_PLUGIN_AUTOLOAD": "0"}, (), False, (False, "env")),
+        (OFF, {"RLCORE_PLUGIN_AUTOLOAD": "1"}, (), False, (True, "autoload")),
+        (ON, {"RLCORE_PLUGINS": "no:ppo"}, (), False, (False, "env")),
+        (WITHOUT, {"RLCORE_PLUGINS": "other, ppo"}, (), False, (True, "env")),
+        (ON, {"RLCORE_PLUGINS": "ppo"}, ("no:ppo",), False, (False, "-p")),
+        (WITHOUT, {"RLCORE_PLUGINS": "no:ppo"}, ("ppo",), False, (True, "-p")),
+        (ON, {"RLCORE_PLUGINS": "ppo"}, (), True, (False, "-p")),
+        (None, {}, ("ppo",), True, (True, "-p")),
+        (None, {}, ("ppo", "no:ppo"), False, (False, "-p")),
+        (None, {}, ("no:ppo", "ppo"), False, (True, "-p")),
+        (None, {}, ("no:rlcore-ppo/ppo",), False, (False, "-p")),
+        (None, {}, ("no:other/ppo",), False, (True, "autoload")),
+    ],
+)
+def test_the_last_source_that_names_a_plugin_wins(
+    config: PluginSettings | None,
+    environ: dict[str, str],
+    dash_p: tuple[str, ...],
+    no_plugins: bool,
+    expected: tuple[bool, str],
+) -> None:
+    assert verdict(PPO, selection_from(config, environ, dash_p, no_plugins)) == expected
+
+
+def test_distribution_names_compare_as_pip_compares_them() -> None:
+    assert verdict(ACME, selection_from(None, {}, ["no:acme-rl/acme"], False)) == (False, "-p")
+
+
+def test_a_record_named_by_distribution_loads_that_distribution_though_autoload_is_off() -> None:
+    selection = selection_from(OFF, {}, [], False, used=["acme-rl/anything", "ppo"])
+    assert verdict(ACME, selection) == (True, "config")
+    assert verdict(PPO, selection) == (False, "config")
+
+
+def test_no_plugins_leaves_core_on() -> None:
+    assert verdict(CORE, selection_from(None, {}, [], True)) == (True, "autoload")
+
+
+def test_core_cannot_be_turned_off() -> None:
+    selection = selection_from(None, {}, ["no:core"], False)
+    [message] = obstacles(decide([CORE], selection), selection)
+    assert "cannot be turned off" in message
+
+
+def test_turning_off_what_is_not_installed_is_fine() -> None:
+    selection = selection_from(None, {}, ["no:absent"], False)
+    assert obstacles(decide([PPO], selection), selection) == ()
+
+
+@pytest.mark.parametrize(
+    ("config", "environ", "dash_p", "why"),
+    [
+        (PluginSettings(enable=["poo"]), {}, [], "config"),
+        (None, {"RLCORE_PLUGINS": "poo"}, [], "env"),
+        (None, {}, ["poo"], "-p"),
+    ],
+)
+def test_asking_for_what_is_not_installed_names_the_nearest(
+    config: PluginSettings | None, environ: dict[str, str], dash_p: list[str], why: str
+) -> None:
+    selection = selection_from(config, environ, dash_p, False)
+    assert obstacles(decide([PPO], selection), selection) == (
+        f"plugin 'poo' (asked for by {why}) is not installed; did you mean 'ppo'?",
+    )
+
+
+def test_a_missing_plugin_that_a_later_source_turns_off_is_not_missed() -> None:
+    selection = selection_from(PluginSettings(enable=["absent"]), {}, ["no:absent"], False)
+    assert obstacles(decide([PPO], selection), selection) == ()
+
+
+def test_a_module_is_never_imported_because_of_a_typo() -> None:
+    with pytest.raises(ConfigError, match=r"'acme\.hooks' is not a plugin: write .* module:acme\.hooks"):
+        selection_from(None, {}, ["acme.hooks"], False)
+
+
+@pytest.mark.parametrize("text", ["", "no:", "a/b/c", "module:", "Ppo", "no:no:x"])
+def test_malformed_references_are_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="is not a plugin"):
+        selection_from(None, {}, [text], False)
+
+
+def test_the_autoload_switch_takes_0_and_1_only() -> None:
+    with pytest.raises(ConfigError, match="must be 0 or 1, not 'maybe'"):
+        selection_from(None, {"RLCORE_PLUGIN_AUTOLOAD": "maybe"}, [], False)
+
+
+def test_enable_and_disable_may_not_contradict() -> None:
+    with pytest.raises(ConfigError, match="both enable and disable"):
+        selection_from(PluginSettings(enable=["ppo"], disable=["ppo"]), {}, [], False)
+
+
+def test_a_selection_travels_to_worker_processes() -> None:
+    selection = selection_from(ON, {"RLCORE_PLUGINS": "no:x"}, ["module:acme.hooks"], False)
+    assert pickle.loads(pickle.dumps(selection)) == selection
+    assert (selection.enable, selection.disable, selection.local) == (("ppo",), ("x",), ("module:acme.hooks",))
+
+
+def test_a_plugin_that_is_off_is_never_imported(installed_plugin: InstallPlugin) -> None:
+    installed_plugin("boom", "acme-boom", "0.4", EXPLODES)
+    loaded = load_plugins(selection_from(None, {}, ["no:boom"], False), strict=True).loaded
+    assert "boom" not in [plugin.name for plugin in loaded]
+
+
+def test_two_distributions_with_one_plugin_name_refuse_to_start(installed_plugin: InstallPlugin) -> None:
+    installed_plugin("twin", "acme-one", "1.0", EXPLODES)
+    installed_plugin("twin", "acme-two", "2.0", EXPLODES)
+    with pytest.raises(PluginError) as caught:
+        load_plugins()
+    assert str(caught.value) == (
+        "2 plugins are named 'twin': acme-one/twin (1.0, acme_one_twin_hooks) and acme-two/twin (2.0, "
+        "acme_two_twin_hooks); turn one off, for example with -p no:acme-one/twin or -p no:acme-two/twin"
+    )
+
+
+def test_a_clash_is_resolved_by_turning_one_off(installed_plugin: InstallPlugin) -> None:
+    installed_plugin("twin", "acme-one", "1.0", EXPLODES)
+    installed_plugin("twin", "acme-two", "2.0", EMPTY)
+    plugins = load_plugins(selection_from(None, {}, ["no:acme-one/twin"], False), strict=True)
+    assert "acme-two/twin" in [plugin.label for plugin in plugins.loaded]
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_plugin_for_another_rlcore_is_refused_before_import(installed_plugin: InstallPlugin, asked: bool) -> None:
+    installed_plugin("old", "acme-old", "3.2", EXPLODES, requires=["numpy", "rlcore[torch] >=0.0.1,<0.1"])
+    expected = "acme-old 3.2 needs rlcore<0.1,>=0.0.1, this is rlcore 0.1.0; pip install -U acme-old"
+    selection = selection_from(None, {}, ["old"] if asked else [], False)
+    if asked:
+        with pytest.raises(PluginError) as caught:
+            load_plugins(selection)
+        assert expected in str(caught.value)
+        assert caught.value.exit_code == 4
+    else:
+        [warning] = load_plugins(selection).warnings
+        assert warning == f"plugin 'old' (acme-old 3.2): {expected}; run rlcore plugins doctor"
+
+
+@pytest.mark.parametrize(
+    "requires",
+    [
+        [],
+        ["rlcore-extras<0.0.1"],
+        ["rlcore<0.0.1; extra == 'x'"],
+        ["rlcore<0.0.1; python_version < '3'"],
+        ["RLCore>=0.1"],
+    ],
+)
+def test_only_requirements_that_hold_here_and_mean_rlcore_count(
+    installed_plugin: InstallPlugin, requires: list[str]
+) -> None:
+    installed_plugin("fits", "acme-fits", "1", EMPTY, requires=requires)
+    assert load_plugins().warnings == ()
+
+
+def test_an_unreadable_requirement_is_refused(installed_plugin: InstallPlugin) -> None:
+    installed_plugin("odd", "acme-odd", "1", EXPLODES, requires=["rlcore >=>= 1"])
+    assert "unreadable requirement" in load_plugins().warnings[0]
+
+
+def test_a_damaged_distribution_is_one_warning(installed_plugin: InstallPlugin) -> None:
+    installed = installed_plugin("broken", "acme-broken", "1", EXPLODES)
+    next(installed.directory.glob("*.dist-info/METADATA")).unlink()
+    plugins = load_plugins()
+    assert len(plugins.warnings) == 1
+    assert "'broken'" in plugins.warnings[0]
+
+
+def test_an_unreadable_entry_point_file_costs_only_its_own_plugin(installed_plugin: InstallPlugin) -> None:
+    installed = installed_plugin("broken", "acme-broken", "1", EXPLODES)
+    next(installed.directory.glob("*.dist-info/entry_points.txt")).write_text("[rlcore]\nno equals sign\n")
+    assert "core" in [plugin.name for plugin in load_plugins().loaded]
+
+
+def test_an_entry_point_that_references_cannot_name_is_refused(installed_plugin: InstallPlugin) -> None:
+    installed_plugin("Big_Name", "acme-big", "1", EXPLODES)
+    assert "must match [a-z][a-z0-9-]*" in load_plugins().warnings[0]
+
+
+def test_plugins_are_sorted_whatever_order_they_are_found_in(installed_plugin: InstallPlugin) -> None:
+    for name in ("zeta", "alpha", "mid"):
+        installed_plugin(name, f"acme-{name}", "1", EMPTY)
+    names = [plugin.name for plugin in load_plugins().loaded]
+    assert names == sorted(names)
+
+
+def test_a_module_may_be_asked_for_without_being_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "acme_local_module.py").write_text(EMPTY)
+    monkeypatch.syspath_prepend(tmp_path)
+    plugins = load_plugins(selection_from(None, {}, ["module:acme_local_module"], True))
+    assert [(plugin.label, plugin.why) for plugin in plugins.loaded if plugin.name != "core"] == [
+        ("module:acme_local_module", "-p")
+    ]
+
+
+def test_a_local_file_is_relative_to_the_configuration(tmp_path: Path) -> None:
+    (tmp_path / "acme_local_rewards.py").write_text(
+        "from rlcore import TrainerSpec, hookimpl\nclass T: ...\n@hookimpl\ndef rlcore_trainers():\n"
+        "    yield TrainerSpec(name='mine', target='acme_local_rewards:T', settings='acme_local_rewards:T')\n"
+    )
+    config = PluginSettings(autoload=False, local=["./acme_local_rewards.py"])
+    plugins = load_plugins(selection_from(config, {}, [], False), config_dir=tmp_path)
+    assert plugins.resolve(plugins.trainer("mine")).__name__ == "T"
+    assert plugins.trainer("acme_local_rewards/mine").name == "mine"
+    assert ("acme_local_rewards", "config") in [(plugin.name, plugin.why) for plugin in plugins.loaded]
+
+
+def test_a_local_file_may_not_hide_an_installed_module(tmp_path: Path) -> None:
+    (tmp_path / "json.py").write_text(EMPTY)
+    config = PluginSettings(local=["json.py"])
+    with pytest.raises(PluginError, match="'json' is no free module name"):
+        load_plugins(selection_from(config, {}, [], False), config_dir=tmp_path)
+
+
+def test_a_local_file_that_is_missing_is_named(tmp_path: Path) -> None:
+    config = PluginSettings(local=["hooks_that_are_absent.py"])
+    with pytest.raises(PluginError, match=r"FileNotFoundError: no file .*hooks_that_are_absent\.py"):
+        load_plugins(selection_from(config, {}, [], False), config_dir=tmp_path)
+
+
+def test_list_shows_state_and_reason_without_importing(installed_plugin: InstallPlugin, run_rlcore: RunRlcore) -> None:
+    installed_plugin("boom", "acme-boom", "0.4", EXPLODES)
+    installed_plugin("old", "acme-old", "3.2", EXPLODES, requires=["rlcore<0.1"])
+    result = run_rlcore("plugins", "list", "-p", "no:boom")
+    assert result.exit_code == 0
+    rows = {line.split()[0]: line.split() for line in result.stdout.splitlines()}
+    assert rows["boom"][1:] == ["acme-boom", "0.4", "off", "-p"]
+    assert rows["old"][1:] == ["acme-old", "3.2", "refused", "autoload"]
+    assert "pip install -U acme-old" in result.stderr
