@@ -72,6 +72,8 @@ def parse_document(text: str, name: str) -> Document:
         mark = error.problem_mark or error.context_mark
         place = f"{name}:{mark.line + 1}" if mark else name
         raise ConfigError(f"{place}: not valid YAML: {error.problem or error.context}") from None
+    except UnicodeEncodeError:
+        raise ConfigError(f"{name}: not UTF-8 text") from None
     except yaml.YAMLError as error:
         raise ConfigError(f"{name}: not valid YAML: {' '.join(str(error).split())}") from None
     if reader.problems:
@@ -151,13 +153,13 @@ class _Reader:
                 values.append(self._value(loader, child, (*path, index)))
             return values
         if isinstance(node, yaml.ScalarNode):
-            if node.tag in _TEXTS:
+            if node.tag in _TEXTS or (node.tag in _SCALARS and ":" in node.value):  # 1:30 is not ninety
                 return node.value
             if node.tag in _SCALARS:
                 try:
                     return loader.construct_object(node)
-                except ValueError:  # "!!int abc", or more digits than int() takes
-                    self._problem(node, path, f"{shown(node.value)} is not a {node.tag.removeprefix(_TAG)}")
+                except (ValueError, LookupError):  # "!!int abc", "!!bool abc", or more digits than int() takes
+                    self._problem(node, path, f"{shown(node.value)} is no {node.tag.removeprefix(_TAG)}")
                     return None
         self._problem(node, path, f"YAML tag {node.tag.replace(_TAG, '!!')} is not allowed; write plain values")
         return None

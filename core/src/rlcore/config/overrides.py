@@ -52,7 +52,7 @@ def apply_overrides(
 
 def _parse_set(text: str) -> tuple[tuple[str, ...], Any]:
     keys, equals, value = text.partition("=")
-    text = " ".join(text.split())
+    text = " ".join(text.encode("utf-8", "replace").decode().split())  # as the error shows it
     path = _split(keys.strip())
     if not equals or not path or not all(path):
         raise ConfigError(f"--set {text}: write --set PATH=VALUE, for example --set env_settings.seed=1")

@@ -1,0 +1,131 @@
+"""One behavior while it runs: its trainer, its open episodes, its statistics and its boundaries."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from math import isfinite
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.config import BehaviorSettings
+from rlcore.environment import AgentBatch, BehaviorSpec
+from rlcore.errors import NonFiniteError
+from rlcore.stats import CUMULATIVE_REWARD, EPISODE_LENGTH, GROUP_REWARD, EpisodeRecorder, StatsWindow, StatSummary
+from rlcore.trainer import Trainer
+
+# How many of the latest episodes the mean reward of results and progress is taken over.
+RECENT_EPISODES = 100
+
+
+class BehaviorRun:
+    """What the loop keeps for each behavior."""
+
+    def __init__(self, spec: BehaviorSpec, settings: BehaviorSettings, trainer: Trainer, first_batch: AgentBatch) -> None:
+        self.spec = spec
+        self.name = spec.name
+        self.settings = settings
+        self.trainer = trainer
+        self.batch = first_batch
+        self.episodes = EpisodeRecorder(spec.slots)
+        self.window = StatsWindow()
+        self.recent: deque[float] = deque(maxlen=RECENT_EPISODES)
+        self.updates = 0
+        self.learning = True
+        self.finite_observations = tuple(o.name for o in spec.observations if o.dtype.kind == "f")
+        self.next_summary = 0
+        self.next_checkpoint = 0
+
+    @property
+    def checkpoint_interval(self) -> int:
+        settings = self.settings
+        if settings.even_checkpoints and settings.keep_checkpoints > 0:
+            return max(1, settings.max_steps // settings.keep_checkpoints)
+        return settings.checkpoint_interval
+
+    def set_boundaries(self) -> None:
+        """The next multiples of the intervals after the trainer's step."""
+        steps = self.trainer.steps
+        self.learning = steps < self.settings.max_steps
+        self.next_summary = next_boundary(steps, self.settings.summary_freq)
+        self.next_checkpoint = next_boundary(steps, self.checkpoint_interval)
+
+    def begin(self, batch: AgentBatch) -> None:
+        """All slots start an episode: the environment was reset."""
+        self.batch = batch
+        self.episodes.begin()
+        self.trainer.begin(batch)
+
+    def check_finite(self, batch: AgentBatch) -> None:
+        """Raises NonFiniteError for a NaN or an infinity in the rewards or observations of ``batch``."""
+        # x . x is finite unless x has a NaN or an infinity, or is huge; only then is it worth looking closer.
+        reward = batch.reward
+        if not isfinite(np.dot(reward, reward)):
+            self._refuse_non_finite("reward", reward, np.arange(len(reward)))
+        for name in self.finite_observations:
+            values = batch.observations[name].ravel()
+            if not isfinite(np.dot(values, values)):
+                self._refuse_non_finite(f"observation {name!r}", batch.observations[name], np.arange(len(reward)))
+            if batch.final_observations is not None and batch.ended.size:
+                last = batch.final_observations[name]
+                self._refuse_non_finite(f"final observation {name!r}", last, batch.ended)
+
+    def _refuse_non_finite(self, what: str, values: NDArray[Any], slots: NDArray[np.intp]) -> None:
+        bad = ~np.isfinite(values.reshape(len(values), -1)).all(axis=1)
+        if not bad.any():
+            return
+        row = int(np.flatnonzero(bad)[0])
+        slot = int(slots[row])
+        value = values[row]
+        shown = f"{float(value):g}" if np.ndim(value) == 0 else np.array2string(np.asarray(value), threshold=8)
+        raise NonFiniteError(
+            f"behavior {self.name!r}: {what} of slot {slot} (environment copy {int(self.spec.env_index[slot])}) is "
+            f"{shown} at step {self.trainer.steps}; mend the environment, or wrap it to keep its values finite"
+        )
+
+    def take_episodes(self) -> None:
+        """Moves finished episodes into the window."""
+        episodes = self.episodes
+        self.recent.extend(episodes.finished_returns)
+        self.window.extend(CUMULATIVE_REWARD, episodes.finished_returns)
+        self.window.extend(EPISODE_LENGTH, [float(length) for length in episodes.finished_lengths])
+        self.window.extend(GROUP_REWARD, episodes.finished_group_returns)
+        episodes.finished_returns, episodes.finished_lengths, episodes.finished_group_returns = [], [], []
+
+    def summarise(self) -> dict[str, StatSummary]:
+        self.take_episodes()
+        return self.window.summarise()
+
+    @property
+    def mean_reward(self) -> float | None:
+        """Mean return of the latest episodes, None before the first one ended."""
+        returns = [*self.recent, *self.episodes.finished_returns][-RECENT_EPISODES:]
+        return float(np.mean(returns)) if returns else None
+
+    def state_dict(self) -> dict[str, Any]:
+        self.take_episodes()
+        return {
+            "returns": self.episodes.returns.copy(),
+            "group_returns": self.episodes.group_returns.copy(),
+            "lengths": self.episodes.lengths.copy(),
+            "finished": self.episodes.finished,
+            "recent": list(self.recent),
+            "window": self.window.state_dict(),
+            "updates": self.updates,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.episodes.returns[:] = state["returns"]
+        self.episodes.group_returns[:] = state["group_returns"]
+        self.episodes.lengths[:] = state["lengths"]
+        self.episodes.finished = int(state["finished"])
+        self.recent.extend(state["recent"])
+        self.window.load_state_dict(state["window"])
+        self.updates = int(state["updates"])
+
+
+def next_boundary(step: int, interval: int) -> int:
+    """The smallest multiple of ``interval`` greater than ``step``."""
+    return (step // interval + 1) * interval

@@ -1,0 +1,57 @@
+"""``rlcore evaluate``: measures the agents of a run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from rlcore.cli.options import plugin_options, plugins_for
+from rlcore.cli.run import limit_threads
+
+
+@click.command("evaluate")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--episodes", type=click.IntRange(min=1), default=20, show_default=True, help="Episodes to play.")
+@click.option("--seed", type=click.IntRange(min=0), help="Seed of the episodes; without it, the run's.")
+@click.option("--stochastic", is_flag=True, help="Sample actions as training does, instead of the most likely ones.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@plugin_options
+def evaluate_command(
+    run: Path,
+    episodes: int,
+    seed: int | None,
+    stochastic: bool,
+    as_json: bool,
+    dash_p: tuple[str, ...],
+    no_plugins: bool,
+    strict_plugins: bool,
+) -> None:
+    """Measure the agents of RUN (a run directory, or the id of a run in results/) at its last checkpoint."""
+    limit_threads()
+    from rlcore.config import load_config, plugin_settings, read_document, used_references
+    from rlcore.saved_run import SavedRun, find_run
+
+    directory = find_run(run)
+    document = read_document(directory / "configuration.yaml")
+    plugins = plugins_for(
+        plugin_settings(document),
+        dash_p=dash_p,
+        no_plugins=no_plugins,
+        strict_plugins=strict_plugins,
+        config_dir=directory,
+        used=used_references(document),
+    )
+    saved = SavedRun.load(directory, load_config(document, plugins), plugins)
+    for warning in saved.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    result = saved.evaluate(episodes, seed, deterministic=not stochastic)
+    if as_json:
+        click.echo(json.dumps(result.to_json()))
+        return
+    for name, behavior in result.behaviors.items():
+        click.echo(
+            f"{name}: mean reward {behavior.mean_reward:.2f} +/- {behavior.std_reward:.2f} over {behavior.episodes} "
+            f"episodes of {behavior.mean_length:.1f} steps (checkpoint {saved.step})"
+        )

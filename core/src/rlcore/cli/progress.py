@@ -1,0 +1,71 @@
+"""A live progress bar on a terminal; elsewhere the console writer's lines speak for themselves."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from rlcore.run import Run
+
+REFRESH_SECONDS = 0.25
+
+
+@contextmanager
+def show_progress(run: Run) -> Iterator[None]:
+    """Shows steps, steps per second, return and time left of ``run`` while the block lasts.
+
+    The bar is drawn by a thread that reads the run's counters a few times a second: the loop knows nothing of it.
+    """
+    if not sys.stdout.isatty():
+        yield
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("[bold]{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[speed]} steps/s"),
+        TextColumn("reward {task.fields[reward]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, speed_estimate_period=10.0) as progress:
+        done = threading.Event()
+        thread = threading.Thread(target=_follow, args=(run, progress, done), daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+
+
+def _follow(run: Run, progress: Progress, done: threading.Event) -> None:
+    tasks: dict[str, TaskID] = {}
+    seen: dict[str, tuple[float, int]] = {}
+    finished = False
+    while not finished:
+        finished = done.wait(REFRESH_SECONDS)
+        for name, behavior in list(run.behaviors.items()):
+            steps, now = behavior.trainer.steps, perf_counter()
+            if name not in tasks:
+                total = None if run.config.checkpoint_settings.inference else behavior.settings.max_steps
+                tasks[name] = progress.add_task(name, total=total, completed=steps, speed="-", reward="-")
+                seen[name] = (now, steps)
+            before, steps_before = seen[name]
+            reward = behavior.mean_reward
+            progress.update(
+                tasks[name],
+                completed=min(steps, behavior.settings.max_steps),
+                reward="-" if reward is None else f"{reward:.2f}",
+            )
+            if now - before >= 1.0:
+                progress.update(tasks[name], speed=f"{(steps - steps_before) / (now - before):,.0f}")
+                seen[name] = (now, steps)

@@ -1,0 +1,144 @@
+"""``rlcore run``: trains agents as a configuration file says."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rlcore.cli.options import plugin_options, plugins_for
+
+if TYPE_CHECKING:
+    from rlcore.run import Run
+
+
+@click.command("run")
+@click.argument("config", required=False, type=click.Path(path_type=Path))
+@click.option("--run-id", help="Name of the run; its directory is results/RUN_ID.")
+@click.option("--results-dir", help="Where run directories are made.")
+@click.option("--resume", is_flag=True, help="Go on with the run; without CONFIG, with the configuration it has.")
+@click.option("--force", is_flag=True, help="Replace an existing run of this name.")
+@click.option("--inference", is_flag=True, help="Act with the saved policy and learn nothing, until interrupted.")
+@click.option("--deterministic", is_flag=True, help="Act by the mean or most likely action.")
+@click.option("--initialize-from", metavar="RUN_ID", help="Start from the weights of another run.")
+@click.option("--seed", type=int, help="Seed of the run; -1 draws one.")
+@click.option("--num-envs", type=int, help="Copies of the environment stepped together.")
+@click.option("--device", help="Where trainers compute, such as cpu or cuda:0.")
+@click.option("--set", "sets", multiple=True, metavar="A.B=VALUE", help="Set any key of the configuration.")
+@plugin_options
+def run_command(
+    config: Path | None,
+    sets: tuple[str, ...],
+    dash_p: tuple[str, ...],
+    no_plugins: bool,
+    strict_plugins: bool,
+    **flags: Any,
+) -> int:
+    """Train agents as CONFIG says.
+
+    Ctrl-C saves a checkpoint and ends the run; a second one ends it at once.
+    """
+    limit_threads()
+    from rlcore.cli.progress import show_progress
+    from rlcore.config import apply_overrides, load_config, plugin_settings, read_document, used_references
+    from rlcore.run import Run, signal_exit_code
+
+    if config is None:
+        config = configuration_of_run(flags)
+    document = apply_overrides(read_document(config), sets, typed_flags(flags))
+    plugins = plugins_for(
+        plugin_settings(document),
+        dash_p=dash_p,
+        no_plugins=no_plugins,
+        strict_plugins=strict_plugins,
+        config_dir=config.parent,
+        used=used_references(document),
+    )
+    run_config = load_config(document, plugins)
+    run = Run(run_config, plugins)
+    with interrupts(run), show_progress(run):
+        run.train()
+    for warning in run.warnings[run.shown_warnings :]:
+        click.echo(f"warning: {warning}", err=True)
+    for failure in plugins.failures:
+        click.echo(f"warning: {failure}", err=True)
+    click.echo(closing_line(run))
+    return signal_exit_code(run.stop_signal) if run.stop_signal is not None else 0
+
+
+FLAG_KEYS = {
+    "run_id": ("checkpoint_settings", "run_id"),
+    "results_dir": ("checkpoint_settings", "results_dir"),
+    "resume": ("checkpoint_settings", "resume"),
+    "force": ("checkpoint_settings", "force"),
+    "inference": ("checkpoint_settings", "inference"),
+    "initialize_from": ("checkpoint_settings", "initialize_from"),
+    "seed": ("env_settings", "seed"),
+    "device": ("torch_settings", "device"),
+}
+
+
+def typed_flags(flags: dict[str, Any]) -> dict[tuple[str, ...], Any]:
+    """The configuration keys that flags actually typed stand for."""
+    typed: dict[tuple[str, ...], Any] = {
+        key: flags[name] for name, key in FLAG_KEYS.items() if flags.get(name) not in (None, False)
+    }
+    if flags.get("num_envs") is not None:
+        typed["env_settings", "num_envs"] = flags["num_envs"]
+        typed["environment", "num_envs"] = flags["num_envs"]
+    if flags.get("deterministic"):
+        typed["default_settings", "network_settings", "deterministic"] = True
+    return typed
+
+
+def configuration_of_run(flags: dict[str, Any]) -> Path:
+    """The configuration a run wrote down, for going on with it without naming a file."""
+    if not (flags["resume"] or flags["inference"]) or flags["run_id"] is None:
+        raise click.UsageError("CONFIG is missing; only --resume or --inference with --run-id can do without")
+    from rlcore.errors import RunStateError
+
+    path = Path(flags["results_dir"] or "results") / flags["run_id"] / "configuration.yaml"
+    if not path.is_file():
+        raise RunStateError(f"{path.parent}: there is no run to go on with")
+    return path
+
+
+def limit_threads() -> None:
+    """One thread for the linear algebra under numpy, which is measured faster for small networks.
+
+    Its libraries read these variables when they are first loaded, so this comes before any import of numpy.
+    """
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")
+
+
+@contextmanager
+def interrupts(run: Run) -> Iterator[None]:
+    """SIGINT and SIGTERM ask the run to save and stop; the second one ends the process at once."""
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if run.stop_signal is not None:
+            os._exit(128 + number)
+        run.request_stop(number)
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def closing_line(run: Run) -> str:
+    """``done: 100000 steps in 4.1 s; CartPole 498.2; results/cartpole``"""
+    rewards = [
+        f"{name} mean reward {'-' if result.mean_reward is None else format(result.mean_reward, '.2f')}"
+        for name, result in run.results().items()
+    ]
+    return f"{run.outcome}: {run.steps} steps; {', '.join(rewards)}; {run.directory.path}"

@@ -1,0 +1,62 @@
+"""``rlcore status``: how far a run is, from its files alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+
+@click.command("status")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")
+def status_command(run: Path, as_json: bool) -> None:
+    """Show how far RUN (a run directory, or the id of a run in results/) is."""
+    from rlcore.checkpoint import find_checkpoints, verify_checkpoint
+    from rlcore.errors import RunStateError
+    from rlcore.saved_run import find_run
+    from rlcore.status import read_status_file
+
+    directory = find_run(run)
+    status = read_status_file(directory / "run_logs") or {}
+    checkpoints: list[dict[str, Any]] = []
+    for checkpoint in find_checkpoints(directory / "checkpoints"):
+        try:
+            verify_checkpoint(checkpoint.path)
+            problem = ""
+        except RunStateError as error:
+            problem = str(error)
+        checkpoints.append({"step": checkpoint.step, "path": str(checkpoint.path), "problem": problem})
+    result_path = directory / "result.json"
+    result = json.loads(result_path.read_text(encoding="utf-8")) if result_path.is_file() else None
+    if as_json:
+        click.echo(json.dumps({"run": str(directory), "result": result, "checkpoints": checkpoints, "status": status}))
+        return
+    _print(directory, result, checkpoints, status)
+
+
+def _print(directory: Path, result: Any, checkpoints: list[dict[str, Any]], status: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    outcome = f"{result['outcome']} after {result['wall_seconds']:.1f} s" if result else "not finished"
+    console.print(f"{directory}: {outcome}", highlight=False)
+    table = Table("behavior", "steps", "mean reward", "checkpoints")
+    for name, section in status.items():
+        entries = section.get("checkpoints") if isinstance(section, dict) else None
+        if entries:
+            reward = entries[-1]["reward"]
+            table.add_row(
+                name,
+                str(entries[-1]["steps"]),
+                "-" if reward is None else f"{reward:.2f}",
+                " ".join(str(entry["steps"]) for entry in entries),
+            )
+    console.print(table)
+    for checkpoint in checkpoints:
+        if checkpoint["problem"]:
+            console.print(f"[red]damaged:[/red] {checkpoint['problem']}", highlight=False)

@@ -1,0 +1,118 @@
+"""Measuring policies: whole episodes in an environment of their own, learning nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import numpy as np
+
+from rlcore.config import RunConfig
+from rlcore.environment import Environment
+from rlcore.plugins.calls import Plugins
+from rlcore.run_context import RunContext
+from rlcore.seeding import EpisodeSeeds, derive_seed
+from rlcore.setup import make_environment
+from rlcore.trainer import Policy
+
+# Copies stepped together; more would only help an evaluation of very many episodes.
+MAX_COPIES = 16
+
+
+@attrs.frozen
+class BehaviorEvaluation:
+    """Returns of the counted episodes of one behavior."""
+
+    mean_reward: float
+    std_reward: float  # population standard deviation
+    episodes: int
+    mean_length: float  # environment steps
+    returns: tuple[float, ...] = attrs.field(repr=False)
+
+
+@attrs.frozen
+class EvaluationResult:
+    """What :func:`evaluate_policies` measured."""
+
+    behaviors: Mapping[str, BehaviorEvaluation]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "behaviors": {
+                name: {"mean_reward": b.mean_reward, "std_reward": b.std_reward, "episodes": b.episodes}
+                for name, b in self.behaviors.items()
+            }
+        }
+
+
+def evaluate_policies(
+    policies: Mapping[str, Policy],
+    config: RunConfig,
+    plugins: Plugins,
+    context: RunContext,
+    episodes: int,
+    seed: int | None = None,
+    deterministic: bool = True,
+) -> EvaluationResult:
+    """Plays ``episodes`` episodes in a new environment; ``seed`` is the run's if it is None."""
+    if episodes < 1:
+        raise ValueError("episodes must be at least 1")
+    seed = derive_seed(context.seed if seed is None else seed, "evaluation")
+    context = attrs.evolve(context, num_envs=min(episodes, MAX_COPIES))
+    environment = make_environment(config, plugins, context)
+    try:
+        return play(policies, environment, episodes, seed, deterministic)
+    finally:
+        environment.close()
+
+
+def play(
+    policies: Mapping[str, Policy], environment: Environment, episodes: int, seed: int, deterministic: bool
+) -> EvaluationResult:
+    """Plays until every copy has finished its share of ``episodes``.
+
+    Each copy's share is fixed beforehand: taking the first episodes to finish would favour short ones.
+    """
+    copies = environment.num_envs
+    share = np.full(copies, episodes // copies)
+    share[: episodes % copies] += 1
+    returns: dict[str, list[float]] = {name: [] for name in environment.behaviors}
+    lengths: dict[str, list[int]] = {name: [] for name in environment.behaviors}
+    left = {name: share[spec.env_index].copy() for name, spec in environment.behaviors.items()}  # [S] episodes
+    sums = {name: np.zeros(spec.slots) for name, spec in environment.behaviors.items()}
+    counts = {name: np.zeros(spec.slots, np.int64) for name, spec in environment.behaviors.items()}
+    for name, policy in policies.items():
+        policy.seed(derive_seed(seed, name))
+    batches = environment.reset(EpisodeSeeds(seed), np.zeros(copies, np.int64))
+    while any((slots > 0).any() for slots in left.values()):
+        actions = {
+            name: policies[name].act(batch.observations, batch.action_mask, deterministic)
+            for name, batch in batches.items()
+        }
+        batches = environment.step(actions)
+        for name, batch in batches.items():
+            sums[name] += batch.reward
+            if batch.group_reward is not None:
+                sums[name] += batch.group_reward
+            counts[name] += 1
+            ended = batch.ended
+            if ended.size:
+                counted = ended[left[name][ended] > 0]
+                returns[name].extend(sums[name][counted].tolist())
+                lengths[name].extend(counts[name][counted].tolist())
+                left[name][counted] -= 1
+                sums[name][ended] = 0.0
+                counts[name][ended] = 0
+    return EvaluationResult(
+        {
+            name: BehaviorEvaluation(
+                mean_reward=float(np.mean(values)),
+                std_reward=float(np.std(values)),
+                episodes=len(values),
+                mean_length=float(np.mean(lengths[name])),
+                returns=tuple(values),
+            )
+            for name, values in returns.items()
+        }
+    )

@@ -1,0 +1,160 @@
+"""From a configuration to the things a run is made of: plugins, environment, trainers, writers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from rlcore.behavior_run import BehaviorRun
+from rlcore.config import (
+    BehaviorSettings,
+    RunConfig,
+    load_config,
+    plugin_settings,
+    read_document,
+    used_references,
+)
+from rlcore.config.document import Document, document_from_mapping
+from rlcore.environment import AgentBatch, BehaviorSpec, Environment
+from rlcore.errors import ConfigError, EnvironmentFailed, did_you_mean
+from rlcore.plugins.calls import Plugins, load_plugins
+from rlcore.plugins.discover import selection_from
+from rlcore.run_context import RunContext
+from rlcore.seeding import fresh_seed
+from rlcore.stats import StatsWriter
+
+
+def resolve_config(
+    config: RunConfig | Mapping[str, Any] | str | Path, plugins: Plugins | None
+) -> tuple[RunConfig, Plugins]:
+    """A checked configuration and the plugins it was checked with; loads plugins if none are given."""
+    if isinstance(config, RunConfig):
+        if plugins is None:
+            plugins = load_plugins(selection_from(config.plugins, os.environ, (), False))
+        return config, plugins
+    if isinstance(config, Mapping):
+        return load_document(document_from_mapping(config), plugins)
+    return load_document(read_document(Path(config)), plugins)
+
+
+def load_document(document: Document, plugins: Plugins | None = None) -> tuple[RunConfig, Plugins]:
+    """The same for a document whose overrides were applied."""
+    if plugins is None:
+        selection = selection_from(
+            plugin_settings(document), os.environ, (), False, used=used_references(document)
+        )
+        directory = Path(document.path).parent if document.path is not None else None
+        plugins = load_plugins(selection, config_dir=directory)
+    return load_config(document, plugins), plugins
+
+
+def with_seed(config: RunConfig, seed: int | None) -> RunConfig:
+    """The configuration with the run's seed in it: ``seed`` of a resumed run, the configured one, or a fresh one."""
+    configured = config.env_settings.seed
+    if seed is None:
+        seed = configured if configured >= 0 else fresh_seed()
+    elif configured not in (-1, seed):
+        raise ConfigError(
+            f"env_settings.seed: the run was started with seed {seed}, not {configured}; leave the seed out to go on"
+        )
+    return attrs.evolve(config, env_settings=attrs.evolve(config.env_settings, seed=seed))
+
+
+def fresh_start(config: RunConfig) -> RunConfig:
+    """The configuration that starts this run again: without ``resume``, ``force`` and ``inference``."""
+    settings = attrs.evolve(config.checkpoint_settings, resume=False, force=False, inference=False)
+    return attrs.evolve(config, checkpoint_settings=settings)
+
+
+def run_context(
+    config: RunConfig, plugins: Plugins, directory: Path, resumed_steps: Mapping[str, int] | None = None
+) -> RunContext:
+    if config.environment is None:
+        raise ConfigError(
+            "environment: missing; say which environment to train in, for example "
+            "environment: {type: gymnasium, id: CartPole-v1}"
+        )
+    return RunContext(
+        config=config,
+        plugins=plugins,
+        directory=directory,
+        seed=config.env_settings.seed,
+        num_envs=config.environment.num_envs or config.env_settings.num_envs,
+        inference=config.checkpoint_settings.inference,
+        resumed_step=sum((resumed_steps or {}).values()),
+        resumed_steps=dict(resumed_steps or {}),
+    )
+
+
+def make_environment(config: RunConfig, plugins: Plugins, context: RunContext) -> Environment:
+    settings = config.environment
+    if settings is None:
+        raise ConfigError("environment: missing")
+    environment = plugins.create_environment(plugins.environment(settings.type), settings, context)
+    if not environment.behaviors:
+        environment.close()
+        raise EnvironmentFailed(f"environment {settings.id!r}: has no behaviors, so there is nobody to train")
+    return environment
+
+
+def settings_of(config: RunConfig, behavior: str) -> BehaviorSettings:
+    """A behavior's block, or ``default_settings`` for one that is not listed."""
+    settings = config.behaviors.get(behavior, config.default_settings)
+    if settings is None:
+        raise ConfigError(
+            f"behaviors: the environment has a behavior {behavior!r}, which the configuration does not list"
+            f"{did_you_mean(behavior, config.behaviors)}; add it, or default_settings for all that are not listed"
+        )
+    return settings
+
+
+def make_behavior_runs(
+    config: RunConfig, plugins: Plugins, context: RunContext, environment: Environment
+) -> dict[str, BehaviorRun]:
+    """A trainer for every behavior of the environment."""
+    idle = sorted(set(config.behaviors) - set(environment.behaviors))
+    if idle:
+        raise ConfigError(
+            f"behaviors.{idle[0]}: the environment has no such behavior; it has "
+            f"{', '.join(sorted(environment.behaviors))}{did_you_mean(idle[0], environment.behaviors)}"
+        )
+    runs = {}
+    for name, spec in environment.behaviors.items():
+        settings = settings_of(config, name)
+        trainer = plugins.create_trainer(plugins.trainer(settings.trainer_type), settings, spec, context)
+        runs[name] = BehaviorRun(spec, settings, trainer, empty_batch(spec))
+    return runs
+
+
+def empty_batch(spec: BehaviorSpec) -> AgentBatch:
+    """The batch of a behavior before its first reset: all zeros."""
+    import numpy as np
+
+    return AgentBatch(
+        observations={o.name: np.zeros((spec.slots, *o.shape), o.dtype) for o in spec.observations},
+        reward=np.zeros(spec.slots, np.float32),
+        terminated=np.zeros(spec.slots, np.bool_),
+        truncated=np.zeros(spec.slots, np.bool_),
+    )
+
+
+def make_writers(config: RunConfig, plugins: Plugins, context: RunContext) -> list[StatsWriter]:
+    """The writers that are on by default and not turned off, and those the ``stats`` block names."""
+    chosen: dict[str, Any] = {}
+    for owned in plugins.records("writer"):
+        if owned.record.default_on and owned.record.name not in config.stats:
+            chosen[owned.record.name] = None
+    chosen.update({name: settings for name, settings in config.stats.items() if settings is not False})
+    writers = []
+    for name, settings in chosen.items():
+        spec = plugins.stats_writer(name)
+        if settings is None and spec.settings is not None:
+            settings = plugins.resolve(spec, "settings")()
+        writers.append(plugins.create_stats_writer(spec, settings, context))
+    return writers
+
+
