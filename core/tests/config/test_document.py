@@ -46,7 +46,10 @@ def test_all_duplicate_keys_are_refused_with_both_lines() -> None:
         ("a: !!python/object/apply:os.system [ls]\n", "c.yaml:1: a: YAML tag !!python/object/apply:os.system"),
         ("a: !!binary aGk=\n", "c.yaml:1: a: YAML tag !!binary"),
         ("a: !!set {b}\n", "c.yaml:1: a: YAML tag !!set"),
-        ("a: !!int word\n", "c.yaml:1: a: 'word' is not a int"),
+        ("a: !!int word\n", "c.yaml:1: a: 'word' is no int"),
+        ("a: !!bool word\n", "c.yaml:1: a: 'word' is no bool"),
+        ("a: !!float ''\n", "c.yaml:1: a: '' is no float"),
+        ("a: \ud800\n", "c.yaml: not UTF-8 text"),
         ("- 1\n", "c.yaml:1: the file must be a mapping"),
         ("word\n", "c.yaml:1: the file must be a mapping"),
         ("a: 1\n--- \nb: 1\n", "not valid YAML: but found another document"),
@@ -55,7 +58,7 @@ def test_all_duplicate_keys_are_refused_with_both_lines() -> None:
         ("a: [1\nb: 2\n", "c.yaml:2: not valid YAML"),
         ("a: \x01\n", "c.yaml: not valid YAML"),
         ("a: " + "[" * 60 + "]" * 60, "c.yaml:1: nested deeper than 40 levels"),
-        ("a: " + "9" * 5000, "is not a int"),
+        ("a: " + "9" * 5000, "is no int"),
     ],
 )
 def test_what_is_more_than_plain_data_is_refused_with_its_line(text: str, message: str) -> None:
@@ -70,8 +73,8 @@ def test_an_alias_bomb_is_refused_at_once() -> None:
     assert time.monotonic() - start < 1
 
 
-def test_a_date_is_text_and_an_empty_file_an_empty_document() -> None:
-    assert parse_document("a: 2026-01-01\n", "c.yaml").data == {"a": "2026-01-01"}
+def test_dates_and_times_are_text_and_an_empty_file_an_empty_document() -> None:
+    assert parse_document("a: 2026-01-01\nb: 1:30\n", "c.yaml").data == {"a": "2026-01-01", "b": "1:30"}
     assert parse_document("# nothing\n", "c.yaml").data == {}
     assert read_document(None) == Document(None, {})
 

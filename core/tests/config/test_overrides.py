@@ -75,6 +75,7 @@ def test_an_error_in_an_override_names_the_option(errors: Errors) -> None:
         ("a..b=1", "write --set PATH=VALUE"),
         ("a=[1", "--set a=[1: the value must be plain YAML"),
         ("a=&x 1", "the value must be plain YAML: YAML anchors"),
+        ("a=\udcff", "--set a=?: the value must be plain YAML: not UTF-8 text"),
         ("a=1\nb: 2", "the value must be one YAML value"),
         ("env_settings.seed.deeper=1", "--set env_settings.seed.deeper: env_settings.seed is 5, so nothing can be set"),
     ],
