@@ -29,9 +29,14 @@ def test_a_child_is_the_same_timer_at_every_call() -> None:
 
 def test_measure_counts_a_block_that_raises() -> None:
     timer = Timers().root.child("a")
-    with pytest.raises(ValueError, match="boom"), timer.measure():
-        time.sleep(0.01)
-        raise ValueError("boom")
+
+    def block() -> None:
+        with timer.measure():
+            time.sleep(0.01)
+            raise ValueError("boom")
+
+    with pytest.raises(ValueError, match="boom"):
+        block()
     assert timer.count == 1 and timer.total >= 0.01
 
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from rlcore.builtin.writers import ConsoleWriter, JsonlWriter, console_line
-from rlcore.stats import CUMULATIVE_REWARD, GROUP_REWARD, STEPS_PER_SECOND, StatsWriter, StatSummary
+from rlcore.stats import CUMULATIVE_REWARD, GROUP_REWARD, STEPS_PER_SECOND, StatSummary, StatsWriter
 
 
 def stats(**extra: float) -> dict[str, StatSummary]:
@@ -25,7 +25,7 @@ def lines(path: Path) -> list[dict]:
 
 
 def test_every_summary_is_one_line_on_disk_at_once(tmp_path) -> None:
-    writer = JsonlWriter.create(None, SimpleNamespace(directory=tmp_path, resumed_step=0))
+    writer = JsonlWriter.create(None, SimpleNamespace(directory=tmp_path, resumed_steps={}))
     assert isinstance(writer, StatsWriter)
     writer.write("Walker", 1000, stats(**{"Losses/Policy Loss": 0.5}))
     (line,) = lines(tmp_path / "metrics.jsonl")  # before close
@@ -50,12 +50,24 @@ def test_a_resumed_run_drops_the_lines_it_takes_again(tmp_path) -> None:
     for step in (1000, 2000, 3000):
         first.write("Walker", step, stats())
     first.close()
-    second = JsonlWriter(path, resumed_step=2000)
+    second = JsonlWriter(path, {"Walker": 2000})
     assert [line["step"] for line in lines(path)] == [1000, 2000]
     second.write("Walker", 3000, stats())
     second.close()
     assert [line["step"] for line in lines(path)] == [1000, 2000, 3000]
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_behaviors_resume_from_steps_of_their_own(tmp_path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    first = JsonlWriter(path)
+    for step in (1000, 2000, 3000):
+        for behavior in ("Striker", "Goalie", "Gone"):
+            first.write(behavior, step, stats())
+    first.close()
+    JsonlWriter(path, {"Striker": 1000, "Goalie": 2500}).close()
+    kept = [(line["behavior"], line["step"]) for line in lines(path)]
+    assert kept == [("Striker", 1000), ("Goalie", 1000), ("Goalie", 2000)]
 
 
 @pytest.mark.parametrize("torn", [b'{"behavior": "Walker", "st', b'{"behavior": "W\xc3', b"[]", b"[1]\n", b"\n"])
@@ -66,7 +78,7 @@ def test_a_torn_last_line_is_dropped(tmp_path, torn: bytes) -> None:
     first.close()
     with path.open("ab") as file:
         file.write(torn)
-    second = JsonlWriter(path, resumed_step=5000)
+    second = JsonlWriter(path, {"Läufer": 5000})
     second.write("Läufer", 6000, stats())
     second.close()
     assert [(line["behavior"], line["step"]) for line in lines(path)] == [("Läufer", 1000), ("Läufer", 6000)]

@@ -9,11 +9,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from rlcore_tensorboard.settings import TensorBoardSettings
-from rlcore_tensorboard.writer import TensorBoardWriter, histogram
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from rlcore.stats import CUMULATIVE_REWARD, StatsWriter, StatSummary
+from rlcore.stats import CUMULATIVE_REWARD, StatSummary, StatsWriter
+from rlcore_tensorboard.settings import TensorBoardSettings
+from rlcore_tensorboard.writer import TensorBoardWriter, histogram
 
 
 def stats(reward: float = 1.0) -> dict[str, StatSummary]:
@@ -25,8 +25,8 @@ def stats(reward: float = 1.0) -> dict[str, StatSummary]:
     }
 
 
-def run(directory: Path, resumed_step: int = 0) -> SimpleNamespace:
-    return SimpleNamespace(directory=directory, resumed_step=resumed_step)
+def run(directory: Path, **resumed_steps: int) -> SimpleNamespace:
+    return SimpleNamespace(directory=directory, resumed_steps=resumed_steps)
 
 
 def read(directory: Path) -> EventAccumulator:
@@ -73,7 +73,7 @@ def test_a_resumed_run_replaces_the_points_it_takes_again(tmp_path) -> None:
     for step in (1000, 2000, 3000):
         first.write("Walker", step, stats())
     first.close()
-    second = TensorBoardWriter.create(None, run(tmp_path, resumed_step=2000))
+    second = TensorBoardWriter.create(None, run(tmp_path, Walker=2000))
     second.write("Walker", 3000, stats(7.0))
     second.close()
     events = read(tmp_path / "Walker")

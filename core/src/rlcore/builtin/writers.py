@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from rlcore.stats import CUMULATIVE_REWARD, GROUP_REWARD, STEPS_PER_SECOND, StatSummary
 
 if TYPE_CHECKING:
-    from rlcore.run import RunContext
+    from rlcore.run_context import RunContext
 
 METRICS_FILE = "metrics.jsonl"
 IS_TRAINING = "Is Training"
@@ -27,16 +27,19 @@ class JsonlWriter:
     ``time`` is seconds since 1970. A mean that is not finite is written as null, which every JSON reader takes.
     """
 
-    def __init__(self, path: Path, resumed_step: int = 0) -> None:
-        """Goes on with the file at ``path``, without the lines of steps that the resumed run will take again."""
+    def __init__(self, path: Path, resumed_steps: Mapping[str, int] | None = None) -> None:
+        """Goes on with the file at ``path``, without the lines of steps that the resumed run will take again.
+
+        ``resumed_steps`` holds the agent step each behavior resumes from; a behavior that is missing starts anew.
+        """
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists():
-            _keep_until(path, resumed_step)
+            _keep_until(path, resumed_steps or {})
         self._file = path.open("a", encoding="utf-8")
 
     @classmethod
     def create(cls, settings: Any, run: RunContext) -> JsonlWriter:
-        return cls(run.directory / METRICS_FILE, run.resumed_step)
+        return cls(run.directory / METRICS_FILE, run.resumed_steps)
 
     def write(self, behavior: str, step: int, stats: Mapping[str, StatSummary]) -> None:
         means = {tag: summary.mean if math.isfinite(summary.mean) else None for tag, summary in stats.items()}
@@ -48,13 +51,14 @@ class JsonlWriter:
         self._file.close()
 
 
-def _keep_until(path: Path, step: int) -> None:
-    """Drops lines past ``step``, and a last line that a crash cut short; the file is whole at every moment."""
+def _keep_until(path: Path, steps: Mapping[str, int]) -> None:
+    """Drops lines past each behavior's step and a line that a crash cut short; the file is whole at every moment."""
     kept: list[bytes] = []
     content = path.read_bytes()
     for line in content.splitlines(keepends=True):
         try:
-            if line.endswith(b"\n") and json.loads(line)["step"] <= step:
+            summary = json.loads(line)
+            if line.endswith(b"\n") and summary["step"] <= steps.get(summary["behavior"], 0):
                 kept.append(line)
         except (ValueError, KeyError, TypeError):
             continue

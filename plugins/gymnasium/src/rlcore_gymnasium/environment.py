@@ -20,7 +20,7 @@ from rlcore_gymnasium.in_process import InProcessEnvironment
 from rlcore_gymnasium.native import ADAPTERS
 
 if TYPE_CHECKING:
-    from rlcore.run import RunContext
+    from rlcore.run_context import RunContext
 
 
 def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environment:

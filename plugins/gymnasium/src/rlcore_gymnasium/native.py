@@ -146,7 +146,7 @@ class NextStepEnvironment(NativeEnvironment):
             self._reward[ended] = self._held_reward[ended]
             final = {name: array[ended] for name, array in self._held_final.items()}
             self.episodes[ended] += 1
-        self._waiting = (np.asarray(terminated) | np.asarray(truncated)) & ~self._waiting
+        self._waiting = np.asarray(terminated) | np.asarray(truncated)
         needs_action: NDArray[np.bool_] | None = None
         if self._waiting.any():
             needs_action = ~self._waiting

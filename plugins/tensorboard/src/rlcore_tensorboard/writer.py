@@ -23,7 +23,7 @@ from rlcore.stats import CUMULATIVE_REWARD, StatSummary
 from rlcore_tensorboard.settings import TensorBoardSettings
 
 if TYPE_CHECKING:
-    from rlcore.run import RunContext
+    from rlcore.run_context import RunContext
 
 HIDDEN = frozenset({"Step", "Is Training"})  # as in ML-Agents: the step is the axis of every chart
 HISTOGRAM_BINS = 30
@@ -32,16 +32,19 @@ HISTOGRAM_BINS = 30
 class TensorBoardWriter:
     """One event file for each behavior, flushed at every summary."""
 
-    def __init__(self, directory: Path, resumed_step: int = 0, histograms: bool = True) -> None:
+    def __init__(
+        self, directory: Path, resumed_steps: Mapping[str, int] | None = None, histograms: bool = True
+    ) -> None:
+        """``resumed_steps`` holds the agent step each behavior resumes from; one that is missing starts anew."""
         self._directory = directory
-        self._resumed_step = resumed_step
+        self._resumed_steps = dict(resumed_steps or {})
         self._histograms = histograms
         self._records: dict[str, RecordWriter] = {}
 
     @classmethod
     def create(cls, settings: TensorBoardSettings | None, run: RunContext) -> TensorBoardWriter:
         settings = settings or TensorBoardSettings()
-        return cls(run.directory, run.resumed_step, settings.histograms)
+        return cls(run.directory, run.resumed_steps, settings.histograms)
 
     def write(self, behavior: str, step: int, stats: Mapping[str, StatSummary]) -> None:
         summary = Summary()
@@ -72,7 +75,7 @@ class TensorBoardWriter:
         records.write(Event(wall_time=now / 1e9, file_version="brain.Event:2").SerializeToString())
         # Tells readers to forget points of earlier files from this step on: this run takes those steps again.
         start = SessionLog(status=SessionLog.START)
-        first = self._resumed_step + 1 if self._resumed_step else 0
+        first = self._resumed_steps.get(behavior, -1) + 1
         records.write(Event(wall_time=now / 1e9, step=first, session_log=start).SerializeToString())
         records.flush()
         return records

@@ -1,0 +1,165 @@
+"""Copies stepped in this process do exactly what the same environments do when gymnasium steps them one by one."""
+
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from rlcore.environment import Actions
+from rlcore.errors import ConfigError, EnvironmentFailed
+from rlcore.seeding import EpisodeSeeds
+from rlcore.testing.environment import random_actions
+
+COPIES = 3
+SEEDS = EpisodeSeeds(7)
+
+
+def first_episodes() -> np.ndarray:
+    return np.array([4, 0, 9])
+
+
+@pytest.mark.parametrize(
+    ("env_id", "options", "steps"),
+    [
+        ("MountainCarContinuous-v0", {"max_episode_steps": 17}, 60),  # truncated only
+        ("FrozenLake-v1", {}, 80),  # terminated, Discrete observations
+        ("InvertedPendulum-v5", {}, 60),  # terminated, float64 observations
+        ("Acrobot-v1", {"max_episode_steps": 11}, 30),
+    ],
+)
+def test_every_value_equals_that_of_plain_environments_with_the_same_seeds(make, env_id, options, steps) -> None:
+    if env_id.startswith("Inverted"):
+        pytest.importorskip("mujoco")
+    ours = make(env_id, COPIES, **options)
+    spec = ours.behaviors["Agent"]
+    plain = [gymnasium.make(env_id, **options) for _ in range(COPIES)]
+    episodes = first_episodes()
+    batch = ours.reset(SEEDS, episodes)["Agent"]
+    firsts = [env.reset(seed=SEEDS(copy, int(episodes[copy])))[0] for copy, env in enumerate(plain)]
+
+    def expected(value: object) -> np.ndarray:
+        return spaces.flatten(plain[0].observation_space, value).astype(np.float32)
+
+    np.testing.assert_array_equal(batch.observations["observation"], [expected(value) for value in firsts])
+    generator, ends = np.random.default_rng(0), 0
+    for _ in range(steps):
+        actions = random_actions(ours.behaviors, None, generator)
+        batch = ours.step(actions)["Agent"]
+        finals = []
+        for copy, env in enumerate(plain):
+            action = actions["Agent"].continuous[copy] if spec.continuous else int(actions["Agent"].discrete[copy, 0])
+            observation, reward, terminated, truncated, _ = env.step(action)
+            assert batch.reward[copy] == np.float32(reward)
+            assert batch.terminated[copy] == terminated
+            assert batch.truncated[copy] == (truncated and not terminated)
+            if terminated or truncated:
+                finals.append((copy, expected(observation)))
+                episodes[copy] += 1
+                observation, _ = env.reset(seed=SEEDS(copy, int(episodes[copy])))
+            np.testing.assert_array_equal(batch.observations["observation"][copy], expected(observation))
+        assert batch.ended.tolist() == [copy for copy, _ in finals]
+        assert ours.episodes.tolist() == episodes.tolist()
+        if finals:
+            np.testing.assert_array_equal(batch.final_observations["observation"], [value for _, value in finals])
+        ends += len(finals)
+    assert ends >= COPIES
+
+
+def test_taxi_masks_are_those_of_its_infos(make) -> None:
+    ours = make("Taxi-v4", 2, max_episode_steps=9)
+    plain = [gymnasium.make("Taxi-v4", max_episode_steps=9) for _ in range(2)]
+    batch = ours.reset(SEEDS, np.zeros(2, np.int64))["Agent"]
+    masks = [env.reset(seed=SEEDS(copy, 0))[1]["action_mask"] for copy, env in enumerate(plain)]
+    episodes, generator = np.zeros(2, np.int64), np.random.default_rng(0)
+    for _ in range(30):
+        assert batch.action_mask.dtype == np.bool_
+        np.testing.assert_array_equal(batch.action_mask, np.array(masks, np.bool_))
+        actions = random_actions(ours.behaviors, {"Agent": batch}, generator)
+        batch = ours.step(actions)["Agent"]
+        for copy, env in enumerate(plain):
+            _, _, terminated, truncated, info = env.step(int(actions["Agent"].discrete[copy, 0]))
+            if terminated or truncated:
+                episodes[copy] += 1
+                _, info = env.reset(seed=SEEDS(copy, int(episodes[copy])))
+            masks[copy] = info["action_mask"]
+    assert episodes.min() >= 3
+
+
+def test_environments_without_masks_have_none(make) -> None:
+    environment = make("FrozenLake-v1", 2) if "action_mask" not in gymnasium.make("FrozenLake-v1").reset()[1] else None
+    environment = environment or make("Acrobot-v1", 2)
+    assert environment.reset(SEEDS, np.zeros(2, np.int64))["Agent"].action_mask is None
+
+
+def test_terminated_wins_where_an_environment_sets_both_flags(make, recorder) -> None:
+    environment = make(recorder, 2, ends=["", "both"])
+    environment.reset(SEEDS, np.zeros(2, np.int64))
+    act = {"Agent": Actions(discrete=np.zeros((2, 1), np.int64))}
+    environment.step(act)
+    batch = environment.step(act)["Agent"]
+    assert batch.terminated.all() and not batch.truncated.any() and batch.ended.tolist() == [0, 1]
+    after = environment.step(act)["Agent"]
+    assert not after.terminated.any() and not after.ended.size and after.final_observations is None
+
+
+def test_every_episode_is_seeded_from_its_copy_and_number(make, recorder) -> None:
+    environment = make(recorder, 2, ends=["", "truncated"])
+    environment.reset(SEEDS, np.array([3, 8]))
+    for _ in range(5):
+        environment.step({"Agent": Actions(discrete=np.zeros((2, 1), np.int64))})
+    recorders = [env.unwrapped for env in environment.vector.envs]
+    assert recorders[0].seeds == [SEEDS(0, 3), SEEDS(0, 4), SEEDS(0, 5)]
+    assert recorders[1].seeds == [SEEDS(1, 8), SEEDS(1, 9), SEEDS(1, 10)]
+
+
+def test_an_environment_that_reuses_its_array_still_gives_the_final_observation(make, recorder) -> None:
+    reusing, fresh = (make(recorder, 2, ends=["terminated"], reuse=reuse) for reuse in (True, False))
+    for environment in (reusing, fresh):
+        environment.reset(SEEDS, np.zeros(2, np.int64))
+    act = {"Agent": Actions(discrete=np.zeros((2, 1), np.int64))}
+    for _ in range(3):
+        ours, theirs = reusing.step(act)["Agent"], fresh.step(act)["Agent"]
+        for key in ("observations", "final_observations"):
+            np.testing.assert_array_equal(getattr(ours, key)["observation"], getattr(theirs, key)["observation"])
+        assert (ours.observations["observation"] != ours.final_observations["observation"]).all()
+
+
+def test_an_action_an_environment_keeps_is_not_overwritten_by_the_next(make, recorder) -> None:
+    environment = make(recorder, 1, ends=[""] * 9, action_space=spaces.Box(-1.0, 1.0, (2,), np.float32))
+    environment.reset(SEEDS, np.zeros(1, np.int64))
+    buffer = np.zeros((1, 2), np.float32)  # a trainer may well act into one array
+    for value in (0.25, 0.5):
+        buffer[:] = value
+        environment.step({"Agent": Actions(continuous=buffer)})
+    kept = environment.vector.envs[0].unwrapped.actions
+    assert [action.tolist() for action in kept] == [[0.25, 0.25], [0.5, 0.5]]
+
+
+def test_an_error_while_stepping_names_environment_copy_episode_and_cause(make, recorder) -> None:
+    environment = make(recorder, 2, ends=["", "raise"])
+    environment.reset(SEEDS, np.array([5, 6]))
+    act = {"Agent": Actions(discrete=np.zeros((2, 1), np.int64))}
+    environment.step(act)
+    with pytest.raises(EnvironmentFailed) as caught:
+        environment.step(act)
+    assert str(caught.value) == f"{recorder}: copy 0, episode 5: step failed: ZeroDivisionError: division by zero"
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_an_error_while_resetting_names_environment_copy_episode_and_cause(make, recorder) -> None:
+    environment = make(recorder, 2, ends=["terminated"], fail_reset_at=1)
+    environment.reset(SEEDS, np.array([5, 6]))
+    with pytest.raises(EnvironmentFailed) as caught:
+        environment.step({"Agent": Actions(discrete=np.zeros((2, 1), np.int64))})
+    assert str(caught.value) == f"{recorder}: copy 0, episode 6: reset failed: OSError: the port is in use"
+
+
+def test_parameters_are_refused_by_name(make, recorder) -> None:
+    environment = make(recorder, 2)
+    environment.set_parameters({})
+    with pytest.raises(ConfigError, match="gravity"):
+        environment.set_parameters({"gravity": 9.8})
+    with pytest.raises(ConfigError, match="gravity"):
+        environment.reset(SEEDS, np.zeros(2, np.int64), {"gravity": 9.8})

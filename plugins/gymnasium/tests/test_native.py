@@ -1,0 +1,159 @@
+"""Natively vectorised environments: three ways to reset, one result.
+
+Gymnasium's SyncVectorEnv implements all three autoreset modes and stands for an unknown native environment; what it
+must come to is computed with single environments.
+"""
+
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from rlcore.environment import Actions
+from rlcore.errors import EnvironmentFailed
+from rlcore.seeding import EpisodeSeeds
+from rlcore_gymnasium.native import ADAPTERS, NativeEnvironment
+
+COPIES = 3
+SEEDS = EpisodeSeeds(11)
+MODES = list(AutoresetMode)
+DICT = spaces.Dict({"place": spaces.Discrete(5), "speed": spaces.Box(-1.0, 1.0, (2,), np.float64)})
+
+
+def native(mode: AutoresetMode, env_id: str, **options: object) -> NativeEnvironment:
+    makers = [lambda: gymnasium.make(env_id, **options)] * COPIES
+    return ADAPTERS[mode](env_id, "Agent", SyncVectorEnv(makers, autoreset_mode=mode))
+
+
+def expected(env: gymnasium.Env, seed: int, actions: list[int]) -> list[tuple]:
+    """What one copy sees: (observation, reward, terminated, truncated, final observation) after each action."""
+    env.reset(seed=seed)
+    seen = []
+    for action in actions:
+        observation, reward, terminated, truncated, _ = env.step(action)
+        final = None
+        if terminated or truncated:
+            final = observation
+            observation, _ = env.reset()
+        seen.append((observation, np.float32(reward), terminated, truncated and not terminated, final))
+    return seen
+
+
+def played(environment: NativeEnvironment, scripts: np.ndarray) -> list[list[tuple]]:
+    """The same of every copy, each following its script [COPIES, T]; rows that need no action use up none."""
+    batch = environment.reset(SEEDS, np.zeros(COPIES, np.int64))["Agent"]
+    used = np.zeros(COPIES, np.int64)
+    seen: list[list[tuple]] = [[] for _ in range(COPIES)]
+    pending: list[float | None] = [0.0] * COPIES  # reward since the copy acted; None: it has not acted
+    while used.min() < scripts.shape[1] - 1:
+        needs = np.ones(COPIES, np.bool_) if batch.needs_action is None else batch.needs_action.copy()
+        choice = scripts[np.arange(COPIES), np.minimum(used, scripts.shape[1] - 1)]
+        # An action that the environment must ignore is made invalid on purpose.
+        actions = Actions(discrete=np.where(needs, choice, 1 - choice)[:, None])
+        used += needs
+        for copy in np.flatnonzero(needs):
+            pending[copy] = 0.0
+        batch = environment.step({"Agent": actions})["Agent"]
+        waiting = np.zeros(COPIES, np.bool_) if batch.needs_action is None else ~batch.needs_action
+        for copy in range(COPIES):
+            pending[copy] += batch.reward[copy]
+            if waiting[copy]:
+                assert not batch.terminated[copy] and not batch.truncated[copy]
+                continue
+            observation = {name: array[copy].copy() for name, array in batch.observations.items()}
+            final = None
+            if copy in batch.ended:
+                row = batch.ended.tolist().index(copy)
+                final = {name: array[row].copy() for name, array in batch.final_observations.items()}
+            flags = bool(batch.terminated[copy]), bool(batch.truncated[copy])
+            seen[copy].append((observation, np.float32(pending[copy]), *flags, final))
+    return seen
+
+
+def assert_same(ours: list[tuple], theirs: list[tuple], space: spaces.Space) -> int:
+    def values(observation: object) -> np.ndarray:
+        return spaces.flatten(space, observation).astype(np.float32)
+
+    ends = 0
+    for (seen, *rest, final), (plain, *plain_rest, plain_final) in zip(ours, theirs, strict=False):
+        np.testing.assert_array_equal(np.concatenate(list(seen.values())), values(plain))
+        assert rest == plain_rest
+        assert (final is None) == (plain_final is None)
+        if final is not None:
+            np.testing.assert_array_equal(np.concatenate(list(final.values())), values(plain_final))
+            ends += 1
+    return ends
+
+
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
+@pytest.mark.parametrize(("env_id", "options"), [("CartPole-v1", {"max_episode_steps": 14}), ("FrozenLake-v1", {})])
+def test_every_autoreset_mode_comes_to_the_same_episodes(mode, env_id, options) -> None:
+    scripts = np.random.default_rng(0).integers(0, 2, (COPIES, 80))
+    ours = played(native(mode, env_id, **options), scripts)
+    for copy in range(COPIES):
+        plain = gymnasium.make(env_id, **options)
+        theirs = expected(plain, SEEDS(0, 0) + copy, scripts[copy].tolist())
+        assert assert_same(ours[copy], theirs, plain.observation_space) >= 3
+
+
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
+@pytest.mark.parametrize("ends", [["", "both"], ["", "truncated"], ["terminated"]])
+def test_every_autoreset_mode_takes_dict_observations_and_all_kinds_of_ends(mode, ends, recorder) -> None:
+    scripts = np.random.default_rng(0).integers(0, 2, (COPIES, 12))
+    ours = played(native(mode, recorder, observation_space=DICT, ends=ends), scripts)
+    for copy in range(COPIES):
+        plain = gymnasium.make(recorder, observation_space=DICT, ends=ends)
+        theirs = expected(plain, SEEDS(0, 0) + copy, scripts[copy].tolist())
+        assert assert_same(ours[copy], theirs, plain.observation_space) >= 4
+
+
+def test_next_step_reset_takes_no_action_and_pays_its_last_reward_with_the_end(recorder) -> None:
+    environment = native(AutoresetMode.NEXT_STEP, recorder, ends=["", "terminated"])
+    environment.reset(SEEDS, np.zeros(COPIES, np.int64))
+    act = {"Agent": Actions(discrete=np.zeros((COPIES, 1), np.int64))}
+    first = environment.step(act)["Agent"]
+    assert first.needs_action is None and first.reward.tolist() == [0.5] * COPIES
+    waiting = environment.step(act)["Agent"]
+    assert not waiting.needs_action.any() and not waiting.ended.size and not waiting.reward.any()
+    assert environment.episodes.tolist() == [0] * COPIES
+    ended = environment.step(act)["Agent"]
+    assert ended.terminated.all() and ended.needs_action is None and ended.reward.tolist() == [1.0] * COPIES
+    assert environment.episodes.tolist() == [1] * COPIES
+
+
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
+def test_one_generator_is_seeded_once_for_each_reset(mode, recorder) -> None:
+    environment = native(mode, recorder, ends=["terminated"])
+    environment.reset(SEEDS, np.array([1, 2, 4]))
+    for _ in range(4):
+        environment.step({"Agent": Actions(discrete=np.zeros((COPIES, 1), np.int64))})
+    for copy, env in enumerate(environment.vector.envs):
+        first, *later = env.unwrapped.seeds
+        assert first == SEEDS(0, 7) + copy  # SyncVectorEnv spreads one seed over its copies like this
+        assert set(later) == {None}
+
+
+def test_an_error_while_stepping_names_environment_episodes_and_cause(recorder) -> None:
+    environment = native(AutoresetMode.SAME_STEP, recorder, ends=["raise"])
+    environment.reset(SEEDS, np.array([1, 2, 4]))
+    with pytest.raises(EnvironmentFailed) as caught:
+        environment.step({"Agent": Actions(discrete=np.zeros((COPIES, 1), np.int64))})
+    assert str(caught.value) == (
+        f"{recorder}: step of all 3 copies failed (their episodes 1 to 4): ZeroDivisionError: division by zero"
+    )
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.SAME_STEP, AutoresetMode.DISABLED], ids=lambda mode: mode.name)
+def test_masks_are_those_of_the_state_that_acts_next(mode) -> None:
+    environment = native(mode, "Taxi-v4", max_episode_steps=5)
+    batch = environment.reset(SEEDS, np.zeros(COPIES, np.int64))["Agent"]
+    for _ in range(17):
+        for copy, env in enumerate(environment.vector.envs):
+            state = int(batch.observations["observation"][copy].argmax())
+            np.testing.assert_array_equal(batch.action_mask[copy], env.unwrapped.action_mask(state).astype(np.bool_))
+        actions = Actions(discrete=batch.action_mask.argmax(axis=1)[:, None])
+        batch = environment.step({"Agent": actions})["Agent"]

@@ -1,0 +1,186 @@
+"""Spaces, compared with gymnasium's own flattening and membership tests."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.vector.utils import batch_space, concatenate, create_empty_array
+
+from rlcore.environment import Actions
+from rlcore.errors import UnsupportedSpace
+from rlcore_gymnasium.spaces import ActionCodec, ObservationCodec
+
+ROWS = 5
+
+
+def codec_actions(codec: ActionCodec, generator: np.random.Generator) -> Actions:
+    low, high = codec.bounds()
+    low, high = np.maximum(low, -3.0), np.minimum(high, 3.0)
+    continuous = generator.uniform(low, high, (ROWS, len(low))).astype(np.float32)
+    discrete = generator.integers(codec.discrete, size=(ROWS, len(codec.discrete)))
+    return Actions(continuous if len(low) else None, discrete if codec.discrete else None)
+
+
+ACTIONS = {
+    "discrete": (spaces.Discrete(4), 0, (4,)),
+    "discrete_start": (spaces.Discrete(3, start=-1), 0, (3,)),
+    "discrete_int32": (spaces.Discrete(3, start=7, dtype=np.int32), 0, (3,)),
+    "multi_discrete": (spaces.MultiDiscrete([3, 2, 4]), 0, (3, 2, 4)),
+    "multi_discrete_start": (spaces.MultiDiscrete([3, 2], start=[10, -1]), 0, (3, 2)),
+    "multi_discrete_2d": (spaces.MultiDiscrete([[3, 2], [4, 5]]), 0, (3, 2, 4, 5)),
+    "multi_binary": (spaces.MultiBinary(3), 0, (2, 2, 2)),
+    "multi_binary_2d": (spaces.MultiBinary((2, 2)), 0, (2, 2, 2, 2)),
+    "box": (spaces.Box(-2.0, 2.0, (2,), np.float32), 2, ()),
+    "box_bounds": (spaces.Box(np.float32([-1.0, 0.5]), np.float32([0.25, 3.0])), 2, ()),
+    "box_float64": (spaces.Box(-0.1, 0.1, (3,), np.float64), 3, ()),
+    "box_unbounded": (spaces.Box(-np.inf, np.inf, (2,), np.float32), 2, ()),
+    "box_2d": (spaces.Box(-1.0, 1.0, (2, 3), np.float32), 6, ()),
+    "box_scalar": (spaces.Box(-1.0, 1.0, (), np.float32), 1, ()),
+    "tuple": (spaces.Tuple((spaces.Discrete(3), spaces.Box(-1.0, 1.0, (2,)))), 2, (3,)),
+    "dict": (
+        spaces.Dict(
+            aim=spaces.Box(-1.0, 1.0, (2,)), fire=spaces.MultiBinary(2), go=spaces.Discrete(3, start=1),
+            turn=spaces.Box(0.0, 5.0, (1,)),
+        ),
+        3,
+        (2, 2, 3),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ACTIONS)
+def test_actions_become_members_of_the_space(name: str) -> None:
+    space, continuous, discrete = ACTIONS[name]
+    codec = ActionCodec.of(space, "Env-v0")
+    assert codec.discrete == discrete and len(codec.bounds()[0]) == continuous
+    generator = np.random.default_rng(0)
+    for _ in range(10):
+        actions = codec_actions(codec, generator)
+        rows = list(codec.rows(actions))
+        assert len(rows) == ROWS
+        assert all(space.contains(row) for row in rows)
+        assert batch_space(space, ROWS).contains(codec.batch(actions))
+
+
+def test_bounds_are_the_lowest_and_highest_action() -> None:
+    space, *_ = ACTIONS["box_bounds"]
+    low, high = ActionCodec.of(space, "Env-v0").bounds()
+    assert low.tolist() == [-1.0, 0.5] and high.tolist() == [0.25, 3.0]
+    assert low.dtype == high.dtype == np.float32
+
+
+def test_a_bound_that_float32_rounds_outwards_stays_inside_a_float64_space() -> None:
+    space = spaces.Box(-0.1, 0.1, (3,), np.float64)
+    codec = ActionCodec.of(space, "Env-v0")
+    low, high = codec.bounds()
+    assert float(high[0]) > 0.1  # or the test would prove nothing
+    for extreme in (low, high):
+        assert space.contains(next(iter(codec.rows(Actions(continuous=extreme[None].copy())))))
+
+
+def test_choices_and_numbers_land_in_the_part_they_belong_to() -> None:
+    space, *_ = ACTIONS["dict"]
+    actions = Actions(
+        continuous=np.array([[0.1, 0.2, 4.0]], np.float32),
+        discrete=np.array([[1, 0, 2]]),
+    )
+    (row,) = ActionCodec.of(space, "Env-v0").rows(actions)
+    assert row["aim"].tolist() == pytest.approx([0.1, 0.2]) and row["turn"].tolist() == [4.0]
+    assert row["fire"].tolist() == [1, 0] and row["go"] == 3
+    multi = ActionCodec.of(spaces.MultiDiscrete([[3, 2], [4, 5]]), "Env-v0")
+    (row,) = multi.rows(Actions(discrete=np.array([[2, 1, 3, 4]])))
+    assert row.tolist() == [[2, 1], [3, 4]]
+
+
+OBSERVATIONS = {
+    "vector": (spaces.Box(-1.0, 1.0, (3,), np.float32), "vector", (3,), np.float32),
+    "float64": (spaces.Box(-np.inf, np.inf, (3,), np.float64), "vector", (3,), np.float32),
+    "matrix": (spaces.Box(-1.0, 1.0, (3, 2), np.float32), "vector", (3, 2), np.float32),
+    "scalar": (spaces.Box(-1.0, 1.0, (), np.float32), "vector", (), np.float32),
+    "integers": (spaces.Box(0, 9, (3,), np.int64), "vector", (3,), np.float32),
+    "pixels": (spaces.Box(0, 255, (8, 6, 3), np.uint8), "image", (8, 6, 3), np.uint8),
+    "grey_float": (spaces.Box(0.0, 1.0, (8, 6, 1), np.float32), "image", (8, 6, 1), np.float32),
+    "stack": (spaces.Box(0, 255, (4, 8, 6), np.uint8), "image", (8, 6, 4), np.uint8),
+    "volume": (spaces.Box(0.0, 1.0, (4, 8, 6), np.float32), "vector", (4, 8, 6), np.float32),
+    "discrete": (spaces.Discrete(4), "one_hot", (4,), np.float32),
+    "discrete_start": (spaces.Discrete(4, start=-2), "one_hot", (4,), np.float32),
+}
+
+
+@pytest.mark.parametrize("name", OBSERVATIONS)
+def test_observations_hold_what_gymnasium_flattens(name: str) -> None:
+    space, kind, shape, dtype = OBSERVATIONS[name]
+    space.seed(0)
+    codec = ObservationCodec.of(space, "Env-v0")
+    (spec,) = codec.specs
+    assert (spec.name, spec.kind, spec.shape, spec.dtype) == ("observation", kind, shape, dtype)
+    samples = [space.sample() for _ in range(ROWS)]
+    rows = codec.stack(samples)["observation"]
+    batch = concatenate(space, samples, create_empty_array(space, ROWS))
+    assert rows.shape == (ROWS, *shape) and rows.dtype == dtype
+    np.testing.assert_array_equal(codec.convert(batch)["observation"], rows)
+    for row, sample in zip(rows, samples, strict=True):
+        seen = np.moveaxis(row, -1, 0) if name == "stack" else row
+        np.testing.assert_array_equal(seen.reshape(-1), spaces.flatten(space, sample).astype(dtype))
+
+
+def test_dict_observations_are_named_by_their_keys() -> None:
+    space = spaces.Dict({"eyes": OBSERVATIONS["pixels"][0], "place": spaces.Discrete(4), "speed": spaces.Box(-1, 1)})
+    space.seed(0)
+    codec = ObservationCodec.of(space, "Env-v0")
+    assert [(spec.name, spec.kind) for spec in codec.specs] == [
+        ("eyes", "image"), ("place", "one_hot"), ("speed", "vector"),
+    ]  # fmt: skip
+    samples = [space.sample() for _ in range(ROWS)]
+    rows = codec.stack(samples)
+    for key, part in space.spaces.items():
+        alone = ObservationCodec.of(part, "Env-v0").stack([sample[key] for sample in samples])
+        np.testing.assert_array_equal(rows[key], alone["observation"])
+
+
+def test_a_rewritten_indicator_row_has_one_one() -> None:
+    codec = ObservationCodec.of(spaces.Discrete(3), "Env-v0")
+    buffers = codec.buffers(1)
+    write = codec.row_writer(buffers)
+    write(0, 2)
+    write(0, np.int64(1))
+    assert buffers["observation"].tolist() == [[0.0, 1.0, 0.0]]
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.Box(0, 3, (2,), np.int32),
+        spaces.Text(4),
+        spaces.Tuple((spaces.Discrete(2), spaces.Tuple((spaces.Discrete(2),)))),
+        spaces.Dict(a=spaces.Dict(b=spaces.Discrete(2))),
+        spaces.Sequence(spaces.Discrete(2)),
+    ],
+    ids=repr,
+)
+def test_other_action_spaces_are_refused_by_name(space: spaces.Space) -> None:
+    with pytest.raises(UnsupportedSpace) as caught:
+        ActionCodec.of(space, "Env-v0")
+    message = str(caught.value)
+    assert message.startswith("Env-v0: ") and repr(space) in message and "supported are Box" in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.Tuple((spaces.Discrete(2), spaces.Discrete(2))),
+        spaces.Dict(a=spaces.Dict(b=spaces.Discrete(2))),
+        spaces.MultiBinary(3),
+        spaces.Text(4),
+        spaces.Graph(spaces.Box(-1, 1), None),
+    ],
+    ids=repr,
+)
+def test_other_observation_spaces_are_refused_by_name(space: spaces.Space) -> None:
+    with pytest.raises(UnsupportedSpace) as caught:
+        ObservationCodec.of(space, "Env-v0")
+    message = str(caught.value)
+    assert message.startswith("Env-v0: ") and repr(space) in message and "supported are Box" in message
+    assert "\n" not in message
