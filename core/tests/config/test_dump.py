@@ -8,11 +8,12 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rlcore.config import RunConfig, dump_config, load_config, read_document, write_config
 from rlcore.config.document import document_from_mapping, parse_document
+from rlcore.config.dump import config_text
 from rlcore.errors import ConfigError
 
 Load = Callable[..., RunConfig]
@@ -152,12 +153,10 @@ configurations = st.fixed_dictionaries(
 
 
 @settings(max_examples=150, deadline=None)
+@example({"behaviors": {"B": {}}, "plugins": {"enable": ["\x85", "\u2028", "é", "1:30", "5e5", "~", " x\n"]}})
 @given(data=configurations)
 def test_any_configuration_survives_being_written_as_yaml(plugins_once: Any, data: dict[str, Any]) -> None:
-    import yaml
-
     config = load_config(document_from_mapping(data), plugins_once)
-    text = yaml.safe_dump(dump_config(config), sort_keys=False, allow_unicode=True, width=120)
-    again = load_config(parse_document(text, "c.yaml"), plugins_once)
+    again = load_config(parse_document(config_text(config), "c.yaml"), plugins_once)
     assert again == config
     assert dump_config(again) == dump_config(config)

@@ -27,11 +27,17 @@ def dump_config(config: RunConfig) -> dict[str, Any]:
     return {**data, **sections}
 
 
-def write_config(config: RunConfig, path: Path) -> None:
-    """Writes the complete configuration as YAML, replacing ``path`` in one step."""
+def config_text(config: RunConfig) -> str:
+    """The complete configuration as YAML."""
     import yaml
 
-    text = yaml.safe_dump(dump_config(config), sort_keys=False, allow_unicode=True, width=120)
+    # ASCII only: told to write Unicode, PyYAML writes U+0085 as a line break and reads it back as a space.
+    return yaml.safe_dump(dump_config(config), sort_keys=False, allow_unicode=False, width=120)
+
+
+def write_config(config: RunConfig, path: Path) -> None:
+    """Writes the complete configuration as YAML, replacing ``path`` in one step."""
+    text = config_text(config)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with temporary.open("w", encoding="utf-8") as file:
