@@ -29,9 +29,12 @@ def first_episodes() -> np.ndarray:
         ("Acrobot-v1", {"max_episode_steps": 11}, 30),
     ],
 )
-def test_every_value_equals_that_of_plain_environments_with_the_same_seeds(make, env_id, options, steps) -> None:
+def test_every_value_equals_that_of_plain_environments_with_the_same_seeds(
+    make, env_id, options, steps, tmp_path, monkeypatch
+) -> None:
     if env_id.startswith("Inverted"):
         pytest.importorskip("mujoco")
+        monkeypatch.chdir(tmp_path)  # MuJoCo writes its log file where it is run
     ours = make(env_id, COPIES, **options)
     spec = ours.behaviors["Agent"]
     plain = [gymnasium.make(env_id, **options) for _ in range(COPIES)]
