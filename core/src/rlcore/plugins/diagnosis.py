@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -57,6 +58,10 @@ def diagnose(decision: Decision, import_targets: bool) -> Iterator[Finding]:
     implemented = plugins.implemented(label)
     if not implemented:
         yield Finding(label, "error", f"{candidate.module} implements no hook; mark functions with @rlcore.hookimpl")
+    from rlcore.cli.main import COMMANDS
+
+    for name in sorted({record.name for record in records if record.kind == "command"} & set(COMMANDS)):
+        yield Finding(label, "error", f"the command {name!r} is core's own and would never be called")
     for hook in HOOKS:
         if hook.deprecated and hook.name in implemented:
             yield Finding(label, "warning", f"{hook.name} is deprecated: {hook.deprecated}")
@@ -122,7 +127,12 @@ def _import_cost(candidate: Candidate) -> Iterator[Finding]:
         return
     module = candidate.module.partition(":")[0]
     probe = subprocess.run(
-        [sys.executable, "-c", _PROBE, module, *HEAVY], capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-c", _PROBE, module, *HEAVY],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},  # what this process can import
     )
     if probe.returncode:
         last = probe.stderr.strip().splitlines()[-1:] or [f"exit code {probe.returncode}"]
@@ -136,7 +146,7 @@ def _import_cost(candidate: Candidate) -> Iterator[Finding]:
             f"{module} imports {', '.join(measured['heavy'])} at every start of rlcore; "
             "import it in the module that a record's target names",
         )
-    if measured["seconds"] > SLOW_IMPORT_SECONDS:
+    elif measured["seconds"] > SLOW_IMPORT_SECONDS:
         yield Finding(
             candidate.label,
             "warning",

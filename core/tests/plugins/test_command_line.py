@@ -1,0 +1,307 @@
+"""The command line: cheap to start, one line for each error, and commands that plugins add."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import click
+import pytest
+
+from rlcore.cli import main as main_module
+from rlcore.cli.options import debug_option
+from rlcore.errors import ConfigError, EnvironmentFailed, PluginError, RlcoreError, RunStateError
+from rlcore.testing.fixtures import CleanImport, InstallPlugin, RunRlcore
+
+HEAVY = ("torch", "numpy", "yaml", "rich", "cattrs")
+COMMAND = """
+from rlcore import CommandSpec, hookimpl
+@hookimpl
+def rlcore_commands():
+    return [CommandSpec(name="sweep", target="{module}_commands:sweep", summary="many runs")]
+"""
+SWEEP = """
+import click
+@click.command()
+@click.option("--times", default=1)
+def sweep(times):
+    click.echo(f"swept {times} times")
+"""
+BROKEN = "import a_module_that_is_absent\n"
+
+
+def run_in_a_fresh_interpreter(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["plugins", "list"], ["plugins", "--help"], []])
+def test_help_and_list_import_nothing_heavy_and_no_plugin(arguments: list[str]) -> None:
+    plugins = ("rlcore_ppo", "rlcore_gymnasium", "rlcore_tensorboard", "rlcore.builtin.plugin")
+    code = (
+        f"import sys; from rlcore.cli.main import main; main({arguments!r}); "
+        f"print('FOUND', [m for m in {HEAVY + plugins!r} if m in sys.modules])"
+    )
+    assert run_in_a_fresh_interpreter(code).stdout.splitlines()[-1] == "FOUND []"
+
+
+@pytest.mark.parametrize("module", ["rlcore", "rlcore.plugins.calls", "rlcore.builtin.plugin", "rlcore.cli.options"])
+def test_light_modules_import_neither_torch_nor_numpy(clean_import: CleanImport, module: str) -> None:
+    clean_import(module)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["plugins", "list"]])
+def test_starting_costs_at_most_four_times_importing_click(arguments: list[str]) -> None:
+    def seconds(code: str) -> float:
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL, check=True)
+        return time.perf_counter() - start
+
+    command = f"from rlcore.cli.main import main; main({arguments!r})"
+    ratio = min(  # the machine may be busy: the best of three attempts counts
+        min(seconds(command) for _ in range(4)) / min(seconds("import click") for _ in range(4)) for _ in range(3)
+    )
+    assert ratio <= 4
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(ConfigError, 2), (EnvironmentFailed, 3), (PluginError, 4), (RunStateError, 5), (RlcoreError, 1), (KeyError, 1)],
+)
+def test_an_error_is_one_line_and_an_exit_code(
+    monkeypatch: pytest.MonkeyPatch, run_rlcore: RunRlcore, error: type[Exception], code: int
+) -> None:
+    @click.command()
+    @debug_option
+    def fail() -> None:
+        raise error("what is wrong\n   and where")
+
+    monkeypatch.setattr(main_module.rlcore, "get_command", lambda context, name: fail)
+    result = run_rlcore("status")
+    assert result.exit_code == code
+    assert len(result.stderr.splitlines()) == 1
+    assert result.stderr.startswith("error: ")
+    assert result.stdout == ""
+    if issubclass(error, RlcoreError):
+        assert result.stderr == "error: what is wrong and where\n"
+    for arguments in (["--debug", "status"], ["status", "--debug"]):
+        with pytest.raises(error):
+            run_rlcore(*arguments)
+    monkeypatch.setenv("RLCORE_DEBUG", "1")
+    with pytest.raises(error):
+        run_rlcore("status")
+
+
+def test_ctrl_c_exits_with_130(monkeypatch: pytest.MonkeyPatch, run_rlcore: RunRlcore) -> None:
+    @click.command()
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(main_module.rlcore, "get_command", lambda context, name: interrupted)
+    assert run_rlcore("status").exit_code == 130
+
+
+def test_an_exit_code_a_command_sets_is_kept(monkeypatch: pytest.MonkeyPatch, run_rlcore: RunRlcore) -> None:
+    @click.command()
+    @click.pass_context
+    def seven(context: click.Context) -> None:
+        context.exit(7)
+
+    monkeypatch.setattr(main_module.rlcore, "get_command", lambda context, name: seven)
+    assert run_rlcore("status").exit_code == 7
+
+
+def test_an_unknown_command_is_a_usage_error_with_the_nearest_name(run_rlcore: RunRlcore) -> None:
+    result = run_rlcore("rnu")
+    assert result.exit_code == 2
+    assert "no command 'rnu'; commands: run, evaluate, validate, status, plugins; did you mean 'run'?" in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--no-such-option"], ["plugins", "list", "--no-such-option"], ["plugins", "x"]])
+def test_wrong_usage_exits_with_2(run_rlcore: RunRlcore, arguments: list[str]) -> None:
+    assert run_rlcore(*arguments).exit_code == 2
+
+
+def test_help_and_plugins_list_work_although_every_plugin_is_broken(
+    installed_plugin: InstallPlugin, run_rlcore: RunRlcore
+) -> None:
+    installed_plugin("broken", "acme-broken", "1", BROKEN)
+    installed_plugin("twin", "acme-one", "1", BROKEN)
+    installed_plugin("twin", "acme-two", "1", BROKEN)
+    assert run_rlcore("--help").exit_code == 0
+    listed = run_rlcore("plugins", "list", "--provides")
+    assert listed.exit_code == 0
+    assert "2 plugins are named 'twin'" in listed.stderr
+    assert "ModuleNotFoundError" in listed.stderr
+    assert "reward:extrinsic" in listed.stdout
+    assert run_rlcore("plugins", "info", "broken").exit_code == 0
+    doctor = run_rlcore("plugins", "doctor", "broken")
+    assert doctor.exit_code == 1
+    assert "error: plugin 'broken' (acme-broken 1) not loaded: ModuleNotFoundError" in doctor.stdout
+
+
+# ---------------------------------------------------------------- commands of plugins
+
+
+def install_sweep(installed_plugin: InstallPlugin, distribution: str = "acme-sweep") -> None:
+    module = f"{distribution.replace('-', '_')}_hooks"
+    installed = installed_plugin(
+        distribution.removeprefix("acme-"), distribution, "1", COMMAND.format(module=module), module=module
+    )
+    (installed.directory / f"{module}_commands.py").write_text(SWEEP)
+
+
+def test_a_plugin_may_add_a_command(installed_plugin: InstallPlugin, run_rlcore: RunRlcore) -> None:
+    install_sweep(installed_plugin)
+    result = run_rlcore("sweep", "--times", "3")
+    assert (result.exit_code, result.stdout) == (0, "swept 3 times\n")
+    assert "command:sweep" in run_rlcore("plugins", "list", "--provides").stdout
+
+
+def test_two_plugins_with_one_command_are_told_apart_by_distribution(
+    installed_plugin: InstallPlugin, run_rlcore: RunRlcore
+) -> None:
+    install_sweep(installed_plugin, "acme-one")
+    install_sweep(installed_plugin, "acme-two")
+    assert run_rlcore("acme-two/sweep").stdout == "swept 1 times\n"
+    result = run_rlcore("sweep")
+    assert result.exit_code == 4
+    assert "acme-one/sweep or acme-two/sweep" in result.stderr
+
+
+def test_a_core_command_cannot_be_replaced(installed_plugin: InstallPlugin, run_rlcore: RunRlcore) -> None:
+    source = COMMAND.format(module="acme_taker").replace("sweep", "plugins")
+    installed_plugin("taker", "acme-taker", "1", source)
+    assert "acme-taker" in run_rlcore("plugins", "list").stdout
+    doctor = run_rlcore("plugins", "doctor", "taker")
+    assert "the command 'plugins' is core's own and would never be called" in doctor.stdout
+
+
+def test_a_command_that_is_no_click_command_names_its_target(
+    installed_plugin: InstallPlugin, run_rlcore: RunRlcore
+) -> None:
+    source = COMMAND.replace("{module}_commands:sweep", "json:loads")
+    installed_plugin("odd", "acme-odd", "1", source)
+    result = run_rlcore("sweep")
+    assert result.exit_code == 4
+    assert "json:loads is a function, not a click command" in result.stderr
+
+
+# ---------------------------------------------------------------- info and doctor
+
+TRAINER = """
+from rlcore import TrainerSpec, hookimpl
+@hookimpl
+def rlcore_trainers():
+    return [TrainerSpec(name="tiny", target="{target}", settings="rlcore.config:RewardSettings", summary="tiny one")]
+"""
+
+
+def test_info_shows_hooks_records_and_settings(installed_plugin: InstallPlugin, run_rlcore: RunRlcore) -> None:
+    installed = installed_plugin("tiny", "acme-tiny", "1.2", TRAINER.format(target="json:loads"), ["rlcore>=0.1,<0.2"])
+    [report] = json.loads(run_rlcore("plugins", "info", "acme-tiny/tiny", "--json").stdout)
+    assert report["distribution"] == "acme-tiny"
+    assert report["version"] == "1.2"
+    assert report["requires"] == ["rlcore>=0.1,<0.2"]
+    assert report["hooks"] == ["rlcore_trainers"]
+    assert report["editable"] is False
+    assert Path(report["file"]).parent == installed.directory
+    [record] = report["records"]
+    assert (record["kind"], record["name"], record["target"]) == ("trainer", "tiny", "json:loads")
+    assert record["settings"]["fields"][0] == {
+        "name": "gamma",
+        "type": "float",
+        "default": 0.99,
+        "description": "Discount factor of this reward.",
+    }
+    text = run_rlcore("plugins", "info", "tiny").stdout
+    assert "gamma = 0.99  Discount factor of this reward." in text
+
+
+def test_info_of_what_is_not_installed_names_the_nearest(
+    installed_plugin: InstallPlugin, run_rlcore: RunRlcore
+) -> None:
+    installed_plugin("tiny", "acme-tiny", "1.2", TRAINER.format(target="json:loads"))
+    result = run_rlcore("plugins", "info", "tinny")
+    assert result.exit_code == 4
+    assert "did you mean 'tiny'?" in result.stderr
+
+
+def diagnosis(run_rlcore: RunRlcore, *arguments: str) -> tuple[int, list[tuple[str, str]]]:
+    result = run_rlcore("plugins", "doctor", "--json", *arguments)
+    findings = json.loads(result.stdout)["findings"]
+    return result.exit_code, [(finding["level"], finding["message"]) for finding in findings]
+
+
+def test_doctor_finds_nothing_wrong_with_a_sound_plugin(installed_plugin: InstallPlugin, run_rlcore: RunRlcore) -> None:
+    installed_plugin("tiny", "acme-tiny", "1.2", TRAINER.format(target="json:loads"))
+    assert diagnosis(run_rlcore, "tiny", "--import") == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("source", "requires", "level", "expected"),
+    [
+        (TRAINER.format(target="json:loads"), [], "warning", "sets no bounds on rlcore"),
+        (TRAINER.format(target="json:loads"), ["rlcore"], "warning", "sets no bounds on rlcore"),
+        (TRAINER.format(target="json:loads"), ["rlcore<0.1"], "error", "acme-tiny 1.2 needs rlcore<0.1"),
+        ("import numpy\n" + TRAINER.format(target="json:loads"), ["rlcore>=0.1"], "warning", "imports numpy"),
+        ("import time; time.sleep(.06)\n" + TRAINER.format(target="json:loads"), ["rlcore>=0.1"], "warning", "ms to"),
+        (TRAINER.format(target="json:absent"), ["rlcore>=0.1"], "error", "json has no 'absent'"),
+        ("x = 1\n", ["rlcore>=0.1"], "error", "implements no hook"),
+        (TRAINER.replace("rlcore_trainers", "rlcore_trianers"), ["rlcore>=0.1"], "error", "unknown hook"),
+    ],
+)
+def test_doctor_says_what_is_wrong(
+    installed_plugin: InstallPlugin,
+    run_rlcore: RunRlcore,
+    source: str,
+    requires: list[str],
+    level: str,
+    expected: str,
+) -> None:
+    installed_plugin("tiny", "acme-tiny", "1.2", source, requires)
+    code, findings = diagnosis(run_rlcore, "tiny", "--import")
+    assert code == (1 if level == "error" else 0)
+    assert [(found, expected in message) for found, message in findings] == [(level, True)]
+
+
+def test_doctor_warns_of_a_name_two_plugins_bring(installed_plugin: InstallPlugin, run_rlcore: RunRlcore) -> None:
+    for name in ("one", "two"):
+        installed_plugin(name, f"acme-{name}", "1", TRAINER.format(target="json:loads"))
+    code, findings = diagnosis(run_rlcore, "one")
+    assert code == 0
+    [(level, message)] = findings
+    assert level == "warning"
+    assert "users must write acme-one/tiny or acme-two/tiny" in message
+
+
+def test_doctor_calls_two_answers_to_one_factory_an_error(
+    installed_plugin: InstallPlugin, run_rlcore: RunRlcore
+) -> None:
+    source = "from rlcore import hookimpl\n@hookimpl\ndef rlcore_write_status(status):\n    return True\n"
+    for name in ("one", "two"):
+        installed_plugin(name, f"acme-{name}", "1", source)
+    code, [(level, message)] = diagnosis(run_rlcore, "two")
+    assert (code, level) == (1, "error")
+    assert message.startswith("rlcore_write_status is answered by acme-")
+    assert "acme-one/one" in message
+
+
+def test_doctor_sees_entry_points_that_were_not_reinstalled(
+    installed_plugin: InstallPlugin, run_rlcore: RunRlcore, tmp_path: Path
+) -> None:
+    installed = installed_plugin("tiny", "acme-tiny", "1.2", TRAINER.format(target="json:loads"))
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "pyproject.toml").write_text(
+        f"[project.entry-points.rlcore]\ntiny = '{installed.module}'\nnewer = '{installed.module}'\n"
+    )
+    information = next(installed.directory.glob("*.dist-info"))
+    url = {"url": source.as_uri(), "dir_info": {"editable": True}}
+    (information / "direct_url.json").write_text(json.dumps(url))
+    code, [(level, message)] = diagnosis(run_rlcore, "tiny")
+    assert (code, level) == (0, "warning")
+    assert message.endswith(f"run pip install -e {source}")
+    assert "(editable)" in run_rlcore("plugins", "list").stdout
