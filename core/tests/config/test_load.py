@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -336,6 +337,12 @@ def test_python_data_is_checked_without_a_file_in_the_message(plugins: Any) -> N
         config_from_mapping({"default_settings": {"max_steps": 0}, "behaviors": {"B": {}}}, plugins)
     assert str(caught.value) == "default_settings.max_steps: must be at least 1, not 0"
     assert config_from_mapping({"behaviors": {"B": {"max_steps": 5}}}, plugins).behaviors["B"].max_steps == 5
+
+
+def test_local_plugin_files_are_found_from_anywhere_afterwards(plugins: Any, tmp_path: Path) -> None:
+    text = "behaviors: {B: {}}\nplugins: {local: [./hooks.py, module:b.py, module:acme.hooks]}\n"
+    config = load_config(parse_document(text, str(tmp_path / "c.yaml")), plugins)
+    assert config.plugins.local == [str(tmp_path / "hooks.py"), str(tmp_path / "b.py"), "acme.hooks"]
 
 
 def test_the_plugins_block_is_read_alone() -> None:

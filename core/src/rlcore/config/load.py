@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -69,6 +70,7 @@ def load_config(document: Document, plugins: Plugins) -> RunConfig:
     config = _Loader(document, plugins, problems).run_config()
     if isinstance(config, RunConfig):
         config = _join_num_envs(config, document, problems)
+        config = _anchor_local_plugins(config, document)
         _check_names(config, problems)
     problems.raise_any()
     assert isinstance(config, RunConfig)
@@ -241,6 +243,17 @@ def _join_num_envs(config: RunConfig, document: Document, problems: Problems) ->
         environment=attrs.evolve(config.environment, num_envs=theirs),
         env_settings=attrs.evolve(config.env_settings, num_envs=theirs),
     )
+
+
+def _anchor_local_plugins(config: RunConfig, document: Document) -> RunConfig:
+    """``./hooks.py`` stands beside the file that names it; the copy in the run directory must still find it."""
+    from rlcore.plugins.candidates import LOCAL_PREFIX
+    from rlcore.plugins.discover import is_file
+
+    beside = Path(document.path).parent if document.path is not None else Path()
+    modules = [text.removeprefix(LOCAL_PREFIX) for text in config.plugins.local]
+    local = [str((beside / module).resolve()) if is_file(module) else module for module in modules]
+    return attrs.evolve(config, plugins=attrs.evolve(config.plugins, local=local))
 
 
 def _check_names(config: RunConfig, problems: Problems) -> None:
