@@ -39,11 +39,16 @@ def problems(plugin: object, manager: pluggy.PluginManager, only: str | None = N
     return found
 
 
+def is_function(plugin: object, name: str) -> bool:
+    """Whether an attribute is there and callable as a hook; evaluates no property to find out."""
+    static = inspect.getattr_static(plugin, name, None)
+    return isinstance(static, staticmethod | classmethod) or inspect.isroutine(static)
+
+
 def _marked(plugin: object) -> Iterator[tuple[str, Any, dict[str, Any] | None]]:
     """Functions marked as implementations, and unmarked ones of the plugin's own that are named like a hook."""
     for name in dir(plugin):
-        static = inspect.getattr_static(plugin, name, None)  # evaluates no property
-        if not isinstance(static, staticmethod | classmethod) and not inspect.isroutine(static):
+        if not is_function(plugin, name):
             continue
         function = getattr(plugin, name)
         options = _options(plugin, name)

@@ -15,7 +15,7 @@ import pluggy
 from rlcore.errors import PluginError
 from rlcore.plugins import hookspecs
 from rlcore.plugins.candidates import LOCAL_PREFIX, Candidate, described
-from rlcore.plugins.checks import HOOK_PREFIX, problems
+from rlcore.plugins.checks import HOOK_PREFIX, is_function, problems
 from rlcore.plugins.markers import ENTRY_POINT_GROUP
 
 
@@ -59,8 +59,11 @@ class HookManager(pluggy.PluginManager):
         self.add_hookspecs(hookspecs)
 
     def parse_hookimpl_opts(self, plugin: object, name: str) -> Any:
-        # Only this prefix is scanned; checks.problems() reports marked functions with any other name.
-        return super().parse_hookimpl_opts(plugin, name) if name.startswith(HOOK_PREFIX) else None
+        # Only this prefix is scanned; checks.problems() reports marked functions with any other name. pluggy 1.6
+        # would evaluate properties here.
+        if not name.startswith(HOOK_PREFIX) or not is_function(plugin, name):
+            return None
+        return super().parse_hookimpl_opts(plugin, name)
 
     def admit(self, plugin: object, owner: LoadedPlugin) -> None:
         """Registers a plugin completely or not at all; PluginError says what is wrong with it."""

@@ -75,6 +75,7 @@ class StatsWriterSpec(Record):
 
     settings: str | None = attrs.field(default=None, validator=_check_target)
     default_on: bool = False
+    inference: bool = False  # whether it also runs under --inference, which leaves the run's files alone
 
 
 @attrs.frozen(kw_only=True)
