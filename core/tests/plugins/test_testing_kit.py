@@ -1,0 +1,114 @@
+"""The test kit for authors of plugins is itself tested."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from rlcore.plugins import Plugins, load_plugins
+from rlcore.testing import PluginConformance
+from rlcore.testing.fixtures import CleanImport, InstallPlugin, RunRlcore
+
+SOURCE = """
+from rlcore import TrainerSpec, hookimpl
+from rlcore.plugins.markers import hookspec
+held = []
+class Specs:
+    @hookspec
+    def rlcore_opponents(self): "Opponents."
+@hookimpl
+def rlcore_addhooks(manager):
+    manager.add_hookspecs(Specs)
+    held.append(manager)
+@hookimpl
+def rlcore_trainers():
+    return [TrainerSpec(name="tiny", target="json:loads", settings="json:loads", summary="tiny")]
+@hookimpl
+def rlcore_run_started():
+    held[0].hook.rlcore_opponents()
+"""
+
+
+def test_the_plugins_fixture_refuses_discovery(plugins: Plugins) -> None:
+    with pytest.raises(AssertionError, match="may not look for installed plugins"):
+        load_plugins()
+    assert plugins.loaded == ()
+
+
+def test_hook_calls_counts_those_of_rlcore_and_of_plugins(
+    hook_calls: Counter[str], installed_plugin: InstallPlugin
+) -> None:
+    installed_plugin("tiny", "acme-tiny", "1", SOURCE)
+    plugins = load_plugins()
+    run: Any = object()
+    plugins.run_started(run)
+    plugins.run_started(run)
+    plugins.trainer("tiny")
+    plugins.trainer("tiny")
+    trainers = sum("rlcore_trainers" in plugins.implemented(each.label) for each in plugins.loaded)
+    assert hook_calls == {"rlcore_run_started": 2, "rlcore_opponents": 2, "rlcore_trainers": trainers}
+
+
+def test_clean_import_fails_for_a_module_that_brings_numpy(
+    clean_import: CleanImport, installed_plugin: InstallPlugin
+) -> None:
+    clean_import(installed_plugin("light", "acme-light", "1", "x = 1\n").module)
+    heavy = installed_plugin("heavy", "acme-heavy", "1", "import numpy\n")
+    with pytest.raises(AssertionError, match="imports numpy"):
+        clean_import(heavy.module)
+
+
+def test_run_rlcore_sees_no_settings_of_the_user_and_an_empty_directory(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    monkeypatch.setenv("RLCORE_PLUGINS", "absent")
+    before = os.getcwd()
+    run_rlcore: RunRlcore = request.getfixturevalue("run_rlcore")
+    result = run_rlcore("plugins", "list")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert os.getcwd() == before
+
+
+def test_modules_of_installed_plugins_do_not_outlive_their_test() -> None:
+    assert not [name for name in sys.modules if name.startswith("acme_") and name.endswith("_hooks")]
+
+
+class TestTheConformanceClassOnASoundPlugin(PluginConformance):
+    plugin = "acme-tiny/tiny"
+
+    @pytest.fixture(autouse=True)
+    def _install(self, installed_plugin: InstallPlugin) -> None:
+        installed_plugin("tiny", "acme-tiny", "1", SOURCE)
+
+
+class TestTheConformanceClassOnCore(PluginConformance):
+    plugin = "rlcore/core"
+    skip = {"test_bounds_the_rlcore_it_was_made_for": "it is rlcore"}
+
+
+@pytest.mark.parametrize(
+    ("source", "requires", "test"),
+    [
+        (SOURCE, ["rlcore"], "test_bounds_the_rlcore_it_was_made_for"),
+        (SOURCE, ["rlcore<0.1"], "test_fits_the_running_rlcore"),
+        (
+            SOURCE.replace('summary="tiny"', ""),
+            ["rlcore>0"],
+            "test_every_record_has_a_summary",
+        ),
+        ("import numpy\n" + SOURCE, ["rlcore>0"], "test_importing_it_is_cheap"),
+        (SOURCE.replace("json:loads", "json:absent"), ["rlcore>0"], "test_every_target_can_be_imported"),
+        ("x = 1\n", ["rlcore>0"], "test_loads_by_itself_and_implements_a_hook"),
+    ],
+)
+def test_the_conformance_class_fails_where_its_rule_is_broken(
+    installed_plugin: InstallPlugin, source: str, requires: list[str], test: str
+) -> None:
+    installed_plugin("tiny", "acme-tiny", "1", source, requires)
+    conformance = type("Conformance", (PluginConformance,), {"plugin": "tiny"})()
+    with pytest.raises(AssertionError):
+        getattr(conformance, test)()
