@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rlcore.config import BehaviorSettings
 from rlcore.environment import AgentBatch, BehaviorSpec
 from rlcore.errors import NonFiniteError
-from rlcore.stats import CUMULATIVE_REWARD, EPISODE_LENGTH, GROUP_REWARD, EpisodeRecorder, StatsWindow, StatSummary
+from rlcore.stats import CUMULATIVE_REWARD, EPISODE_LENGTH, GROUP_REWARD, EpisodeRecorder, StatSummary, StatsWindow
 from rlcore.trainer import Trainer
 
 # How many of the latest episodes the mean reward of results and progress is taken over.
@@ -23,7 +23,9 @@ RECENT_EPISODES = 100
 class BehaviorRun:
     """What the loop keeps for each behavior."""
 
-    def __init__(self, spec: BehaviorSpec, settings: BehaviorSettings, trainer: Trainer, first_batch: AgentBatch) -> None:
+    def __init__(
+        self, spec: BehaviorSpec, settings: BehaviorSettings, trainer: Trainer, first_batch: AgentBatch
+    ) -> None:
         self.spec = spec
         self.name = spec.name
         self.settings = settings

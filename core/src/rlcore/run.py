@@ -20,34 +20,26 @@ equal to it bit for bit.
 
 from __future__ import annotations
 
-import json
-import signal
+import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from time import perf_counter, time
+from time import perf_counter
 from types import TracebackType
 from typing import Any, Literal, Self
 
 import attrs
 import numpy as np
+from numpy.typing import NDArray
 
-from rlcore import status as status_file
 from rlcore.behavior_run import BehaviorRun, next_boundary
-from rlcore.checkpoint import (
-    find_checkpoints,
-    newest_good,
-    rotate,
-    save_checkpoint,
-    sweep,
-    write_atomically,
-)
 from rlcore.config import RunConfig, write_config
-from rlcore.environment import Actions, AgentBatch, Environment, SavesState
-from rlcore.errors import EnvironmentFailed, RunStateError
+from rlcore.environment import Actions, Environment, SavesState
+from rlcore.errors import RunStateError
 from rlcore.evaluation import EvaluationResult, evaluate_policies
 from rlcore.plugins.calls import Plugins
 from rlcore.run_context import RunContext
 from rlcore.run_directory import RunDirectory
+from rlcore.run_store import RunStore, model_of, model_of_path
 from rlcore.seeding import EpisodeSeeds
 from rlcore.setup import (
     fresh_start,
@@ -58,8 +50,10 @@ from rlcore.setup import (
     run_context,
     with_seed,
 )
-from rlcore.stats import STEPS_PER_SECOND, StatsWriter, StatSummary
+from rlcore.stats import STEPS_PER_SECOND, StatSummary, StatsWriter
 from rlcore.timers import Timers
+
+log = logging.getLogger(__name__)
 
 Outcome = Literal["done", "interrupted", "failed"]
 
@@ -108,13 +102,10 @@ class Run:
         self.epoch = 0
         self.outcome: Outcome | None = None
         self.stop_signal: int | None = None
-        self.warnings: list[str] = []
-        self.shown_warnings = 0  # how many of them somebody has printed already
+        self._store = RunStore(self.directory, self.plugins)
         self._environment: Environment | None = None
         self._writers: list[StatsWriter] = []
         self._context: RunContext | None = None
-        self._checkpoint_index: dict[str, list[dict[str, Any]]] = {}
-        self._saved_step: int | None = None
         self._stop = False
         self._seconds_before = 0.0  # of earlier processes of this run
         self._started_at = 0.0
@@ -208,63 +199,42 @@ class Run:
         self._steps_at_start = self.steps
 
     def _set_up(self) -> None:
-        sweep(self.directory.checkpoints)
         settings = self.config.checkpoint_settings
-        saved = self._newest_checkpoint() if settings.resume or settings.inference else None
-        seed = int(saved["run"]["seed"]) if saved is not None else None
-        self.config, context = self._make_context(seed, saved)
-        self._context = context
+        saved = self._store.newest_state() if settings.resume or settings.inference else None
+        self.config = with_seed(self.config, None if saved is None else int(saved["run"]["seed"]))
+        resumed = {} if saved is None else {name: int(steps) for name, steps in saved["run"]["steps"].items()}
+        self._context = context = run_context(self.config, self.plugins, self.directory.path, resumed)
         self.plugins.configured(self.config)
-        self._environment = make_environment(self.config, self.plugins, context)
-        self.behaviors = make_behavior_runs(self.config, self.plugins, context, self._environment)
-        if saved is None:
-            self._begin_episodes(np.zeros(self._environment.num_envs, np.int64))
-            if settings.initialize_from is not None:
-                self._initialize_from(settings.initialize_from)
-            self._initialize_from_paths()
-        else:
+        self._environment = environment = make_environment(self.config, self.plugins, context)
+        self.behaviors = make_behavior_runs(self.config, self.plugins, context, environment)
+        if saved is not None:
             self._restore(saved)
+        else:
+            self._load_initial_models()
+            self._begin_episodes(np.zeros(environment.num_envs, np.int64))
         for behavior in self.behaviors.values():
             behavior.set_boundaries()
-        self._writers = make_writers(self.config, self.plugins, context)
         if not context.inference:
             self._write_configuration()
+        self._writers = make_writers(self.config, self.plugins, context)
+        for plugin in self.plugins.loaded:
+            log.debug("plugin %s (%s %s): %s", plugin.name, plugin.distribution, plugin.version, plugin.why)
         self.plugins.run_started(context)
 
-    def _make_context(self, seed: int | None, saved: Mapping[str, Any] | None) -> tuple[RunConfig, RunContext]:
-        config = with_seed(self.config, seed)
-        resumed = {} if saved is None else {name: int(n) for name, n in saved["run"]["steps"].items()}
-        return config, run_context(config, self.plugins, self.directory.path, resumed)
-
-    def _begin_episodes(self, episodes: np.ndarray[Any, np.dtype[np.int64]]) -> None:
-        environment = self._require_environment()
-        batches = environment.reset(EpisodeSeeds(self._require_context().seed), episodes)
+    def _begin_episodes(self, episodes: NDArray[np.int64]) -> None:
+        batches = self._require_environment().reset(EpisodeSeeds(self._require_context().seed), episodes)
         for name, behavior in self.behaviors.items():
             behavior.check_finite(batches[name])
             behavior.begin(batches[name])
 
-    def _newest_checkpoint(self) -> dict[str, Any]:
-        for checkpoint, state, problem in newest_good(self.directory.checkpoints):
-            if state is not None:
-                self._saved_step = checkpoint.step
-                return state
-            self.warnings.append(f"{problem}; going on from an older checkpoint")
-        if self.warnings:
-            raise RunStateError(
-                f"{self.directory.path}: no checkpoint of this run is usable: {self.warnings[0].split(';')[0]}; "
-                "restore one from a backup or start over with --force"
-            )
-        raise RunStateError(f"{self.directory.path}: this run has no checkpoint yet; start over with --force")
-
     def _restore(self, saved: Mapping[str, Any]) -> None:
-        state = saved["run"]
-        unknown = sorted(set(state["behaviors"]) ^ set(self.behaviors))
-        if unknown:
+        """Puts everything where the checkpoint ``saved`` found it."""
+        state, environment = saved["run"], self._require_environment()
+        if state["behaviors"].keys() != self.behaviors.keys():
             raise RunStateError(
                 f"{self.directory.path}: the checkpoint has behaviors {', '.join(sorted(state['behaviors']))}, this "
                 f"configuration {', '.join(sorted(self.behaviors))}; resume with the configuration of the run"
             )
-        environment = self._require_environment()
         episodes = np.asarray(state["episodes"])
         if len(episodes) != environment.num_envs:
             raise RunStateError(
@@ -281,55 +251,18 @@ class Run:
         for name, behavior in self.behaviors.items():
             behavior.batch = batches[name]
         self._seconds_before = float(state["wall_seconds"])
-        self._restore_status()
+        self._store.restore_status(self._require_context(), self.behaviors)
 
-    def _restore_status(self) -> None:
-        status = self.plugins.read_status(self.directory.logs)
-        if status is None:
-            self.warnings.append(f"{self.directory.logs}: there is no status file; its sections start anew")
-            return
-        kept = {checkpoint.step for checkpoint in find_checkpoints(self.directory.checkpoints)}
-        for name in self.behaviors:
-            section = status.get(name, {})
-            entries = [entry for entry in section.get("checkpoints", []) if entry["run_steps"] in kept]
-            self._checkpoint_index[name] = entries
-        then = status.get("metadata", {}).get("plugins", {})
-        now = status_file.plugin_versions(self.plugins)
-        for name in sorted(then.keys() | now.keys()):
-            if then.get(name) != now.get(name):
-                was, is_now = then.get(name, "not loaded"), now.get(name, "not loaded")
-                self.warnings.append(f"plugin {name!r}: {was} when the run was saved, {is_now} now")
-        self.plugins.restore_status(self._require_context(), status)
-
-    def _initialize_from(self, run_id: str) -> None:
-        settings = attrs.evolve(self.config.checkpoint_settings, run_id=run_id)
-        self._take_models(RunDirectory(settings).checkpoints, f"--initialize-from {run_id}", list(self.behaviors))
-
-    def _initialize_from_paths(self) -> None:
+    def _load_initial_models(self) -> None:
+        """Weights from ``initialize_from`` or a behavior's ``init_path``, which wins."""
+        run_id = self.config.checkpoint_settings.initialize_from
+        models = None if run_id is None else self._store.models_of_run(run_id)
         for name, behavior in self.behaviors.items():
-            if behavior.settings.init_path is not None:
-                path = Path(behavior.settings.init_path)
-                where = path / "checkpoints" if (path / "checkpoints").is_dir() else path.parent
-                self._take_models(where, f"behaviors.{name}.init_path {path}", [name], only=path.name)
-
-    def _take_models(self, checkpoints: Path, origin: str, names: list[str], only: str | None = None) -> None:
-        """Loads the weights of the newest good checkpoint (or the one named by its step) into new trainers."""
-        chosen = None
-        for checkpoint, state, problem in newest_good(checkpoints):
-            if only is not None and only.isdecimal() and checkpoint.step != int(only):
-                continue
-            if state is not None:
-                chosen = state
-                break
-            self.warnings.append(problem)
-        if chosen is None:
-            raise RunStateError(f"{origin}: there is no usable checkpoint in {checkpoints}")
-        for name in names:
-            if name not in chosen:
-                raise RunStateError(
-                    f"{origin}: that run has no behavior {name!r}; it has {', '.join(sorted(set(chosen) - {'run'}))}"
-                )
-            self.behaviors[name].trainer.load_model(chosen[name]["model"])
+            path = behavior.settings.init_path
+            if path is not None:
+                behavior.trainer.load_model(model_of_path(Path(path), name, f"behaviors.{name}.init_path {path!r}"))
+            elif models is not None:
+                behavior.trainer.load_model(model_of(models, name, f"checkpoint_settings.initialize_from {run_id!r}"))
 
     # ------------------------------------------------------------ the loop
 
@@ -419,7 +352,7 @@ class Run:
                 self._inferred += behavior.spec.slots
 
     def _exploit(self, behavior: BehaviorRun) -> Actions:
-        batch: AgentBatch = behavior.batch
+        batch = behavior.batch
         deterministic = behavior.settings.network_settings.deterministic
         return behavior.trainer.policy.act(batch.observations, batch.action_mask, deterministic)
 
@@ -456,90 +389,59 @@ class Run:
         """Ends open episodes if the environment cannot save itself, then writes everything."""
         environment, context = self._require_environment(), self._require_context()
         with self.timers.root.child("RLTrainer._checkpoint").measure():
-            saves_state = isinstance(environment, SavesState)
-            if not saves_state:
+            if not isinstance(environment, SavesState):
                 self._begin_episodes(environment.episodes + 1)
-            steps = {name: behavior.trainer.steps for name, behavior in self.behaviors.items()}
-            state: dict[str, Any] = {name: b.trainer.state_dict() for name, b in self.behaviors.items()}
+            state: dict[str, Any] = {name: behavior.trainer.state_dict() for name, behavior in self.behaviors.items()}
             state["run"] = {
                 "seed": context.seed,
-                "steps": steps,
+                "steps": {name: behavior.trainer.steps for name, behavior in self.behaviors.items()},
                 "episodes": environment.episodes.copy(),
                 "environment": environment.state_dict() if isinstance(environment, SavesState) else None,
                 "behaviors": {name: behavior.state_dict() for name, behavior in self.behaviors.items()},
                 "wall_seconds": self._wall_seconds(),
             }
-            path = save_checkpoint(self.directory.checkpoints, self.steps, state)
-            keep = [behavior.settings.keep_checkpoints for behavior in self.behaviors.values()]
-            kept = rotate(self.directory.checkpoints, 0 if min(keep) <= 0 else max(keep))
-            self._saved_step = self.steps
-            self._index_checkpoint(path, {checkpoint.step for checkpoint in kept})
-            self._write_status()
+            path = self._store.save(self.steps, state, self.behaviors, context)
         for behavior in self.behaviors.values():
             behavior.next_checkpoint = next_boundary(behavior.trainer.steps, behavior.checkpoint_interval)
         self.plugins.checkpoint_saved(context, self.steps, path)
 
-    def _index_checkpoint(self, path: Path, kept: set[int]) -> None:
-        """ML-Agents' list of checkpoints, for each behavior."""
-        now, run_steps = time(), self.steps
-        relative = path.relative_to(self.directory.path)
-        for name, behavior in self.behaviors.items():
-            entries = [e for e in self._checkpoint_index.get(name, []) if e["run_steps"] in kept - {run_steps}]
-            entries.append(
-                {
-                    "steps": behavior.trainer.steps,
-                    "run_steps": run_steps,
-                    "file_path": str(relative / f"{name}.safetensors"),
-                    "reward": behavior.mean_reward,
-                    "creation_time": now,
-                    "auxillary_file_paths": [str(relative / "state.json")],
-                }
-            )
-            self._checkpoint_index[name] = entries
-
-    def _write_status(self, final: bool = False) -> None:
-        context = self._require_context()
-        status: dict[str, Any] = dict(self.plugins.report_status(context))
-        for name, entries in self._checkpoint_index.items():
-            section: dict[str, Any] = {"checkpoints": entries}
-            if final and entries:
-                section["final_checkpoint"] = entries[-1]
-            status[name] = {**section, **status.get(name, {})}
-        status["metadata"] = status_file.metadata(status_file.plugin_versions(self.plugins))
-        self.plugins.write_status(status, self.directory.logs)
-
     # ------------------------------------------------------------ ending
 
     def close(self, outcome: Outcome = "done", error: BaseException | None = None) -> None:
-        """Ends the run: saves a last checkpoint unless it failed, writes the result, frees everything. Once."""
-        if self.outcome is not None or self._context is None:
-            if self._context is None:
-                self._release()
-            self.outcome = self.outcome or outcome
+        """Ends the run: saves a last checkpoint unless something went wrong, writes the result, frees everything. Once."""
+        if self.outcome is not None:
             return
         self.outcome = outcome
-        context = self._context
+        if self._context is None:
+            return
         try:
-            if not context.inference and outcome != "failed":
-                # After a KeyboardInterrupt in the middle of a step the state may be half of one: the last
-                # checkpoint stands.
-                if self._saved_step != self.steps and error is None:
+            if not self._context.inference:
+                # After an error, a KeyboardInterrupt among them, the state may be half of a step: the last checkpoint
+                # stands.
+                if error is None and self._store.saved_step != self.steps:
                     self._save_checkpoint()
-                self._write_status(final=outcome == "done")
+                if outcome == "done":
+                    self._store.write_status(self._context, final=True)
         except BaseException as late:
-            self.outcome = "failed"
-            error = error or late
+            self.outcome, error = "failed", late
             raise
         finally:
-            try:
-                self.plugins.run_finished(context, self.outcome, error)
-                if not context.inference:
-                    self._write_result()
-            finally:
-                self._release()
+            self._finish(self._context, error)
 
-    def _write_result(self) -> None:
-        result = {
+    def _finish(self, context: RunContext, error: BaseException | None) -> None:
+        try:
+            self.plugins.run_finished(context, self.outcome or "failed", error)
+            if not context.inference:
+                self._store.write_result(self._result(), self.timers)
+        except RunStateError as late:
+            if error is None:
+                raise
+            log.warning("%s", late)  # the error that ended the run is the one to report
+        finally:
+            self._release()
+
+    def _result(self) -> dict[str, Any]:
+        return {
             "outcome": self.outcome,
             "wall_seconds": self._wall_seconds(),
             "steps_per_second": (self.steps - self._steps_at_start) / max(perf_counter() - self._started_at, 1e-9),
@@ -552,13 +454,6 @@ class Run:
                 for name, behavior in self.behaviors.items()
             },
         }
-        try:
-            write_atomically(self.directory.result, json.dumps(result, indent=4).encode())
-            self.timers.write(self.directory.logs / "timers.json")
-        except OSError as error:
-            if self.outcome != "failed":
-                raise RunStateError(f"{self.directory.result}: {error.strerror or error}") from error
-            self.warnings.append(f"{self.directory.result}: {error.strerror or error}")
 
     def _release(self) -> None:
         try:
@@ -602,15 +497,10 @@ class Run:
 
     def _require_environment(self) -> Environment:
         if self._environment is None:
-            raise EnvironmentFailed("the run has no environment; call start()")
+            raise RuntimeError("the run has not started; call start()")
         return self._environment
 
 
 def outcome_of(error: BaseException) -> Outcome:
     """How a run ends that this error left."""
     return "interrupted" if isinstance(error, (KeyboardInterrupt, GeneratorExit)) else "failed"
-
-
-def signal_exit_code(signal_number: int) -> int:
-    """The shell's code for a process that a signal ended: 130 for SIGINT, 143 for SIGTERM."""
-    return 128 + signal.Signals(signal_number).value

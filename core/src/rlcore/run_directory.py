@@ -65,7 +65,9 @@ class RunDirectory:
             self.logs.mkdir(parents=True, exist_ok=True)
             self._lock.acquire(timeout=0)
         except Timeout as error:
-            raise RunStateError(f"{self.path}: another process is writing to this run; wait for it or stop it") from error
+            raise RunStateError(
+                f"{self.path}: another process is writing to this run; wait for it or stop it"
+            ) from error
         except OSError as error:
             raise RunStateError(f"{self.path}: cannot be written to: {error.strerror or error}") from error
         if settings.force and not continuing:

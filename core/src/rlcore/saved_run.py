@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from rlcore.run_context import RunContext
 from rlcore.run_directory import CONFIGURATION
 from rlcore.setup import make_environment, run_context, settings_of, with_seed
 from rlcore.trainer import Policy
+
+log = logging.getLogger(__name__)
 
 
 def find_run(run: Path) -> Path:
@@ -35,11 +38,10 @@ class SavedRun:
     context: RunContext
     step: int
     policies: dict[str, Policy]
-    warnings: list[str]
 
     @classmethod
     def load(cls, directory: Path, config: RunConfig, plugins: Plugins) -> SavedRun:
-        state, step, warnings = newest_state(directory)
+        state, step = newest_state(directory)
         config = with_seed(config, int(state["run"]["seed"]))
         context = run_context(config, plugins, directory)
         environment = make_environment(config, plugins, context)
@@ -52,19 +54,18 @@ class SavedRun:
                 policies[name] = trainer.policy
         finally:
             environment.close()
-        return cls(config, plugins, context, step, policies, warnings)
+        return cls(config, plugins, context, step, policies)
 
     def evaluate(self, episodes: int, seed: int | None, deterministic: bool = True) -> EvaluationResult:
-        return evaluate_policies(
-            self.policies, self.config, self.plugins, self.context, episodes, seed, deterministic
-        )
+        return evaluate_policies(self.policies, self.config, self.plugins, self.context, episodes, seed, deterministic)
 
 
-def newest_state(directory: Path) -> tuple[dict[str, Any], int, list[str]]:
-    """State and step of the newest good checkpoint, and a line for each newer one that is damaged."""
-    warnings = []
+def newest_state(directory: Path) -> tuple[dict[str, Any], int]:
+    """State and step of the newest good checkpoint."""
+    problems = []
     for checkpoint, state, problem in newest_good(directory / "checkpoints"):
         if state is not None:
-            return state, checkpoint.step, warnings
-        warnings.append(f"{problem}; using an older checkpoint")
-    raise RunStateError(f"{directory}: has no usable checkpoint{': ' + warnings[0] if warnings else ''}")
+            return state, checkpoint.step
+        log.warning("%s; using an older checkpoint", problem)
+        problems.append(problem)
+    raise RunStateError(f"{directory}: has no usable checkpoint{': ' + problems[0] if problems else ''}")

@@ -51,7 +51,8 @@ class EpisodeSeeds:
 
 def generator_state(generator: np.random.Generator) -> dict[str, Any]:
     """The generator's state as JSON data (plain integers and strings)."""
-    return _plain(generator.bit_generator.state)
+    state: dict[str, Any] = _plain(generator.bit_generator.state)
+    return state
 
 
 def restore_generator(generator: np.random.Generator, state: Mapping[str, Any]) -> None:

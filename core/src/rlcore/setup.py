@@ -23,6 +23,7 @@ from rlcore.environment import AgentBatch, BehaviorSpec, Environment
 from rlcore.errors import ConfigError, EnvironmentFailed, did_you_mean
 from rlcore.plugins.calls import Plugins, load_plugins
 from rlcore.plugins.discover import selection_from
+from rlcore.plugins.records import StatsWriterSpec
 from rlcore.run_context import RunContext
 from rlcore.seeding import fresh_seed
 from rlcore.stats import StatsWriter
@@ -44,9 +45,7 @@ def resolve_config(
 def load_document(document: Document, plugins: Plugins | None = None) -> tuple[RunConfig, Plugins]:
     """The same for a document whose overrides were applied."""
     if plugins is None:
-        selection = selection_from(
-            plugin_settings(document), os.environ, (), False, used=used_references(document)
-        )
+        selection = selection_from(plugin_settings(document), os.environ, (), False, used=used_references(document))
         directory = Path(document.path).parent if document.path is not None else None
         plugins = load_plugins(selection, config_dir=directory)
     return load_config(document, plugins), plugins
@@ -144,17 +143,18 @@ def empty_batch(spec: BehaviorSpec) -> AgentBatch:
 
 def make_writers(config: RunConfig, plugins: Plugins, context: RunContext) -> list[StatsWriter]:
     """The writers that are on by default and not turned off, and those the ``stats`` block names."""
-    chosen: dict[str, Any] = {}
-    for owned in plugins.records("writer"):
-        if owned.record.default_on and owned.record.name not in config.stats:
-            chosen[owned.record.name] = None
-    chosen.update({name: settings for name, settings in config.stats.items() if settings is not False})
+    configured = {plugins.stats_writer(reference): settings for reference, settings in config.stats.items()}
+    chosen: dict[StatsWriterSpec, Any] = {
+        owned.record: None
+        for owned in plugins.records("writer")
+        if isinstance(owned.record, StatsWriterSpec) and owned.record.default_on and owned.record not in configured
+    }
+    chosen |= {spec: settings for spec, settings in configured.items() if settings is not False}
     writers = []
-    for name, settings in chosen.items():
-        spec = plugins.stats_writer(name)
+    for spec, settings in chosen.items():
+        if context.inference and not spec.inference:
+            continue
         if settings is None and spec.settings is not None:
             settings = plugins.resolve(spec, "settings")()
         writers.append(plugins.create_stats_writer(spec, settings, context))
     return writers
-
-

@@ -90,7 +90,7 @@ class EpisodeRecorder:
     def __init__(self, slots: int) -> None:
         self.returns: NDArray[np.float64] = np.zeros(slots)  # [S] of the open episodes
         self.group_returns: NDArray[np.float64] = np.zeros(slots)  # [S]
-        self.lengths: NDArray[np.int64] = np.zeros(slots, np.int64)  # [S] environment steps
+        self.lengths: NDArray[np.int64] = np.zeros(slots, np.int64)  # [S] agent steps
         self.finished = 0  # episodes ended since the run began
         self.finished_returns: list[float] = []  # since they were last taken
         self.finished_group_returns: list[float] = []
@@ -104,7 +104,8 @@ class EpisodeRecorder:
 
     def record(self, batch: AgentBatch) -> None:
         self.returns += batch.reward
-        self.lengths += 1
+        # A slot that waits for its turn, and did not end, has not moved.
+        self.lengths += 1 if batch.needs_action is None else batch.needs_action | batch.terminated | batch.truncated
         if batch.group_reward is not None:
             self.group_returns += batch.group_reward
         ended = batch.ended

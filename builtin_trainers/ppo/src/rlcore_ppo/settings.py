@@ -35,9 +35,7 @@ class PPOSettings:
     lambd: float = setting(0.95, "Lambda of generalised advantage estimation.", minimum=0.0, maximum=1.0)
     num_epoch: int = setting(3, "Passes over the rollout in one update.", minimum=1)
     shared_critic: bool = setting(False, "One body for policy and value heads instead of two.")
-    max_grad_norm: float = setting(
-        0.5, "L2 norm the gradient is clipped to (an rlcore key).", exclusive_minimum=0.0
-    )
+    max_grad_norm: float = setting(0.5, "L2 norm the gradient is clipped to (an rlcore key).", exclusive_minimum=0.0)
     value_coefficient: float = setting(0.5, "Weight of the value loss (an rlcore key).", minimum=0.0)
     value_clip: float | None = setting(
         None, "Clip range of the change of a value; off without it (an rlcore key).", exclusive_minimum=0.0
@@ -56,6 +54,4 @@ class PPOSettings:
 
     def __attrs_post_init__(self) -> None:
         if self.batch_size > self.buffer_size:
-            raise ConfigError(
-                f"batch_size: must be at most buffer_size ({self.buffer_size}), not {self.batch_size}"
-            )
+            raise ConfigError(f"batch_size: must be at most buffer_size ({self.buffer_size}), not {self.batch_size}")

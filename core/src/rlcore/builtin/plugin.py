@@ -32,5 +32,6 @@ def rlcore_stats_writers() -> list[StatsWriterSpec]:
             target="rlcore.builtin.writers:ConsoleWriter.create",
             summary="a line for each summary on the terminal",
             default_on=True,
+            inference=True,
         ),
     ]

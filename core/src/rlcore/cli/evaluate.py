@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from rlcore.cli.log import show_log
 from rlcore.cli.options import plugin_options, plugins_for
 from rlcore.cli.run import limit_threads
 
@@ -43,9 +44,8 @@ def evaluate_command(
         config_dir=directory,
         used=used_references(document),
     )
+    show_log()
     saved = SavedRun.load(directory, load_config(document, plugins), plugins)
-    for warning in saved.warnings:
-        click.echo(f"warning: {warning}", err=True)
     result = saved.evaluate(episodes, seed, deterministic=not stochastic)
     if as_json:
         click.echo(json.dumps(result.to_json()))

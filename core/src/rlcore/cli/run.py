@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rlcore.cli.log import show_log
 from rlcore.cli.options import plugin_options, plugins_for
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def run_command(
     limit_threads()
     from rlcore.cli.progress import show_progress
     from rlcore.config import apply_overrides, load_config, plugin_settings, read_document, used_references
-    from rlcore.run import Run, signal_exit_code
+    from rlcore.run import Run
 
     if config is None:
         config = configuration_of_run(flags)
@@ -60,16 +61,14 @@ def run_command(
         config_dir=config.parent,
         used=used_references(document),
     )
-    run_config = load_config(document, plugins)
-    run = Run(run_config, plugins)
+    run = Run(load_config(document, plugins), plugins)
+    show_log(run.config.debug)
     with interrupts(run), show_progress(run):
         run.train()
-    for warning in run.warnings[run.shown_warnings :]:
-        click.echo(f"warning: {warning}", err=True)
     for failure in plugins.failures:
         click.echo(f"warning: {failure}", err=True)
     click.echo(closing_line(run))
-    return signal_exit_code(run.stop_signal) if run.stop_signal is not None else 0
+    return 0 if run.stop_signal is None else 128 + run.stop_signal
 
 
 FLAG_KEYS = {
@@ -103,7 +102,7 @@ def configuration_of_run(flags: dict[str, Any]) -> Path:
         raise click.UsageError("CONFIG is missing; only --resume or --inference with --run-id can do without")
     from rlcore.errors import RunStateError
 
-    path = Path(flags["results_dir"] or "results") / flags["run_id"] / "configuration.yaml"
+    path: Path = Path(flags["results_dir"] or "results") / flags["run_id"] / "configuration.yaml"
     if not path.is_file():
         raise RunStateError(f"{path.parent}: there is no run to go on with")
     return path

@@ -21,7 +21,7 @@ def status_command(run: Path, as_json: bool) -> None:
     from rlcore.status import read_status_file
 
     directory = find_run(run)
-    status = read_status_file(directory / "run_logs") or {}
+    status = dict(read_status_file(directory / "run_logs") or {})
     checkpoints: list[dict[str, Any]] = []
     for checkpoint in find_checkpoints(directory / "checkpoints"):
         try:

@@ -41,16 +41,17 @@ class ActionLayout:
 
     def to_environment(self, raw: NDArray[np.float32]) -> NDArray[np.float32]:
         """Raw continuous actions [..., continuous] in the environment's units, within its bounds."""
-        clipped = np.clip(raw, -self.clip, self.clip)
-        if self._only_clip:
-            return clipped
-        # Rounding can step outside bounds that are not powers of two.
-        return np.clip(clipped * self.half_range + self.middle, self.low, self.high)
+        clipped: NDArray[np.float32] = np.clip(raw, -self.clip, self.clip)
+        if not self._only_clip:
+            # The outer clip: rounding can step outside bounds that are not powers of two.
+            clipped = np.clip(clipped * self.half_range + self.middle, self.low, self.high)
+        return clipped
 
     def greedy_choices(self, logits: NDArray[np.float32]) -> NDArray[np.int64]:
         """The largest logit of each branch: [R, branches] from [R, logits]."""
         if len(self.branches) == 1:
-            return logits.argmax(-1)[:, None]
+            choice: NDArray[np.int64] = logits.argmax(-1)[:, None]
+            return choice
         columns = [
             logits[:, offset : offset + size].argmax(-1)
             for offset, size in zip(self.offsets, self.branches, strict=True)

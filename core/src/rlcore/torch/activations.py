@@ -35,7 +35,7 @@ class Tanh(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         if x.device.type == "cpu" and x.dtype == torch.float32 and not torch.compiler.is_compiling():
-            return _CpuTanh.apply(x)  # type: ignore[no-any-return]
+            return _CpuTanh.apply(x)  # type: ignore[no-any-return, no-untyped-call]
         return torch.tanh(x)
 
 
@@ -43,7 +43,8 @@ MODULES: dict[str, Callable[[], nn.Module]] = {"swish": nn.SiLU, "tanh": Tanh, "
 
 
 def numpy_swish(x: NDArray[np.float32]) -> NDArray[np.float32]:
-    return x * (0.5 + 0.5 * np.tanh(0.5 * x))  # the logistic function by tanh, which cannot overflow
+    logistic: NDArray[np.float32] = 0.5 + 0.5 * np.tanh(0.5 * x)  # by tanh, which cannot overflow
+    return x * logistic
 
 
 def numpy_tanh(x: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -34,6 +34,6 @@ class FlatParameters:
 
     def clip_gradient(self, max_norm: float) -> Tensor:
         """Scales the gradient to an L2 norm of at most ``max_norm``; returns the norm before, a scalar."""
-        norm = torch.linalg.vector_norm(self.gradient)
+        norm: Tensor = torch.linalg.vector_norm(self.gradient)
         self.gradient.mul_(torch.clamp(max_norm / (norm + 1e-6), max=1.0))
         return norm

@@ -214,7 +214,10 @@ class OnPolicyTrainer:
             next_values[finals[:, 0], finals[:, 1]] = to_numpy(self._values(final_inputs))
 
         advantages, returns, stats = self._advantages(values[:-1], next_values, lengths, used)
-        flat = lambda array: _rows_of(array, rows, self.device)  # noqa: E731
+
+        def flat(array: NDArray[Any]) -> Tensor:
+            return _rows_of(array, rows, self.device)
+
         behavior = self.behavior
         raw = flat(buffer.raw[:used]) if behavior.continuous else None
         choices = flat(buffer.choices[:used]) if behavior.discrete else None

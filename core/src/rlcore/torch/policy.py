@@ -97,7 +97,8 @@ def numpy_actor(model: ActorCritic, activation: str) -> Callable[[NDArray[np.flo
         normalised = to_numpy(model.inputs.normalised_columns)
         mean, inverse_std = (to_numpy(part) for part in normalizer.scale())
         limit = np.where(normalised, np.float32(normalizer.clip), np.float32(np.inf))
-        scale = np.where(normalised, mean, 0).astype(np.float32), np.where(normalised, inverse_std, 1).astype(np.float32)
+        shift, factor = np.where(normalised, mean, 0), np.where(normalised, inverse_std, 1)
+        scale = shift.astype(np.float32), factor.astype(np.float32)
 
     def forward(x: NDArray[np.float32]) -> Parameters:
         if scale is not None:

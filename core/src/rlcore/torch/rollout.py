@@ -44,7 +44,7 @@ class RolloutBuffer:
         self.row = 0  # the common cursor while all slots act together
         self.ragged = False
         self.open = np.zeros(slots, np.bool_)  # [S] acted on and waiting for what follows; used when ragged
-        self._awaiting: NDArray[np.bool_] | None = None  # [S] slots that act next; used when ragged
+        self.awaiting = np.ones(slots, np.bool_)  # [S] slots that act next; used when ragged
 
     # ------------------------------------------------------------ writing
 
@@ -67,7 +67,7 @@ class RolloutBuffer:
             if choices is not None:
                 self.choices[self.row] = choices
             return
-        slots = np.flatnonzero(self._awaiting)
+        slots = np.flatnonzero(self.awaiting)
         rows = self.cursor[slots]
         if raw is not None:
             self.raw[rows, slots] = raw[slots]
@@ -144,6 +144,7 @@ class RolloutBuffer:
             "row": self.row,
             "cursor": self.cursor.copy(),
             "open": self.open.copy(),
+            "awaiting": self.awaiting.copy(),
             "observations": {name: array[:used].copy() for name, array in self.observations.items()},
             "raw": self.raw[:used].copy(),
             "choices": self.choices[:used].copy(),
@@ -153,10 +154,8 @@ class RolloutBuffer:
             "final_rows": finals,
             "final_observations": final_observations,
         }
-        optional = {"masks": self.masks, "group_reward": self.group_reward, "awaiting": self._awaiting}
-        state |= {name: array[:used].copy() for name, array in optional.items() if array is not None and name != "awaiting"}
-        if self._awaiting is not None:
-            state["awaiting"] = self._awaiting.copy()
+        optional = {"masks": self.masks, "group_reward": self.group_reward}
+        state |= {name: array[:used].copy() for name, array in optional.items() if array is not None}
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -164,7 +163,7 @@ class RolloutBuffer:
         self.row = int(state["row"])
         self.cursor[:] = state["cursor"]
         self.open[:] = state["open"]
-        self._awaiting = state.get("awaiting")
+        self.awaiting[:] = state["awaiting"]
         while self.rows < len(state["reward"]):
             self._grow()
         if "masks" in state:
@@ -197,7 +196,7 @@ class RolloutBuffer:
             array[rows, slots] = batch.observations[name][slots]
         if batch.action_mask is not None:
             self._mask_rows()[rows, slots] = batch.action_mask[slots]
-        self._awaiting = np.ones(len(self.cursor), np.bool_) if acting is None else acting.copy()
+        self.awaiting[:] = True if acting is None else acting
 
     def _observe_ragged(self, batch: AgentBatch) -> int:
         aborted = batch.aborted

@@ -7,7 +7,7 @@ import attrs
 
 @attrs.frozen
 class Schedule:
-    """``linear``: from ``initial`` to ``final`` over ``max_steps`` agent steps, then ``final``; ``constant``: initial."""
+    """``constant``: always ``initial``; ``linear``: from there to ``final`` over ``max_steps`` agent steps."""
 
     kind: str
     initial: float

@@ -1,0 +1,23 @@
+"""What rlcore logs, as lines on standard error."""
+
+from __future__ import annotations
+
+import logging
+
+import click
+
+
+class EchoHandler(logging.Handler):
+    """Writes to the standard error of the moment, which a progress bar may have put its own stream in front of."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        click.echo(f"{record.levelname.lower()}: {record.getMessage()}", err=True)
+
+
+def show_log(debug: bool = False) -> None:
+    """Shows warnings, with ``debug`` everything."""
+    logger = logging.getLogger("rlcore")
+    if not any(isinstance(handler, EchoHandler) for handler in logger.handlers):
+        logger.addHandler(EchoHandler())
+    logger.propagate = False
+    logger.setLevel(logging.DEBUG if debug else logging.WARNING)
