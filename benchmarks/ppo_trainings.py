@@ -1,0 +1,264 @@
+"""One PPO training, stated once and given to each library in its own words.
+
+All use two tanh layers of 64 units for the policy and two for the value, Gaussian or categorical actions with a
+state-independent deviation, Adam with epsilon 1e-5 at a constant rate, and advantages standardised per minibatch.
+Libraries are imported by the class that needs them, so a process loads only the one it measures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from tempfile import TemporaryDirectory
+from typing import Any, Protocol
+
+import attrs
+
+WIDTH = 64
+BEHAVIOR = "Agent"
+
+
+@attrs.frozen(kw_only=True)
+class PPOCase:
+    """What to train, and PPO's hyperparameters."""
+
+    env_id: str
+    num_envs: int
+    rollout_rows: int  # environment steps in one rollout
+    batch_size: int
+    num_epoch: int
+    steps: int  # agent steps to learn from: whole rollouts
+    normalize: bool = False  # observations by their running mean and deviation, clipped at 5
+    learning_rate: float = 3e-4
+    gamma: float = 0.99
+    lambd: float = 0.95
+    epsilon: float = 0.2
+    value_coefficient: float = 0.5
+    max_grad_norm: float = 0.5
+    adam_epsilon: float = 1e-5
+
+    @property
+    def rollout(self) -> int:
+        """Agent steps in one rollout."""
+        return self.num_envs * self.rollout_rows
+
+    def with_steps(self, steps: float) -> PPOCase:
+        """The case with ``steps`` agent steps, rounded to whole rollouts, at least one."""
+        return attrs.evolve(self, steps=max(1, round(steps / self.rollout)) * self.rollout)
+
+
+class Training(Protocol):
+    """A training that is ready to begin: environments and networks are made."""
+
+    def train(self) -> int:
+        """Trains to the end; returns the agent steps taken."""
+        ...
+
+    def evaluate(self, episodes: int) -> list[float]:
+        """Returns of ``episodes`` whole episodes of the trained policy, acting deterministically."""
+        ...
+
+
+class RlcoreTraining:
+    """rlcore as ``rlcore run`` has it: run directory, checkpoints and the default statistics writers included."""
+
+    def __init__(self, case: PPOCase, seed: int) -> None:
+        from rlcore import Run
+
+        self._results = TemporaryDirectory()
+        self.run = Run(self.config(case, seed))
+        self.run.start()
+
+    def config(self, case: PPOCase, seed: int) -> dict[str, Any]:
+        """The configuration file, as a mapping."""
+        behavior = {
+            "trainer_type": "ppo",
+            "hyperparameters": {
+                "batch_size": case.batch_size,
+                "buffer_size": case.rollout,
+                "num_epoch": case.num_epoch,
+                "learning_rate": case.learning_rate,
+                "learning_rate_schedule": "constant",
+                "epsilon": case.epsilon,
+                "lambd": case.lambd,
+                "beta": 0.0,
+                "value_coefficient": case.value_coefficient,
+                "max_grad_norm": case.max_grad_norm,
+                "adam_epsilon": case.adam_epsilon,
+                "advantage_normalization": "minibatch",
+            },
+            "network_settings": {
+                "hidden_units": WIDTH,
+                "num_layers": 2,
+                "activation": "tanh",
+                "init": "orthogonal",
+                "normalize": case.normalize,
+            },
+            "reward_signals": {"extrinsic": {"gamma": case.gamma}},
+            "time_horizon": case.rollout_rows,
+            "max_steps": case.steps,
+        }
+        return {
+            "environment": {"type": "gymnasium", "id": case.env_id, "num_envs": case.num_envs},
+            "env_settings": {"seed": seed},
+            "behaviors": {BEHAVIOR: behavior},
+            "checkpoint_settings": {"run_id": "benchmark", "results_dir": self._results.name},
+        }
+
+    def train(self) -> int:
+        self.run.train()
+        return self.run.steps
+
+    def evaluate(self, episodes: int) -> list[float]:
+        return list(self.run.evaluate(episodes).behaviors[BEHAVIOR].returns)
+
+
+class StableBaselines3Training:
+    """Stable-Baselines3 as its documentation advises on a CPU: environments in the process, no logging."""
+
+    def __init__(self, case: PPOCase, seed: int) -> None:
+        from stable_baselines3 import PPO
+        from stable_baselines3.common.env_util import make_vec_env
+        from stable_baselines3.common.vec_env import VecNormalize
+        from torch import nn
+
+        self.case, self.seed = case, seed
+        self.environment: Any = make_vec_env(case.env_id, n_envs=case.num_envs, seed=seed)
+        if case.normalize:
+            self.environment = VecNormalize(
+                self.environment, norm_obs=True, norm_reward=False, clip_obs=5.0, gamma=case.gamma
+            )
+        self.model = PPO(
+            "MlpPolicy",
+            self.environment,
+            n_steps=case.rollout_rows,
+            batch_size=case.batch_size,
+            n_epochs=case.num_epoch,
+            learning_rate=case.learning_rate,
+            gamma=case.gamma,
+            gae_lambda=case.lambd,
+            clip_range=case.epsilon,
+            ent_coef=0.0,
+            vf_coef=case.value_coefficient,
+            max_grad_norm=case.max_grad_norm,
+            policy_kwargs={
+                "net_arch": {"pi": [WIDTH, WIDTH], "vf": [WIDTH, WIDTH]},
+                "activation_fn": nn.Tanh,
+                "ortho_init": True,
+                "optimizer_kwargs": {"eps": case.adam_epsilon},
+            },
+            seed=seed,
+            device="cpu",
+            verbose=0,
+        )
+
+    def train(self) -> int:
+        self.model.learn(total_timesteps=self.case.steps)
+        return int(self.model.num_timesteps)
+
+    def evaluate(self, episodes: int) -> list[float]:
+        from stable_baselines3.common.env_util import make_vec_env
+        from stable_baselines3.common.evaluation import evaluate_policy
+        from stable_baselines3.common.vec_env import VecNormalize
+
+        environment: Any = make_vec_env(self.case.env_id, n_envs=min(episodes, 10), seed=self.seed + 10_000)
+        if self.case.normalize:
+            environment = VecNormalize(environment, training=False, norm_obs=True, norm_reward=False, clip_obs=5.0)
+            environment.obs_rms = self.environment.obs_rms
+        returns, _ = evaluate_policy(
+            self.model, environment, n_eval_episodes=episodes, deterministic=True, return_episode_rewards=True
+        )
+        return [float(value) for value in returns]
+
+
+class TianshouTraining:
+    """Tianshou's procedural interface without test environments and logging; discrete actions only.
+
+    Checks of distributions' arguments are off, as Stable-Baselines3 has them, and what is computed once per rollout is
+    computed in one piece: both make it faster than its defaults.
+    """
+
+    def __init__(self, case: PPOCase, seed: int) -> None:
+        import gymnasium
+        import numpy as np
+        import torch
+        from tianshou.algorithm import PPO
+        from tianshou.algorithm.modelfree.reinforce import DiscreteActorPolicy
+        from tianshou.algorithm.optim import AdamOptimizerFactory
+        from tianshou.data import Collector, CollectStats, VectorReplayBuffer
+        from tianshou.env import DummyVectorEnv
+        from tianshou.utils.net.common import ActorCritic, Net
+        from tianshou.utils.net.discrete import DiscreteActor, DiscreteCritic
+        from tianshou.utils.space_info import SpaceInfo
+
+        if case.normalize:
+            raise NotImplementedError("Tianshou is measured without observation normalisation")
+        np.random.seed(seed)  # noqa: NPY002  its buffer shuffles with numpy's global generator
+        torch.manual_seed(seed)
+        torch.distributions.Distribution.set_default_validate_args(False)
+        self.case = case
+        environments = DummyVectorEnv([lambda: gymnasium.make(case.env_id) for _ in range(case.num_envs)])
+        environments.seed(seed)
+        single = gymnasium.make(case.env_id)
+        space = SpaceInfo.from_env(single)
+        state, hidden = space.observation_info.obs_shape, (WIDTH, WIDTH)
+        actor = DiscreteActor(
+            preprocess_net=Net(state_shape=state, hidden_sizes=hidden, activation=torch.nn.Tanh),
+            action_shape=space.action_info.action_shape,
+            softmax_output=False,
+        )
+        critic = DiscreteCritic(preprocess_net=Net(state_shape=state, hidden_sizes=hidden, activation=torch.nn.Tanh))
+        for module in ActorCritic(actor, critic).modules():
+            if isinstance(module, torch.nn.Linear):
+                torch.nn.init.orthogonal_(module.weight)
+                torch.nn.init.zeros_(module.bias)
+        self.algorithm: Any = PPO(
+            policy=DiscreteActorPolicy(actor=actor, action_space=single.action_space, deterministic_eval=True),
+            critic=critic,
+            optim=AdamOptimizerFactory(lr=case.learning_rate, eps=case.adam_epsilon),
+            eps_clip=case.epsilon,
+            advantage_normalization=True,
+            vf_coef=case.value_coefficient,
+            ent_coef=0.0,
+            max_grad_norm=case.max_grad_norm,
+            gae_lambda=case.lambd,
+            max_batchsize=case.rollout,
+            gamma=case.gamma,
+        )
+        buffer = VectorReplayBuffer(case.rollout, case.num_envs)
+        self.collector: Any = Collector[CollectStats](self.algorithm, environments, buffer)
+
+    def train(self) -> int:
+        from tianshou.trainer import OnPolicyTrainerParams
+
+        case = self.case
+        self.algorithm.run_training(
+            OnPolicyTrainerParams(
+                training_collector=self.collector,
+                max_epochs=1,
+                epoch_num_steps=case.steps,
+                collection_step_num_env_steps=case.rollout,
+                update_step_num_repetitions=case.num_epoch,
+                batch_size=case.batch_size,
+                verbose=False,
+                show_progress=False,
+            )
+        )
+        return int(self.collector.collect_step)
+
+    def evaluate(self, episodes: int) -> list[float]:
+        raise NotImplementedError("Tianshou is measured for speed only")
+
+
+LIBRARIES: dict[str, Callable[[PPOCase, int], Training]] = {
+    "rlcore": RlcoreTraining,
+    "stable-baselines3": StableBaselines3Training,
+    "tianshou": TianshouTraining,
+}
+
+
+def ready_training(library: str, case: PPOCase, seed: int) -> Training:
+    """A training of ``library``, in a process that computes with one thread."""
+    import torch
+
+    torch.set_num_threads(1)
+    return LIBRARIES[library](case, seed)

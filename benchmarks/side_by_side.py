@@ -1,0 +1,110 @@
+"""What the benchmarks share: measurements in processes of their own, ratios, versions, reports.
+
+Run as a script this module is the child: ``python side_by_side.py MODULE:FUNCTION RESULT_FILE`` reads the function's
+keyword arguments as JSON from its standard input and writes what it returns, as JSON, to the file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from importlib import import_module, metadata
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import click
+
+HERE = Path(__file__).resolve().parent
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+DISTRIBUTIONS = ("rlcore", "rlcore-ppo", "stable-baselines3", "tianshou", "torch", "numpy", "gymnasium", "mujoco")
+
+# Exit codes of every benchmark: 0 all targets met, 1 a target missed, 2 a measurement failed.
+MISSED = 1
+
+
+class MeasurementFailed(click.ClickException):
+    """There is nothing to compare: a library is missing, or its training raised."""
+
+    exit_code = 2
+
+
+def one_thread_environment() -> dict[str, str]:
+    """This process's environment variables, with one thread for every numerical library."""
+    return {**os.environ, **dict.fromkeys(THREAD_VARIABLES, "1")}
+
+
+def in_own_process(target: str, **arguments: Any) -> Any:
+    """What ``"module:function"`` of this directory returns in a new Python process with one thread.
+
+    Arguments and result travel as JSON. What the child prints is dropped; its errors are shown if it fails.
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        result = Path(directory) / "result.json"
+        child = subprocess.run(
+            [sys.executable, __file__, target, str(result)],
+            input=json.dumps(arguments),
+            text=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env=one_thread_environment(),
+            check=False,
+        )
+        if child.returncode != 0 or not result.exists():
+            shown = ", ".join(f"{name}={value}" for name, value in arguments.items())
+            raise MeasurementFailed(f"{target}({shown}) ended with status {child.returncode}\n{child.stderr}")
+        return json.loads(result.read_text())
+
+
+def alternate(names: Sequence[str], rounds: int, measure: Callable[[str], float]) -> dict[str, list[float]]:
+    """``measure(name)`` for all names in turn, ``rounds`` times: a slow minute of the machine meets all of them."""
+    measured: dict[str, list[float]] = {name: [] for name in names}
+    for _ in range(rounds):
+        for name in names:
+            measured[name].append(measure(name))
+    return measured
+
+
+def pairwise_ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    """The median of ours over theirs, each taken in the same round."""
+    return median(a / b for a, b in zip(ours, theirs, strict=True))
+
+
+def circumstances() -> dict[str, Any]:
+    """Where, when and with which versions a measurement was made."""
+    versions = {}
+    for name in DISTRIBUTIONS:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "python": platform.python_version(),
+        "machine": f"{platform.system()} {platform.machine()}",
+        "cpus": os.cpu_count(),
+        "versions": versions,
+    }
+
+
+def write_report(path: Path | None, report: dict[str, Any]) -> None:
+    """Writes a benchmark's figures as JSON, if a file was asked for."""
+    if path is not None:
+        path.write_text(json.dumps({**report, **circumstances()}, indent=2) + "\n")
+
+
+def _child(target: str, result: Path) -> None:
+    module, _, function = target.partition(":")
+    arguments = json.load(sys.stdin)
+    answer = getattr(import_module(module), function)(**arguments)
+    result.write_text(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    _child(sys.argv[1], Path(sys.argv[2]))
