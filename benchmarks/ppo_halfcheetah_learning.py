@@ -89,7 +89,7 @@ def train_missing(
         return dict(result)
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.exists() and not path.read_bytes().endswith((b"\n", b"")):
+    if path.exists() and path.read_bytes()[-1:] not in (b"", b"\n"):  # a line that a crash cut short
         with path.open("a") as file:
             file.write("\n")
     with ThreadPoolExecutor(jobs) as pool:
@@ -141,10 +141,10 @@ def main(steps: int, seeds: int, jobs: int, path: Path) -> None:
         for library in (OURS, PEER)
     }
     console.print(results_table(results, quartile_means))
-    ratio = quartile_means[OURS] / quartile_means[PEER]
     if quartile_means[PEER] <= 0:
         console.print(f"{PEER} has not learned to run yet: no ratio; give it more --steps")
         sys.exit(MISSED)
+    ratio = quartile_means[OURS] / quartile_means[PEER]
     console.print(f"rlcore is {ratio:.3f} of {PEER}; target {TARGET}")
     if ratio < TARGET:
         sys.exit(MISSED)
