@@ -55,7 +55,8 @@ class RunDirectory:
             raise RunStateError(f"{self.path}: there is no run to go on with; start it without --resume")
         if self.configuration.is_file() and not continuing and not settings.force:
             raise RunStateError(
-                f"{self.path}: this run exists; go on with it (--resume), replace it (--force) or choose another --run-id"
+                f"{self.path}: this run exists; go on with it (--resume), replace it (--force) or choose another "
+                "--run-id"
             )
         if self.path.exists() and not self.configuration.is_file() and any(self.path.iterdir()):
             only_lock = all(entry.name == LOCK for entry in self.path.iterdir())
@@ -65,9 +66,7 @@ class RunDirectory:
             self.logs.mkdir(parents=True, exist_ok=True)
             self._lock.acquire(timeout=0)
         except Timeout as error:
-            raise RunStateError(
-                f"{self.path}: another process is writing to this run; wait for it or stop it"
-            ) from error
+            raise RunStateError(f"{self.path}: another process is writing to this run; wait or stop it") from error
         except OSError as error:
             raise RunStateError(f"{self.path}: cannot be written to: {error.strerror or error}") from error
         if settings.force and not continuing:
