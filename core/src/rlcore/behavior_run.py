@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.config import BehaviorSettings
-from rlcore.environment import AgentBatch, BehaviorSpec
+from rlcore.environment import Actions, AgentBatch, BehaviorSpec
 from rlcore.errors import NonFiniteError
 from rlcore.stats import CUMULATIVE_REWARD, EPISODE_LENGTH, GROUP_REWARD, EpisodeRecorder, StatSummary, StatsWindow
 from rlcore.trainer import Trainer
@@ -39,6 +39,7 @@ class BehaviorRun:
         self.finite_observations = tuple(o.name for o in spec.observations if o.dtype.kind == "f")
         self.next_summary = 0
         self.next_checkpoint = 0
+        self.next_boundary = 0  # the next step at which anything is due
 
     @property
     def checkpoint_interval(self) -> int:
@@ -49,10 +50,30 @@ class BehaviorRun:
 
     def set_boundaries(self) -> None:
         """The next multiples of the intervals after the trainer's step."""
-        steps = self.trainer.steps
-        self.learning = steps < self.settings.max_steps
-        self.next_summary = next_boundary(steps, self.settings.summary_freq)
-        self.next_checkpoint = next_boundary(steps, self.checkpoint_interval)
+        steps, settings = self.trainer.steps, self.settings
+        self.learning = steps < settings.max_steps
+        self.next_summary = (steps // settings.summary_freq + 1) * settings.summary_freq
+        self.checkpoint_saved()
+
+    def checkpoint_saved(self) -> None:
+        """The next checkpoint is due at the next multiple of its interval."""
+        interval = self.checkpoint_interval
+        self.next_checkpoint = (self.trainer.steps // interval + 1) * interval
+        self.next_boundary = min(self.next_summary, self.next_checkpoint, self.settings.max_steps)
+
+    @property
+    def summary_due(self) -> bool:
+        """Whether a summary boundary, or the end of learning, was crossed."""
+        return self.learning and self.trainer.steps >= min(self.next_summary, self.settings.max_steps)
+
+    @property
+    def checkpoint_due(self) -> bool:
+        return self.learning and self.trainer.steps >= self.next_checkpoint
+
+    def exploit(self) -> Actions:
+        """What the policy does now, for a behavior that does not learn (any more)."""
+        deterministic = self.settings.network_settings.deterministic
+        return self.trainer.policy.act(self.batch.observations, self.batch.action_mask, deterministic)
 
     def begin(self, batch: AgentBatch) -> None:
         """All slots start an episode: the environment was reset."""
@@ -126,8 +147,3 @@ class BehaviorRun:
         self.recent.extend(state["recent"])
         self.window.load_state_dict(state["window"])
         self.updates = int(state["updates"])
-
-
-def next_boundary(step: int, interval: int) -> int:
-    """The smallest multiple of ``interval`` greater than ``step``."""
-    return (step // interval + 1) * interval

@@ -27,16 +27,17 @@ from time import perf_counter
 from types import TracebackType
 from typing import Any, Literal, Self
 
-import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.behavior_run import BehaviorRun, next_boundary
+from rlcore.behavior_run import BehaviorRun
 from rlcore.config import RunConfig, write_config
-from rlcore.environment import Actions, Environment, SavesState
+from rlcore.environment import Environment, SavesState
 from rlcore.errors import RunStateError
 from rlcore.evaluation import EvaluationResult, evaluate_policies
+from rlcore.loop import Spent, infer, learn
 from rlcore.plugins.calls import Plugins
+from rlcore.results import BehaviorResult, EpochResult
 from rlcore.run_context import RunContext
 from rlcore.run_directory import RunDirectory
 from rlcore.run_store import RunStore, model_of, model_of_path
@@ -58,29 +59,6 @@ log = logging.getLogger(__name__)
 Outcome = Literal["done", "interrupted", "failed"]
 
 __all__ = ["BehaviorResult", "EpochResult", "Run", "RunContext"]
-
-
-@attrs.frozen
-class BehaviorResult:
-    """What one behavior did in one epoch."""
-
-    steps: int  # agent steps so far
-    episodes: int  # episodes finished so far
-    updates: int  # trainer updates so far
-    mean_reward: float | None  # of the latest episodes; None before the first one ended
-    stats: Mapping[str, StatSummary]  # everything its summary held, by tag; empty if it had none in this epoch
-
-
-@attrs.frozen
-class EpochResult:
-    """What iterating over a :class:`Run` yields."""
-
-    epoch: int  # from 1, counted by this process
-    behaviors: Mapping[str, BehaviorResult]
-    seconds: float
-    collect_seconds: float  # acting, stepping and recording
-    update_seconds: float
-    steps_per_second: float  # agent steps of all behaviors
 
 
 class Run:
@@ -110,10 +88,6 @@ class Run:
         self._seconds_before = 0.0  # of earlier processes of this run
         self._started_at = 0.0
         self._steps_at_start = 0
-        self._collected = [0.0, 0.0, 0.0, 0.0]  # seconds acting, stepping, recording, updating in this epoch
-        self._loops = 0  # environment steps in this epoch
-        self._updates = 0
-        self._inferred = 0  # agent steps of this epoch when inferring
 
     # ------------------------------------------------------------ what users call
 
@@ -267,123 +241,46 @@ class Run:
     # ------------------------------------------------------------ the loop
 
     def _train_epoch(self) -> EpochResult:
-        context = self._require_context()
-        started, steps_before = perf_counter(), self.steps
-        self._collected = [0.0, 0.0, 0.0, 0.0]
-        self._loops = self._updates = 0
-        if context.inference:
-            self._act_until_summary()
-        else:
-            self._learn_until_summary()
-        seconds = perf_counter() - started
-        self.epoch += 1
-        speed = (self._inferred if context.inference else self.steps - steps_before) / max(seconds, 1e-9)
-        self._add_timers()
-        behaviors = {
-            name: self._behavior_result(behavior, self._summarise(behavior, speed))
-            for name, behavior in self.behaviors.items()
-        }
-        if self._checkpoint_due() and not context.inference:
-            self._save_checkpoint()
-        acting, stepping, recording, updating = self._collected
-        return EpochResult(self.epoch, behaviors, seconds, acting + stepping + recording, updating, speed)
-
-    def _learn_until_summary(self) -> None:
-        """Environment steps and updates until a behavior reaches a boundary."""
-        environment = self._require_environment()
+        environment, context = self._require_environment(), self._require_context()
         behaviors = list(self.behaviors.values())
-        step, clock = environment.step, perf_counter
-        acting = stepping = recording = updating = 0.0
-        actions: dict[str, Actions] = {}
-        boundary = False
+        started, steps_before = perf_counter(), self.steps
+        spent = Spent()
         try:
-            while not boundary:
-                t0 = clock()
-                for behavior in behaviors:
-                    actions[behavior.name] = (
-                        behavior.trainer.act(behavior.batch) if behavior.learning else self._exploit(behavior)
-                    )
-                t1 = clock()
-                batches = step(actions)
-                t2 = clock()
-                for behavior in behaviors:
-                    batch = batches[behavior.name]
-                    behavior.batch = batch
-                    behavior.check_finite(batch)
-                    behavior.episodes.record(batch)
-                    if behavior.learning:
-                        behavior.trainer.observe(actions[behavior.name], batch)
-                        steps = behavior.trainer.steps
-                        if steps >= behavior.next_summary or steps >= behavior.next_checkpoint:
-                            boundary = True
-                        if steps >= behavior.settings.max_steps:
-                            boundary = True
-                t3 = clock()
-                for behavior in behaviors:
-                    if behavior.learning and behavior.trainer.ready():
-                        behavior.window.add(behavior.trainer.update())
-                        behavior.updates += 1
-                        self._updates += 1
-                acting += t1 - t0
-                stepping += t2 - t1
-                recording += t3 - t2
-                updating += clock() - t3
-                self._loops += 1
-                if boundary and not self._summary_or_end_reached():
-                    self._save_checkpoint()
-                    boundary = False
-                if self._stop:
-                    return
+            if context.inference:
+                infer(environment, behaviors, self._stop_requested, spent)
+            else:
+                learn(environment, behaviors, self._stop_requested, self._save_checkpoint, spent)
         finally:
-            self._collected = [acting, stepping, recording, updating]
+            self._add_timers(spent)
+        seconds = perf_counter() - started
+        taken = spent.environment_steps * sum(b.spec.slots for b in behaviors) if context.inference else None
+        speed = (self.steps - steps_before if taken is None else taken) / max(seconds, 1e-9)
+        self.epoch += 1
+        results = {b.name: self._behavior_result(b, self._summarise(b, speed)) for b in behaviors}
+        if any(behavior.checkpoint_due for behavior in behaviors):
+            self._save_checkpoint()
+        for behavior in behaviors:
+            behavior.set_boundaries()
+        return EpochResult(self.epoch, results, seconds, spent.collecting, spent.updating, speed)
 
-    def _act_until_summary(self) -> None:
-        """Inference: acts with the saved policies and learns nothing, for ``summary_freq`` agent steps."""
-        environment = self._require_environment()
-        goal = min(behavior.settings.summary_freq for behavior in self.behaviors.values())
-        self._inferred = 0
-        while self._inferred < goal and not self._stop:
-            actions = {name: self._exploit(behavior) for name, behavior in self.behaviors.items()}
-            batches = environment.step(actions)
-            for name, behavior in self.behaviors.items():
-                behavior.batch = batches[name]
-                behavior.check_finite(batches[name])
-                behavior.episodes.record(batches[name])
-                self._inferred += behavior.spec.slots
-
-    def _exploit(self, behavior: BehaviorRun) -> Actions:
-        batch = behavior.batch
-        deterministic = behavior.settings.network_settings.deterministic
-        return behavior.trainer.policy.act(batch.observations, batch.action_mask, deterministic)
-
-    def _summary_or_end_reached(self) -> bool:
-        learning = [behavior for behavior in self.behaviors.values() if behavior.learning]
-        if any(behavior.trainer.steps >= behavior.next_summary for behavior in learning):
-            return True
-        return all(behavior.trainer.steps >= behavior.settings.max_steps for behavior in learning)
+    def _stop_requested(self) -> bool:
+        return self._stop
 
     # ------------------------------------------------------------ boundaries
 
     def _summarise(self, behavior: BehaviorRun, steps_per_second: float) -> dict[str, StatSummary]:
-        """Hands a behavior's summary to the writers if its boundary was crossed."""
+        """Hands a behavior's summary to the writers if one is due."""
         context = self._require_context()
-        steps, frequency = behavior.trainer.steps, behavior.settings.summary_freq
-        ended = behavior.learning and steps >= behavior.settings.max_steps
-        if ended:
-            behavior.learning = False
-        if not (steps >= behavior.next_summary or ended or context.inference):
+        if not (behavior.summary_due or context.inference):
             return {}
-        at = steps if ended or context.inference else steps // frequency * frequency
-        behavior.next_summary = next_boundary(steps, frequency)
+        # ML-Agents' x value: the boundary that was crossed, not the step that crossed it.
+        boundary = behavior.next_summary if behavior.trainer.steps >= behavior.next_summary else behavior.trainer.steps
         behavior.window.add({STEPS_PER_SECOND: steps_per_second, "Is Training": float(not context.inference)})
         stats = behavior.summarise()
         for writer in self._writers:
-            writer.write(behavior.name, at, stats)
-        self.plugins.summary_written(context, behavior.name, at, stats)
+            writer.write(behavior.name, boundary, stats)
+        self.plugins.summary_written(context, behavior.name, boundary, stats)
         return stats
-
-    def _checkpoint_due(self) -> bool:
-        return any(behavior.trainer.steps >= behavior.next_checkpoint for behavior in self.behaviors.values())
 
     def _save_checkpoint(self) -> None:
         """Ends open episodes if the environment cannot save itself, then writes everything."""
@@ -402,13 +299,13 @@ class Run:
             }
             path = self._store.save(self.steps, state, self.behaviors, context)
         for behavior in self.behaviors.values():
-            behavior.next_checkpoint = next_boundary(behavior.trainer.steps, behavior.checkpoint_interval)
+            behavior.checkpoint_saved()
         self.plugins.checkpoint_saved(context, self.steps, path)
 
     # ------------------------------------------------------------ ending
 
     def close(self, outcome: Outcome = "done", error: BaseException | None = None) -> None:
-        """Ends the run: saves a last checkpoint unless something went wrong, writes the result, frees everything. Once."""
+        """Ends the run, once: a last checkpoint unless something went wrong, the result; everything is freed."""
         if self.outcome is not None:
             return
         self.outcome = outcome
@@ -478,14 +375,14 @@ class Run:
             behavior.trainer.steps, behavior.episodes.finished, behavior.updates, behavior.mean_reward, stats
         )
 
-    def _add_timers(self) -> None:
-        acting, stepping, recording, updating = self._collected
+    def _add_timers(self, spent: Spent) -> None:
+        """Into the tree, under ML-Agents' names."""
         tree = self.timers.root.child("TrainerController.start_learning")
-        tree.add(sum(self._collected))
-        tree.child("TorchPolicy.evaluate").add(acting, self._loops)
-        tree.child("env_step").add(stepping, self._loops)
-        tree.child("process_trajectory").add(recording, self._loops)
-        tree.child("_update_policy").add(updating, self._updates)
+        tree.add(spent.collecting + spent.updating)
+        tree.child("TorchPolicy.evaluate").add(spent.acting, spent.environment_steps)
+        tree.child("env_step").add(spent.stepping, spent.environment_steps)
+        tree.child("process_trajectory").add(spent.recording, spent.environment_steps)
+        tree.child("_update_policy").add(spent.updating, spent.updates)
 
     def _wall_seconds(self) -> float:
         return self._seconds_before + perf_counter() - self._started_at

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -52,7 +52,8 @@ def run_command(
 
     if config is None:
         config = configuration_of_run(flags)
-    document = apply_overrides(read_document(config), sets, typed_flags(flags))
+    document = read_document(config)
+    document = apply_overrides(document, sets, typed_flags(flags, document.data))
     plugins = plugins_for(
         plugin_settings(document),
         dash_p=dash_p,
@@ -83,7 +84,7 @@ FLAG_KEYS = {
 }
 
 
-def typed_flags(flags: dict[str, Any]) -> dict[tuple[str, ...], Any]:
+def typed_flags(flags: dict[str, Any], data: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
     """The configuration keys that flags actually typed stand for."""
     typed: dict[tuple[str, ...], Any] = {
         key: flags[name] for name, key in FLAG_KEYS.items() if flags.get(name) not in (None, False)
@@ -92,7 +93,13 @@ def typed_flags(flags: dict[str, Any]) -> dict[tuple[str, ...], Any]:
         typed["env_settings", "num_envs"] = flags["num_envs"]
         typed["environment", "num_envs"] = flags["num_envs"]
     if flags.get("deterministic"):
-        typed["default_settings", "network_settings", "deterministic"] = True
+        behaviors = data.get("behaviors")
+        blocks: list[tuple[str, ...]] = []
+        if isinstance(behaviors, Mapping):
+            blocks += [("behaviors", name) for name in behaviors]
+        if data.get("default_settings") is not None:
+            blocks.append(("default_settings",))
+        typed |= {(*block, "network_settings", "deterministic"): True for block in blocks}
     return typed
 
 

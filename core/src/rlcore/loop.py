@@ -1,0 +1,96 @@
+"""The two loops a run spends its time in. Nothing here runs Python per agent, and no hook is called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from time import perf_counter
+
+import attrs
+
+from rlcore.behavior_run import BehaviorRun
+from rlcore.environment import Actions, Environment
+
+
+@attrs.define
+class Spent:
+    """Seconds and counts of one stretch of a loop."""
+
+    acting: float = 0.0
+    stepping: float = 0.0
+    recording: float = 0.0
+    updating: float = 0.0
+    environment_steps: int = 0
+    updates: int = 0
+
+    @property
+    def collecting(self) -> float:
+        return self.acting + self.stepping + self.recording
+
+
+def learn(
+    environment: Environment,
+    behaviors: Sequence[BehaviorRun],
+    stop_requested: Callable[[], bool],
+    save_checkpoint: Callable[[], None],
+    spent: Spent,
+) -> None:
+    """Steps and updates until a behavior's summary is due or a stop is asked for; checkpoints that fall between two
+    summaries are saved on the way. ``spent`` is added to also when an error ends the stretch.
+    """
+    step, clock = environment.step, perf_counter
+    actions: dict[str, Actions] = {}
+    while True:
+        started = clock()
+        for behavior in behaviors:
+            actions[behavior.name] = behavior.trainer.act(behavior.batch) if behavior.learning else behavior.exploit()
+        acted = clock()
+        batches = step(actions)
+        stepped = clock()
+        boundary = False
+        for behavior in behaviors:
+            batch = behavior.batch = batches[behavior.name]
+            behavior.check_finite(batch)
+            behavior.episodes.record(batch)
+            if behavior.learning:
+                behavior.trainer.observe(actions[behavior.name], batch)
+                boundary |= behavior.trainer.steps >= behavior.next_boundary
+        recorded = clock()
+        for behavior in behaviors:
+            if behavior.learning and behavior.trainer.ready():
+                behavior.window.add(behavior.trainer.update())
+                behavior.updates += 1
+                spent.updates += 1
+        spent.acting += acted - started
+        spent.stepping += stepped - acted
+        spent.recording += recorded - stepped
+        spent.updating += clock() - recorded
+        spent.environment_steps += 1
+        if boundary:
+            if any(behavior.summary_due for behavior in behaviors):
+                return
+            save_checkpoint()
+        if stop_requested():
+            return
+
+
+def infer(
+    environment: Environment, behaviors: Sequence[BehaviorRun], stop_requested: Callable[[], bool], spent: Spent
+) -> None:
+    """Acts with the saved policies, learning nothing, for the shortest ``summary_freq`` in agent steps."""
+    agents = sum(behavior.spec.slots for behavior in behaviors)
+    agent_steps = 0
+    while agent_steps < min(behavior.settings.summary_freq for behavior in behaviors) and not stop_requested():
+        started = perf_counter()
+        actions = {behavior.name: behavior.exploit() for behavior in behaviors}
+        acted = perf_counter()
+        batches = environment.step(actions)
+        stepped = perf_counter()
+        for behavior in behaviors:
+            batch = behavior.batch = batches[behavior.name]
+            behavior.check_finite(batch)
+            behavior.episodes.record(batch)
+        spent.acting += acted - started
+        spent.stepping += stepped - acted
+        spent.recording += perf_counter() - stepped
+        spent.environment_steps += 1
+        agent_steps += agents

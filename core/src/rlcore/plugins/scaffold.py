@@ -1,0 +1,100 @@
+"""Writes a new plugin: a complete distribution with tests, from the templates beside this module."""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Iterator
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path, PurePosixPath
+from string import Template
+
+import attrs
+
+from rlcore import __version__
+from rlcore.errors import ConfigError
+from rlcore.plugins.candidates import PLUGIN_NAME, installed
+
+_SUFFIX = ".tmpl"
+_PREFIX = "rlcore-"
+
+
+@attrs.frozen
+class Kind:
+    """What a kind of plugin is called, and how it is used."""
+
+    title: str
+    module: str  # the file that does the work
+    usage: str
+
+
+KINDS = {
+    "trainer": Kind(
+        "The trainer {name}", "trainer", "`rlcore run example.yaml` trains CartPole (`pip install rlcore-gymnasium`)."
+    ),
+    "reward": Kind(
+        "The reward {name}",
+        "reward",
+        "```yaml\nbehaviors:\n  Walker:\n    reward_signals:\n      extrinsic: {{}}\n      {name}: {{}}\n```",
+    ),
+    "stats": Kind("The statistics writer {name}", "writer", "```yaml\nstats:\n  {name}: {{}}\n```"),
+    "env": Kind(
+        "The environment {name}", "environment", "`rlcore run example.yaml` trains in it (`pip install rlcore-ppo`)."
+    ),
+}
+
+
+def write_plugin(name: str, kind: str, parent: Path) -> Path:
+    """Writes ``parent/rlcore-NAME`` and returns it; ConfigError for a name that cannot be used or is taken."""
+    name = name.removeprefix(_PREFIX)
+    _check_name(name)
+    directory = parent / f"{_PREFIX}{name}"
+    if directory.exists():
+        raise ConfigError(f"{directory} exists; choose another name, or another place with --dir")
+    values = _values(name, kind)
+    for path, text in _files(kind, values["module"]):
+        target = directory / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(Template(text).substitute(values), encoding="utf-8")
+    return directory
+
+
+def _check_name(name: str) -> None:
+    if not PLUGIN_NAME.fullmatch(name) or name.endswith("-") or "--" in name or keyword.iskeyword(name):
+        raise ConfigError(f"{name!r} is no plugin name: small letters, digits and single hyphens, a letter first")
+    taken = [candidate for candidate in installed() if candidate.name == name]
+    if taken:
+        raise ConfigError(f"{name!r} is the name of an installed plugin, {taken[0].label}; choose another")
+
+
+def _values(name: str, kind: str) -> dict[str, str]:
+    major, minor = __version__.split(".")[:2]
+    return {
+        "name": name,
+        "distribution": f"{_PREFIX}{name}",
+        "module": f"rlcore_{name.replace('-', '_')}",
+        "class_name": "".join(part.capitalize() for part in name.split("-")),
+        "title": KINDS[kind].title.format(name=name),
+        "usage": KINDS[kind].usage.format(name=name),
+        "kind_module": KINDS[kind].module,
+        "bounds": f">={major}.{minor},<{major}.{int(minor) + 1}",
+    }
+
+
+def _files(kind: str, module: str) -> Iterator[tuple[PurePosixPath, str]]:
+    """Paths in the new directory and the templates for them."""
+    templates = files("rlcore.plugins") / "templates"
+    for folder in ("common", kind):
+        for path, file in _walk(templates / folder, PurePosixPath()):
+            path = path.with_name(path.name.removesuffix(_SUFFIX))
+            if path.parts[0] == "src":
+                path = PurePosixPath("src", module, *path.parts[1:])
+            yield path, file.read_text(encoding="utf-8")
+
+
+def _walk(folder: Traversable, path: PurePosixPath) -> Iterator[tuple[PurePosixPath, Traversable]]:
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if entry.is_dir():
+            yield from _walk(entry, path / entry.name)
+        elif entry.name.endswith(_SUFFIX):
+            yield path / entry.name, entry
