@@ -1,0 +1,189 @@
+"""What the run loop itself costs per environment step, with trainer and environment stubbed.
+
+The environment hands out batches made beforehand, with 8 slots of which one ends its episode now and then; the
+trainer counts steps. Everything else is the real thing: plugins, configuration, run directory, checkpoints, episode
+statistics, the check for non-finite values and the default writers. Nothing is subtracted.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Any
+
+import attrs
+import click
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from side_by_side import MISSED, in_own_process, write_report
+
+from rlcore import Actions, AgentBatch, BehaviorSpec, EnvironmentSpec, ObservationSpec, Run, TrainerSpec, hookimpl
+from rlcore.environment import Parameters
+from rlcore.plugins.calls import load_plugins
+from rlcore.seeding import EpisodeSeeds
+
+TARGET = 30.0  # microseconds per environment step
+SLOTS = 8
+EPISODE_LENGTH = 200  # environment steps; with 8 slots, one of them ends in every 25th step
+
+
+class StubEnvironment:
+    """Returns batches that were made beforehand."""
+
+    def __init__(self, settings: Any, run: Any) -> None:
+        (name,) = run.behavior_names
+        spec = BehaviorSpec(
+            name=name,
+            observations=(ObservationSpec("observation", (4,), np.float32),),
+            discrete=(2,),
+            env_index=np.arange(run.num_envs),
+        )
+        self.behaviors = {name: spec}
+        self.num_envs = run.num_envs
+        self.episodes: NDArray[np.int64] = np.zeros(run.num_envs, np.int64)
+        going_on = {name: stub_batch(run.num_envs)}
+        apart = EPISODE_LENGTH // run.num_envs
+        self._cycle = [going_on] * EPISODE_LENGTH
+        for slot in range(run.num_envs):
+            self._cycle[slot * apart] = {name: stub_batch(run.num_envs, ending=slot)}
+        self._position = 0
+
+    def reset(
+        self, seeds: EpisodeSeeds, episodes: NDArray[np.int64], parameters: Parameters | None = None
+    ) -> dict[str, AgentBatch]:
+        self.episodes = np.array(episodes, np.int64)
+        return self._cycle[1]
+
+    def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
+        self._position = position = (self._position + 1) % EPISODE_LENGTH
+        return self._cycle[position]
+
+    def set_parameters(self, parameters: Parameters) -> None:
+        """There are none."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class StubPolicy:
+    def __init__(self, slots: int) -> None:
+        self._actions = Actions(discrete=np.zeros((slots, 1), np.int64))
+
+    def act(
+        self,
+        observations: Mapping[str, NDArray[Any]],
+        action_mask: NDArray[np.bool_] | None = None,
+        deterministic: bool = True,
+    ) -> Actions:
+        return self._actions
+
+    def seed(self, seed: int) -> None:
+        """It draws nothing."""
+
+
+class StubTrainer:
+    """Counts agent steps."""
+
+    def __init__(self, behavior: BehaviorSpec, settings: Any, run: Any) -> None:
+        self.policy = StubPolicy(behavior.slots)
+        self.steps = 0
+        self._slots = behavior.slots
+        self._actions = self.policy.act({})
+
+    def begin(self, batch: AgentBatch) -> None:
+        """It keeps nothing."""
+
+    def act(self, batch: AgentBatch) -> Actions:
+        return self._actions
+
+    def observe(self, actions: Actions, batch: AgentBatch) -> None:
+        self.steps += self._slots
+
+    def ready(self) -> bool:
+        return False
+
+    def update(self) -> Mapping[str, float]:
+        return {}
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"model": {}, "steps": self.steps}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.steps = int(state["steps"])
+
+    def load_model(self, model: Mapping[str, Any]) -> None:
+        """There is none."""
+
+
+@attrs.frozen
+class StubSettings:
+    """The stub trainer's ``hyperparameters``: none."""
+
+
+class StubPlugin:
+    @hookimpl
+    def rlcore_environments(self) -> list[EnvironmentSpec]:
+        return [EnvironmentSpec(name="stub", target="loop_overhead:StubEnvironment")]
+
+    @hookimpl
+    def rlcore_trainers(self) -> list[TrainerSpec]:
+        return [TrainerSpec(name="stub", target="loop_overhead:StubTrainer", settings="loop_overhead:StubSettings")]
+
+
+def stub_batch(slots: int, ending: int | None = None) -> AgentBatch:
+    """A batch of ``slots`` rows; the episode of row ``ending`` terminated."""
+    terminated = np.zeros(slots, np.bool_)
+    if ending is not None:
+        terminated[ending] = True
+    return AgentBatch(
+        observations={"observation": np.full((slots, 4), 0.5, np.float32)},
+        reward=np.ones(slots, np.float32),
+        terminated=terminated,
+        truncated=np.zeros(slots, np.bool_),
+        final_observations=None if ending is None else {"observation": np.full((1, 4), 0.5, np.float32)},
+    )
+
+
+def microseconds_per_step(steps: int) -> float:
+    """Of one whole training of ``steps`` environment steps; runs in a process of its own."""
+    plugins = load_plugins()
+    plugins.register(StubPlugin(), "stub")
+    with TemporaryDirectory() as results:
+        config = {
+            "environment": {"type": "stub", "num_envs": SLOTS},
+            "behaviors": {"Stub": {"trainer_type": "stub", "max_steps": steps * SLOTS}},
+            "checkpoint_settings": {"run_id": "loop", "results_dir": results},
+        }
+        run = Run(config, plugins)
+        run.start()
+        started = perf_counter()
+        run.train()
+        seconds = perf_counter() - started
+    if run.steps != steps * SLOTS:
+        raise RuntimeError(f"the run took {run.steps} agent steps, not {steps * SLOTS}")
+    return seconds / steps * 1e6
+
+
+@click.command(help=__doc__)
+@click.option("--steps", default=200_000, show_default=True, type=click.IntRange(1), help="Environment steps.")
+@click.option("--rounds", default=3, show_default=True, type=click.IntRange(1), help="Runs; the median counts.")
+@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write the figures to this file.")
+def main(steps: int, rounds: int, json_file: Path | None) -> None:
+    measured = [in_own_process("loop_overhead:microseconds_per_step", steps=steps) for _ in range(rounds)]
+    overhead = median(measured)
+    met = overhead <= TARGET
+    console = Console()
+    color = "green" if met else "red"
+    console.print(f"loop overhead: [{color}]{overhead:.1f} us[/{color}] per environment step (target {TARGET:.0f} us)")
+    write_report(json_file, {"benchmark": "loop_overhead", "microseconds": measured, "target": TARGET, "met": met})
+    if not met:
+        sys.exit(MISSED)
+
+
+if __name__ == "__main__":
+    main()
