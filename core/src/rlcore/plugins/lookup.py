@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import attrs
 
-from rlcore.errors import ConfigError, PluginError, did_you_mean
+from rlcore.errors import NotInstalled, PluginError, did_you_mean
 from rlcore.plugins.candidates import canonical
 from rlcore.plugins.discover import Decision
 from rlcore.plugins.manager import LoadedPlugin
@@ -57,7 +57,7 @@ class Owned:
 def find(
     kind: str, reference: str, records: Sequence[Owned], decisions: Sequence[Decision], warnings: Sequence[str]
 ) -> Record:
-    """The record that ``reference`` names. Nobody's is a ConfigError, more than one is a PluginError."""
+    """The record that ``reference`` names. Nobody's is NotInstalled, more than one is a PluginError."""
     source, _, name = reference.rpartition("/")
     matches = [
         owned
@@ -91,13 +91,15 @@ def _unknown(
     parts.append(f"allowed: {', '.join(allowed)}" if names else f"no {word} is installed")
     package = _PACKAGES.get((kind, name)) or (None if names else _first_package(kind))
     known = {canonical(decision.candidate.distribution) for decision in decisions}
-    if package and package not in known:
+    if package in known:
+        package = None  # it is here, and turned off or broken
+    if package:
         parts.append(f"pip install {package}")
     off = [decision.candidate for decision in decisions if not decision.on]
     if off:
         parts.append("turned off: " + ", ".join(f"{candidate.described}" for candidate in off))
     parts += warnings
-    raise ConfigError("; ".join(parts) + did_you_mean(reference, allowed))
+    raise NotInstalled("; ".join(parts) + did_you_mean(reference, allowed), package)
 
 
 def _first_package(kind: str) -> str | None:

@@ -12,6 +12,7 @@ from rlcore.testing.environments import ConstantReward, IdentityEnvironment, Tin
 
 if TYPE_CHECKING:
     from rlcore.testing.plugin import PluginConformance
+    from rlcore.testing.trainer import TrainerConformance
 
 __all__ = [
     "ConstantReward",
@@ -19,6 +20,7 @@ __all__ = [
     "IdentityEnvironment",
     "PluginConformance",
     "TinyCorridor",
+    "TrainerConformance",
     "tiny_env",
 ]
 
@@ -26,9 +28,13 @@ __all__ = [
 pytest_plugins = ["rlcore.testing.fixtures"]
 
 
-def __getattr__(name: str) -> Any:
-    if name == "PluginConformance":  # needs pytest
-        from rlcore.testing.plugin import PluginConformance
+# These need pytest, which whoever uses the environments alone may not have.
+_LAZY = {"PluginConformance": "rlcore.testing.plugin", "TrainerConformance": "rlcore.testing.trainer"}
 
-        return PluginConformance
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        from importlib import import_module
+
+        return getattr(import_module(_LAZY[name]), name)
     raise AttributeError(f"module 'rlcore.testing' has no attribute {name!r}")

@@ -1,0 +1,308 @@
+"""The rules of :class:`rlcore.trainer.Trainer` as tests that a trainer's author inherits.
+
+::
+
+    class TestMyTrainer(TrainerConformance):
+        trainer = "acme-ppo/ppo"
+        hyperparameters = {"buffer_size": 256}
+        learns_within = 20_000
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from rlcore.config import config_from_mapping
+from rlcore.environment import Actions, AgentBatch, BehaviorSpec, Environment
+from rlcore.errors import ConfigError, UnsupportedSpace
+from rlcore.plugins.calls import Plugins, load_plugins
+from rlcore.plugins.discover import selection_from
+from rlcore.run_context import RunContext
+from rlcore.seeding import EpisodeSeeds
+from rlcore.testing.environments import (
+    ConstantReward,
+    IdentityEnvironment,
+    TinyCorridor,
+    identity_continuous,
+    identity_discrete,
+    identity_hybrid,
+    identity_multi_branch,
+)
+from rlcore.trainer import Trainer
+
+__all__ = ["TrainerConformance"]
+
+Mask = NDArray[np.bool_] | None
+
+SPACES: dict[str, Callable[[int], IdentityEnvironment]] = {
+    "continuous": identity_continuous,
+    "discrete": identity_multi_branch,
+    "hybrid": identity_hybrid,
+}
+
+
+class TrainerConformance:
+    """Set ``trainer`` and ``hyperparameters``; ``skip`` maps the name of a test that cannot hold to the reason."""
+
+    trainer: ClassVar[str] = ""  # NAME or DIST/NAME, as installed
+    hyperparameters: ClassVar[Mapping[str, Any]] = {}  # small ones, so that updates come early
+    settings: ClassVar[Mapping[str, Any]] = {}  # other keys of the behavior's block
+    num_envs: ClassVar[int] = 4
+    steps: ClassVar[int] = 300  # environment steps that are enough for two updates
+    learns_within: ClassVar[int] = 20_000  # agent steps to learn one branch of four options
+    skip: ClassVar[Mapping[str, str]] = {}
+
+    @pytest.fixture(autouse=True)
+    def _skip_and_place(self, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+        reason = self.skip.get(request.node.originalname)
+        if reason:
+            pytest.skip(reason)
+        self.directory = tmp_path
+
+    # ------------------------------------------------------------ making
+
+    def make(self, environment: Environment, seed: int = 1, plugins: Plugins | None = None) -> Trainer:
+        """The trainer of the environment's only behavior, made as a run makes it."""
+        [behavior] = environment.behaviors.values()
+        plugins = plugins or self.plugins()
+        block = {"trainer_type": self.trainer, "hyperparameters": dict(self.hyperparameters), **self.settings}
+        config = config_from_mapping({"behaviors": {behavior.name: block}, "env_settings": {"seed": seed}}, plugins)
+        run = RunContext(config, plugins, self.directory, seed, environment.num_envs)
+        settings = config.behaviors[behavior.name]
+        return plugins.create_trainer(plugins.trainer(self.trainer), settings, behavior, run)
+
+    def plugins(self) -> Plugins:
+        return load_plugins(selection_from(None, {}, (), False, used=(self.trainer,)))
+
+    @property
+    def spaces(self) -> frozenset[str]:
+        """The kinds of action its record declares."""
+        return self.plugins().trainer(self.trainer).spaces
+
+    def environment(self) -> Environment:
+        """Some environment whose actions the trainer can learn: the simplest it declares."""
+        kind = next(kind for kind in ("discrete", "continuous", "hybrid") if kind in self.spaces)
+        return SPACES[kind](self.num_envs)
+
+    # ------------------------------------------------------------ making one
+
+    def test_is_made_for_every_kind_of_action_it_declares(self) -> None:
+        for kind in self.spaces:
+            environment = SPACES[kind](self.num_envs)
+            for mask, actions, _ in play(self.make(environment), environment, 5):
+                check_actions(next(iter(environment.behaviors.values())), mask, actions)
+
+    def test_refuses_actions_it_does_not_declare(self) -> None:
+        for kind in SPACES.keys() - self.spaces:
+            with pytest.raises(UnsupportedSpace):
+                self.make(SPACES[kind](self.num_envs))
+
+    def test_unknown_hyperparameters_are_refused(self) -> None:
+        plugins = self.plugins()
+        block = {"trainer_type": self.trainer, "hyperparameters": {**self.hyperparameters, "no_such_key": 1}}
+        with pytest.raises(ConfigError, match="no_such_key"):
+            config_from_mapping({"behaviors": {"Walker": block}}, plugins)
+
+    # ------------------------------------------------------------ acting
+
+    def test_never_takes_an_option_that_is_masked(self) -> None:
+        if "discrete" not in self.spaces:
+            pytest.skip("has no discrete actions")
+        environment = TinyCorridor(self.num_envs, masked=True)
+        [behavior] = environment.behaviors.values()
+        for mask, actions, _ in play(self.make(environment), environment, self.steps):
+            check_actions(behavior, mask, actions)
+
+    def test_the_policy_acts_by_itself_and_repeats_itself(self) -> None:
+        environment = self.environment()
+        [behavior] = environment.behaviors.values()
+        trainer = self.make(environment)
+        batch = first_batch(environment)
+        trainer.begin(batch)
+        before = trainer.state_dict()
+        for deterministic in (True, False):
+            answers = []
+            for _ in range(2):
+                trainer.policy.seed(3)
+                answers.append(trainer.policy.act(batch.observations, batch.action_mask, deterministic))
+                check_actions(behavior, batch.action_mask, answers[-1])
+            assert_equal(as_state(answers[0]), as_state(answers[1]))
+        one_row = {name: array[:1] for name, array in batch.observations.items()}
+        parts = as_state(trainer.policy.act(one_row, None if batch.action_mask is None else batch.action_mask[:1]))
+        assert all(len(part) == 1 for part in parts.values()), "a policy takes any number of rows"
+        assert_equal(before, trainer.state_dict(), "using the policy changed the trainer")
+
+    # ------------------------------------------------------------ learning
+
+    def test_counts_agent_steps_and_updates_with_finite_statistics(self) -> None:
+        environment = self.environment()
+        trainer = self.make(environment)
+        updates = learn(trainer, environment, self.steps)
+        assert trainer.steps == self.steps * self.num_envs
+        assert updates, f"no update in {self.steps * self.num_envs} agent steps; set smaller hyperparameters"
+        for stats in updates:
+            assert all(isinstance(tag, str) and np.isfinite(value) for tag, value in stats.items()), stats
+
+    def test_equal_seeds_learn_equally(self) -> None:
+        outcomes = []
+        for _ in range(2):
+            environment = self.environment()
+            trainer = self.make(environment)
+            outcomes.append({"updates": learn(trainer, environment, self.steps), "state": trainer.state_dict()})
+        assert_equal(outcomes[0], outcomes[1])
+
+    def test_learns(self) -> None:
+        environment = identity_discrete(self.num_envs) if "discrete" in self.spaces else self.environment()
+        assert isinstance(environment, IdentityEnvironment)
+        trainer = self.make(environment)
+        learn(trainer, environment, self.learns_within // self.num_envs)
+        rewards = []
+        [name] = environment.behaviors
+        batch = first_batch(environment, seed=99)
+        for _ in range(50):
+            actions = trainer.policy.act(batch.observations, batch.action_mask)
+            batch = environment.step({name: actions})[name]
+            rewards.append(batch.reward.mean())
+        assert np.mean(rewards) > 0.8, f"mean reward {np.mean(rewards):.2f} of at most 1 after {trainer.steps} steps"
+
+    @pytest.mark.parametrize("case", ["episodes of one step", "time limits only", "cut by a reset"])
+    def test_takes_episodes_of_every_kind(self, case: str) -> None:
+        if "discrete" not in self.spaces:
+            pytest.skip("has no discrete actions")
+        environment: Environment = {
+            "episodes of one step": IdentityEnvironment(self.num_envs, discrete=(2,), episode_length=1),
+            "time limits only": ConstantReward(self.num_envs, max_steps=3),
+            "cut by a reset": TinyCorridor(self.num_envs),
+        }[case]
+        trainer = self.make(environment)
+        for _ in range(4 if case == "cut by a reset" else 1):
+            for stats in learn(trainer, environment, self.steps // 3):
+                assert all(np.isfinite(value) for value in stats.values()), stats
+
+    def test_steps_call_no_hooks(self) -> None:
+        environment, plugins = self.environment(), self.plugins()
+        trainer = self.make(environment, plugins=plugins)
+        before = dict(plugins.hook_calls)
+        learn(trainer, environment, self.steps)
+        assert dict(plugins.hook_calls) == before
+
+    # ------------------------------------------------------------ saving
+
+    def test_goes_on_from_its_state_as_if_never_stopped(self) -> None:
+        environment, other = self.environment(), self.environment()
+        trainer = self.make(environment)
+        learn(trainer, environment, self.steps // 2 + 3)  # to the middle of a rollout
+        state = copied(trainer.state_dict())
+        check_storable(state)
+        resumed = self.make(other)
+        resumed.load_state_dict(copied(state))
+        assert_equal(state, resumed.state_dict(), "load_state_dict does not restore what state_dict gave")
+        ours = [*learn(trainer, environment, self.steps, seed=7), trainer.state_dict()]
+        theirs = [*learn(resumed, other, self.steps, seed=7), resumed.state_dict()]
+        assert_equal({"all": ours}, {"all": theirs})
+
+    def test_weights_start_another_run_without_its_counters(self) -> None:
+        environment = self.environment()
+        trainer = self.make(environment)
+        learn(trainer, environment, self.steps)
+        state = copied(trainer.state_dict())
+        fresh = self.make(self.environment(), seed=2)
+        fresh.load_model(state["model"])
+        batch = first_batch(environment)
+        assert fresh.steps == 0
+        assert_equal(
+            as_state(trainer.policy.act(batch.observations, batch.action_mask)),
+            as_state(fresh.policy.act(batch.observations, batch.action_mask)),
+        )
+
+
+# ---------------------------------------------------------------- what the tests are made of
+
+
+def first_batch(environment: Environment, seed: int = 1) -> AgentBatch:
+    [batch] = environment.reset(EpisodeSeeds(seed), np.zeros(environment.num_envs, np.int64)).values()
+    return batch
+
+
+def play(
+    trainer: Trainer, environment: Environment, steps: int, seed: int = 1
+) -> Iterator[tuple[Mask, Actions, Mapping[str, float] | None]]:
+    """The loop of a run; yields the mask of each step, the actions, and what the update returned if there was one."""
+    batch = first_batch(environment, seed)
+    trainer.begin(batch)
+    [name] = environment.behaviors
+    for _ in range(steps):
+        mask = None if batch.action_mask is None else batch.action_mask.copy()
+        actions = trainer.act(batch)
+        batch = environment.step({name: actions})[name]
+        trainer.observe(actions, batch)
+        yield mask, actions, dict(trainer.update()) if trainer.ready() else None
+
+
+def learn(trainer: Trainer, environment: Environment, steps: int, seed: int = 1) -> list[Mapping[str, float]]:
+    """What each update returned."""
+    return [stats for _, _, stats in play(trainer, environment, steps, seed) if stats is not None]
+
+
+def check_actions(behavior: BehaviorSpec, mask: Mask, actions: Actions) -> None:
+    """Shapes, types and limits of one answer."""
+    if behavior.continuous:
+        assert actions.continuous is not None
+        assert actions.continuous.shape == (behavior.slots, behavior.continuous)
+        assert actions.continuous.dtype == np.float32
+        assert (actions.continuous >= behavior.low).all() and (actions.continuous <= behavior.high).all()
+    if behavior.discrete:
+        assert actions.discrete is not None
+        assert actions.discrete.shape == (behavior.slots, len(behavior.discrete))
+        assert actions.discrete.dtype == np.int64
+        assert (actions.discrete >= 0).all() and (actions.discrete < behavior.discrete).all()
+        if mask is not None:
+            columns = actions.discrete + np.cumsum([0, *behavior.discrete[:-1]])
+            assert np.take_along_axis(mask, columns, axis=1).all(), "took an option that is masked"
+
+
+def as_state(actions: Actions) -> dict[str, Any]:
+    parts = {"continuous": actions.continuous, "discrete": actions.discrete}
+    return {name: part.copy() for name, part in parts.items() if part is not None}
+
+
+def copied(state: Any) -> Any:
+    if isinstance(state, Mapping):
+        return {key: copied(value) for key, value in state.items()}
+    if isinstance(state, list | tuple):
+        return [copied(value) for value in state]
+    return state.copy() if isinstance(state, np.ndarray) else state
+
+
+def check_storable(state: Any, where: str = "state_dict()") -> None:
+    """Nested mappings of numpy arrays and JSON values."""
+    if isinstance(state, Mapping):
+        for key, value in state.items():
+            assert isinstance(key, str), f"{where}: the key {key!r} is no string"
+            check_storable(value, f"{where}[{key!r}]")
+    elif isinstance(state, list | tuple):
+        for value in state:
+            check_storable(value, f"{where}[...]")
+    else:
+        plain = state is None or isinstance(state, bool | int | float | str | np.ndarray)
+        assert plain, f"{where} is a {type(state).__name__}, neither a numpy array nor JSON"
+
+
+def assert_equal(ours: Any, theirs: Any, message: str = "", where: str = "") -> None:
+    """Bit for bit."""
+    if isinstance(ours, Mapping):
+        assert ours.keys() == theirs.keys(), f"{message} {where}"
+        for key in ours:
+            assert_equal(ours[key], theirs[key], message, f"{where}[{key!r}]")
+    elif isinstance(ours, list | tuple):
+        assert len(ours) == len(theirs), f"{message} {where}"
+        for index, (mine, other) in enumerate(zip(ours, theirs, strict=True)):
+            assert_equal(mine, other, message, f"{where}[{index}]")
+    else:
+        np.testing.assert_array_equal(ours, theirs, err_msg=f"{message} {where}")
