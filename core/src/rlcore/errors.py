@@ -32,6 +32,14 @@ class ConfigError(RlcoreError):
     exit_code = EXIT_CONFIG
 
 
+class NotInstalled(ConfigError):
+    """A configuration names what no installed plugin brings; ``package`` does, if one is known."""
+
+    def __init__(self, message: str, package: str | None = None) -> None:
+        super().__init__(message)
+        self.package = package
+
+
 class EnvironmentFailed(RlcoreError):
     """An environment that cannot be made, broke its contract or raised while stepping."""
 

@@ -12,7 +12,7 @@ import pytest
 from rlcore.config import RewardSettings, RunConfig, load_config, setting
 from rlcore.config.document import Document, parse_document
 from rlcore.config.overrides import apply_overrides
-from rlcore.errors import ConfigError, did_you_mean
+from rlcore.errors import ConfigError, NotInstalled, did_you_mean
 from rlcore.plugins.lookup import Owned
 from rlcore.plugins.records import (
     ConfigSection,
@@ -109,7 +109,7 @@ class FakePlugins:
         names = {owned.record.name: owned.record for owned in self.records(kind)}
         names |= {f"rlcore-fake/{name}": record for name, record in names.items()}
         if reference not in names:
-            raise ConfigError(f"unknown {kind} {reference!r}{did_you_mean(reference, names)}")
+            raise NotInstalled(f"unknown {kind} {reference!r}{did_you_mean(reference, names)}")
         return names[reference]
 
     def trainer(self, reference: str) -> Any:

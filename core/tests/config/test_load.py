@@ -12,6 +12,7 @@ from rlcore.config import RunConfig, config_from_mapping, load_config, plugin_se
 from rlcore.config.document import Document, parse_document
 from rlcore.config.problems import ConfigErrors
 from rlcore.errors import ConfigError
+from rlcore.plugins.calls import Plugins
 
 Load = Callable[..., RunConfig]
 Errors = Callable[..., list[str]]
@@ -350,3 +351,14 @@ def test_the_plugins_block_is_read_alone() -> None:
     assert plugin_settings(document).disable == ["x"]
     with pytest.raises(ConfigError, match=r"c\.yaml:2: plugins\.disable: must be a list, not 'x'"):
         plugin_settings(parse_document("plugins:\n  disable: x\n", "c.yaml"))
+
+
+def test_a_bare_core_names_every_package_that_is_missing_at_once() -> None:
+    data = {
+        "environment": {"type": "gymnasium"},
+        "behaviors": {"CartPole": {"trainer_type": "ppo"}},
+    }
+    with pytest.raises(ConfigErrors) as caught:
+        config_from_mapping(data, Plugins())
+    assert str(caught.value).endswith("; for all of it: pip install rlcore-gymnasium rlcore-ppo")
+    assert caught.value.exit_code == 2

@@ -14,7 +14,7 @@ from rlcore.config.document import Document, document_from_mapping
 from rlcore.config.problems import KeyPath, Origin, Problem, dotted, shown
 from rlcore.config.settings import BehaviorSettings, EnvironmentSettings, PluginSettings, RunConfig
 from rlcore.config.structure import INVALID, Problems, build, structure
-from rlcore.errors import ConfigError, PluginError
+from rlcore.errors import NotInstalled, PluginError
 
 if TYPE_CHECKING:
     from rlcore.plugins.calls import Plugins
@@ -182,9 +182,12 @@ class _Loader:
     def _find(self, kind: str, find: Callable[[str], Any], reference: str, path: KeyPath) -> Any:
         try:
             return find(reference)
-        except ConfigError as error:
+        except NotInstalled as error:
             part = NOT_BUILT.get(kind, {}).get(reference)
-            self.problems.add(path, f"not supported yet: {part}" if part else str(error))
+            if part:
+                self.problems.add(path, f"not supported yet: {part}")
+            else:
+                self.problems.add(path, str(error), error.package)
             return INVALID
         except PluginError as error:  # two plugins bring it: no fault of the file, but its place helps
             origin = self.problems.document.origin(path)

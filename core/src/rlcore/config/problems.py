@@ -51,6 +51,7 @@ class Problem:
     path: str
     message: str
     order: int = 0
+    package: str | None = None  # pip installing it would mend this
 
     def __str__(self) -> str:
         path = "" if self.place.endswith(f" {self.path}") else self.path  # "--set a.b" names its path already
@@ -63,7 +64,11 @@ class ConfigErrors(ConfigError):
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(sorted(problems, key=lambda problem: problem.order))
         first, *more = self.problems
-        super().__init__(f"{first} (and {len(more)} more; rlcore validate shows all)" if more else str(first))
+        text = f"{first} (and {len(more)} more; rlcore validate shows all)" if more else str(first)
+        packages = dict.fromkeys(problem.package for problem in self.problems if problem.package)
+        if len(packages) > 1:  # a bare core lacks several: one line says what to install, not one line each time
+            text += f"; for all of it: pip install {' '.join(packages)}"
+        super().__init__(text)
 
     @property
     def messages(self) -> tuple[str, ...]:

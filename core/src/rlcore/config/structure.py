@@ -41,19 +41,18 @@ class Problems:
         self.document = document
         self._found: dict[tuple[str, str], Problem] = {}
 
-    def add(self, path: KeyPath, message: str) -> None:
-        """Notes a problem with the value at ``path``; one that a block took over is noted once, where it is written."""
+    def add(self, path: KeyPath, message: str, package: str | None = None) -> None:
+        """Notes a problem with the value at ``path``; one that a block took over is noted once, where it is written.
+
+        ``package`` is what pip would have to install to mend it.
+        """
         origin = self.document.origin(path)
         where = dotted(origin.path)
         one_line = " ".join(message.split())
         if (where, one_line) in self._found:
             return
-        if origin.path != path:
-            self._found[where, one_line] = Problem(
-                origin.place, where, f"{one_line} (taken over by {dotted(path[:2])})", origin.order
-            )
-        else:
-            self._found[where, one_line] = Problem(origin.place, where, one_line, origin.order)
+        told = one_line if origin.path == path else f"{one_line} (taken over by {dotted(path[:2])})"
+        self._found[where, one_line] = Problem(origin.place, where, told, origin.order, package)
 
     def raise_any(self) -> None:
         """Raises :class:`ConfigErrors` if there is a problem."""
