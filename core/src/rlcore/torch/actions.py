@@ -30,14 +30,16 @@ class ActionLayout:
         self.branches = behavior.discrete
         self.logits = sum(behavior.discrete)
         self.offsets = np.cumsum((0, *behavior.discrete))[:-1].tolist()  # first logit of each branch
-        bounded = np.isfinite(behavior.low) & np.isfinite(behavior.high)
-        self.middle = np.where(bounded, (behavior.low + behavior.high) / 2, 0.0).astype(np.float32)  # [continuous]
-        self.half_range = np.where(bounded, (behavior.high - behavior.low) / 2, 1.0).astype(np.float32)
-        self.clip = np.where(bounded, np.float32(1.0), np.float32(np.inf))  # [continuous]
         self.low = np.asarray(behavior.low, np.float32)
         self.high = np.asarray(behavior.high, np.float32)
+        bounded = np.isfinite(self.low) & np.isfinite(self.high)
+        # Halved before they are added or subtracted: the widest bounds of float32 would overflow.
+        low, high = np.where(bounded, self.low / 2, -0.5), np.where(bounded, self.high / 2, 0.5)
+        self.middle = (high + low).astype(np.float32)  # [continuous]
+        self.half_range = (high - low).astype(np.float32)
+        self.clip = np.where(bounded, np.float32(1.0), np.float32(np.inf))  # [continuous]
         # The most common bounds need no stretching; a step saved in every step of the environment.
-        self._only_clip = bool(np.all(self.half_range == 1.0) and np.all(self.middle == 0.0))
+        self._only_clip = bool(np.all(self.low == -self.clip) and np.all(self.high == self.clip))
 
     def to_environment(self, raw: NDArray[np.float32]) -> NDArray[np.float32]:
         """Raw continuous actions [..., continuous] in the environment's units, within its bounds."""
@@ -64,10 +66,10 @@ class ActionLayout:
 
 def gumbel_noise(generator: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float32]:
     """Standard Gumbel noise: the argmax of logits plus this noise is a draw from their softmax (Gumbel 1954)."""
-    # random() is in [0, 1); 1 - random() is in (0, 1], whose logarithm is finite. Exactly 1 would give log(0), so the
-    # smallest positive float takes its place.
+    # random() is a multiple of 2^-24 in [0, 1), so 1 - random() is in (0, 1] and its logarithm finite. Exactly 1 would
+    # give log(0): it stands for all numbers from 1 - 2^-24 on, and the middle of those takes its place.
     exponential = -np.log(1.0 - generator.random(shape, dtype=np.float32))
-    noise: NDArray[np.float32] = -np.log(np.maximum(exponential, np.finfo(np.float32).tiny))
+    noise: NDArray[np.float32] = -np.log(np.maximum(exponential, np.float32(2.0**-25)))
     return noise
 
 

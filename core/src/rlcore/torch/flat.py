@@ -12,20 +12,19 @@ from torch import Tensor, nn
 class FlatParameters:
     """Lays the model's parameters, and their gradients, side by side in memory.
 
-    The model goes on working as before. ``parameter`` is what an optimiser takes; ``gradient`` is filled by
+    The model goes on working as before. ``parameter`` is what an optimiser moves; ``gradient`` is filled by
     ``backward`` because each parameter's ``grad`` is a view of it, and must be zeroed before, not set to None.
     """
 
     def __init__(self, model: nn.Module) -> None:
         parameters = list(model.parameters())
         flat = torch.cat([p.detach().reshape(-1) for p in parameters])
-        self.parameter = nn.Parameter(flat)
+        self.parameter = flat  # [number of parameters]
         self.gradient = torch.zeros_like(flat)
-        self.parameter.grad = self.gradient
         offset = 0
         for p in parameters:
             size = p.numel()
-            p.data = self.parameter.data[offset : offset + size].view_as(p)
+            p.data = self.parameter[offset : offset + size].view_as(p)
             p.grad = self.gradient[offset : offset + size].view_as(p)
             offset += size
 

@@ -33,11 +33,12 @@ from rlcore.torch.advantages import generalised_advantages, trajectory_cuts
 from rlcore.torch.device import choose_device
 from rlcore.torch.flat import FlatParameters
 from rlcore.torch.networks import ActorCritic, Inputs, to_numpy
+from rlcore.torch.optimizer import Adam
 from rlcore.torch.policy import ActorCriticPolicy
 from rlcore.torch.reward_stats import EpisodeRewards
 from rlcore.torch.rollout import RolloutBuffer
 from rlcore.torch.schedules import Schedule
-from rlcore.torch.tensor_state import load_model_state, load_optimizer_state, model_state, optimizer_state
+from rlcore.torch.tensor_state import load_model_state, model_state
 
 
 @attrs.frozen(eq=False)
@@ -79,12 +80,7 @@ class OnPolicyTrainer:
             torch.manual_seed(derive_seed(run.seed, f"{behavior.name}/weights"))
             self.model = self.build_model(len(self.providers)).to(self.device)
         self.flat = FlatParameters(self.model)
-        self.optimizer = torch.optim.Adam(
-            [self.flat.parameter],
-            lr=self.hyperparameters.learning_rate,
-            eps=self.hyperparameters.adam_epsilon,
-            fused=self.device.type in ("cpu", "cuda"),
-        )
+        self.optimizer = Adam(self.flat, self.hyperparameters.learning_rate, self.hyperparameters.adam_epsilon)
         self.policy = ActorCriticPolicy(behavior, self.model, settings.network_settings.activation, self.device)
         self.buffer = RolloutBuffer(behavior, self.hyperparameters.buffer_size)
         self.steps = 0
@@ -139,7 +135,7 @@ class OnPolicyTrainer:
     def update(self) -> Mapping[str, float]:
         hyperparameters = self.hyperparameters
         schedules = {"Policy/Learning Rate": self._learning_rate(self.steps), **self.schedules()}
-        self.optimizer.param_groups[0]["lr"] = schedules["Policy/Learning Rate"]
+        self.optimizer.learning_rate = schedules["Policy/Learning Rate"]
         rollout, raw_inputs, stats = self._prepare()
 
         losses: list[Tensor] = []
@@ -309,7 +305,7 @@ class OnPolicyTrainer:
     def state_dict(self) -> dict[str, Any]:
         return {
             "model": model_state(self.model),
-            "optimizer": optimizer_state(self.optimizer),
+            "optimizer": self.optimizer.state_dict(),
             "buffer": self.buffer.state_dict(),
             "steps": self.steps,
             "generators": {
@@ -323,7 +319,7 @@ class OnPolicyTrainer:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         load_model_state(self.model, state["model"], self.behavior.name)
-        load_optimizer_state(self.optimizer, state["optimizer"])
+        self.optimizer.load_state_dict(state["optimizer"])
         self.buffer.load_state_dict(state["buffer"])
         self.steps = int(state["steps"])
         restore_generator(self._noise_generator, state["generators"]["actions"])

@@ -88,6 +88,8 @@ class RolloutBuffer:
         self.truncated[row] = batch.truncated
         if batch.group_reward is not None:
             self._group_rewards()[row] = batch.group_reward
+        elif self.group_reward is not None:
+            self.group_reward[row] = 0.0
         if batch.ended.size:
             self._keep_final(np.full(len(batch.ended), row), batch.ended, batch)
         self.row = row + 1
@@ -187,6 +189,8 @@ class RolloutBuffer:
             array[row] = batch.observations[name]
         if batch.action_mask is not None:
             self._mask_rows()[row] = batch.action_mask
+        elif self.masks is not None:
+            self.masks[row] = True
 
     def _write_next_ragged(self, batch: AgentBatch) -> None:
         acting = batch.needs_action
@@ -196,6 +200,8 @@ class RolloutBuffer:
             array[rows, slots] = batch.observations[name][slots]
         if batch.action_mask is not None:
             self._mask_rows()[rows, slots] = batch.action_mask[slots]
+        elif self.masks is not None:
+            self.masks[rows, slots] = True
         self.awaiting[:] = True if acting is None else acting
 
     def _observe_ragged(self, batch: AgentBatch) -> int:
@@ -213,6 +219,8 @@ class RolloutBuffer:
         self.truncated[rows, slots] = batch.truncated[slots]
         if batch.group_reward is not None:
             self._group_rewards()[rows, slots] = batch.group_reward[slots]
+        elif self.group_reward is not None:
+            self.group_reward[rows, slots] = 0.0
         ended = batch.ended[closing[batch.ended]] if batch.ended.size else batch.ended
         if ended.size:
             self._keep_final(self.cursor[ended], ended, batch)

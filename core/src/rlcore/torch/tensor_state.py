@@ -1,4 +1,4 @@
-"""Models and optimisers to and from the numpy arrays a checkpoint holds."""
+"""Models to and from the numpy arrays a checkpoint holds."""
 
 from __future__ import annotations
 
@@ -36,27 +36,3 @@ def load_model_state(model: nn.Module, state: Mapping[str, Any], behavior: str) 
     with torch.no_grad():
         for name, tensor in own.items():
             tensor.copy_(torch.from_numpy(np.array(state[name])))
-
-
-def optimizer_state(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-    """Per-parameter tensors by position, and the plain values of each parameter group."""
-    state = optimizer.state_dict()
-    return {
-        "state": {
-            str(index): {name: np.array(value.detach().cpu().numpy()) for name, value in entry.items()}
-            for index, entry in state["state"].items()
-        },
-        "learning_rates": [float(group["lr"]) for group in state["param_groups"]],
-    }
-
-
-def load_optimizer_state(optimizer: torch.optim.Optimizer, saved: Mapping[str, Any]) -> None:
-    """Continues where :func:`optimizer_state` was taken."""
-    state = optimizer.state_dict()
-    state["state"] = {
-        int(index): {name: torch.from_numpy(np.array(value)) for name, value in entry.items()}
-        for index, entry in saved["state"].items()
-    }
-    for group, learning_rate in zip(state["param_groups"], saved["learning_rates"], strict=True):
-        group["lr"] = learning_rate
-    optimizer.load_state_dict(state)
