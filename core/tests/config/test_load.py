@@ -360,5 +360,5 @@ def test_a_bare_core_names_every_package_that_is_missing_at_once() -> None:
     }
     with pytest.raises(ConfigErrors) as caught:
         config_from_mapping(data, Plugins())
-    assert str(caught.value).endswith("; for all of it: pip install rlcore-gymnasium rlcore-ppo")
+    assert str(caught.value).endswith("; for all of it: pip install rlcore-ppo rlcore-gymnasium")
     assert caught.value.exit_code == 2
