@@ -47,6 +47,13 @@ class PPOTrainer(OnPolicyTrainer):
         self.entropy_weight = self._beta(self.steps)
         return {"Policy/Epsilon": self.clip_range, "Policy/Beta": self.entropy_weight}
 
+    def diagnostics(self, log_ratio: Tensor) -> dict[str, float]:
+        clipped = log_ratio.expm1().abs() > self.clip_range
+        return {
+            **super().diagnostics(log_ratio),
+            "Policy/Clip Fraction": float(clipped.to(torch.float32).mean()),
+        }
+
     def loss(self, batch: Minibatch) -> Loss:
         mean, logits, value = self.model.policy_and_value(batch.inputs)
         if batch.mask is not None and logits is not None:

@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 
 from rlcore.config.fields import setting
+from rlcore.errors import ConfigError
 
 
 @attrs.frozen(kw_only=True)
@@ -51,6 +52,37 @@ class RewardSettings:
     network_settings: NetworkSettings = setting(
         factory=NetworkSettings, description="Network of the signal itself, where it has one."
     )
+
+
+SCHEDULES = ("linear", "constant")
+
+
+@attrs.frozen(kw_only=True)
+class OnPolicySettings:
+    """``hyperparameters`` of a trainer built on :class:`rlcore.torch.on_policy.OnPolicyTrainer`; derive from it."""
+
+    batch_size: int = setting(1024, "Transitions in one minibatch.", minimum=1)
+    buffer_size: int = setting(10240, "Agent steps collected, over all agents, before an update.", minimum=2)
+    learning_rate: float = setting(3e-4, "Step size of Adam.", exclusive_minimum=0.0)
+    learning_rate_schedule: str = setting("linear", "How learning_rate falls over max_steps.", choices=SCHEDULES)
+    lambd: float = setting(0.95, "Lambda of generalised advantage estimation.", minimum=0.0, maximum=1.0)
+    num_epoch: int = setting(3, "Passes over the rollout in one update.", minimum=1)
+    max_grad_norm: float = setting(0.5, "L2 norm the gradient is clipped to (an rlcore key).", exclusive_minimum=0.0)
+    target_kl: float | None = setting(
+        None,
+        "An update stops after the first pass whose KL divergence exceeds 1.5 times this (an rlcore key).",
+        exclusive_minimum=0.0,
+    )
+    advantage_normalization: str = setting(
+        "rollout",
+        "Advantages are standardised over the rollout, over each minibatch, or not (an rlcore key).",
+        choices=("rollout", "minibatch", "none"),
+    )
+    adam_epsilon: float = setting(1e-5, "Epsilon of Adam (an rlcore key).", exclusive_minimum=0.0)
+
+    def __attrs_post_init__(self) -> None:
+        if self.batch_size > self.buffer_size:
+            raise ConfigError(f"batch_size: must be at most buffer_size ({self.buffer_size}), not {self.batch_size}")
 
 
 @attrs.frozen(kw_only=True)

@@ -22,7 +22,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlcore.config import BehaviorSettings
+from rlcore.config import BehaviorSettings, OnPolicySettings
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec
 from rlcore.errors import NonFiniteError
 from rlcore.rewards import RewardProvider, Transitions
@@ -72,7 +72,7 @@ class OnPolicyTrainer:
     def __init__(self, behavior: BehaviorSpec, settings: BehaviorSettings, run: RunContext) -> None:
         self.behavior = behavior
         self.settings = settings
-        self.hyperparameters: Any = settings.hyperparameters
+        self.hyperparameters: OnPolicySettings = settings.hyperparameters
         self.device = choose_device(settings, run)
         self.providers: Sequence[RewardProvider] = run.create_reward_providers(behavior, settings)
         torch.set_num_threads(run.config.torch_settings.num_threads)
@@ -106,6 +106,10 @@ class OnPolicyTrainer:
     def schedules(self) -> Mapping[str, float]:
         """Current values of what changes with progress, by tag; called at the start of an update."""
         return {}
+
+    def diagnostics(self, log_ratio: Tensor) -> dict[str, float]:
+        """Statistics of the log probability ratios of all minibatches of an update, by tag."""
+        return {"Policy/KL Divergence": float(approximate_kl(log_ratio))}
 
     # ------------------------------------------------------------ the Trainer contract
 
@@ -172,15 +176,12 @@ class OnPolicyTrainer:
                 f"(policy {policy_loss:g}, value {value_loss:g}, gradient norm {gradient_norm:g}); lower learning_rate "
                 "or set network_settings.normalize: true"
             )
-        ratios = torch.cat(log_ratios)
-        clipped = (ratios.exp() - 1.0).abs() > getattr(self, "clip_range", np.inf)
         return {
             "Losses/Policy Loss": policy_loss,
             "Losses/Value Loss": value_loss,
             "Losses/Gradient Norm": gradient_norm,
             "Policy/Entropy": entropy,
-            "Policy/KL Divergence": float(approximate_kl(ratios)),
-            "Policy/Clip Fraction": float(clipped.to(torch.float32).mean()),
+            **self.diagnostics(torch.cat(log_ratios)),
             **schedules,
             **stats,
         }
@@ -195,7 +196,9 @@ class OnPolicyTrainer:
         used, slots = int(lengths.max()), len(lengths)
         stored = {name: array[: used + 1] for name, array in buffer.observations.items()}
         raw_inputs = self._to_device(self.model.inputs.raw(stored, lead=2))  # each [(used + 1) * S, ...]
-        rows = None if not buffer.ragged else torch.from_numpy(np.flatnonzero(valid_rows(used, lengths)))
+        rows = None
+        if buffer.ragged:
+            rows = torch.from_numpy(np.flatnonzero(valid_rows(used, lengths))).to(self.device)
         own_inputs = tuple(x[: used * slots] if rows is None else x.index_select(0, rows) for x in raw_inputs)
         normalizer = self.model.inputs.normalizer
         if normalizer is not None and normalizer.count == 0:
@@ -234,7 +237,7 @@ class OnPolicyTrainer:
             advantage=flat(advantages),
             returns=flat(returns),
         )
-        if hyperparameter_is(self.hyperparameters, "advantage_normalization", "rollout"):
+        if self.hyperparameters.advantage_normalization == "rollout":
             rollout = attrs.evolve(rollout, advantage=standardise(rollout.advantage))
         return rollout, own_inputs, stats
 
@@ -401,14 +404,11 @@ def valid_rows(used: int, lengths: NDArray[np.int64]) -> NDArray[np.bool_]:
     return np.arange(used)[:, None] < lengths
 
 
-def hyperparameter_is(hyperparameters: Any, name: str, value: str) -> bool:
-    return getattr(hyperparameters, name, None) == value
-
-
 def _rows_of(array: NDArray[Any], rows: Tensor | None, device: torch.device) -> Tensor:
     """[T, S, ...] as [T * S, ...] on the device, or just the rows given."""
     tensor = torch.from_numpy(array.reshape(array.shape[0] * array.shape[1], *array.shape[2:]))
-    return (tensor if rows is None else tensor.index_select(0, rows)).to(device)
+    tensor = tensor.to(device)
+    return tensor if rows is None else tensor.index_select(0, rows)
 
 
 def _select(batch: Minibatch, order: Tensor) -> Minibatch:
