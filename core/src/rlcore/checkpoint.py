@@ -13,7 +13,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,11 @@ FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 STATE = "state.json"
 _ARRAY = "$array"  # {"$array": "name"} stands in state.json where an array was
-_STEP_NAME = re.compile(r"\d+")
+_STEP_NAME = re.compile(r"[0-9]{1,18}")
+# What safetensors keeps; numpy has more (texts, dates, objects).
+_DTYPES = frozenset(np.dtype(f"{kind}{size}") for kind in "iu" for size in (1, 2, 4, 8)) | {
+    np.dtype(name) for name in ("bool", "float16", "float32", "float64")
+}
 
 
 @attrs.frozen
@@ -51,14 +55,15 @@ def save_checkpoint(directory: Path, step: int, state: Mapping[str, Any]) -> Pat
     """Writes ``state`` as the checkpoint of ``step`` and returns its path.
 
     Written beside its place, flushed to disk, then renamed: a reader, or a crash, never meets half of one. Raises
-    RunStateError if it cannot be written; what was written so far is removed.
+    RunStateError if it cannot be written, TypeError for a state that is not arrays and JSON; what was written so far
+    is removed.
     """
     final = directory / str(step)
     temporary = directory / f".tmp-{step}-{os.getpid()}"
     try:
         directory.mkdir(parents=True, exist_ok=True)
         temporary.mkdir()
-        _write_files(temporary, state)
+        _write_files(temporary, step, state)
         if final.exists():  # a run that went on from an older checkpoint reached this step again
             replaced = directory / f".old-{step}-{os.getpid()}"
             final.rename(replaced)
@@ -70,45 +75,56 @@ def save_checkpoint(directory: Path, step: int, state: Mapping[str, Any]) -> Pat
     except (OSError, SafetensorError) as error:
         shutil.rmtree(temporary, ignore_errors=True)
         raise RunStateError(_cannot_write(directory, step, error)) from error
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
     verify_checkpoint(final)
     return final
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
     """The state of a checkpoint. Raises RunStateError, naming the file, unless everything in it is as written."""
-    verify_checkpoint(path)
+    verified = verify_checkpoint(path)
     try:
         tree = json.loads((path / STATE).read_text(encoding="utf-8"))
         return {
-            name: _join(entry, load_file(path / file_name(name)) if (path / file_name(name)).exists() else {})
+            name: _join(entry, load_file(path / file_name(name)) if file_name(name) in verified else {})
             for name, entry in tree.items()
         }
     except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise RunStateError(f"checkpoint {path}: cannot be read: {error}") from error
 
 
-def verify_checkpoint(path: Path) -> None:
-    """Raises RunStateError, naming the file, if the checkpoint is not exactly what was written."""
-    manifest_path = path / MANIFEST
+def verify_checkpoint(path: Path) -> tuple[str, ...]:
+    """The names of its files. Raises RunStateError, naming the file, unless all are exactly what was written."""
     try:
-        manifest = json.loads(manifest_path.read_text(encoding="utf-8"))
-        version, files = manifest["format_version"], manifest["files"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+        version, step = manifest["format_version"], manifest["step"]
+        files = {str(name): (file["size"], file["sha256"]) for name, file in manifest["files"].items()}
+        if STATE not in files:
+            raise KeyError(STATE)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise RunStateError(f"checkpoint {path}: {MANIFEST} is missing or damaged") from error
     if version != FORMAT_VERSION:
         raise RunStateError(
             f"checkpoint {path}: format version {version}, this rlcore reads {FORMAT_VERSION}; "
             "use the rlcore release that wrote it"
         )
-    for name, expected in files.items():
+    if str(step) != path.name:
+        raise RunStateError(f"checkpoint {path}: {MANIFEST} is of step {step}")
+    for name, (size, digest) in files.items():
         file = path / name
         if not file.is_file():
             raise RunStateError(f"checkpoint {path}: {name} is missing")
-        size = file.stat().st_size
-        if size != expected["size"]:
-            raise RunStateError(f"checkpoint {path}: {name} has {size} bytes instead of {expected['size']}")
-        if sha256(file) != expected["sha256"]:
-            raise RunStateError(f"checkpoint {path}: {name} is damaged (its SHA-256 differs from the manifest)")
+        try:
+            found = file.stat().st_size
+            if found != size:
+                raise RunStateError(f"checkpoint {path}: {name} has {found} bytes instead of {size}")
+            if sha256(file) != digest:
+                raise RunStateError(f"checkpoint {path}: {name} is damaged (its SHA-256 differs from the manifest)")
+        except OSError as error:
+            raise RunStateError(f"checkpoint {path}: {name} cannot be read: {error.strerror or error}") from error
+    return tuple(files)
 
 
 def newest_good(directory: Path) -> Iterator[tuple[Checkpoint, dict[str, Any] | None, str]]:
@@ -120,24 +136,35 @@ def newest_good(directory: Path) -> Iterator[tuple[Checkpoint, dict[str, Any] | 
             yield checkpoint, None, str(error)
 
 
-def rotate(directory: Path, keep: int) -> list[Checkpoint]:
-    """Deletes the oldest checkpoints beyond ``keep`` (0 or less keeps all); returns those that stay, oldest first."""
+def rotate(directory: Path, keep: int, newest: int) -> list[Checkpoint]:
+    """Deletes the oldest checkpoints beyond ``keep`` (0 or less keeps all); returns those that stay, oldest first.
+
+    ``newest`` is the step just saved. What claims to be newer is of a future that was given up: the run went on from an
+    older checkpoint because those were bad. It must go first, or it would push out good ones.
+    """
     found = find_checkpoints(directory)
-    if keep <= 0:
-        return found
-    for checkpoint in found[:-keep]:
-        # Renamed first: a deletion that is cut short must not leave a checkpoint with files missing.
-        doomed = directory / f".old-{checkpoint.step}-{os.getpid()}"
-        checkpoint.path.rename(doomed)
-        shutil.rmtree(doomed)
-    return found[-keep:]
+    stay = [checkpoint for checkpoint in found if checkpoint.step <= newest]
+    if keep > 0:
+        stay = stay[-keep:]
+    try:
+        for checkpoint in found:
+            if checkpoint not in stay:
+                # Renamed first: a deletion that is cut short must not leave a checkpoint with files missing.
+                doomed = directory / f".old-{checkpoint.step}-{os.getpid()}"
+                checkpoint.path.rename(doomed)
+                shutil.rmtree(doomed)
+    except OSError as error:
+        raise RunStateError(f"{directory}: cannot delete an old checkpoint: {error.strerror or error}") from error
+    return stay
 
 
 def sweep(directory: Path) -> None:
     """Removes what killed processes left half-written or half-deleted. Only for the holder of the run's lock."""
-    if directory.is_dir():
+    try:
         for leftover in [*directory.glob(".tmp-*"), *directory.glob(".old-*")]:
             shutil.rmtree(leftover)
+    except OSError as error:
+        raise RunStateError(f"{directory}: cannot be cleared of leftovers: {error.strerror or error}") from error
 
 
 def file_name(name: str) -> str:
@@ -174,17 +201,17 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _write_files(directory: Path, state: Mapping[str, Any]) -> None:
+def _write_files(directory: Path, step: int, state: Mapping[str, Any]) -> None:
     tree = {}
     for name, entry in state.items():
         arrays: dict[str, np.ndarray[Any, Any]] = {}
-        tree[name] = _split(entry, "", arrays)
+        tree[name] = _split(entry, (name,), arrays)
         if arrays:
             save_file(arrays, directory / file_name(name))
     (directory / STATE).write_text(json.dumps(tree, indent=1), encoding="utf-8")
     written = sorted(directory.iterdir())
     files = {file.name: {"size": file.stat().st_size, "sha256": sha256(file)} for file in written}
-    manifest = {"format_version": FORMAT_VERSION, "files": files}
+    manifest = {"format_version": FORMAT_VERSION, "step": step, "files": files}
     (directory / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
     for file in [*written, directory / MANIFEST]:
         with file.open("rb") as stream:
@@ -192,20 +219,35 @@ def _write_files(directory: Path, state: Mapping[str, Any]) -> None:
     fsync_directory(directory)
 
 
-def _split(value: Any, path: str, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
+def _split(value: Any, path: tuple[str, ...], arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
     """The value with arrays taken out into ``arrays`` under their path."""
     if isinstance(value, Mapping):
-        return {str(key): _split(item, f"{path}/{key}" if path else str(key), arrays) for key, item in value.items()}
+        if _ARRAY in value:
+            raise TypeError(f"state entry {'/'.join(path)!r}: the key {_ARRAY} is rlcore's own")
+        return {str(key): _split(item, (*path, str(key)), arrays) for key, item in value.items()}
     if isinstance(value, np.ndarray):
-        arrays[path] = np.ascontiguousarray(value).reshape(value.shape)  # ascontiguousarray makes a scalar 1-d
-        return {_ARRAY: path}
+        if value.dtype not in _DTYPES:
+            raise TypeError(f"state entry {'/'.join(path)!r}: an array of {value.dtype} cannot be saved")
+        name = _array_name(path, arrays)
+        arrays[name] = np.ascontiguousarray(value).reshape(value.shape)  # ascontiguousarray makes a scalar 1-d
+        return {_ARRAY: name}
     if isinstance(value, np.generic):
-        return value.item()
+        value = value.item()
     if isinstance(value, (list, tuple)):
-        return [_split(item, f"{path}/{index}", arrays) for index, item in enumerate(value)]
+        return [_split(item, (*path, str(index)), arrays) for index, item in enumerate(value)]
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    raise TypeError(f"state entry {path!r}: {type(value).__name__} is neither an array nor a JSON value")
+    raise TypeError(f"state entry {'/'.join(path)!r}: {type(value).__name__} is neither an array nor a JSON value")
+
+
+def _array_name(path: tuple[str, ...], taken: Container[str]) -> str:
+    """The path within its file, made unique: keys may hold any text, slashes included."""
+    name = "/".join(path[1:])
+    if not name.isprintable() or name == "__metadata__":  # lone surrogates, and safetensors' own key
+        name = "array"
+    while name in taken:
+        name += "'"
+    return name
 
 
 def _join(value: Any, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Any:
@@ -219,8 +261,8 @@ def _join(value: Any, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Any:
 
 
 def _cannot_write(directory: Path, step: int, error: OSError | SafetensorError) -> str:
-    good = find_checkpoints(directory)
-    last = f"the last good one is of step {good[-1].step}" if good else "there is no earlier one"
+    good = next((found.step for found in reversed(find_checkpoints(directory)) if _is_good(found)), None)
+    last = "there is no earlier one" if good is None else f"the last good one is of step {good}"
     fix = {
         errno.ENOSPC: "free some space",
         errno.EDQUOT: "free some space",
@@ -232,6 +274,14 @@ def _cannot_write(directory: Path, step: int, error: OSError | SafetensorError) 
         f"checkpoint of step {step} in {directory} cannot be written: {cause or error}; {last}; "
         f"{fix.get(code or 0, 'mend the cause')} and go on with --resume"
     )
+
+
+def _is_good(checkpoint: Checkpoint) -> bool:
+    try:
+        verify_checkpoint(checkpoint.path)
+    except RunStateError:
+        return False
+    return True
 
 
 def _safetensors_cause(message: str) -> tuple[int | None, str]:

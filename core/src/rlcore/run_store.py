@@ -80,9 +80,8 @@ class RunStore:
         """Writes a checkpoint and the status, and deletes checkpoints beyond ``keep_checkpoints``."""
         path = save_checkpoint(self.directory.checkpoints, step, state)
         keep = [behavior.settings.keep_checkpoints for behavior in behaviors.values()]
-        kept = {
-            checkpoint.step for checkpoint in rotate(self.directory.checkpoints, 0 if min(keep) <= 0 else max(keep))
-        }
+        stay = rotate(self.directory.checkpoints, 0 if min(keep) <= 0 else max(keep), newest=step)
+        kept = {checkpoint.step for checkpoint in stay}
         relative = path.relative_to(self.directory.path)
         now = time()
         for name, behavior in behaviors.items():

@@ -1,0 +1,117 @@
+"""Runs of the numpy trainer in ``stub_plugin.py``: quick, and without any plugin that is installed."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from rlcore.run import Run
+from rlcore.testing.fixtures import hook_calls, run_rlcore
+
+__all__ = ["hook_calls", "run_rlcore"]
+
+STUBS = Path(__file__).parent / "stub_plugin.py"
+
+
+@attrs.frozen
+class Files:
+    """What stands in a run directory."""
+
+    path: Path
+
+    def json(self, name: str) -> Any:
+        return json.loads((self.path / name).read_text(encoding="utf-8"))
+
+    @property
+    def status(self) -> Any:
+        return self.json("run_logs/training_status.json")
+
+    @property
+    def result(self) -> Any:
+        return self.json("result.json")
+
+    @property
+    def metrics(self) -> list[Any]:
+        return [json.loads(line) for line in (self.path / "metrics.jsonl").read_text().splitlines()]
+
+    @property
+    def steps(self) -> list[int]:
+        """Of the checkpoints on disk, ascending."""
+        return sorted(int(path.name) for path in (self.path / "checkpoints").iterdir())
+
+    def checkpoint(self, step: int) -> dict[str, Any]:
+        """Every file of a checkpoint that must be equal in equal runs, ``state.json`` without the time it took."""
+        content: dict[str, Any] = {}
+        for file in sorted((self.path / "checkpoints" / str(step)).iterdir()):
+            if file.suffix == ".safetensors":
+                content[file.name] = file.read_bytes()
+        state = self.json(f"checkpoints/{step}/state.json")
+        del state["run"]["wall_seconds"]
+        return content | {"state.json": state}
+
+    def everything(self) -> dict[str, bytes]:
+        return {str(p.relative_to(self.path)): p.read_bytes() for p in sorted(self.path.rglob("*")) if p.is_file()}
+
+
+def merge(target: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """``target`` with nested ``changes``; a key may be dotted."""
+    for key, value in changes.items():
+        head, _, rest = key.partition(".")
+        if rest:
+            merge(target.setdefault(head, {}), {rest: value})
+        elif isinstance(value, Mapping) and isinstance(target.get(head), dict):
+            merge(target[head], value)
+        else:
+            target[head] = value
+    return target
+
+
+Configure = Callable[..., dict[str, Any]]
+MakeRun = Callable[..., Run]
+
+
+@pytest.fixture
+def configure(tmp_path: Path) -> Configure:
+    """``configure({"environment.type": "pair"}, max_steps=400)``: keywords are the behavior's, the rest is by key."""
+
+    def make(changes: Mapping[str, Any] | None = None, behaviors: tuple[str, ...] = ("Agent",), **behavior: Any) -> Any:
+        block = {
+            "trainer_type": "numpy",
+            "max_steps": 200,
+            "summary_freq": 50,
+            "checkpoint_interval": 40,
+            **behavior,
+        }
+        config: dict[str, Any] = {
+            "environment": {"type": "corridor", "num_envs": 2},
+            "env_settings": {"seed": 5},
+            "behaviors": {name: copy.deepcopy(block) for name in behaviors},
+            "checkpoint_settings": {"run_id": "run", "results_dir": str(tmp_path / "results")},
+            "plugins": {"autoload": False, "local": [str(STUBS)]},
+            "stats": {"console": False},
+        }
+        return merge(config, changes or {})
+
+    return make
+
+
+@pytest.fixture
+def make_run(configure: Configure) -> MakeRun:
+    """A :class:`Run` of what ``configure`` makes."""
+
+    def make(changes: Mapping[str, Any] | None = None, **keywords: Any) -> Run:
+        return Run(configure(changes, **keywords))
+
+    return make
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Callable[..., Files]:
+    """``files("run")``: the directory of a run."""
+    return lambda run_id="run": Files(tmp_path / "results" / run_id)

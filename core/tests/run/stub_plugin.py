@@ -1,0 +1,241 @@
+"""A trainer and environments in numpy alone, as a local plugin file: what the tests of the run loop train with."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore import EnvironmentSpec, TrainerSpec, hookimpl
+from rlcore.config import BehaviorSettings, setting
+from rlcore.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec, Parameters
+from rlcore.errors import RunStateError
+from rlcore.run_context import RunContext
+from rlcore.seeding import EpisodeSeeds, derive_generator, generator_state, restore_generator
+from rlcore.testing import IdentityEnvironment, TinyCorridor
+from rlcore.testing.environments import ArrayEnvironment
+
+
+@hookimpl
+def rlcore_trainers() -> list[TrainerSpec]:
+    return [TrainerSpec(name="numpy", target="stub_plugin:NumpyTrainer", settings="stub_plugin:NumpySettings")]
+
+
+@hookimpl
+def rlcore_environments() -> list[EnvironmentSpec]:
+    return [
+        EnvironmentSpec(name=name, target=f"stub_plugin:{name}") for name in ("corridor", "identity", "pair", "uneven")
+    ]
+
+
+# ---------------------------------------------------------------- trainer
+
+
+@attrs.frozen(kw_only=True)
+class NumpySettings:
+    buffer_size: int = setting(16, "Agent steps between updates.", minimum=1)
+    width: int = setting(3, "Columns of the weights.", minimum=1)
+    fail_at: int | None = setting(None, "Raise in the update at this step or later.")
+
+
+class NumpyPolicy:
+    def __init__(self, trainer: NumpyTrainer) -> None:
+        self.trainer = trainer
+        self.generator = np.random.default_rng(0)
+
+    def seed(self, seed: int) -> None:
+        self.generator = np.random.default_rng(seed)
+
+    def act(
+        self,
+        observations: Mapping[str, NDArray[Any]],
+        action_mask: NDArray[np.bool_] | None = None,
+        deterministic: bool = True,
+    ) -> Actions:
+        rows = len(next(iter(observations.values())))
+        branches = self.trainer.spec.discrete
+        if deterministic:  # by the sign of the weights: the last option, or the first
+            last = [branch - 1 for branch in branches] if self.trainer.weights.sum() >= 0 else [0 for _ in branches]
+            return Actions(discrete=np.tile(np.array(last, np.int64), (rows, 1)))
+        return Actions(discrete=self.generator.integers(branches, size=(rows, len(branches))))
+
+
+class NumpyTrainer:
+    """Learns nothing useful, but everything it does shows in its state."""
+
+    def __init__(self, spec: BehaviorSpec, settings: BehaviorSettings, run: RunContext) -> None:
+        self.spec = spec
+        self.settings: NumpySettings = settings.hyperparameters
+        self.generator = derive_generator(run.seed, f"{spec.name}/numpy")
+        self.weights: NDArray[np.float64] = self.generator.standard_normal(self.settings.width)
+        self.momentum = np.zeros_like(self.weights)
+        self.buffer: list[float] = []
+        self.steps = 0
+        self.begun = 0
+        self.policy = NumpyPolicy(self)
+
+    def begin(self, batch: AgentBatch) -> None:
+        self.begun += 1
+
+    def act(self, batch: AgentBatch) -> Actions:
+        branches = self.spec.discrete
+        return Actions(discrete=self.generator.integers(branches, size=(self.spec.slots, len(branches))))
+
+    def observe(self, actions: Actions, batch: AgentBatch) -> None:
+        self.buffer.append(float(batch.reward.sum()) + sum(float(o.sum()) for o in batch.observations.values()))
+        self.steps += self.spec.slots
+
+    def ready(self) -> bool:
+        return len(self.buffer) * self.spec.slots >= self.settings.buffer_size
+
+    def update(self) -> Mapping[str, float]:
+        if self.settings.fail_at is not None and self.steps >= self.settings.fail_at:
+            raise ZeroDivisionError("the loss is\nnot what it was")
+        self.momentum = 0.9 * self.momentum + self.generator.standard_normal(len(self.weights)) * np.mean(self.buffer)
+        self.weights = self.weights + 0.1 * self.momentum
+        self.buffer.clear()
+        return {"Losses/Policy Loss": float(self.weights.sum())}
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "model": {"weights": self.weights.copy()},
+            "optimizer": {"momentum": self.momentum.copy()},
+            "buffer": list(self.buffer),
+            "generator": generator_state(self.generator),
+            "counters": {"steps": self.steps, "begun": self.begun},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.load_model(state["model"])
+        self.momentum = np.array(state["optimizer"]["momentum"])
+        self.buffer = list(state["buffer"])
+        restore_generator(self.generator, state["generator"])
+        self.steps, self.begun = state["counters"]["steps"], state["counters"]["begun"]
+
+    def load_model(self, model: Mapping[str, Any]) -> None:
+        if model["weights"].shape != self.weights.shape:
+            raise RunStateError(f"behavior {self.spec.name!r}: the saved network does not fit this configuration")
+        self.weights = np.array(model["weights"])
+
+
+# ---------------------------------------------------------------- environments
+
+
+def identity(settings: Any, run: RunContext) -> IdentityEnvironment:
+    """Cannot save itself."""
+    return IdentityEnvironment(run.num_envs, run.behavior_names[0], discrete=(4,), **settings.options)
+
+
+def corridor(settings: Any, run: RunContext) -> FaultyCorridor:
+    return FaultyCorridor(run, **settings.options)
+
+
+class FaultyCorridor(TinyCorridor):
+    """A corridor that saves itself, and goes wrong in the way ``fault`` says from its step number ``at`` on."""
+
+    def __init__(
+        self, run: RunContext, fault: str = "", at: int = 1, copy: int = 0, seconds: float = 0.0, length: int = 6
+    ) -> None:
+        super().__init__(run.num_envs, run.behavior_names[0], length=length)
+        self.fault, self.at, self.copy, self.seconds = fault, at, copy, seconds
+        self.taken = 0
+
+    def reset(
+        self, seeds: EpisodeSeeds, episodes: NDArray[np.int64], parameters: Parameters | None = None
+    ) -> dict[str, AgentBatch]:
+        if self.fault == "raise in reset":
+            raise OSError("the port is\nin use")
+        return super().reset(seeds, episodes, parameters)
+
+    def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
+        batches = super().step(actions)
+        self.taken += 1
+        if self.seconds:
+            time.sleep(self.seconds)
+        if self.fault and self.taken >= self.at:
+            self._go_wrong(batches[self._name])
+        return batches
+
+    def _go_wrong(self, batch: AgentBatch) -> None:
+        if self.fault == "raise in step":
+            raise ZeroDivisionError("division\nby zero")
+        if self.fault == "NaN reward":
+            batch.reward[self.copy] = np.nan
+        elif self.fault == "infinite reward":
+            batch.reward[self.copy] = -np.inf
+        elif self.fault == "NaN group reward":
+            batch.group_reward = np.zeros(self.num_envs, np.float32)
+            batch.group_reward[self.copy] = np.nan
+        elif self.fault == "NaN observation":
+            batch.observations["position"][self.copy, 2] = np.nan
+        elif self.fault == "infinite final observation":
+            batch.terminated[self.copy] = True
+            batch.ended = np.flatnonzero(batch.terminated | batch.truncated)
+            final = {"position": np.zeros((len(batch.ended), self.length), np.float32)}
+            final["position"][batch.ended.tolist().index(self.copy), 1] = np.inf
+            batch.final_observations = final
+        elif self.fault == "huge but finite":
+            batch.reward[self.copy] = 3e38
+            batch.observations["position"][self.copy, 2] = 3e38
+
+
+def pair(settings: Any, run: RunContext) -> Pair:
+    return Pair(run.num_envs)
+
+
+class Pair:
+    """Two behaviors, Left with a slot in each copy and Right with two; every episode takes eight steps."""
+
+    def __init__(self, num_envs: int) -> None:
+        self.parts = {"Left": IdentityEnvironment(num_envs, "Left", discrete=(4,))}
+        self.parts["Right"] = IdentityEnvironment(2 * num_envs, "Right", discrete=(2, 3))
+        self.behaviors: Mapping[str, BehaviorSpec] = {
+            name: attrs.evolve(part.behaviors[name], env_index=part.behaviors[name].env_index % num_envs)
+            for name, part in self.parts.items()
+        }
+        self.num_envs = num_envs
+
+    @property
+    def episodes(self) -> NDArray[np.int64]:
+        return self.parts["Left"].episodes
+
+    def reset(
+        self, seeds: EpisodeSeeds, episodes: NDArray[np.int64], parameters: Parameters | None = None
+    ) -> dict[str, AgentBatch]:
+        left, right = self.parts.values()
+        return left.reset(seeds, episodes, parameters) | right.reset(seeds, np.tile(episodes, 2), parameters)
+
+    def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
+        left, right = self.parts.values()
+        return left.step(actions) | right.step(actions)
+
+    def set_parameters(self, parameters: Parameters) -> None:
+        """There are none."""
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+
+def uneven(settings: Any, run: RunContext) -> Uneven:
+    return Uneven(run.num_envs, run.behavior_names[0])
+
+
+class Uneven(ArrayEnvironment):
+    """Every episode of copy c takes c + 1 steps and returns c + 1: the short ones are the poor ones."""
+
+    def __init__(self, num_envs: int, name: str) -> None:
+        observation = ObservationSpec("nothing", (1,), np.float32)
+        super().__init__(BehaviorSpec(name, (observation,), discrete=(2,), env_index=np.arange(num_envs)))
+
+    def begin(self, copy: int, generator: np.random.Generator) -> None:
+        """Every state is the same."""
+
+    def advance(self, actions: Actions) -> tuple[NDArray[Any], NDArray[Any]]:
+        return np.ones(self.num_envs, np.float32), self._steps >= np.arange(self.num_envs)
+
+    def observe(self) -> dict[str, NDArray[Any]]:
+        return {"nothing": np.ones((self.num_envs, 1), np.float32)}

@@ -1,0 +1,323 @@
+"""Checkpoint directories: what goes in comes out, and what was damaged is noticed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from rlcore.checkpoint import (
+    find_checkpoints,
+    load_checkpoint,
+    newest_good,
+    rotate,
+    save_checkpoint,
+    sweep,
+    verify_checkpoint,
+)
+from rlcore.errors import RunStateError
+
+DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+DTYPES += ["float16", "float32", "float64"]
+arrays = st.sampled_from(DTYPES).flatmap(
+    lambda dtype: hnp.arrays(np.dtype(dtype), hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=3))
+)
+json_values = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text())
+keys = st.one_of(st.sampled_from(["a", "b", "a/b", "0", "", "__metadata__"]), st.text(max_size=5))
+trees = st.recursive(
+    st.one_of(arrays, json_values),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(keys, inner, max_size=4)),
+    max_leaves=12,
+)
+
+
+def same(a: Any, b: Any) -> bool:
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return (
+            isinstance(a, np.ndarray)
+            and isinstance(b, np.ndarray)
+            and (a.dtype, a.shape) == (b.dtype, b.shape)
+            and a.tobytes() == b.tobytes()
+        )
+    if isinstance(a, dict):
+        return isinstance(b, dict) and a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, list):
+        return isinstance(b, list) and len(a) == len(b) and all(map(same, a, b))
+    return type(a) is type(b) and (a == b or (a != a and b != b))
+
+
+@settings(max_examples=150, deadline=None)
+@given(state=st.dictionaries(st.sampled_from(["Agent", "Left", "run"]), trees, max_size=3))
+def test_every_tree_of_arrays_and_json_comes_back_as_it_was(
+    tmp_path_factory: pytest.TempPathFactory, state: Any
+) -> None:
+    directory = tmp_path_factory.mktemp("checkpoints")
+    assert same(load_checkpoint(save_checkpoint(directory, 3, state)), state)
+
+
+def test_arrays_in_any_memory_order_keep_shape_and_values(tmp_path: Path) -> None:
+    matrix = np.arange(12.0).reshape(3, 4)
+    state = {"Agent": {"t": matrix.T, "f": np.asfortranarray(matrix), "s": matrix[::2, 1:3], "scalar": np.float32(2)}}
+    back = load_checkpoint(save_checkpoint(tmp_path, 1, state))["Agent"]
+    assert np.array_equal(back["t"], matrix.T) and np.array_equal(back["f"], matrix)
+    assert np.array_equal(back["s"], matrix[::2, 1:3]) and back["scalar"] == 2.0
+
+
+@pytest.mark.parametrize(
+    ("leaf", "kind"),
+    [
+        (object(), "object"),
+        ({1, 2}, "set"),
+        (b"bytes", "bytes"),
+        (1j, "complex"),
+        (np.array([object()]), "object"),
+        (np.array(["text"]), "<U4"),
+        (np.array(["2026-01-01"], "datetime64[D]"), "datetime64"),
+    ],
+)
+def test_a_leaf_that_is_neither_an_array_nor_json_is_refused_by_its_path(tmp_path: Path, leaf: Any, kind: str) -> None:
+    state = {"Agent": {"optimizer": [0, {"momentum": leaf}]}}
+    with pytest.raises(TypeError, match=rf"'Agent/optimizer/1/momentum'.*{kind}"):
+        save_checkpoint(tmp_path, 1, state)
+    assert list(tmp_path.iterdir()) == []  # nothing half-written stays
+
+
+def test_the_mark_of_an_array_is_refused_as_a_users_key(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match=r"'Agent/x'.*\$array"):
+        save_checkpoint(tmp_path, 1, {"Agent": {"x": {"$array": "y"}}})
+
+
+# ---------------------------------------------------------------- damage
+
+
+def good(directory: Path, *steps: int) -> list[Path]:
+    """Checkpoints whose array holds their step."""
+    return [
+        save_checkpoint(
+            directory,
+            step,
+            {
+                "Agent": {"weights": np.full((4, 5), step, np.float32)},
+                "run": {"step": step, "episodes": np.arange(step)},
+            },
+        )
+        for step in steps
+    ]
+
+
+FILES = ["Agent.safetensors", "run.safetensors", "state.json", "manifest.json"]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_flipped_bit_of_every_file_is_noticed(tmp_path: Path, name: str) -> None:
+    (path,) = good(tmp_path, 2)
+    content = (path / name).read_bytes()
+    for position in range(len(content)):
+        damaged = bytearray(content)
+        damaged[position] ^= 1 << (position % 8)
+        (path / name).write_bytes(damaged)
+        with pytest.raises(RunStateError) as caught:
+            load_checkpoint(path)
+        assert str(path) in str(caught.value), position
+    (path / name).write_bytes(content)
+    load_checkpoint(path)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_shortened_empty_or_missing_file_is_named(tmp_path: Path, name: str) -> None:
+    (path,) = good(tmp_path, 2)
+    content = (path / name).read_bytes()
+    for length in (0, 1, len(content) // 2, len(content) - 1):
+        (path / name).write_bytes(content[:length])
+        with pytest.raises(RunStateError, match=name):
+            load_checkpoint(path)
+    (path / name).unlink()
+    with pytest.raises(RunStateError, match=name):
+        load_checkpoint(path)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_of_another_step_is_noticed(tmp_path: Path, name: str) -> None:
+    older, newer = good(tmp_path, 2, 3)
+    shutil.copy(older / name, newer / name)
+    with pytest.raises(RunStateError):
+        load_checkpoint(newer)
+
+
+def test_a_whole_checkpoint_under_the_name_of_another_step_is_noticed(tmp_path: Path) -> None:
+    older, newer = good(tmp_path, 2, 3)
+    shutil.rmtree(newer)
+    shutil.copytree(older, newer)
+    with pytest.raises(RunStateError, match="step 2"):
+        load_checkpoint(newer)
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        [],
+        {},
+        None,
+        {"format_version": 1, "step": 2, "files": []},
+        {"format_version": 1, "step": 2, "files": {}},
+        {"format_version": 1, "step": 2, "files": {"state.json": 5}},
+        {"format_version": 1, "step": 2, "files": {"state.json": {"size": 1}}},
+    ],
+)
+def test_a_manifest_that_is_json_but_no_manifest_is_refused(tmp_path: Path, manifest: Any) -> None:
+    (path,) = good(tmp_path, 2)
+    (path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(RunStateError, match="manifest.json is missing or damaged"):
+        load_checkpoint(path)
+
+
+def test_a_file_that_the_manifest_does_not_list_is_not_read(tmp_path: Path) -> None:
+    (path,) = good(tmp_path, 2)
+    manifest = json.loads((path / "manifest.json").read_text())
+    del manifest["files"]["Agent.safetensors"]
+    (path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(RunStateError):
+        load_checkpoint(path)
+
+
+def test_a_newer_format_names_the_remedy(tmp_path: Path) -> None:
+    (path,) = good(tmp_path, 2)
+    manifest = json.loads((path / "manifest.json").read_text()) | {"format_version": 2}
+    (path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(RunStateError, match="format version 2, this rlcore reads 1; use the rlcore release that wrote"):
+        verify_checkpoint(path)
+
+
+def test_the_newest_good_checkpoint_comes_after_the_names_of_bad_files(tmp_path: Path) -> None:
+    good(tmp_path, 1, 2, 3)
+    (tmp_path / "3" / "state.json").unlink()
+    (tmp_path / "2" / "Agent.safetensors").write_bytes(b"")
+    found = list(newest_good(tmp_path))
+    assert [checkpoint.step for checkpoint, _, _ in found] == [3, 2, 1]
+    assert "state.json is missing" in found[0][2] and "Agent.safetensors has 0 bytes" in found[1][2]
+    assert found[2][1] is not None and found[2][1]["run"]["step"] == 1
+
+
+# ---------------------------------------------------------------- what stays
+
+
+def test_rotation_keeps_the_newest(tmp_path: Path) -> None:
+    good(tmp_path, 10, 9, 100)
+    assert [each.step for each in rotate(tmp_path, 2, newest=100)] == [10, 100]
+    assert [each.step for each in find_checkpoints(tmp_path)] == [10, 100]
+    assert len(rotate(tmp_path, 0, newest=100)) == 2
+
+
+def test_bad_checkpoints_that_a_resumed_run_passed_over_do_not_push_out_good_ones(tmp_path: Path) -> None:
+    good(tmp_path, 1, 2, 3, 4)
+    for bad in ("3", "4"):
+        (tmp_path / bad / "state.json").unlink()
+    save_checkpoint(tmp_path, 2, {"Agent": {"weights": np.zeros(2)}})
+    assert [each.step for each in rotate(tmp_path, 2, newest=2)] == [1, 2]
+    assert [each.step for each in find_checkpoints(tmp_path)] == [1, 2]
+
+
+def test_a_step_reached_again_replaces_its_checkpoint(tmp_path: Path) -> None:
+    good(tmp_path, 5)
+    save_checkpoint(tmp_path, 5, {"Agent": {"weights": np.zeros(2)}})
+    assert load_checkpoint(tmp_path / "5")["Agent"]["weights"].shape == (2,)
+    assert [path.name for path in tmp_path.iterdir()] == ["5"]
+
+
+def test_leftovers_of_killed_processes_are_no_checkpoints_and_are_swept(tmp_path: Path) -> None:
+    good(tmp_path, 5)
+    for name in (".tmp-6-123", ".old-4-123"):
+        shutil.copytree(tmp_path / "5", tmp_path / name)
+    assert [each.step for each in find_checkpoints(tmp_path)] == [5]
+    sweep(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["5"]
+
+
+@pytest.mark.parametrize("call", ["fsync", "rename"])
+def test_a_write_that_fails_leaves_the_older_checkpoint_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    good(tmp_path, 5)
+    calls = 0
+
+    def fail(*arguments: Any) -> None:
+        nonlocal calls
+        calls += 1
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setattr(*((os, "fsync") if call == "fsync" else (Path, "rename")), fail)
+    with pytest.raises(RunStateError) as caught:
+        good(tmp_path, 6)
+    monkeypatch.undo()
+    assert calls == 1
+    assert str(caught.value) == (
+        f"checkpoint of step 6 in {tmp_path} cannot be written: No space left on device; the last good one is of "
+        "step 5; free some space and go on with --resume"
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["5"]
+    load_checkpoint(tmp_path / "5")
+
+
+def test_the_last_good_checkpoint_that_an_error_names_is_one_that_verifies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good(tmp_path, 5, 6)
+    (tmp_path / "6" / "state.json").write_bytes(b"")
+
+    def fail(descriptor: int) -> None:
+        raise OSError(5, os.strerror(5))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(RunStateError, match="Input/output error; the last good one is of step 5"):
+        good(tmp_path, 7)
+
+
+def test_a_kill_at_any_call_that_changes_the_disk_leaves_a_whole_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each system call that matters raises in turn what no handler catches; what is then on disk must be good."""
+
+    class Killed(BaseException):
+        pass
+
+    counted = [(os, "fsync"), (Path, "rename"), (shutil, "rmtree"), (Path, "write_text"), (Path, "mkdir")]
+    reached, points = True, 0
+    while reached:
+        directory = tmp_path / str(points)
+        good(directory, 1, 2)
+        reached, left = False, points
+
+        def killing(original: Callable[..., Any]) -> Callable[..., Any]:
+            def call(*arguments: Any, **keywords: Any) -> Any:
+                nonlocal left, reached
+                left -= 1
+                if left < 0:
+                    reached = True
+                    raise Killed
+                return original(*arguments, **keywords)
+
+            return call
+
+        with monkeypatch.context() as patch:
+            for owner, name in counted:
+                patch.setattr(owner, name, killing(getattr(owner, name)))
+            try:
+                good(directory, 3)
+                rotate(directory, 2, newest=3)
+            except Killed:
+                pass
+        steps = [each.step for each in find_checkpoints(directory)]
+        assert steps in ([1, 2], [1, 2, 3], [2, 3]), points
+        for step in steps:
+            load_checkpoint(directory / str(step))
+        points += 1
+    assert points > 8
