@@ -15,8 +15,9 @@ from rlcore.config import BehaviorSettings
 from rlcore.environment import BehaviorSpec
 from rlcore.run_context import RunContext
 from rlcore.torch.actions import joint_log_prob_entropy, mask_logits
+from rlcore.torch.minibatch import Loss, Minibatch, standardise
 from rlcore.torch.networks import ActorCritic
-from rlcore.torch.on_policy import Loss, Minibatch, OnPolicyTrainer, standardise
+from rlcore.torch.on_policy import OnPolicyTrainer
 from rlcore.torch.schedules import Schedule
 from rlcore_ppo.settings import PPOSettings
 

@@ -39,3 +39,9 @@ def trajectory_cuts(ended: NDArray[np.bool_], age: NDArray[np.int64], horizon: i
         cuts[t] &= ~ended[t]
         age[cuts[t] | ended[t]] = 0
     return cuts
+
+
+def explained_variance(values: NDArray[np.float32], returns: NDArray[np.float32]) -> float:
+    """1 - Var(returns - values) / Var(returns) over all heads; 0 where the returns do not vary."""
+    variance = float(np.var(returns))
+    return 1.0 - float(np.var(returns - values)) / variance if variance > 0 else 0.0

@@ -28,42 +28,28 @@ from rlcore.errors import NonFiniteError
 from rlcore.rewards import RewardProvider, Transitions
 from rlcore.run_context import RunContext
 from rlcore.seeding import derive_generator, derive_seed, generator_state, restore_generator
-from rlcore.torch.actions import gumbel_noise, joint_log_prob_entropy, mask_logits
-from rlcore.torch.advantages import generalised_advantages, trajectory_cuts
+from rlcore.torch.action_noise import ActionNoise
+from rlcore.torch.actions import joint_log_prob_entropy, mask_logits
+from rlcore.torch.advantages import explained_variance, generalised_advantages, trajectory_cuts
 from rlcore.torch.device import choose_device
 from rlcore.torch.flat import FlatParameters
+from rlcore.torch.minibatch import (
+    Loss,
+    Minibatch,
+    approximate_kl,
+    minibatch_stops,
+    rollout_rows,
+    select_rows,
+    slice_rows,
+    standardise,
+)
 from rlcore.torch.networks import ActorCritic, Inputs, to_numpy
 from rlcore.torch.optimizer import Adam
 from rlcore.torch.policy import ActorCriticPolicy
 from rlcore.torch.reward_stats import EpisodeRewards
-from rlcore.torch.rollout import RolloutBuffer
+from rlcore.torch.rollout import RolloutBuffer, valid_rows
 from rlcore.torch.schedules import Schedule
 from rlcore.torch.tensor_state import load_model_state, model_state
-
-
-@attrs.frozen(eq=False)
-class Minibatch:
-    """B transitions of a rollout."""
-
-    inputs: Inputs  # normalised observations, each [B, ...]
-    raw: Tensor | None  # [B, continuous] actions as drawn
-    choices: Tensor | None  # [B, branches]
-    mask: Tensor | None  # [B, logits] True = allowed
-    old_log_prob: Tensor  # [B] under the weights that acted
-    old_value: Tensor  # [B, R], R reward providers
-    advantage: Tensor  # [B] over all providers
-    returns: Tensor  # [B, R] targets of the value heads
-
-
-@attrs.frozen(eq=False)
-class Loss:
-    """What :meth:`OnPolicyTrainer.loss` returns: ``total`` is minimised, the rest is reported."""
-
-    total: Tensor
-    policy: Tensor
-    value: Tensor
-    entropy: Tensor
-    log_ratio: Tensor  # [B] log of new over old probability
 
 
 class OnPolicyTrainer:
@@ -148,10 +134,10 @@ class OnPolicyTrainer:
         stops = minibatch_stops(count, hyperparameters.batch_size)
         for _ in range(hyperparameters.num_epoch):
             order = torch.from_numpy(self._minibatch_generator.permutation(count)).to(self.device)
-            shuffled = _select(rollout, order)
+            shuffled = select_rows(rollout, order)
             start = 0
             for stop in stops:
-                loss = self.loss(_slice(shuffled, start, stop))
+                loss = self.loss(slice_rows(shuffled, start, stop))
                 self.flat.zero_gradient()
                 loss.total.backward()  # type: ignore[no-untyped-call]
                 norm = self.flat.clip_gradient(hyperparameters.max_grad_norm)
@@ -215,7 +201,7 @@ class OnPolicyTrainer:
         advantages, returns, stats = self._advantages(values[:-1], next_values, lengths, used)
 
         def flat(array: NDArray[Any]) -> Tensor:
-            return _rows_of(array, rows, self.device)
+            return rollout_rows(array, rows, self.device)
 
         behavior = self.behavior
         raw = flat(buffer.raw[:used]) if behavior.continuous else None
@@ -341,92 +327,3 @@ class OnPolicyTrainer:
     def _weights_changed(self) -> None:
         self.policy.refresh()
         self._std = self.policy.std()
-
-
-class ActionNoise:
-    """Noise for acting, drawn for a whole rollout at once: per step a draw costs as much as the network."""
-
-    def __init__(self, behavior: BehaviorSpec, rows: int, generator: np.random.Generator) -> None:
-        self._generator = generator
-        self._continuous = (rows, behavior.slots, behavior.continuous)
-        self._logits = (rows, behavior.slots, behavior.mask_size)
-        self._row = rows
-        self._gaussian = np.empty(self._continuous, np.float32)
-        self._gumbel = np.empty(self._logits, np.float32)
-
-    def next(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Gaussian noise [S, continuous] and Gumbel noise [S, logits]."""
-        if self._row == len(self._gaussian):
-            self._gaussian = self._generator.standard_normal(self._continuous, dtype=np.float32)
-            self._gumbel = gumbel_noise(self._generator, self._logits)
-            self._row = 0
-        row = self._row
-        self._row = row + 1
-        return self._gaussian[row], self._gumbel[row]
-
-    def state_dict(self) -> dict[str, Any]:
-        """The noise that was drawn and not used yet."""
-        return {"gaussian": self._gaussian[self._row :].copy(), "gumbel": self._gumbel[self._row :].copy()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        left = len(state["gaussian"])
-        self._row = self._continuous[0] - left
-        self._gaussian = np.empty(self._continuous, np.float32)
-        self._gumbel = np.empty(self._logits, np.float32)
-        self._gaussian[self._row :] = state["gaussian"]
-        self._gumbel[self._row :] = state["gumbel"]
-
-
-def minibatch_stops(count: int, batch_size: int) -> list[int]:
-    """Where minibatches end: all of ``count`` rows, in equal parts of about ``batch_size`` (never a tiny last one)."""
-    parts = max(1, round(count / batch_size))
-    return [count * (k + 1) // parts for k in range(parts)]
-
-
-def approximate_kl(log_ratio: Tensor) -> Tensor:
-    """KL(old || new) from samples of old: mean of (r - 1) - log r (Schulman 2020, "Approximating KL divergence")."""
-    return (log_ratio.expm1() - log_ratio).mean()
-
-
-def standardise(advantage: Tensor) -> Tensor:
-    """Mean 0 and standard deviation 1; a single value becomes 0."""
-    return (advantage - advantage.mean()) / (advantage.std(correction=0) + 1e-8)
-
-
-def explained_variance(values: NDArray[np.float32], returns: NDArray[np.float32]) -> float:
-    """1 - Var(returns - values) / Var(returns) over all heads; 0 where the returns do not vary."""
-    variance = float(np.var(returns))
-    return 1.0 - float(np.var(returns - values)) / variance if variance > 0 else 0.0
-
-
-def valid_rows(used: int, lengths: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """[used, S], True where a transition was stored."""
-    return np.arange(used)[:, None] < lengths
-
-
-def _rows_of(array: NDArray[Any], rows: Tensor | None, device: torch.device) -> Tensor:
-    """[T, S, ...] as [T * S, ...] on the device, or just the rows given."""
-    tensor = torch.from_numpy(array.reshape(array.shape[0] * array.shape[1], *array.shape[2:]))
-    tensor = tensor.to(device)
-    return tensor if rows is None else tensor.index_select(0, rows)
-
-
-def _select(batch: Minibatch, order: Tensor) -> Minibatch:
-    return _map(batch, lambda x: x.index_select(0, order))
-
-
-def _slice(batch: Minibatch, start: int, stop: int) -> Minibatch:
-    return _map(batch, lambda x: x[start:stop])
-
-
-def _map(batch: Minibatch, function: Any) -> Minibatch:
-    return Minibatch(
-        inputs=tuple(function(x) for x in batch.inputs),
-        raw=None if batch.raw is None else function(batch.raw),
-        choices=None if batch.choices is None else function(batch.choices),
-        mask=None if batch.mask is None else function(batch.mask),
-        old_log_prob=function(batch.old_log_prob),
-        old_value=function(batch.old_value),
-        advantage=function(batch.advantage),
-        returns=function(batch.returns),
-    )

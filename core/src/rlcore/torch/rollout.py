@@ -280,3 +280,8 @@ class RolloutBuffer:
         if self.group_reward is None:
             self.group_reward = np.zeros((self.rows, len(self.cursor)), np.float32)
         return self.group_reward
+
+
+def valid_rows(used: int, lengths: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """[used, S], True where a transition was stored."""
+    return np.arange(used)[:, None] < lengths

@@ -1,0 +1,46 @@
+"""Noise for acting."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.environment import BehaviorSpec
+from rlcore.torch.actions import gumbel_noise
+
+
+class ActionNoise:
+    """Noise for acting, drawn for a whole rollout at once: per step a draw costs as much as the network."""
+
+    def __init__(self, behavior: BehaviorSpec, rows: int, generator: np.random.Generator) -> None:
+        self._generator = generator
+        self._continuous = (rows, behavior.slots, behavior.continuous)
+        self._logits = (rows, behavior.slots, behavior.mask_size)
+        self._row = rows
+        self._gaussian = np.empty(self._continuous, np.float32)
+        self._gumbel = np.empty(self._logits, np.float32)
+
+    def next(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Gaussian noise [S, continuous] and Gumbel noise [S, logits]."""
+        if self._row == len(self._gaussian):
+            self._gaussian = self._generator.standard_normal(self._continuous, dtype=np.float32)
+            self._gumbel = gumbel_noise(self._generator, self._logits)
+            self._row = 0
+        row = self._row
+        self._row = row + 1
+        return self._gaussian[row], self._gumbel[row]
+
+    def state_dict(self) -> dict[str, Any]:
+        """The noise that was drawn and not used yet."""
+        return {"gaussian": self._gaussian[self._row :].copy(), "gumbel": self._gumbel[self._row :].copy()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        left = len(state["gaussian"])
+        self._row = self._continuous[0] - left
+        self._gaussian = np.empty(self._continuous, np.float32)
+        self._gumbel = np.empty(self._logits, np.float32)
+        self._gaussian[self._row :] = state["gaussian"]
+        self._gumbel[self._row :] = state["gumbel"]
