@@ -1,0 +1,317 @@
+"""The on-policy template against a model that keeps lists of dictionaries and computes with Python floats.
+
+Random histories (turn-based slots, lost copies, resets, masks and group rewards that come and go) are played to a
+trainer whose loss records the rollout it is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from rlcore.config import BehaviorSettings, NetworkSettings, OnPolicySettings, RunConfig
+from rlcore.environment import AgentBatch, BehaviorSpec, ObservationSpec
+from rlcore.rewards import ExtrinsicReward, Transitions
+from rlcore.torch.networks import ActorCritic
+from rlcore.torch.on_policy import Loss, Minibatch, OnPolicyTrainer
+
+BRANCHES = (2, 3)
+Transition = dict[str, Any]
+
+
+class ObservationReward:
+    """A reward of its own, whose value goes on past the end of an episode."""
+
+    name = "seen"
+    gamma = 0.8
+    strength = 0.5
+    ignore_done = True
+
+    def evaluate(self, transitions: Transitions) -> NDArray[np.float32]:
+        return transitions.observations["seen"].sum(axis=-1).astype(np.float32)
+
+    def update(self, transitions: Transitions) -> Mapping[str, float]:
+        return {}
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        return None
+
+
+class Recorder(OnPolicyTrainer):
+    """Records the rollout instead of learning from it."""
+
+    recorded: list[Minibatch]
+
+    def build_model(self, value_heads: int) -> ActorCritic:
+        return ActorCritic(self.behavior, self.settings.network_settings, value_heads, shared=False)
+
+    def loss(self, batch: Minibatch) -> Loss:
+        self.recorded.append(batch)
+        zero = self.model.value(batch.inputs).sum() * 0.0
+        return Loss(zero, zero, zero, zero, torch.zeros(len(batch.advantage)))
+
+
+def behavior_of(slots: int) -> BehaviorSpec:
+    """Hybrid and unbounded, so that the actions given to the environment are the raw ones."""
+    infinite = np.full(2, np.inf, np.float32)
+    return BehaviorSpec(
+        "Agent",
+        (ObservationSpec("seen", (3,), np.float32),),
+        continuous=2,
+        discrete=BRANCHES,
+        low=-infinite,
+        high=infinite,
+        env_index=np.arange(slots),
+    )
+
+
+def recorder(slots: int, gamma: float, lambd: float, time_horizon: int, buffer_size: int) -> Recorder:
+    behavior_settings = BehaviorSettings(
+        hyperparameters=OnPolicySettings(
+            batch_size=buffer_size, buffer_size=buffer_size, lambd=lambd, num_epoch=1, advantage_normalization="none"
+        ),
+        network_settings=NetworkSettings(hidden_units=8, num_layers=1, init="orthogonal"),
+        time_horizon=time_horizon,
+    )
+    providers = [ExtrinsicReward(gamma, strength=2.0), ObservationReward()]
+    run: Any = SimpleNamespace(config=RunConfig(), seed=1, create_reward_providers=lambda *_: providers)
+    return Recorder(behavior_of(slots), behavior_settings, run)
+
+
+class History:
+    """Plays random batches to a trainer and remembers, slot by slot, what a rollout must hold."""
+
+    def __init__(self, trainer: Recorder, seed: int, ragged: bool, aborts: bool, begins: bool, optional: bool) -> None:
+        self.trainer = trainer
+        self.slots = trainer.behavior.slots
+        self.random = np.random.default_rng(seed)
+        self.ragged, self.aborts, self.begins, self.optional = ragged, aborts, begins, optional
+        self.acting = self.random.uniform(0.1, 0.9, self.slots)  # how often each slot acts
+        self.now: list[Transition | None] = [None] * self.slots  # what each slot acts on next
+        self.open: list[Transition | None] = [None] * self.slots
+        self.closed: list[list[Transition]] = [[] for _ in range(self.slots)]
+        self.last: AgentBatch
+
+    def batch(self, ends: bool) -> AgentBatch:
+        s, random = self.slots, self.random
+        acted = np.array([one is not None for one in self.open]) if ends else np.zeros(s, np.bool_)
+        kind = random.choice(3, s, p=(0.8, 0.1, 0.1)) * acted
+        aborted = None
+        if self.aborts and ends and random.random() < 0.3:
+            aborted = random.random(s) < 0.4
+            kind *= ~aborted
+        ended = np.flatnonzero(kind)
+        mask = None
+        if self.optional and random.random() < 0.6:
+            mask = random.random((s, sum(BRANCHES))) < 0.6
+            mask[:, [0, BRANCHES[0]]] = True
+        return AgentBatch(
+            observations={"seen": random.standard_normal((s, 3)).astype(np.float32)},
+            reward=random.standard_normal(s).astype(np.float32),
+            terminated=kind == 1,
+            truncated=kind == 2,
+            final_observations={"seen": random.standard_normal((len(ended), 3)).astype(np.float32)}
+            if len(ended)
+            else None,
+            group_reward=random.standard_normal(s).astype(np.float32)
+            if ends and self.optional and random.random() < 0.6
+            else None,
+            needs_action=random.random(s) < self.acting if self.ragged else None,
+            action_mask=mask,
+            aborted=aborted,
+        )
+
+    def begin(self) -> None:
+        self.last = self.batch(ends=False)
+        self.trainer.begin(self.last)
+        for slot in range(self.slots):
+            self.cut(slot)
+            self.now[slot] = None
+        self.look()
+
+    def cut(self, slot: int) -> None:
+        """The episode goes on without us: what was not finished is dropped."""
+        self.open[slot] = None
+        if self.closed[slot] and not (self.closed[slot][-1]["terminated"] or self.closed[slot][-1]["truncated"]):
+            self.closed[slot][-1]["truncated"] = True
+
+    def look(self) -> None:
+        batch = self.last
+        for slot in range(self.slots):
+            if batch.needs_action is not None and not batch.needs_action[slot]:
+                self.now[slot] = None
+                continue
+            seen = batch.observations["seen"][slot].copy()
+            mask = np.ones(sum(BRANCHES), np.bool_) if batch.action_mask is None else batch.action_mask[slot].copy()
+            self.now[slot] = {"seen": seen, "mask": mask}
+            transitions = self.closed[slot]
+            if transitions and "next" not in transitions[-1]:
+                transitions[-1]["next"] = seen
+
+    def step(self) -> None:
+        actions = self.trainer.act(self.last)
+        assert actions.continuous is not None and actions.discrete is not None
+        for slot, now in enumerate(self.now):
+            if now is not None:
+                acted = {"raw": actions.continuous[slot].copy(), "choices": actions.discrete[slot].copy()}
+                self.open[slot] = {**now, **acted}
+        batch = self.last = self.batch(ends=True)
+        self.trainer.observe(actions, batch)
+        for slot in range(self.slots):
+            if batch.aborted is not None and batch.aborted[slot]:
+                self.cut(slot)
+            one = self.open[slot]
+            ended = bool(batch.terminated[slot] or batch.truncated[slot])
+            if one is None or not (ended or batch.needs_action is None or batch.needs_action[slot]):
+                continue
+            one["reward"] = float(batch.reward[slot])
+            one["group_reward"] = 0.0 if batch.group_reward is None else float(batch.group_reward[slot])
+            one["terminated"], one["truncated"] = bool(batch.terminated[slot]), bool(batch.truncated[slot])
+            if ended:
+                assert batch.final_observations is not None
+                one["next"] = batch.final_observations["seen"][batch.ended.tolist().index(slot)].copy()
+            self.closed[slot].append(one)
+            self.open[slot] = None
+        self.look()
+        if self.begins and self.random.random() < 0.1:
+            self.begin()
+
+    def count(self) -> int:
+        return sum(len(transitions) for transitions in self.closed)
+
+
+def expected(history: History, gamma: float, lambd: float, time_horizon: int) -> dict[bytes, Transition]:
+    """Every transition by its observation, with advantages from a scalar recursion."""
+    everything = [one[key] for transitions in history.closed for one in transitions for key in ("seen", "next")]
+    with torch.no_grad():
+        values = history.trainer.model.value((torch.from_numpy(np.stack(everything)),)).tolist()
+    value_of = {seen.tobytes(): value for seen, value in zip(everything, values, strict=True)}
+
+    def value(seen: NDArray[np.float32], head: int) -> float:
+        return float(value_of[seen.tobytes()][head])
+
+    rows = {}
+    for transitions in history.closed:
+        age = 0
+        for one in transitions:  # where trajectories end
+            age += 1
+            one["end"] = one["terminated"] or one["truncated"] or age == time_horizon or one is transitions[-1]
+            age = 0 if one["end"] else age
+        for head, (discount, strength) in enumerate(((gamma, 2.0), (0.8, 0.5))):
+            following = 0.0
+            for one in reversed(transitions):
+                one.setdefault("advantage", []).insert(head, 0.0)
+                reward = one["reward"] + one["group_reward"] if head == 0 else float(one["seen"].sum())
+                after = 0.0 if head == 0 and one["terminated"] else value(one["next"], head)
+                delta = strength * reward + discount * after - value(one["seen"], head)
+                following = delta + (0.0 if one["end"] else discount * lambd * following)
+                one["advantage"][head] = following
+        for one in transitions:
+            one["value"] = [value(one["seen"], head) for head in (0, 1)]
+            rows[one["seen"].tobytes()] = one
+    return rows
+
+
+def log_probs(trainer: Recorder, rows: list[Transition]) -> NDArray[Any]:
+    """Joint log-probabilities by torch.distributions."""
+
+    def stacked(key: str) -> torch.Tensor:
+        return torch.from_numpy(np.stack([one[key] for one in rows]))
+
+    with torch.no_grad():
+        mean, logits = trainer.model.policy((stacked("seen"),))
+        log_std = trainer.model.policy_head.log_std
+        assert mean is not None and logits is not None and log_std is not None
+        total = torch.distributions.Normal(mean, log_std.exp()).log_prob(stacked("raw")).sum(-1)
+        logits = logits.masked_fill(~stacked("mask"), -torch.inf)
+        for branch, choice in zip(logits.split(BRANCHES, dim=1), stacked("choices").T, strict=True):
+            total = total + torch.distributions.Categorical(logits=branch).log_prob(choice)
+    return np.asarray(total)
+
+
+def joined(parts: list[Minibatch]) -> Minibatch:
+    def all_of(name: str) -> Any:
+        columns = [getattr(part, name) for part in parts]
+        return None if columns[0] is None else torch.cat(columns).detach()
+
+    names = ("raw", "choices", "mask", "old_log_prob", "old_value", "advantage", "returns")
+    return Minibatch(inputs=(torch.cat([part.inputs[0] for part in parts]),), **{name: all_of(name) for name in names})
+
+
+def close(ours: NDArray[np.float32], theirs: NDArray[Any]) -> None:
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+def check_rollout(history: History, gamma: float, lambd: float, time_horizon: int) -> None:
+    rows = expected(history, gamma, lambd, time_horizon)
+    history.trainer.recorded = []
+    history.trainer.update()
+    batch = joined(history.trainer.recorded)
+    seen = batch.inputs[0].numpy()
+    assert sorted(row.tobytes() for row in seen) == sorted(rows), "each closed transition exactly once"
+    assert batch.raw is not None and batch.choices is not None
+    in_order = [rows[row.tobytes()] for row in seen]
+    value, advantage = (np.array([one[key] for one in in_order]) for key in ("value", "advantage"))  # each [B, 2]
+    mask = np.stack([one["mask"] for one in in_order])
+    np.testing.assert_array_equal(batch.raw.numpy(), np.stack([one["raw"] for one in in_order]))
+    np.testing.assert_array_equal(batch.choices.numpy(), np.stack([one["choices"] for one in in_order]))
+    np.testing.assert_array_equal(True if batch.mask is None else batch.mask.numpy(), mask)
+    close(batch.old_log_prob.numpy(), log_probs(history.trainer, in_order))
+    close(batch.old_value.numpy(), value)
+    close(batch.advantage.numpy(), advantage.sum(axis=1))
+    close(batch.returns.numpy(), advantage + value)
+    history.closed = [[] for _ in range(history.slots)]
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    slots=st.integers(1, 4),
+    buffer_size=st.integers(2, 40),
+    ragged=st.booleans(),
+    aborts=st.booleans(),
+    begins=st.booleans(),
+    optional=st.booleans(),
+    gamma=st.sampled_from((1.0, 0.99)),
+    lambd=st.sampled_from((1.0, 0.95, 0.0)),
+    time_horizon=st.sampled_from((2, 5, 10_000)),
+    save=st.booleans(),
+)
+@settings(max_examples=40, deadline=None)
+def test_a_rollout_holds_each_transition_once_with_the_advantages_of_a_scalar_recursion(
+    seed: int,
+    slots: int,
+    buffer_size: int,
+    ragged: bool,
+    aborts: bool,
+    begins: bool,
+    optional: bool,
+    gamma: float,
+    lambd: float,
+    time_horizon: int,
+    save: bool,
+) -> None:
+    def make() -> Recorder:
+        return recorder(slots, gamma, lambd, time_horizon, buffer_size)
+
+    history = History(make(), seed, ragged, aborts, begins, optional)
+    history.begin()
+    for _ in range(3):  # rollouts: what is left of the one before must not come back
+        while not history.trainer.ready():
+            assert history.count() < buffer_size
+            history.step()
+            if save and history.random.random() < 0.3:
+                state = history.trainer.state_dict()
+                history.trainer = make()
+                history.trainer.load_state_dict(state)
+        assert history.count() == history.trainer.buffer.size >= buffer_size
+        check_rollout(history, gamma, lambd, time_horizon)
