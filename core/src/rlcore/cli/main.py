@@ -34,11 +34,9 @@ COMMANDS = {
     epilog="Installed plugins may add commands: rlcore plugins list --provides",
 )
 @click.version_option(__version__, prog_name="rlcore")
-@click.option("--debug", is_flag=True, help=f"Show tracebacks ({ENV_DEBUG}=1 does the same).")
-@click.pass_context
-def rlcore(context: click.Context, debug: bool) -> None:
+@click.option("--debug", is_flag=True, expose_value=False, help=f"Show tracebacks ({ENV_DEBUG}=1 does the same).")
+def rlcore() -> None:
     """Reinforcement learning where everything is a plugin."""
-    context.meta[ENV_DEBUG] = debug
 
 
 def main(argv: Sequence[str] | None = None) -> int:

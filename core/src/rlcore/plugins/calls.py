@@ -270,6 +270,7 @@ class Plugins:
 
     def _give_up(self, label: str, error: PluginError) -> None:
         decision = next((each for each in self.decisions if each.candidate.label == label), None)
-        if decision is None:
+        if decision is None:  # an object somebody registered: they want it
+            self._manager.expel(label)
             raise error
         self._left_out(decision, error)

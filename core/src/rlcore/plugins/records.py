@@ -5,6 +5,7 @@ is installed imports neither torch nor numpy; a target is imported when it is fi
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import attrs
@@ -16,6 +17,10 @@ _TARGET = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 def _check_name(record: Record, attribute: attrs.Attribute[str], value: str) -> None:
     if not isinstance(value, str) or not _NAME.fullmatch(value):
         raise ValueError(f"{type(record).__name__}: name {value!r} must match {_NAME.pattern}")
+
+
+def _frozen(values: Iterable[str]) -> frozenset[str]:
+    return frozenset(values)
 
 
 def _check_target(record: Record, attribute: attrs.Attribute[Any], value: Any) -> None:
@@ -50,7 +55,7 @@ class TrainerSpec(Record):
     kind: ClassVar[str] = "trainer"
 
     settings: str = attrs.field(validator=_check_target)
-    spaces: frozenset[str] = attrs.field(default=frozenset({"continuous", "discrete", "hybrid"}), converter=frozenset)
+    spaces: frozenset[str] = attrs.field(default=frozenset({"continuous", "discrete", "hybrid"}), converter=_frozen)
     on_policy: bool = True
 
 
