@@ -66,6 +66,11 @@ class ObservationInputs(nn.Module):
             scaled = torch.where(self.normalised_columns, scaled, raw[0])
         return (scaled, *raw[1:])
 
+    @property
+    def has_statistics(self) -> bool:
+        """Whether the normaliser, if there is one, has seen anything yet."""
+        return self.normalizer is None or bool(self.normalizer.count > 0)
+
     def update_normalizer(self, raw: Inputs) -> None:
         """Takes the vector part of ``raw``, [B, vector_size], into the running mean and variance."""
         if self.normalizer is not None:

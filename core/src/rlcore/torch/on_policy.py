@@ -126,7 +126,7 @@ class OnPolicyTrainer:
         hyperparameters = self.hyperparameters
         schedules = {"Policy/Learning Rate": self._learning_rate(self.steps), **self.schedules()}
         self.optimizer.learning_rate = schedules["Policy/Learning Rate"]
-        rollout, raw_inputs, stats = self._prepare()
+        rollout, unseen, stats = self._prepare()
 
         losses: list[Tensor] = []
         log_ratios: list[Tensor] = []
@@ -150,7 +150,8 @@ class OnPolicyTrainer:
                 if float(approximate_kl(last_epoch)) > 1.5 * hyperparameters.target_kl:
                     break
 
-        self.model.inputs.update_normalizer(raw_inputs)
+        if unseen is not None:
+            self.model.inputs.update_normalizer(unseen)
         self.policy.refresh()
         self._std = self.policy.std()
         self.buffer.restart()
@@ -175,8 +176,8 @@ class OnPolicyTrainer:
     # ------------------------------------------------------------ the rollout
 
     @torch.no_grad()
-    def _prepare(self) -> tuple[Minibatch, Inputs, dict[str, float]]:
-        """The rollout as one large minibatch, its raw inputs, and statistics about it."""
+    def _prepare(self) -> tuple[Minibatch, Inputs | None, dict[str, float]]:
+        """The rollout as one large minibatch, inputs the normaliser has yet to see, and statistics."""
         buffer = self.buffer
         lengths = buffer.lengths()
         used, slots = int(lengths.max()), len(lengths)
@@ -185,10 +186,12 @@ class OnPolicyTrainer:
         rows = None
         if buffer.ragged:
             rows = torch.from_numpy(np.flatnonzero(valid_rows(used, lengths))).to(self.device)
-        own_inputs = tuple(x[: used * slots] if rows is None else x.index_select(0, rows) for x in raw_inputs)
-        normalizer = self.model.inputs.normalizer
-        if normalizer is not None and normalizer.count == 0:
-            normalizer.update(own_inputs[0])  # the first rollout: better late than raw
+        seen = self.model.inputs.has_statistics
+        raw_own = tuple(x[: used * slots] if rows is None else x.index_select(0, rows) for x in raw_inputs)
+        if not seen:
+            # Before the first update there is nothing to normalise by; learning from raw inputs would be worse than
+            # a first ratio that is not exactly one.
+            self.model.inputs.update_normalizer(raw_own)
         inputs = self.model.inputs(raw_inputs)
 
         finals, final_observations = buffer.finals()
@@ -225,7 +228,7 @@ class OnPolicyTrainer:
         )
         if self.hyperparameters.advantage_normalization == "rollout":
             rollout = attrs.evolve(rollout, advantage=standardise(rollout.advantage))
-        return rollout, own_inputs, stats
+        return rollout, raw_own if seen else None, stats
 
     def _advantages(
         self, values: NDArray[np.float32], next_values: NDArray[np.float32], lengths: NDArray[np.int64], used: int
