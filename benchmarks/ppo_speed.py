@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from statistics import median
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import attrs
@@ -47,47 +47,66 @@ COMPARISONS = {
 }
 
 
-def measure(library: str, case: dict[str, Any], seed: int) -> float:
-    """Agent steps per second of one training; runs in a process of its own."""
+def measure(library: str, case: dict[str, Any], seed: int) -> dict[str, float]:
+    """Seconds of one training, by the wall clock and by the processor's; runs in a process of its own."""
     training = ready_training(library, PPOCase(**case), seed)
-    started = perf_counter()
+    started, processor_started = perf_counter(), process_time()
     steps = training.train()
-    seconds = perf_counter() - started
+    seconds, processor_seconds = perf_counter() - started, process_time() - processor_started
     if steps != case["steps"]:
         raise RuntimeError(f"{library} took {steps} agent steps, not {case['steps']}")
-    return steps / seconds
+    return {"seconds": seconds, "processor_seconds": processor_seconds}
 
 
 def compare(name: str, comparison: Comparison, rounds: int, scale: float, console: Console) -> dict[str, Any]:
     """All rounds of one case: steps per second by library, and the ratio and its target by peer."""
     case = comparison.case.with_steps(comparison.case.steps * scale)
 
-    def one(library: str) -> float:
-        speed: float = in_own_process("ppo_speed:measure", library=library, case=attrs.asdict(case), seed=1)
-        console.print(f"{name}: {library} {speed:,.0f} steps/s")
-        return speed
+    def one(library: str) -> dict[str, float]:
+        taken: dict[str, float] = in_own_process("ppo_speed:measure", library=library, case=attrs.asdict(case), seed=1)
+        share = taken["processor_seconds"] / taken["seconds"]
+        note = (
+            f" [yellow](had the processor for {share:.0%} of it: the machine is busy)[/yellow]" if share < 0.9 else ""
+        )
+        console.print(f"{name}: {library} {case.steps / taken['seconds']:,.0f} steps/s{note}")
+        return taken
 
-    speeds = alternate([OURS, *comparison.targets], rounds, one)
+    taken = alternate([OURS, *comparison.targets], rounds, one)
+
+    def speeds(clock: str) -> dict[str, list[float]]:
+        return {library: [case.steps / each[clock] for each in runs] for library, runs in taken.items()}
+
+    wall, processor = speeds("seconds"), speeds("processor_seconds")
     peers = {}
     for peer, target in comparison.targets.items():
-        ratio = pairwise_ratio(speeds[OURS], speeds[peer])
-        peers[peer] = {"ratio": ratio, "target": target, "met": ratio >= target}
-    return {"case": attrs.asdict(case), "steps_per_second": speeds, "peers": peers}
+        ratio = pairwise_ratio(wall[OURS], wall[peer])
+        peers[peer] = {
+            "ratio": ratio,
+            "processor_ratio": pairwise_ratio(processor[OURS], processor[peer]),
+            "target": target,
+            "met": ratio >= target,
+        }
+    return {
+        "case": attrs.asdict(case),
+        "steps_per_second": wall,
+        "steps_per_processor_second": processor,
+        "peers": peers,
+    }
 
 
 def results_table(results: dict[str, Any]) -> Table:
-    table = Table(title="PPO, agent steps per second (medians)")
-    for column in ("case", "library", "steps/s", "slowest", "fastest", "rlcore is", "target"):
+    table = Table(title="PPO, agent steps per second", caption="medians; ratios are taken turn by turn")
+    for column in ("case", "library", "steps/s", "rlcore is", "target", "by CPU time"):
         table.add_column(column, justify="left" if column in ("case", "library") else "right", no_wrap=True)
     for name, result in results.items():
         for library, speeds in result["steps_per_second"].items():
-            peer = result["peers"].get(library)
-            compared = ("", "")
-            if peer is not None:
+            row = [name, library, f"{median(speeds):,.0f}"]
+            if library in result["peers"]:
+                peer = result["peers"][library]
                 color = "green" if peer["met"] else "red"
-                compared = (f"[{color}]{peer['ratio']:.2f}x[/{color}]", f"{peer['target']:.1f}x")
-            figures = (f"{figure:,.0f}" for figure in (median(speeds), min(speeds), max(speeds)))
-            table.add_row(name, library, *figures, *compared)
+                row += [f"[{color}]{peer['ratio']:.2f}x[/{color}]", f"{peer['target']:.1f}x"]
+                row += [f"{peer['processor_ratio']:.2f}x"]
+            table.add_row(*row)
     return table
 
 

@@ -17,9 +17,11 @@ from datetime import UTC, datetime
 from importlib import import_module, metadata
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
 import click
+
+Measured = TypeVar("Measured")
 
 HERE = Path(__file__).resolve().parent
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
@@ -62,9 +64,9 @@ def in_own_process(target: str, **arguments: Any) -> Any:
         return json.loads(result.read_text())
 
 
-def alternate(names: Sequence[str], rounds: int, measure: Callable[[str], float]) -> dict[str, list[float]]:
+def alternate(names: Sequence[str], rounds: int, measure: Callable[[str], Measured]) -> dict[str, list[Measured]]:
     """``measure(name)`` for all names in turn, ``rounds`` times: a slow minute of the machine meets all of them."""
-    measured: dict[str, list[float]] = {name: [] for name in names}
+    measured: dict[str, list[Measured]] = {name: [] for name in names}
     for _ in range(rounds):
         for name in names:
             measured[name].append(measure(name))
