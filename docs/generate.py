@@ -1,0 +1,336 @@
+"""Writes the reference pages that come from the code: hooks, settings, command line. MkDocs calls it at every build.
+
+Nothing generated is kept in the repository, so no page can fall behind. ``python docs/generate.py hooks`` prints one.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import sys
+import tomllib
+import types
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import click
+
+from rlcore.config import (
+    BehaviorSettings,
+    CheckpointSettings,
+    EngineSettings,
+    EnvironmentSettings,
+    EnvSettings,
+    NetworkSettings,
+    PluginSettings,
+    RewardSettings,
+    RunConfig,
+    TorchSettings,
+    field_info,
+)
+from rlcore.config.structure import default_of, field_types, settings_fields
+from rlcore.plugins import HOOKS, HookInfo, hookspecs, load_plugins
+from rlcore.plugins.catalog import REGISTRIES
+
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+
+DOCS = Path(__file__).parent
+ROOT = DOCS.parent
+EXAMPLES = DOCS / "hook_examples.py"
+
+KIND_TITLES = {
+    "registry": "Registries: what a plugin brings",
+    "factory": "Factories: the first answer wins",
+    "status": "Status: what must survive beside the weights",
+    "notification": "Notifications: what happened",
+    "extension": "Plugins that have plugins",
+}
+# What each kind promises; the first lines of hookspecs.py in a reader's words.
+KIND_RULES = {
+    "registry": "Takes no argument, returns records, is called at most once per process.",
+    "factory": "The first answer that is not `None` wins; rlcore's own answer is asked last. Only these hooks may be "
+    "wrapped with `@hookimpl(wrapper=True)`.",
+    "status": "Every plugin is called. An error stops the run.",
+    "notification": "Every plugin is called, one by one; what it returns is ignored. Its error neither stops the run nor "
+    "reaches other plugins, and is repeated when the run ends. `--strict-plugins` makes it fatal.",
+    "extension": "Called before any other hook.",
+}
+
+CORE_BLOCKS: tuple[tuple[str, type], ...] = (
+    ("The whole file", RunConfig),
+    ("behaviors.NAME, default_settings", BehaviorSettings),
+    ("behaviors.NAME.network_settings", NetworkSettings),
+    ("behaviors.NAME.reward_signals.NAME", RewardSettings),
+    ("environment", EnvironmentSettings),
+    ("env_settings", EnvSettings),
+    ("checkpoint_settings", CheckpointSettings),
+    ("torch_settings", TorchSettings),
+    ("plugins", PluginSettings),
+    ("engine_settings", EngineSettings),
+)
+# Where the block of a plugin's record stands in the file, and which attribute of the record names its class.
+PLUGIN_BLOCKS = {
+    "trainer": ("behaviors.NAME.hyperparameters, where trainer_type is {name}", "settings"),
+    "reward": ("behaviors.NAME.reward_signals.{name}", "settings"),
+    "environment": ("environment.options, where environment.type is {name}", "settings"),
+    "writer": ("stats.{name}", "settings"),
+    "section": ("{name}", "target"),
+}
+
+
+# ---------------------------------------------------------------- hooks
+
+
+def hooks_page() -> str:
+    """Every hook: its signature, when it is called, an example, and since when it exists."""
+    lines = [
+        "# Hooks",
+        "",
+        "Every hook rlcore calls. Signatures, texts and examples come from the code; a test registers all the examples.",
+        "",
+        "A hook implementation is a function with the hook's name, marked `@hookimpl`. It may take any subset of the",
+        "hook's arguments, by their names. Default values are refused. No hook is called per environment step.",
+        "",
+        "```python",
+        "from rlcore import hookimpl",
+        "```",
+        "",
+        "| hook | kind | since |",
+        "|---|---|---|",
+        *(f"| [`{hook.name}`](#{hook.name}) | {hook.kind} | {hook.since} |" for hook in HOOKS),
+    ]
+    signatures, examples = hook_signatures(), hook_examples()
+    for kind, title in KIND_TITLES.items():
+        lines += ["", f"## {title}", "", KIND_RULES[kind]]
+        for hook in HOOKS:
+            if hook.kind == kind:
+                lines += _hook(hook, signatures[hook.name], examples[hook.name])
+    return "\n".join([*lines, "", *_records(), ""])
+
+
+def hook_signatures() -> dict[str, str]:
+    """``def name(arguments) -> answer`` as hookspecs.py has it, long ones with an argument to a line."""
+    tree = ast.parse(inspect.getsource(hookspecs))
+    return {node.name: _signature(node) for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
+def hook_examples() -> dict[str, str]:
+    """The source of each function in hook_examples.py by name, decorators included."""
+    source = EXAMPLES.read_text(encoding="utf-8")
+    examples = {}
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef):
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+            examples[node.name] = "\n".join(source.splitlines()[first - 1 : node.end_lineno])
+    return examples
+
+
+def _signature(node: ast.FunctionDef) -> str:
+    arguments = [ast.unparse(argument) for argument in node.args.args]
+    answer = ast.unparse(node.returns) if node.returns is not None else "None"
+    one_line = f"def {node.name}({', '.join(arguments)}) -> {answer}"
+    if len(one_line) <= 88:
+        return one_line
+    return "\n".join([f"def {node.name}(", *(f"    {argument}," for argument in arguments), f") -> {answer}"])
+
+
+def _hook(hook: HookInfo, signature: str, example: str) -> Iterator[str]:
+    yield from ("", f"### {hook.name}", "", "```python", signature, "```", "")
+    yield prose(inspect.getdoc(getattr(hookspecs, hook.name)) or "")
+    if hook.deprecated:
+        yield from ("", f"**Deprecated:** {hook.deprecated}")
+    yield from ("", "Example:", "", "```python", example, "```")
+
+
+def _records() -> Iterator[str]:
+    yield from ("## Records", "", "What registries return, imported from `rlcore`. Heavy code is named by string,")
+    yield "`\"package.module:Name\"`, and imported when it is first used."
+    for _, record in REGISTRIES.values():
+        yield from ("", f"### {record.__name__}", "", prose(inspect.getdoc(record) or ""), "")
+        yield from ("| field | default |", "|---|---|")
+        for attribute in attrs.fields(record):
+            yield f"| `{attribute.name}` | {_shown(default_of(attribute))} |"
+
+
+# ---------------------------------------------------------------- settings
+
+
+def settings_page() -> str:
+    """Every key of a configuration file, the blocks of this repository's plugins included."""
+    lines = [
+        "# Settings",
+        "",
+        "Every key of a configuration file. Names, defaults and meanings are ML-Agents' wherever it has the key.",
+        "Numbers may be written as `5e5`. `rlcore validate --schema` prints the same as a JSON Schema, with the settings",
+        "of every plugin you have installed, so that an editor completes and checks your file.",
+    ]
+    for title, cls in CORE_BLOCKS:
+        lines += _table(title, cls)
+    lines += ["", "## Blocks that plugins bring", "", "Those in this repository. `rlcore plugins info NAME` shows yours."]
+    for title, cls, owner in plugin_blocks():
+        lines += _table(title, cls, f"From `{owner}`. ", level="###")
+    return "\n".join([*lines, ""])
+
+
+def plugin_blocks() -> Iterator[tuple[str, type, str]]:
+    """Title, settings class and distribution of each block that a member of this workspace brings."""
+    plugins = load_plugins()
+    for kind, (title, attribute) in PLUGIN_BLOCKS.items():
+        for owned in plugins.records(kind):
+            if owned.distribution in members() and getattr(owned.record, attribute) is not None:
+                cls = plugins.resolve(owned.record, attribute)
+                yield title.format(name=owned.record.name), cls, owned.distribution
+
+
+def members() -> frozenset[str]:
+    """The distributions kept in this repository: what others have installed is none of this reference's business."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return frozenset(re.split(r"[\[ @]", text)[0] for text in project["dependencies"])
+
+
+def _table(title: str, cls: type, source: str = "", level: str = "##") -> Iterator[str]:
+    kinds = field_types(cls)
+    yield from ("", f"{level} {title}", "", source + prose((cls.__doc__ or "").partition("\n\n")[0]), "")
+    yield from ("| key | type | default | meaning |", "|---|---|---|---|")
+    for key, attribute in settings_fields(cls).items():
+        if cls is RunConfig and key == "sections":  # the attribute that holds plugins' blocks; not a key
+            continue
+        cells = (f"`{key}`", type_words(kinds[attribute.name]), _shown(default_of(attribute)), _meaning(attribute))
+        yield f"| {' | '.join(cells)} |"
+
+
+def _meaning(attribute: attrs.Attribute[Any]) -> str:
+    info = field_info(attribute)
+    parts = [prose(info.description).replace("|", "\\|")]
+    if info.choices is not None:
+        parts.append(f"One of {', '.join(f'`{choice}`' for choice in info.choices)}.")
+    limits = [
+        f"{words} {limit:g}"
+        for words, limit in (
+            ("at least", info.minimum),
+            ("more than", info.exclusive_minimum),
+            ("at most", info.maximum),
+        )
+        if limit is not None
+    ]
+    if limits:
+        parts.append(f"{' and '.join(limits).capitalize()}.")
+    if info.not_supported is not None:
+        parts.append(f"**Not supported yet**: {info.not_supported}.")
+    return " ".join(parts)
+
+
+_WORDS: Mapping[Any, str] = types.MappingProxyType(
+    {bool: "true or false", int: "whole number", float: "number", str: "text", type(None): "null", Any: "block"}
+)
+
+
+def type_words(kind: Any) -> str:
+    """A type in the words of a YAML file."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if isinstance(kind, type) and attrs.has(kind):
+        return "block"
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(dict.fromkeys(type_words(argument) for argument in arguments))
+    if origin is dict:
+        return "mapping"
+    if origin in (list, tuple):
+        return f"list of {type_words(arguments[0])}"
+    return _WORDS.get(kind, getattr(kind, "__name__", str(kind)))
+
+
+def _shown(default: Any) -> str:
+    if default is attrs.NOTHING:
+        return "-"
+    if attrs.has(type(default)):
+        return "defaults below"
+    if default is None:
+        return "`null`"
+    if isinstance(default, bool):
+        return f"`{str(default).lower()}`"
+    if isinstance(default, frozenset):
+        return " ".join(f"`{item}`" for item in sorted(default))
+    if isinstance(default, float):
+        return f"`{default:g}`"
+    return f"`{default}`" if default != "" else "empty"
+
+
+# ---------------------------------------------------------------- command line
+
+
+def cli_page() -> str:
+    """Every command with its options, as ``--help`` has them."""
+    lines = [
+        "# Command line",
+        "",
+        "`--debug`, or `RLCORE_DEBUG=1`, shows tracebacks. What a command exits with: [exit codes](exit-codes.md).",
+    ]
+    for path, command in commands():
+        context = click.Context(command, info_name=" ".join(path))
+        usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
+        text = inspect.cleandoc(command.help or "").split("\f")[0]
+        lines += ["", f"## {' '.join(path)}", "", "```text", usage, "```", "", prose(text), ""]
+        options = [record for parameter in command.params if (record := parameter.get_help_record(context))]
+        lines += ["| option | meaning |", "|---|---|"]
+        lines += [f"| `{name.replace('|', '/')}` | {prose(meaning)} |" for name, meaning in options]
+    return "\n".join([*lines, ""])
+
+
+def commands() -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Every command of rlcore itself with its words, groups left out."""
+    from rlcore.cli.main import rlcore
+
+    yield from _commands(("rlcore",), rlcore)
+
+
+def _commands(path: tuple[str, ...], command: click.Command) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    if not isinstance(command, click.Group):
+        yield path, command
+        return
+    context = click.Context(command)
+    for name in command.list_commands(context):
+        inner = command.get_command(context, name)
+        assert inner is not None
+        yield from _commands((*path, name), inner)
+
+
+# ---------------------------------------------------------------- text
+
+
+def prose(text: str) -> str:
+    """A docstring as Markdown: ``code`` and :role:`name` become `code`; indented lists stay."""
+    text = inspect.cleandoc(text)
+    text = re.sub(r":\w+:`~?([^`]+)`", r"`\1`", text)
+    return text.replace("``", "`")
+
+
+PAGES: Mapping[str, Callable[[], str]] = types.MappingProxyType(
+    {"reference/hooks.md": hooks_page, "reference/settings.md": settings_page, "reference/cli.md": cli_page}
+)
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """MkDocs' hook: adds the generated pages to those in docs/."""
+    from mkdocs.structure.files import File
+
+    for path, page in PAGES.items():
+        files.append(File.generated(config, path, content=page()))
+    return files
+
+
+def main(names: Iterable[str]) -> None:
+    """Prints pages by the last part of their name, all of them without any."""
+    wanted = list(names)
+    for path, page in PAGES.items():
+        if not wanted or Path(path).stem in wanted:
+            print(page())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

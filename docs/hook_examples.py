@@ -1,0 +1,167 @@
+"""One implementation of every hook, shown in the reference. Together they are a plugin, which a test registers."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+
+from rlcore import (
+    CommandSpec,
+    ConfigSection,
+    EnvironmentSpec,
+    RewardProviderSpec,
+    StatsWriterSpec,
+    TrainerSpec,
+    hookimpl,
+)
+
+
+@hookimpl
+def rlcore_trainers():
+    return [
+        TrainerSpec(
+            name="acme-dqn",
+            target="acme_rl.dqn:DQNTrainer",
+            settings="acme_rl.settings:DQNSettings",
+            spaces={"discrete"},
+            on_policy=False,
+            summary="Q-learning with a target network",
+        )
+    ]
+
+
+@hookimpl
+def rlcore_reward_providers():
+    return [
+        RewardProviderSpec(
+            name="haste",
+            target="acme_rl.haste:HasteReward.create",
+            settings="acme_rl.settings:HasteSettings",
+            summary="a little less for every step",
+        )
+    ]
+
+
+@hookimpl
+def rlcore_stats_writers():
+    return [StatsWriterSpec(name="csv", target="acme_rl.csv_writer:CsvWriter.create", summary="stats.csv")]
+
+
+@hookimpl
+def rlcore_environments():
+    return [
+        EnvironmentSpec(
+            name="warehouse",
+            target="acme_rl.warehouse:make_environment",
+            settings="acme_rl.settings:WarehouseSettings",
+            summary="robots that fetch boxes",
+        )
+    ]
+
+
+@hookimpl
+def rlcore_commands():
+    return [CommandSpec(name="sweep", target="acme_rl.sweep:sweep_command", summary="Try many seeds.")]
+
+
+@hookimpl
+def rlcore_config_sections():
+    return [ConfigSection(name="acme", target="acme_rl.settings:AcmeSettings", summary="Where results are sent.")]
+
+
+@hookimpl(wrapper=True)
+def rlcore_create_trainer(spec, settings):
+    trainer = yield  # what the next plugin, or rlcore, made
+    print(f"{spec.name} will take {settings.max_steps} steps")
+    return trainer
+
+
+@hookimpl(wrapper=True)
+def rlcore_create_reward_provider(spec):
+    provider = yield
+    if spec.name == "extrinsic":
+        provider.strength *= 0.1
+    return provider
+
+
+@hookimpl
+def rlcore_create_stats_writer(spec, run):
+    if spec.name != "csv":
+        return None  # somebody else's: rlcore asks the next plugin
+    from acme_rl.csv_writer import CsvWriter
+
+    return CsvWriter(run.directory / "acme.csv")
+
+
+@hookimpl(wrapper=True)
+def rlcore_create_environment(run):
+    environment = yield
+    print(f"{run.num_envs} copies of {', '.join(environment.behaviors)}")
+    return environment
+
+
+@hookimpl
+def rlcore_report_status(run):
+    return {"acme": {"machine": "forge-7", "run": run.run_id}}
+
+
+@hookimpl
+def rlcore_restore_status(sections):
+    machine = sections.get("acme", {}).get("machine")
+    if machine:
+        print(f"this run came from {machine}")
+
+
+@hookimpl(wrapper=True)
+def rlcore_write_status(status, directory):
+    done = yield  # rlcore's own file stays
+    with sqlite3.connect(directory / "status.db") as database:
+        database.execute("CREATE TABLE IF NOT EXISTS status (text TEXT)")
+        database.execute("INSERT INTO status VALUES (?)", (json.dumps(status),))
+    return done
+
+
+@hookimpl
+def rlcore_read_status(directory):
+    if (directory / "training_status.json").exists() or not (directory / "status.db").exists():
+        return None
+    with sqlite3.connect(directory / "status.db") as database:
+        row = database.execute("SELECT text FROM status ORDER BY rowid DESC LIMIT 1").fetchone()
+    return json.loads(row[0])
+
+
+@hookimpl
+def rlcore_configured(config):
+    from rlcore.errors import ConfigError
+
+    if config.env_settings.seed == -1:
+        raise ConfigError("env_settings.seed: our runs are repeatable; give a seed")
+
+
+@hookimpl
+def rlcore_run_started(run):
+    print(f"{run.run_id} begins with seed {run.seed} in {run.directory}")
+
+
+@hookimpl
+def rlcore_summary_written(behavior, step, stats):
+    reward = stats.get("Environment/Cumulative Reward")
+    if reward is not None:
+        print(f"{behavior} at {step}: {reward.mean:.1f} over {reward.count} episodes")
+
+
+@hookimpl
+def rlcore_checkpoint_saved(step, path):
+    print(f"step {step} is safe in {path}")
+
+
+@hookimpl
+def rlcore_run_finished(run, outcome, error):
+    print(f"{run.run_id}: {outcome}" + (f" ({error})" if error else ""))
+
+
+@hookimpl
+def rlcore_addhooks(manager):
+    import acme_rl.hookspecs
+
+    manager.add_hookspecs(acme_rl.hookspecs)
