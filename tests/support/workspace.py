@@ -1,0 +1,67 @@
+"""The distributions of this repository, as they stand on disk: what tests across them start from."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+ROOT = Path(__file__).parents[2]
+
+
+@attrs.frozen
+class Member:
+    """One distribution."""
+
+    directory: Path
+    project: Mapping[str, Any]  # the [project] table of its pyproject.toml
+
+    @property
+    def name(self) -> str:
+        return str(self.project["name"])
+
+    @property
+    def plugin(self) -> str:
+        """What its entry point is called: ``ppo`` of ``rlcore-ppo``."""
+        return self.name.removeprefix("rlcore-") if self.name != "rlcore" else "core"
+
+    @property
+    def module(self) -> str:
+        return self.name.replace("-", "_")
+
+    @property
+    def package(self) -> Path:
+        return self.directory / "src" / self.module
+
+    @property
+    def path(self) -> str:
+        """From the root: ``plugins/gymnasium``."""
+        return self.directory.relative_to(ROOT).as_posix()
+
+    @property
+    def requirements(self) -> list[str]:
+        """What it declares, extras included."""
+        optional = self.project.get("optional-dependencies", {})
+        return [*self.project.get("dependencies", []), *(each for extra in optional.values() for each in extra)]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def pyproject(directory: Path) -> dict[str, Any]:
+    return tomllib.loads((directory / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def members() -> list[Member]:
+    """Every member, the core first."""
+    found = [ROOT / "core"]
+    for folder in ("builtin_trainers", "plugins"):
+        found += sorted(path.parent for path in (ROOT / folder).glob("*/pyproject.toml"))
+    return [Member(directory, pyproject(directory)["project"]) for directory in found]
+
+
+MEMBERS = members()
+CORE, *PLUGINS = MEMBERS

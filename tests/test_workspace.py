@@ -1,0 +1,184 @@
+"""The distributions of this repository stay alike, and are listed wherever they must be."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+from workspace import CORE, MEMBERS, PLUGINS, ROOT, Member, pyproject
+
+import rlcore
+
+every_member = pytest.mark.parametrize("member", MEMBERS, ids=str)
+every_plugin = pytest.mark.parametrize("member", PLUGINS, ids=str)
+
+# Modules whose distribution has another name.
+DISTRIBUTIONS = {"yaml": "pyyaml"}
+
+
+def lines(name: str) -> list[str]:
+    """A requirements file without comments."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    return [line for line in (line.partition("#")[0].strip() for line in text.splitlines()) if line]
+
+
+# ------------------------------------------------------------ every member
+
+
+@every_member
+@pytest.mark.parametrize("key", ["version", "license", "requires-python"])
+def test_members_share(member: Member, key: str) -> None:
+    assert member.project[key] == CORE.project[key]
+
+
+@every_member
+def test_a_member_announces_one_plugin_of_its_own_name(member: Member) -> None:
+    module = "rlcore.builtin.plugin" if member is CORE else f"{member.module}.plugin"
+    assert member.project["entry-points"] == {"rlcore": {member.plugin: module}}
+
+
+@every_member
+def test_a_member_has_what_its_users_read(member: Member) -> None:
+    assert member.name in (member.directory / "README.md").read_text(encoding="utf-8")
+    changelog = (member.directory / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.search(rf"^## {re.escape(member.project['version'])}\b", changelog, re.MULTILINE)
+    assert (member.package / "py.typed").is_file()
+    # A wheel must carry the licence it is under.
+    assert (member.directory / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
+
+
+@every_member
+def test_what_is_installed_is_this_checkout(member: Member) -> None:
+    assert metadata.version(member.name) == member.project["version"], "install again: pyproject.toml has changed"
+    found = [each for each in metadata.entry_points(group="rlcore") if each.dist and each.dist.name == member.name]
+    assert {each.name: each.value for each in found} == member.project["entry-points"]["rlcore"]
+
+
+def test_the_version_in_the_code_is_that_of_the_distribution() -> None:
+    assert rlcore.__version__ == CORE.project["version"] == metadata.version("rlcore")
+
+
+@every_plugin
+def test_a_plugin_bounds_the_rlcore_it_was_made_for(member: Member) -> None:
+    bounds = [Requirement(text).specifier for text in member.requirements if Requirement(text).name == "rlcore"]
+    current = Version(CORE.project["version"])
+    following = f"{current.major}.{current.minor + 1}.0"  # rlcore breaks its interfaces in minor releases
+    assert bounds
+    for specifier in bounds:
+        assert specifier.contains(current) and not specifier.contains(following)
+
+
+@every_plugin
+def test_the_core_has_an_extra_for_every_plugin(member: Member) -> None:
+    extras = CORE.project["optional-dependencies"]
+    (requirement,) = (Requirement(text) for text in extras[member.plugin])
+    assert requirement.name == member.name and requirement.specifier.contains(member.project["version"])
+    assert member.plugin in Requirement(extras["all"][0]).extras
+
+
+# ------------------------------------------------------------ what members import
+
+
+def imported_modules(path: Path) -> Iterator[str]:
+    """Top-level names of all modules a file imports, inside functions too; not those only a type checker sees."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    hidden = {
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for statement in node.body
+        for inner in ast.walk(statement)
+    }
+    for node in ast.walk(tree):
+        if node in hidden:
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.partition(".")[0]
+
+
+@every_member
+def test_a_member_imports_only_what_it_declares(member: Member) -> None:
+    declared = set()
+    for requirement in map(Requirement, member.requirements):
+        declared.add(canonicalize_name(requirement.name))
+        if requirement.name == CORE.name:  # rlcore[torch] is how a trainer asks for torch
+            extras = CORE.project["optional-dependencies"]
+            declared |= {
+                canonicalize_name(Requirement(each).name) for name in requirement.extras for each in extras[name]
+            }
+    undeclared = set()
+    for path in member.package.rglob("*.py"):
+        allowed = declared | {member.name}
+        if (member, path.relative_to(member.package).parts[0]) == (CORE, "testing"):
+            allowed.add("pytest")  # who imports rlcore.testing runs it
+        for module in imported_modules(path):
+            distribution = canonicalize_name(DISTRIBUTIONS.get(module, module))
+            if module not in sys.stdlib_module_names and distribution not in allowed:
+                undeclared.add((path.relative_to(ROOT).as_posix(), module))
+    assert undeclared == set()
+
+
+# ------------------------------------------------------------ the lists of members
+
+
+def test_the_root_installs_every_member() -> None:
+    root = pyproject(ROOT)["project"]
+    listed = dict(requirement.split(" @ {root:uri}/") for requirement in root["dependencies"])
+    assert {Requirement(name).name: path for name, path in listed.items()} == {each.name: each.path for each in MEMBERS}
+    assert "Private :: Do Not Upload" in root["classifiers"]
+
+
+def test_development_installs_every_member_editable() -> None:
+    editable = {line.removeprefix("-e ./").partition("[")[0] for line in lines("requirements-dev.txt") if "-e" in line}
+    assert editable == {member.path for member in MEMBERS}
+
+
+def test_the_tools_know_every_member() -> None:
+    tools = pyproject(ROOT)["tool"]
+    modules = {member.module for member in MEMBERS}
+    assert set(tools["ruff"]["lint"]["isort"]["known-first-party"]) == modules
+    assert set(tools["mypy"]["mypy_path"]) == {f"{member.path}/src" for member in MEMBERS}
+    assert set(tools["importlinter"]["root_packages"]) == modules
+    contracts = {contract["name"]: contract for contract in tools["importlinter"]["contracts"]}
+    plugins = {member.module for member in PLUGINS}
+    assert set(contracts["the core imports no plugin"]["forbidden_modules"]) == plugins
+    assert set(contracts["plugins do not import one another"]["modules"]) == plugins
+
+
+def test_only_trainers_that_declare_torch_may_import_it() -> None:
+    contracts = pyproject(ROOT)["tool"]["importlinter"]["contracts"]
+    (torch,) = (contract for contract in contracts if "torch" in contract.get("protected_modules", ()))
+    declaring = {
+        member.module
+        for member in PLUGINS
+        for requirement in map(Requirement, member.requirements)
+        if requirement.name == "torch" or (requirement.name == "rlcore" and "torch" in requirement.extras)
+    }
+    assert set(torch["allowed_importers"]) <= declaring | {"rlcore.torch"}
+
+
+def test_every_direct_dependency_is_pinned_in_the_constraints() -> None:
+    pins = {}
+    for line in lines("constraints.txt"):
+        (pin,) = (requirement := Requirement(line)).specifier
+        assert pin.operator == "==" and "+" not in pin.version, line
+        pins[canonicalize_name(requirement.name)] = requirement
+    ours = {member.name for member in MEMBERS}
+    needed = [Requirement(text) for member in MEMBERS for text in member.requirements]
+    needed += [Requirement(line) for line in lines("requirements-dev.txt") if not line.startswith("-")]
+    needed += map(Requirement, pyproject(ROOT)["build-system"]["requires"])
+    assert {canonicalize_name(each.name) for each in needed} - ours <= set(pins)
+    for each in needed:
+        if each.name not in ours:
+            (pin,) = pins[canonicalize_name(each.name)].specifier
+            assert each.specifier.contains(pin.version), f"{each} excludes the version it is tested with"
