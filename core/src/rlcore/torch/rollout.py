@@ -172,13 +172,11 @@ class RolloutBuffer:
             self._mask_rows()
         if "group_reward" in state:
             self._group_rewards()
-        arrays = {**self.observations, "raw": self.raw, "choices": self.choices, "reward": self.reward}
-        saved = {**state["observations"], **{k: state[k] for k in ("raw", "choices", "reward")}}
-        for name in ("terminated", "truncated", "masks", "group_reward"):
+        for name, saved in state["observations"].items():
+            self.observations[name][: len(saved)] = saved
+        for name in ("raw", "choices", "reward", "terminated", "truncated", "masks", "group_reward"):
             if name in state:
-                arrays[name], saved[name] = getattr(self, name), state[name]
-        for name, array in saved.items():
-            arrays[name][: len(array)] = array
+                getattr(self, name)[: len(state[name])] = state[name]
         self.final_rows = [state["final_rows"]] if len(state["final_rows"]) else []
         self.final_observations = [dict(state["final_observations"])] if len(state["final_rows"]) else []
 
