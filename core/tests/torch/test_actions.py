@@ -1,6 +1,9 @@
 """Joint distributions against torch.distributions, sampling against the softmax, bounds against the environment's."""
 
+# mypy: allow-untyped-calls
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,9 +25,9 @@ SEEN = (ObservationSpec("seen", (2,), np.float32),)
 INFINITY = float("inf")
 
 
-def layout(continuous: int = 0, discrete: tuple[int, ...] = (), low: object = -1.0, high: object = 1.0) -> ActionLayout:
-    bounds = [np.broadcast_to(np.asarray(bound, np.float32), (continuous,)).copy() for bound in (low, high)]
-    return ActionLayout(BehaviorSpec("Agent", SEEN, continuous, discrete, *bounds))
+def layout(continuous: int = 0, discrete: tuple[int, ...] = (), low: Any = -1.0, high: Any = 1.0) -> ActionLayout:
+    lowest, highest = (np.full(continuous, bound, np.float32) for bound in (low, high))
+    return ActionLayout(BehaviorSpec("Agent", SEEN, continuous, discrete, lowest, highest))
 
 
 # ---------------------------------------------------------------- distributions
@@ -128,7 +131,7 @@ def test_a_masked_option_is_never_drawn() -> None:
     mask[:, 0] = mask[:, 3] = True  # each of the two branches has an option left
     shown = np.where(mask, logits, np.float32(MASKED_LOGIT))
     choices = layout(discrete=(3, 4)).greedy_choices(shown + gumbel_noise(random, shown.shape))
-    assert np.take_along_axis(mask, choices + [0, 3], axis=1).all()
+    assert np.take_along_axis(mask, choices + np.array([0, 3]), axis=1).all()
     assert (mask.sum() < mask.size) and len(np.unique(choices[:, 1])) == 4
 
 

@@ -41,9 +41,9 @@ def test_with_lambda_one_the_value_target_is_the_discounted_return() -> None:
 
 
 def test_its_arguments_are_left_as_they_are() -> None:
-    arrays = [np.ones((4, 2), np.float32) for _ in range(3)]
-    generalised_advantages(*arrays, carry=np.ones((4, 2), np.bool_), gamma=0.9, lambd=0.9)
-    assert all((array == 1.0).all() for array in arrays)
+    reward, value, next_value = np.ones((3, 4, 2), np.float32)
+    generalised_advantages(reward, value, next_value, np.ones((4, 2), np.bool_), 0.9, 0.9)
+    assert (reward == 1.0).all() and (value == 1.0).all() and (next_value == 1.0).all()
 
 
 @given(seed=st.integers(0, 2**32 - 1), horizon=st.integers(1, 6), rows=st.integers(0, 20))

@@ -4,6 +4,7 @@ Random histories (turn-based slots, lost copies, resets, masks and group rewards
 trainer whose loss records the rollout it is given.
 """
 
+# mypy: allow-untyped-calls
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -19,8 +20,9 @@ from numpy.typing import NDArray
 from rlcore.config import BehaviorSettings, NetworkSettings, OnPolicySettings, RunConfig
 from rlcore.environment import AgentBatch, BehaviorSpec, ObservationSpec
 from rlcore.rewards import ExtrinsicReward, Transitions
+from rlcore.torch.minibatch import Loss, Minibatch
 from rlcore.torch.networks import ActorCritic
-from rlcore.torch.on_policy import Loss, Minibatch, OnPolicyTrainer
+from rlcore.torch.on_policy import OnPolicyTrainer
 
 BRANCHES = (2, 3)
 Transition = dict[str, Any]
@@ -35,7 +37,7 @@ class ObservationReward:
     ignore_done = True
 
     def evaluate(self, transitions: Transitions) -> NDArray[np.float32]:
-        return transitions.observations["seen"].sum(axis=-1).astype(np.float32)
+        return np.asarray(transitions.observations["seen"].sum(axis=-1), np.float32)
 
     def update(self, transitions: Transitions) -> Mapping[str, float]:
         return {}

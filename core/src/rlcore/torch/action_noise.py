@@ -38,9 +38,7 @@ class ActionNoise:
         return {"gaussian": self._gaussian[self._row :].copy(), "gumbel": self._gumbel[self._row :].copy()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        left = len(state["gaussian"])
-        self._row = self._continuous[0] - left
-        self._gaussian = np.empty(self._continuous, np.float32)
-        self._gumbel = np.empty(self._logits, np.float32)
-        self._gaussian[self._row :] = state["gaussian"]
-        self._gumbel[self._row :] = state["gumbel"]
+        # As long as it was drawn, which may be more than this run draws at once: its buffer_size may have changed.
+        self._gaussian = np.array(state["gaussian"], np.float32)
+        self._gumbel = np.array(state["gumbel"], np.float32)
+        self._row = 0

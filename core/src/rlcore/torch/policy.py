@@ -46,7 +46,8 @@ class ActorCriticPolicy:
         vectors = self.model.inputs.vectors
         if self._forward is not None and len(observations[vectors[0].name]) <= NUMPY_ROWS:
             parts = [observations[o.name].reshape(-1, o.size) for o in vectors]
-            mean, logits = self._forward(parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1))
+            x = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+            mean, logits = self._forward(x if x.dtype == np.float32 else x.astype(np.float32))
         else:
             mean, logits = self._torch_forward(observations)
         if mask is not None and logits is not None:

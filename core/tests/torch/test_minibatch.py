@@ -1,0 +1,95 @@
+"""How a rollout is divided, what is said about it, and what changes with progress."""
+
+# mypy: allow-untyped-calls
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.distributions import Normal, kl_divergence
+
+from rlcore.torch.minibatch import Minibatch, approximate_kl, minibatch_stops, select_rows, slice_rows, standardise
+from rlcore.torch.reward_stats import EpisodeRewards
+from rlcore.torch.schedules import Schedule
+
+
+@given(count=st.integers(1, 5000), batch_size=st.integers(1, 3000))
+def test_minibatches_cover_every_row_once_in_parts_of_about_the_batch_size(count: int, batch_size: int) -> None:
+    stops = minibatch_stops(count, batch_size)
+    sizes = np.diff([0, *stops])
+    assert stops[-1] == count and (sizes > 0).all()
+    assert sizes.max() - sizes.min() <= 1
+    if count >= batch_size:
+        assert 2 / 3 * batch_size - 1 <= sizes.min() and sizes.max() <= 3 / 2 * batch_size + 1
+
+
+def test_rows_are_selected_and_sliced_alike_in_every_column() -> None:
+    columns = torch.arange(6.0)
+    batch = Minibatch(
+        inputs=(columns[:, None], columns[:, None, None] + 100),
+        raw=columns[:, None] + 1,
+        choices=None,
+        mask=None,
+        old_log_prob=columns + 2,
+        old_value=columns[:, None] + 3,
+        advantage=columns + 4,
+        returns=columns[:, None] + 5,
+    )
+    part = slice_rows(select_rows(batch, torch.tensor([5, 3, 0, 1])), 1, 3)
+    assert part.choices is None and part.mask is None and part.raw is not None
+    assert part.inputs[0][:, 0].tolist() == [3, 0]
+    assert part.inputs[1][:, 0, 0].tolist() == [103, 100]
+    assert part.raw[:, 0].tolist() == [4, 1]
+    assert part.old_log_prob.tolist() == [5, 2]
+    assert part.old_value[:, 0].tolist() == [6, 3]
+    assert part.advantage.tolist() == [7, 4]
+    assert part.returns[:, 0].tolist() == [8, 5]
+
+
+def test_the_kl_estimate_tends_to_the_divergence_of_old_from_new() -> None:
+    torch.manual_seed(0)
+    old, new = Normal(0.0, 1.0), Normal(0.2, 1.1)
+    drawn = old.sample((400_000,))
+    estimate = approximate_kl(new.log_prob(drawn) - old.log_prob(drawn))
+    assert estimate.item() == pytest.approx(kl_divergence(old, new).item(), rel=0.02)
+
+
+def test_standardised_advantages_have_mean_zero_and_deviation_one() -> None:
+    shown = standardise(torch.tensor([1.0, 2.0, 3.0, 10.0]))
+    np.testing.assert_allclose([shown.mean(), shown.std(correction=0)], [0, 1], atol=1e-6)
+    assert standardise(torch.tensor([3.0])).tolist() == [0.0], "a single value says nothing"
+
+
+@pytest.mark.parametrize("step", [0, 250, 500, 1000, 2000])
+def test_a_linear_schedule_falls_to_its_end_and_stays_there(step: int) -> None:
+    remaining = 1 - min(step, 1000) / 1000
+    assert Schedule("linear", 0.2, 0.1, 1000)(step) == pytest.approx(0.1 + 0.1 * remaining)
+    assert Schedule("constant", 0.2, 0.1, 1000)(step) == 0.2
+
+
+def test_a_schedule_never_rises() -> None:
+    assert Schedule("linear", 0.0, 1e-5, 1000)(1000) == 0.0, "beta: 0 turns the entropy bonus off for good"
+
+
+@given(seed=st.integers(0, 2**32 - 1), rollouts=st.lists(st.integers(1, 9), min_size=1, max_size=5))
+def test_episode_rewards_are_summed_across_rollouts(seed: int, rollouts: list[int]) -> None:
+    random = np.random.default_rng(seed)
+    recorder, sums = EpisodeRewards("extrinsic", 3), np.zeros(3)
+    for rows in rollouts:
+        reward = random.standard_normal((rows, 3)).astype(np.float32)
+        ended = random.random((rows, 3)) < 0.3
+        finished = []
+        for t in range(rows):
+            for slot in range(3):
+                sums[slot] += reward[t, slot]
+                if ended[t, slot]:
+                    finished.append(sums[slot])
+                    sums[slot] = 0.0
+        stats = recorder.record(reward, ended)
+        if finished:
+            assert stats["Policy/Extrinsic Reward"] == pytest.approx(np.mean(finished), abs=1e-5)
+        else:
+            assert stats == {}
+        np.testing.assert_allclose(recorder.open, sums, atol=1e-5)

@@ -1,0 +1,111 @@
+"""Networks: encoders of images, initial weights, shared bodies."""
+
+# mypy: allow-untyped-calls
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from rlcore.config import NetworkSettings
+from rlcore.environment import BehaviorSpec, ObservationSpec
+from rlcore.errors import UnsupportedSpace
+from rlcore.torch.encoders import MINIMUM_SIZE, image_encoder
+from rlcore.torch.networks import ActorCritic
+
+VECTOR = ObservationSpec("seen", (3,), np.float32)
+
+
+def camera(height: int, width: int, dtype: type = np.uint8) -> ObservationSpec:
+    return ObservationSpec("camera", (height, width, 3), dtype, "image")
+
+
+def network(*observations: ObservationSpec, shared: bool = False, **settings: object) -> ActorCritic:
+    torch.manual_seed(0)
+    one = np.ones(1, np.float32)
+    spec = BehaviorSpec("Agent", observations, continuous=1, discrete=(2, 3), low=-one, high=one)
+    return ActorCritic(spec, NetworkSettings(hidden_units=16, **settings), value_heads=2, shared=shared)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("kind", "smallest"), MINIMUM_SIZE.items())
+def test_an_encoder_takes_its_smallest_image_and_any_shape_above(kind: str, smallest: int) -> None:
+    for height, width in ((smallest, smallest), (smallest + 3, smallest + 17)):
+        encoder = image_encoder(kind, camera(height, width), 24)
+        image = torch.randint(0, 256, (5, height, width, 3), dtype=torch.uint8)
+        assert encoder(image).shape == (5, 24)
+
+
+@pytest.mark.parametrize(("kind", "smallest"), [(kind, size) for kind, size in MINIMUM_SIZE.items() if size > 1])
+def test_an_image_too_small_for_its_encoder_is_refused(kind: str, smallest: int) -> None:
+    with pytest.raises(UnsupportedSpace, match=rf"'camera' .*{kind}.*{smallest}x{smallest}.*match3 or fully_connected"):
+        image_encoder(kind, camera(64, smallest - 1), 16)
+
+
+def test_bytes_are_scaled_to_one_and_floats_are_not() -> None:
+    torch.manual_seed(0)
+    of_bytes = image_encoder("fully_connected", camera(2, 2), 8)
+    of_floats = image_encoder("fully_connected", camera(2, 2, np.float32), 8)
+    of_floats.load_state_dict(of_bytes.state_dict())
+    image = torch.randint(0, 256, (3, 2, 2, 3), dtype=torch.uint8)
+    torch.testing.assert_close(of_bytes(image), of_floats(image.to(torch.float32) / 255))
+
+
+def test_images_are_height_width_channels() -> None:
+    """A network sees what a network over channels first sees after moving the axis by hand."""
+    encoder = image_encoder("simple", camera(20, 24, np.float32), 8)
+    image = torch.randn(2, 20, 24, 3)
+    first = encoder.convolutions(torch.stack([image[..., channel] for channel in range(3)], dim=1))
+    torch.testing.assert_close(encoder(image), encoder.dense(first))
+
+
+def test_vectors_and_images_enter_together() -> None:
+    model = network(VECTOR, camera(20, 20))
+    seen: dict[str, NDArray[Any]] = {"seen": np.ones((4, 3), np.float32), "camera": np.zeros((4, 20, 20, 3), np.uint8)}
+    mean, logits, value = model.policy_and_value(model.inputs(model.inputs.raw(seen)))
+    assert mean is not None and logits is not None
+    assert (mean.shape, logits.shape, value.shape) == ((4, 1), (4, 5), (4, 2))
+    changed = model.inputs.raw({**seen, "camera": np.full((4, 20, 20, 3), 255, np.uint8)})
+    assert not model.value(changed).equal(value)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_policy_and_value_together_are_what_they_are_alone(shared: bool) -> None:
+    model = network(VECTOR, shared=shared)
+    inputs = (torch.randn(4, 3),)
+    mean, logits, value = model.policy_and_value(inputs)
+    alone_mean, alone_logits = model.policy(inputs)
+    assert mean is not None and logits is not None and alone_mean is not None and alone_logits is not None
+    assert mean.equal(alone_mean) and logits.equal(alone_logits) and value.equal(model.value(inputs))
+
+
+def test_only_a_shared_critic_moves_the_body_of_the_policy() -> None:
+    for shared in (False, True):
+        model = network(VECTOR, shared=shared)
+        model.value((torch.randn(4, 3),)).sum().backward()
+        moved = [parameter.grad is not None for parameter in model.actor.parameters()]
+        assert all(moved) if shared else not any(moved)
+    sizes = [sum(p.numel() for p in network(VECTOR, shared=shared).parameters()) for shared in (False, True)]
+    assert sizes[0] > sizes[1]
+
+
+@pytest.mark.parametrize("init", ["orthogonal", "kaiming"])
+def test_initial_weights_have_the_gains_of_their_scheme(init: str) -> None:
+    model = network(ObservationSpec("seen", (512,), np.float32), init=init)
+    heads = model.policy_head
+    assert heads.mean is not None and heads.logits is not None and heads.log_std is not None
+    assert not heads.log_std.detach().any(), "the deviation starts at one"
+    linears = [layer for layer in model.actor.layers if isinstance(layer, nn.Linear)]
+    assert all(not linear.bias.detach().any() for linear in (*linears, heads.mean, heads.logits, model.value_head))
+    if init == "orthogonal":
+        gains = ((linears[0], 2**0.5), (heads.mean, 0.01), (heads.logits, 0.01), (model.value_head, 1.0))
+        for linear, gain in gains:
+            weight = linear.weight.detach()
+            torch.testing.assert_close(weight @ weight.T, gain**2 * torch.eye(len(weight)), rtol=1e-4, atol=1e-4)
+    else:
+        # Kaiming normal for a linear layer: variance 1 / inputs.
+        assert linears[0].weight.std().item() == pytest.approx(512**-0.5, rel=0.05)
+        assert heads.logits.weight.std().item() == pytest.approx(0.1 * 16**-0.5, rel=0.3)

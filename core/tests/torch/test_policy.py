@@ -1,0 +1,136 @@
+"""Acting by numpy is acting by the network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from rlcore.config import NetworkSettings
+from rlcore.environment import BehaviorSpec, ObservationSpec
+from rlcore.torch.actions import MASKED_LOGIT
+from rlcore.torch.activations import MODULES, NUMPY
+from rlcore.torch.networks import ActorCritic
+from rlcore.torch.policy import NUMPY_ROWS, ActorCriticPolicy, numpy_actor
+
+SEEN = (
+    ObservationSpec("speed", (2, 2), np.float32),
+    ObservationSpec("room", (3,), np.float32, "one_hot"),
+    ObservationSpec("wind", (1,), np.float32),
+)
+
+
+def behavior(*observations: ObservationSpec) -> BehaviorSpec:
+    limit = np.ones(2, np.float32)
+    return BehaviorSpec("Agent", observations or SEEN, 2, (3, 2), -2 * limit, 2 * limit, env_index=np.arange(4))
+
+
+def observe(rows: int, seed: int = 0) -> dict[str, NDArray[Any]]:
+    random = np.random.default_rng(seed)
+    return {
+        "speed": random.normal(3.0, 5.0, (rows, 2, 2)).astype(np.float32),
+        "room": np.eye(3, dtype=np.float32)[random.integers(3, size=rows)],
+        "wind": random.normal(-1.0, 0.1, (rows, 1)).astype(np.float32),
+    }
+
+
+def model_and_policy(
+    spec: BehaviorSpec, activation: str = "tanh", normalize: bool = False, layers: int = 2
+) -> tuple[ActorCritic, ActorCriticPolicy]:
+    torch.manual_seed(1)
+    network = NetworkSettings(hidden_units=16, num_layers=layers, activation=activation, normalize=normalize)
+    model = ActorCritic(spec, network, value_heads=1, shared=False)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    return model, ActorCriticPolicy(spec, model, activation, torch.device("cpu"))
+
+
+@pytest.mark.parametrize("layers", [0, 1, 3])
+@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize("activation", list(MODULES))
+def test_the_numpy_actor_is_the_network(activation: str, normalize: bool, layers: int) -> None:
+    model, policy = model_and_policy(behavior(), activation, normalize, layers)
+    for seen in (observe(1), observe(8, 1), observe(200, 2)):
+        if normalize:
+            model.inputs.update_normalizer(model.inputs.raw(seen))
+            policy.refresh()
+        columns = np.concatenate([seen[o.name].reshape(len(seen["wind"]), -1) for o in SEEN], axis=1)
+        mean, logits = numpy_actor(model, activation)(columns)
+        with torch.no_grad():
+            torch_mean, torch_logits = model.policy(model.inputs(model.inputs.raw(seen)))
+        assert mean is not None and logits is not None and torch_mean is not None and torch_logits is not None
+        for ours, theirs in ((mean, torch_mean.numpy()), (logits, torch_logits.numpy())):
+            np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-6 * max(1.0, np.abs(theirs).max()))
+
+
+@pytest.mark.parametrize("activation", list(MODULES))
+def test_activations_agree_far_from_zero_and_have_the_gradients_of_torch(activation: str) -> None:
+    x = np.linspace(-100, 100, 2001, dtype=np.float32)
+    ours = torch.from_numpy(x.copy()).requires_grad_()
+    theirs = torch.from_numpy(x.copy()).requires_grad_()
+    functions: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+        "swish": torch.nn.functional.silu,
+        "tanh": torch.tanh,
+        "relu": torch.relu,
+    }
+    shown, expected = MODULES[activation]()(ours), functions[activation](theirs)
+    np.testing.assert_allclose(NUMPY[activation](x.copy()), expected.detach().numpy(), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(shown, expected, rtol=1e-6, atol=1e-6)
+    shown.square().sum().backward()
+    expected.square().sum().backward()
+    torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-5, atol=1e-5)
+
+
+def test_many_rows_at_once_are_acted_on_like_few() -> None:
+    _, policy = model_and_policy(behavior(), normalize=True)
+    rows = 2 * NUMPY_ROWS
+    seen = observe(rows)
+    many = policy.act(seen)
+    few = [policy.act({name: array[i : i + 8] for name, array in seen.items()}) for i in range(0, rows, 8)]
+    assert many.continuous is not None and many.discrete is not None
+    np.testing.assert_allclose(many.continuous, np.concatenate([a.continuous for a in few]), rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(many.discrete, np.concatenate([a.discrete for a in few]))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.int64, np.uint8])
+def test_observations_of_any_type_give_actions_of_the_contract(dtype: type) -> None:
+    _, policy = model_and_policy(behavior(ObservationSpec("seen", (3,), dtype)))
+    seen: dict[str, NDArray[Any]] = {"seen": np.arange(12).reshape(4, 3).astype(dtype)}
+    for deterministic in (True, False):
+        actions = policy.act(seen, deterministic=deterministic)
+        assert actions.continuous is not None and actions.discrete is not None
+        assert actions.continuous.dtype == np.float32 and actions.discrete.dtype == np.int64
+
+
+def test_forbidden_options_are_out_of_reach() -> None:
+    _, policy = model_and_policy(behavior())
+    mask = np.ones((4, 5), np.bool_)
+    mask[:, [0, 2, 3]] = False
+    _, logits = policy.parameters(observe(4), mask)
+    assert logits is not None and (logits[~mask] == np.float32(MASKED_LOGIT)).all()
+    for deterministic in (True, False):
+        actions = policy.act(observe(4), mask, deterministic)
+        assert actions.discrete is not None and actions.discrete.tolist() == [[1, 1]] * 4
+
+
+def test_sampling_follows_the_seed_and_spreads_by_the_deviation() -> None:
+    model, policy = model_and_policy(behavior())
+    seen = {name: np.repeat(array, 4000, axis=0) for name, array in observe(1).items()}
+    policy.seed(3)
+    first = policy.act(seen, deterministic=False)
+    policy.seed(3)
+    again = policy.act(seen, deterministic=False)
+    assert first.continuous is not None and again.continuous is not None
+    np.testing.assert_array_equal(first.continuous, again.continuous)
+    mean, _ = policy.parameters(seen, None)
+    log_std = model.policy_head.log_std
+    assert mean is not None and log_std is not None
+    np.testing.assert_allclose(policy.std(), log_std.detach().exp().numpy(), rtol=1e-6)
+    policy.seed(3)
+    drawn = mean + policy.std() * np.random.default_rng(3).standard_normal(mean.shape, dtype=np.float32)
+    np.testing.assert_allclose(first.continuous, policy.layout.to_environment(drawn))
