@@ -35,11 +35,13 @@ class ObservationReward:
     gamma = 0.8
     strength = 0.5
     ignore_done = True
+    learned_from: NDArray[np.float32]  # [B, 3]
 
     def evaluate(self, transitions: Transitions) -> NDArray[np.float32]:
         return np.asarray(transitions.observations["seen"].sum(axis=-1), np.float32)
 
     def update(self, transitions: Transitions) -> Mapping[str, float]:
+        self.learned_from = transitions.observations["seen"].reshape(-1, 3).copy()
         return {}
 
     def state_dict(self) -> dict[str, Any]:
@@ -102,6 +104,7 @@ class History:
         self.now: list[Transition | None] = [None] * self.slots  # what each slot acts on next
         self.open: list[Transition | None] = [None] * self.slots
         self.closed: list[list[Transition]] = [[] for _ in range(self.slots)]
+        self.sums = [0.0] * self.slots  # rewards of the open episodes
         self.last: AgentBatch
 
     def batch(self, ends: bool) -> AgentBatch:
@@ -188,6 +191,17 @@ class History:
         if self.begins and self.random.random() < 0.1:
             self.begin()
 
+    def finished_reward(self) -> float:
+        """Mean extrinsic reward, at its strength of 2, of the episodes that ended since the last call; or NaN."""
+        finished = []
+        for slot, transitions in enumerate(self.closed):
+            for one in transitions:
+                self.sums[slot] += 2 * (one["reward"] + one["group_reward"])
+                if one["terminated"] or one["truncated"]:
+                    finished.append(self.sums[slot])
+                    self.sums[slot] = 0.0
+        return float(np.mean(finished)) if finished else np.nan
+
     def count(self) -> int:
         return sum(len(transitions) for transitions in self.closed)
 
@@ -250,14 +264,14 @@ def joined(parts: list[Minibatch]) -> Minibatch:
     return Minibatch(inputs=(torch.cat([part.inputs[0] for part in parts]),), **{name: all_of(name) for name in names})
 
 
-def close(ours: NDArray[np.float32], theirs: NDArray[Any]) -> None:
+def close(ours: Any, theirs: Any) -> None:
     np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
 
 
 def check_rollout(history: History, gamma: float, lambd: float, time_horizon: int) -> None:
     rows = expected(history, gamma, lambd, time_horizon)
     history.trainer.recorded = []
-    history.trainer.update()
+    stats = history.trainer.update()
     batch = joined(history.trainer.recorded)
     seen = batch.inputs[0].numpy()
     assert sorted(row.tobytes() for row in seen) == sorted(rows), "each closed transition exactly once"
@@ -272,6 +286,12 @@ def check_rollout(history: History, gamma: float, lambd: float, time_horizon: in
     close(batch.old_value.numpy(), value)
     close(batch.advantage.numpy(), advantage.sum(axis=1))
     close(batch.returns.numpy(), advantage + value)
+    provider = history.trainer.providers[1]
+    assert isinstance(provider, ObservationReward)
+    assert sorted(row.tobytes() for row in provider.learned_from) == sorted(rows), "only what was played"
+    close([stats["Policy/Extrinsic Value Estimate"], stats["Policy/Seen Value Estimate"]], value.mean(axis=0))
+    close(stats["Losses/Explained Variance"], 1 - advantage.var() / (advantage + value).var())
+    close(stats.get("Policy/Extrinsic Reward", np.nan), history.finished_reward())
     history.closed = [[] for _ in range(history.slots)]
 
 

@@ -1,5 +1,6 @@
 """Acting by numpy is acting by the network."""
 
+# mypy: allow-untyped-calls
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -235,29 +235,24 @@ class OnPolicyTrainer:
     ) -> tuple[NDArray[np.float32], NDArray[np.float32], dict[str, float]]:
         """Advantages [T, S] over all providers, value targets [T, S, R], and statistics."""
         buffer = self.buffer
+        # Rows past a slot's length hold what an earlier rollout left there.
+        played = valid_rows(used, lengths) if buffer.ragged else np.ones((used, len(lengths)), np.bool_)  # [T, S]
+        rows = played if buffer.ragged else slice(None)
         terminated, truncated = buffer.terminated[:used], buffer.truncated[:used]
-        ended = terminated | truncated
+        ended = (terminated | truncated) & played
         carry = ~ended
         if self.settings.time_horizon < used:
             carry &= ~trajectory_cuts(ended, np.zeros(len(lengths), np.int64), self.settings.time_horizon)
         if buffer.ragged:
             carry[lengths[lengths > 0] - 1, np.flatnonzero(lengths > 0)] = False
-        transitions = Transitions(
-            observations={name: array[:used] for name, array in buffer.observations.items()},
-            actions=self.policy.layout.actions(
-                buffer.raw[:used] if self.behavior.continuous else None,
-                buffer.choices[:used] if self.behavior.discrete else None,
-            ),
-            reward=buffer.reward[:used],
-            terminated=terminated,
-            truncated=truncated,
-            group_reward=None if buffer.group_reward is None else buffer.group_reward[:used],
-        )
+        transitions = self._transitions(used, rows)
         total = np.zeros_like(values[..., 0])
         returns = np.empty_like(values)
         stats: dict[str, float] = {}
         for k, provider in enumerate(self.providers):
-            reward = provider.evaluate(transitions) * np.float32(provider.strength)
+            given = provider.evaluate(transitions) * np.float32(provider.strength)
+            reward = np.zeros_like(total)
+            reward[rows] = given
             following = next_values[..., k]
             if not provider.ignore_done:
                 following = np.where(terminated, np.float32(0), following)
@@ -267,11 +262,31 @@ class OnPolicyTrainer:
             total += advantage
             returns[..., k] = advantage + values[..., k]
             title = provider.name.capitalize()
-            stats[f"Policy/{title} Value Estimate"] = float(values[..., k].mean())
+            stats[f"Policy/{title} Value Estimate"] = float(values[rows][..., k].mean())
             stats.update(self._rewards[k].record(reward, ended))
             stats.update(provider.update(transitions))
-        stats["Losses/Explained Variance"] = explained_variance(values, returns)
+        stats["Losses/Explained Variance"] = explained_variance(values[rows], returns[rows])
         return total, returns, stats
+
+    def _transitions(self, used: int, rows: NDArray[np.bool_] | slice) -> Transitions:
+        """What reward providers are shown: [T, S] while all slots act together, else the rows that were played."""
+        buffer, behavior = self.buffer, self.behavior
+
+        def shown(array: NDArray[Any]) -> NDArray[Any]:
+            part: NDArray[Any] = array[:used][rows]
+            return part
+
+        return Transitions(
+            observations={name: shown(array) for name, array in buffer.observations.items()},
+            actions=self.policy.layout.actions(
+                shown(buffer.raw) if behavior.continuous else None,
+                shown(buffer.choices) if behavior.discrete else None,
+            ),
+            reward=shown(buffer.reward),
+            terminated=shown(buffer.terminated),
+            truncated=shown(buffer.truncated),
+            group_reward=None if buffer.group_reward is None else shown(buffer.group_reward),
+        )
 
     def _values(self, inputs: Inputs) -> Tensor:
         return torch.cat([self.model.value(part) for part in self._parts(inputs)])
