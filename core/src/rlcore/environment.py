@@ -6,6 +6,7 @@ Shapes: S slots, N copies, K rows whose episode ended in this step.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -33,10 +34,11 @@ class ObservationSpec:
     dtype: np.dtype[Any] = attrs.field(converter=np.dtype)
     kind: ObservationKind = "vector"
 
-    @property
-    def size(self) -> int:
-        """Number of values of one agent's observation."""
-        return int(np.prod(self.shape, dtype=np.int64))
+    size: int = attrs.field(init=False)  # number of values of one agent's observation
+
+    @size.default
+    def _size(self) -> int:
+        return math.prod(self.shape)
 
 
 @attrs.frozen(eq=False)

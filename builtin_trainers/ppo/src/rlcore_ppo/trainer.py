@@ -15,7 +15,7 @@ from rlcore.config import BehaviorSettings
 from rlcore.environment import BehaviorSpec
 from rlcore.run_context import RunContext
 from rlcore.torch.actions import joint_log_prob_entropy, mask_logits
-from rlcore.torch.minibatch import Loss, Minibatch, standardise
+from rlcore.torch.minibatch import Loss, Minibatch
 from rlcore.torch.networks import ActorCritic
 from rlcore.torch.on_policy import OnPolicyTrainer
 from rlcore.torch.schedules import Schedule
@@ -64,17 +64,16 @@ class PPOTrainer(OnPolicyTrainer):
         )
 
         # Clipped surrogate objective (eq. 7). The ratio is of joint probabilities: one number per transition.
-        advantage = batch.advantage
-        if self.hyperparameters.advantage_normalization == "minibatch":
-            advantage = standardise(advantage)
         log_ratio = log_prob - batch.old_log_prob
         ratio = log_ratio.exp()
         clipped = ratio.clamp(1.0 - self.clip_range, 1.0 + self.clip_range)
-        policy_loss = -torch.min(ratio * advantage, clipped * advantage).mean()
+        policy_loss = -torch.min(ratio * batch.advantage, clipped * batch.advantage).mean()
 
         value_loss = self.value_loss(value, batch)
         mean_entropy = entropy.mean()
-        total = policy_loss + self.hyperparameters.value_coefficient * value_loss - self.entropy_weight * mean_entropy
+        total = policy_loss + self.hyperparameters.value_coefficient * value_loss
+        if self.entropy_weight > 0.0:  # without a bonus nobody needs the entropy's gradient
+            total = total - self.entropy_weight * mean_entropy
         return Loss(total, policy_loss, value_loss, mean_entropy, log_ratio)
 
     def value_loss(self, value: Tensor, batch: Minibatch) -> Tensor:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
 from typing import Any
 
 import attrs
@@ -13,7 +14,7 @@ from torch import Tensor
 from rlcore.torch.networks import Inputs
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
 class Minibatch:
     """B transitions of a rollout."""
 
@@ -23,11 +24,11 @@ class Minibatch:
     mask: Tensor | None  # [B, logits] True = allowed
     old_log_prob: Tensor  # [B] under the weights that acted
     old_value: Tensor  # [B, R], R reward providers
-    advantage: Tensor  # [B] over all providers
+    advantage: Tensor  # [B] over all providers, standardised as advantage_normalization says
     returns: Tensor  # [B, R] targets of the value heads
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
 class Loss:
     """What :meth:`OnPolicyTrainer.loss` returns: ``total`` is minimised, the rest is reported."""
 
@@ -38,33 +39,43 @@ class Loss:
     log_ratio: Tensor  # [B] log of new over old probability
 
 
-def minibatch_stops(count: int, batch_size: int) -> list[int]:
-    """Where minibatches end: all of ``count`` rows, in equal parts of about ``batch_size`` (never a tiny last one)."""
+def minibatch_sizes(count: int, batch_size: int) -> list[int]:
+    """Sizes of minibatches that cover ``count`` rows in parts of about ``batch_size`` (never a tiny last one)."""
     parts = max(1, round(count / batch_size))
-    return [count * (k + 1) // parts for k in range(parts)]
+    return [count * (k + 1) // parts - count * k // parts for k in range(parts)]
 
 
-def select_rows(batch: Minibatch, order: Tensor) -> Minibatch:
-    """The transitions numbered ``order``, in that order, gathered."""
-    return _map(batch, lambda x: x.index_select(0, order))
+def minibatches(rollout: Minibatch, order: Tensor, sizes: Sequence[int], standardised: bool) -> Iterator[Minibatch]:
+    """The rollout in ``order``, cut into minibatches; ``standardised`` makes the advantages of each so.
 
+    One gather for the whole pass: the minibatches are views of it.
+    """
 
-def slice_rows(batch: Minibatch, start: int, stop: int) -> Minibatch:
-    """Transitions ``start`` to ``stop`` as views: no copy."""
-    return _map(batch, lambda x: x[start:stop])
+    def parts(x: Tensor) -> tuple[Tensor, ...]:
+        return x.index_select(0, order).split(sizes)  # type: ignore[no-any-return, no-untyped-call]
 
+    def optional(x: Tensor | None) -> Iterable[Tensor | None]:
+        return repeat(None) if x is None else parts(x)
 
-def _map(batch: Minibatch, function: Callable[[Tensor], Tensor]) -> Minibatch:
-    return Minibatch(
-        inputs=tuple(function(x) for x in batch.inputs),
-        raw=None if batch.raw is None else function(batch.raw),
-        choices=None if batch.choices is None else function(batch.choices),
-        mask=None if batch.mask is None else function(batch.mask),
-        old_log_prob=function(batch.old_log_prob),
-        old_value=function(batch.old_value),
-        advantage=function(batch.advantage),
-        returns=function(batch.returns),
+    advantage = rollout.advantage.index_select(0, order)
+    if standardised:
+        if len(set(sizes)) == 1:
+            advantage = standardise(advantage.view(len(sizes), -1)).view(-1)
+        else:
+            advantage = torch.cat([standardise(part) for part in advantage.split(sizes)])  # type: ignore[no-untyped-call]
+    columns = zip(
+        zip(*(parts(x) for x in rollout.inputs), strict=True),
+        optional(rollout.raw),
+        optional(rollout.choices),
+        optional(rollout.mask),
+        parts(rollout.old_log_prob),
+        parts(rollout.old_value),
+        advantage.split(sizes),  # type: ignore[no-untyped-call]
+        parts(rollout.returns),
+        strict=False,  # what is missing repeats for ever
     )
+    for fields in columns:
+        yield Minibatch(*fields)
 
 
 def rollout_rows(array: NDArray[Any], rows: Tensor | None, device: torch.device) -> Tensor:
@@ -80,5 +91,6 @@ def approximate_kl(log_ratio: Tensor) -> Tensor:
 
 
 def standardise(advantage: Tensor) -> Tensor:
-    """Mean 0 and standard deviation 1; a single value becomes 0."""
-    return (advantage - advantage.mean()) / (advantage.std(correction=0) + 1e-8)
+    """Mean 0 and standard deviation 1 along the last axis; a single value becomes 0."""
+    deviation = advantage - advantage.mean(-1, keepdim=True)
+    return deviation / (advantage.std(-1, correction=0, keepdim=True) + 1e-8)

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from rlcore.config import NetworkSettings
 from rlcore.environment import BehaviorSpec, ObservationSpec
 from rlcore.torch.actions import ActionLayout
-from rlcore.torch.activations import MODULES
 from rlcore.torch.encoders import image_encoder
+from rlcore.torch.mlp import linear_stack
 from rlcore.torch.normalizer import RunningNormalizer
 
 Inputs = tuple[Tensor, ...]
@@ -83,47 +83,57 @@ class Body(nn.Module):
     def __init__(self, inputs: ObservationInputs, settings: NetworkSettings) -> None:
         super().__init__()
         self.has_vector = inputs.vector_size > 0
+        self.activation = settings.activation
         self.encoders = nn.ModuleList(
             image_encoder(settings.vis_encode_type, image, settings.hidden_units) for image in inputs.images
         )
         width = inputs.vector_size + settings.hidden_units * len(inputs.images)
-        layers: list[nn.Module] = []
+        self.layers = nn.ModuleList()
         for _ in range(settings.num_layers):
             linear = nn.Linear(width, settings.hidden_units)
             initialise(linear, settings.init, gain=2**0.5 if settings.init == "orthogonal" else 1.0)
-            layers += [linear, MODULES[settings.activation]()]
+            self.layers.append(linear)
             width = settings.hidden_units
-        self.layers = nn.Sequential(*layers)
         self.features = width
 
-    def forward(self, inputs: Inputs) -> Tensor:
+    def encode(self, inputs: Inputs) -> Tensor:
+        """Vector observations and encoded images side by side, [B, width of the first layer]."""
         if not self.encoders:
-            return self.layers(inputs[0])  # type: ignore[no-any-return]
+            return inputs[0]
         parts = list(inputs[:1]) if self.has_vector else []
         images = inputs[1:] if self.has_vector else inputs
         parts += [encoder(image) for encoder, image in zip(self.encoders, images, strict=True)]
-        return self.layers(torch.cat(parts, dim=1))  # type: ignore[no-any-return]
+        return torch.cat(parts, dim=1)
+
+    def forward(self, inputs: Inputs) -> Tensor:
+        return linear_stack(self.encode(inputs), linears(self.layers), self.activation, activate_last=True)
+
+    def into(self, inputs: Inputs, head: nn.Linear) -> Tensor:
+        """``head`` of the features, as one stack."""
+        return linear_stack(self.encode(inputs), [*linears(self.layers), head], self.activation)
 
 
 class PolicyHead(nn.Module):
-    """Features to the parameters of the joint action distribution."""
+    """Features to the parameters of the joint action distribution: means of continuous parts, then logits."""
 
     def __init__(self, features: int, layout: ActionLayout, init: str) -> None:
         super().__init__()
-        self.mean = nn.Linear(features, layout.continuous) if layout.continuous else None
+        self.continuous, self.logits = layout.continuous, layout.logits
+        self.linear = nn.Linear(features, layout.continuous + layout.logits)
         # State-independent, as in both ML-Agents and the PPO paper's code.
         self.log_std = nn.Parameter(torch.zeros(layout.continuous)) if layout.continuous else None
-        self.logits = nn.Linear(features, layout.logits) if layout.logits else None
-        if self.mean is not None:
-            initialise(self.mean, init, gain=0.01 if init == "orthogonal" else 0.2)
-        if self.logits is not None:
-            initialise(self.logits, init, gain=0.01 if init == "orthogonal" else 0.1)
+        initialise(self.linear, init, gain=0.01 if init == "orthogonal" else 0.1)
+        if init != "orthogonal":
+            with torch.no_grad():
+                self.linear.weight[: self.continuous] *= 2.0  # ML-Agents: 0.2 for means, 0.1 for logits
 
-    def forward(self, features: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        """``(mean [B, continuous] or None, logits [B, logits] or None)``."""
-        mean = self.mean(features) if self.mean is not None else None
-        logits = self.logits(features) if self.logits is not None else None
-        return mean, logits
+    def split(self, output: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        """``(mean [B, continuous] or None, logits [B, logits] or None)`` of the linear layer's output."""
+        if not self.logits:
+            return output, None
+        if not self.continuous:
+            return None, output
+        return output[:, : self.continuous], output[:, self.continuous :]
 
 
 class ActorCritic(nn.Module):
@@ -141,18 +151,22 @@ class ActorCritic(nn.Module):
 
     def policy(self, inputs: Inputs) -> tuple[Tensor | None, Tensor | None]:
         """``(mean, logits)`` of the action distribution; its log standard deviation is ``policy_head.log_std``."""
-        return self.policy_head(self.actor(inputs))  # type: ignore[no-any-return]
+        return self.policy_head.split(self.actor.into(inputs, self.policy_head.linear))
 
     def value(self, inputs: Inputs) -> Tensor:
         """Values by reward provider, [B, value_heads]."""
-        return self.value_head(self.critic(inputs))  # type: ignore[no-any-return]
+        return self.critic.into(inputs, self.value_head)
 
     def policy_and_value(self, inputs: Inputs) -> tuple[Tensor | None, Tensor | None, Tensor]:
         """``(mean, logits, values)``, running a shared body once."""
+        if self.critic is not self.actor:
+            return *self.policy(inputs), self.value(inputs)
         features = self.actor(inputs)
-        mean, logits = self.policy_head(features)
-        critic_features = features if self.critic is self.actor else self.critic(inputs)
-        return mean, logits, self.value_head(critic_features)
+        return *self.policy_head.split(self.policy_head.linear(features)), self.value_head(features)
+
+
+def linears(layers: nn.ModuleList) -> list[nn.Linear]:
+    return [layer for layer in layers if isinstance(layer, nn.Linear)]
 
 
 def initialise(linear: nn.Linear, init: str, gain: float) -> None:

@@ -37,10 +37,9 @@ from rlcore.torch.minibatch import (
     Loss,
     Minibatch,
     approximate_kl,
-    minibatch_stops,
+    minibatch_sizes,
+    minibatches,
     rollout_rows,
-    select_rows,
-    slice_rows,
     standardise,
 )
 from rlcore.torch.networks import ActorCritic, Inputs, to_numpy
@@ -131,22 +130,20 @@ class OnPolicyTrainer:
         losses: list[Tensor] = []
         log_ratios: list[Tensor] = []
         count = len(rollout.advantage)
-        stops = minibatch_stops(count, hyperparameters.batch_size)
+        sizes = minibatch_sizes(count, hyperparameters.batch_size)
+        standardised = hyperparameters.advantage_normalization == "minibatch"
         for _ in range(hyperparameters.num_epoch):
             order = torch.from_numpy(self._minibatch_generator.permutation(count)).to(self.device)
-            shuffled = select_rows(rollout, order)
-            start = 0
-            for stop in stops:
-                loss = self.loss(slice_rows(shuffled, start, stop))
+            for minibatch in minibatches(rollout, order, sizes, standardised):
+                loss = self.loss(minibatch)
                 self.flat.zero_gradient()
                 loss.total.backward()  # type: ignore[no-untyped-call]
                 norm = self.flat.clip_gradient(hyperparameters.max_grad_norm)
                 self.optimizer.step()
                 losses.append(torch.stack([loss.policy.detach(), loss.value.detach(), loss.entropy.detach(), norm]))
                 log_ratios.append(loss.log_ratio.detach())
-                start = stop
             if hyperparameters.target_kl is not None:
-                last_epoch = torch.cat(log_ratios[-len(stops) :])
+                last_epoch = torch.cat(log_ratios[-len(sizes) :])
                 if float(approximate_kl(last_epoch)) > 1.5 * hyperparameters.target_kl:
                     break
 

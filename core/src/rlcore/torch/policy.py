@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
 
 from rlcore.environment import Actions, BehaviorSpec
 from rlcore.torch.actions import MASKED_LOGIT, ActionLayout, gumbel_noise
-from rlcore.torch.activations import NUMPY
-from rlcore.torch.networks import ActorCritic, to_numpy
+from rlcore.torch.activations import ACTIVATIONS
+from rlcore.torch.networks import ActorCritic, linears, to_numpy
 
 # Below this many rows PyTorch's dispatch costs more than the arithmetic of a small network.
 NUMPY_ROWS = 128
@@ -86,12 +85,11 @@ def numpy_actor(model: ActorCritic, activation: str) -> Callable[[NDArray[np.flo
 
     On eight rows it takes a quarter of the time PyTorch needs to dispatch the same operations.
     """
-    nonlinearity = NUMPY[activation]
-    linears = [layer for layer in model.actor.layers if isinstance(layer, nn.Linear)]
-    hidden = [(to_numpy(layer.weight).T, to_numpy(layer.bias)) for layer in linears]
-    mean_layer, logits_layer = model.policy_head.mean, model.policy_head.logits
-    mean_head = None if mean_layer is None else (to_numpy(mean_layer.weight).T, to_numpy(mean_layer.bias))
-    logits_head = None if logits_layer is None else (to_numpy(logits_layer.weight).T, to_numpy(logits_layer.bias))
+    nonlinearity = ACTIVATIONS[activation].numpy
+    hidden = [(to_numpy(layer.weight).T, to_numpy(layer.bias)) for layer in linears(model.actor.layers)]
+    head = model.policy_head
+    weight, bias = to_numpy(head.linear.weight).T, to_numpy(head.linear.bias)
+    means = head.continuous
     normalizer = model.inputs.normalizer
     scale = None
     if normalizer is not None:
@@ -104,12 +102,12 @@ def numpy_actor(model: ActorCritic, activation: str) -> Callable[[NDArray[np.flo
     def forward(x: NDArray[np.float32]) -> Parameters:
         if scale is not None:
             x = np.clip((x - scale[0]) * scale[1], -limit, limit)
-        for weight, bias in hidden:
-            x = x @ weight
-            x += bias
+        for hidden_weight, hidden_bias in hidden:
+            x = x @ hidden_weight
+            x += hidden_bias
             x = nonlinearity(x)
-        mean = None if mean_head is None else x @ mean_head[0] + mean_head[1]
-        logits = None if logits_head is None else x @ logits_head[0] + logits_head[1]
-        return mean, logits
+        output = x @ weight
+        output += bias
+        return (output[:, :means] if means else None), (output[:, means:] if head.logits else None)
 
     return forward

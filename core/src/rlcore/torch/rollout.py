@@ -232,9 +232,12 @@ class RolloutBuffer:
     def _keep_final(self, rows: NDArray[np.int64], ended: NDArray[np.intp], batch: AgentBatch) -> None:
         if batch.final_observations is None:
             raise ValueError("an environment must give final_observations for the rows that ended")
-        kept = np.isin(batch.ended, ended)
         self.final_rows.append(np.stack([rows, ended], axis=1))
-        self.final_observations.append({name: array[kept] for name, array in batch.final_observations.items()})
+        if len(ended) == len(batch.ended):
+            self.final_observations.append({name: array.copy() for name, array in batch.final_observations.items()})
+        else:
+            kept = np.isin(batch.ended, ended)
+            self.final_observations.append({name: array[kept] for name, array in batch.final_observations.items()})
 
     def _cut(self, slots: NDArray[np.intp]) -> None:
         """Ends the trajectories of ``slots`` before their current observation, which they bootstrap from."""

@@ -1,0 +1,70 @@
+"""Stacks of linear layers: the part of a network where almost all of the arithmetic is.
+
+On a CPU a whole stack is one node of the autograd graph, with the gradient written out below. For the small networks
+of reinforcement learning, PyTorch's bookkeeping for each layer costs about as much as the layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from rlcore.torch.activations import ACTIVATIONS, Activation
+
+
+def linear_stack(x: Tensor, layers: Sequence[nn.Linear], activation: str, activate_last: bool = False) -> Tensor:
+    """``layers`` one after the other on x [B, in], with the activation between them (and after the last if asked)."""
+    if not layers:
+        return x
+    function = ACTIVATIONS[activation]
+    if x.device.type == "cpu" and x.dtype == torch.float32 and not torch.compiler.is_compiling():
+        parameters = [parameter for layer in layers for parameter in (layer.weight, layer.bias)]
+        return _CpuStack.apply(function, activate_last, x, *parameters)  # type: ignore[no-any-return, no-untyped-call]
+    for index, layer in enumerate(layers):
+        x = layer(x)
+        if activate_last or index < len(layers) - 1:
+            x = function.torch(x)
+    return x
+
+
+class _CpuStack(torch.autograd.Function):
+    """Forward keeps what each layer was given and what its activation needs; backward is the chain rule."""
+
+    @staticmethod
+    def forward(ctx: Any, activation: Activation, activate_last: bool, x: Tensor, *parameters: Tensor) -> Tensor:
+        count = len(parameters) // 2
+        activated = count if activate_last else count - 1
+        kept = [x]  # the input of each layer
+        before = []  # what went into each activation, if its derivative needs it
+        for k in range(count):
+            x = torch.addmm(parameters[2 * k + 1], x, parameters[2 * k].t())
+            if k < activated:
+                if activation.derivative_of_input:
+                    before.append(x)
+                x = activation.forward(x)
+                kept.append(x)
+        ctx.activation, ctx.activated, ctx.kept_count = activation, activated, len(kept)
+        ctx.save_for_backward(*kept, *before, *parameters)
+        return x
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        (gradient,) = gradients
+        activation, activated = ctx.activation, ctx.activated
+        saved = ctx.saved_tensors
+        kept, saved = saved[: ctx.kept_count], saved[ctx.kept_count :]
+        before = saved[:activated] if activation.derivative_of_input else kept[1:]
+        parameters = saved[activated:] if activation.derivative_of_input else saved
+        count = len(parameters) // 2
+        answers: list[Tensor | None] = [None] * (2 * count)
+        for k in range(count - 1, -1, -1):
+            if k < activated:
+                gradient = activation.backward(gradient, before[k])
+            answers[2 * k] = gradient.t() @ kept[k]
+            answers[2 * k + 1] = gradient.sum(0)
+            if k > 0 or ctx.needs_input_grad[2]:
+                gradient = gradient @ parameters[2 * k]
+        return None, None, gradient if ctx.needs_input_grad[2] else None, *answers
