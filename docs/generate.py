@@ -150,7 +150,7 @@ def _hook(hook: HookInfo, signature: str, example: str) -> Iterator[str]:
 
 def _records() -> Iterator[str]:
     yield from ("## Records", "", "What registries return, imported from `rlcore`. Heavy code is named by string,")
-    yield "`\"package.module:Name\"`, and imported when it is first used."
+    yield '`"package.module:Name"`, and imported when it is first used.'
     for _, record in REGISTRIES.values():
         yield from ("", f"### {record.__name__}", "", prose(inspect.getdoc(record) or ""), "")
         yield from ("| field | default |", "|---|---|")
@@ -172,7 +172,12 @@ def settings_page() -> str:
     ]
     for title, cls in CORE_BLOCKS:
         lines += _table(title, cls)
-    lines += ["", "## Blocks that plugins bring", "", "Those in this repository. `rlcore plugins info NAME` shows yours."]
+    lines += [
+        "",
+        "## Blocks that plugins bring",
+        "",
+        "Those in this repository. `rlcore plugins info NAME` shows yours.",
+    ]
     for title, cls, owner in plugin_blocks():
         lines += _table(title, cls, f"From `{owner}`. ", level="###")
     return "\n".join([*lines, ""])

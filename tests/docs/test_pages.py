@@ -1,0 +1,305 @@
+"""What the README and the pages show works as it is shown.
+
+Blocks of YAML are validated, blocks of Python compiled and their imports resolved, commands parsed. A page whose YAML
+has a title is executed: titled blocks become files, and its rlcore commands are run among them, in order.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import click
+import pytest
+
+from rlcore.cli.main import main
+from rlcore.cli.main import rlcore as command_line
+from rlcore.config import ConfigErrors, config_from_mapping, load_config, read_document
+from rlcore.plugins import Plugins, load_plugins
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([ROOT / "README.md", ROOT / "core/README.md", *(ROOT / "docs").rglob("*.md")])
+EXAMPLES = sorted((ROOT / "examples").rglob("*.yaml"))
+
+
+@attrs.frozen
+class Block:
+    """A fenced block: its language, its title if it has one, whether it shows a mistake, and where it is."""
+
+    page: str
+    line: int
+    language: str
+    title: str
+    invalid: bool
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.page}:{self.line}"
+
+
+def blocks_of(page: Path) -> Iterator[Block]:
+    lines = page.read_text(encoding="utf-8").splitlines()
+    opened: int | None = None
+    for number, line in enumerate(lines, start=1):
+        if not line.startswith("```"):
+            continue
+        if opened is None:
+            opened = number
+            continue
+        info = lines[opened - 1].removeprefix("```")
+        title = re.search(r'title="([^"]+)"', info)
+        yield Block(
+            str(page.relative_to(ROOT)),
+            opened,
+            info.split()[0] if info.split() else "",
+            title[1] if title else "",
+            lines[opened - 2] == "<!-- invalid -->",
+            "\n".join(lines[opened : number - 1]) + "\n",
+        )
+        opened = None
+    assert opened is None, f"{page}:{opened}: the block is not closed"
+
+
+BLOCKS = [block for page in PAGES for block in blocks_of(page)]
+
+
+def blocks(language: str) -> list[Block]:
+    return [block for block in BLOCKS if block.language == language]
+
+
+@pytest.fixture(scope="module")
+def plugins() -> Plugins:
+    return load_plugins()
+
+
+# ---------------------------------------------------------------- README
+
+
+def test_the_readme_begins_with_the_two_commands() -> None:
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if line.startswith("pip install")][:2] == [
+        "pip install -c constraints.txt . && rlcore run examples/cartpole.yaml",
+        "pip install -r requirements-dev.txt && pytest",
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_files_that_a_page_links_to_exist(page: Path) -> None:
+    generated = {ROOT / "docs/reference" / name for name in ("hooks.md", "settings.md", "cli.md")}
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
+        linked = (page.parent / target).resolve()
+        assert linked.exists() or linked in generated, target
+
+
+# ---------------------------------------------------------------- configurations
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_an_example_is_valid(example: Path, plugins: Plugins) -> None:
+    assert load_config(read_document(example), plugins).behaviors
+
+
+# Titled blocks may need the plugin of their page; they are run below.
+@pytest.mark.parametrize("block", [b for b in blocks("yaml") if not b.title and not b.invalid], ids=str)
+def test_a_shown_configuration_is_valid(block: Block, plugins: Plugins, tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(block.text)
+    assert load_config(read_document(file), plugins).behaviors
+
+
+@pytest.mark.parametrize("block", [b for b in blocks("yaml") if b.invalid], ids=str)
+def test_a_shown_mistake_is_refused(block: Block, plugins: Plugins, tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(block.text)
+    with pytest.raises(ConfigErrors):
+        load_config(read_document(file), plugins)
+
+
+# ---------------------------------------------------------------- commands
+
+
+def commands_of(block: Block) -> Iterator[list[str]]:
+    for line in block.text.splitlines():
+        for part in line.split(" && "):
+            words = shlex.split(part, comments=True)
+            if words[:1] == ["rlcore"]:
+                yield words[1:]
+
+
+def find_command(words: list[str]) -> tuple[click.Command, list[str]]:
+    command: click.Command = command_line
+    while isinstance(command, click.Group) and words:
+        found = command.get_command(click.Context(command), words[0])
+        assert found is not None, f"there is no command {words[0]!r}"
+        command, words = found, words[1:]
+    return command, words
+
+
+@pytest.mark.parametrize("block", [b for b in blocks("sh") if "rlcore " in b.text], ids=str)
+def test_a_shown_command_has_these_arguments(block: Block) -> None:
+    for words in commands_of(block):
+        command, arguments = find_command(words)
+        command.make_context(" ".join(words), arguments).close()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_command_in_a_sentence_has_these_options(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for code in re.findall(r"`rlcore ((?:run|evaluate|validate|status|plugins)\b[^`]*)`", text):
+        words = [word for word in code.split() if not word.startswith("-")]
+        command, _ = find_command(words[:2] if words[0] == "plugins" and len(words) > 1 else words[:1])
+        known = {option for parameter in command.params for option in parameter.opts}
+        assert {word for word in code.split() if word.startswith("-")} <= known, code
+
+
+# ---------------------------------------------------------------- Python
+
+
+@pytest.mark.parametrize("block", blocks("python"), ids=str)
+def test_shown_python_compiles_and_imports_what_exists(block: Block) -> None:
+    tree = ast.parse(block.text, str(block))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("rlcore"):
+            assert node.module is not None
+            imported = importlib.import_module(node.module)
+            assert [alias.name for alias in node.names if not hasattr(imported, alias.name)] == []
+
+
+def test_the_python_page_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"__name__": "page"}
+    for block in blocks("python"):
+        if block.page == "docs/how-to/python.md":
+            exec(compile(block.text, str(block), "exec"), names)
+    assert names["results"]["Pole"].steps >= 6000
+    assert names["summaries"][-1]["step"] == 6000
+
+
+def test_the_configuration_of_the_python_page_is_valid_by_itself(plugins: Plugins) -> None:
+    first = next(block for block in blocks("python") if block.page == "docs/how-to/python.md")
+    names: dict[str, Any] = {}
+    exec(first.text, names)
+    assert config_from_mapping(names["config"], plugins).behaviors["Pole"].max_steps == 6000
+
+
+# ---------------------------------------------------------------- pages that are executed
+
+EXECUTED = sorted({block.page for block in blocks("yaml") if block.title})
+# A tutorial trains as long as learning takes; here it is enough that every command does what it should.
+SHORTER: Mapping[str, tuple[str, ...]] = {
+    "docs/tutorial/first-training.md": (
+        "--set=behaviors.Pole.max_steps=2000",
+        "--set=behaviors.Pole.checkpoint_interval=1000",
+    )
+}
+
+RunPage = Callable[[str], Path]
+
+
+@pytest.fixture
+def run_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunPage]:
+    monkeypatch.chdir(tmp_path)
+    before = set(sys.modules)
+
+    def run(page: str) -> Path:
+        for block in BLOCKS:
+            if block.page == page and block.title:
+                (tmp_path / block.title).write_text(block.text)
+        for block in BLOCKS:
+            if block.page != page or block.language != "sh":
+                continue
+            for words in commands_of(block):
+                extra = SHORTER.get(page, ()) if words[0] == "run" else ()
+                assert main([*words, *extra]) == 0, f"{block}: rlcore {' '.join(words)}"
+        return tmp_path
+
+    yield run
+    for name in set(sys.modules) - before:  # files of a page, imported as plugins
+        if str(getattr(sys.modules[name], "__file__", None) or "").startswith(str(tmp_path)):
+            del sys.modules[name]
+
+
+def tags(directory: Path) -> set[str]:
+    lines = (directory / "metrics.jsonl").read_text().splitlines()
+    return {tag for line in lines for tag in json.loads(line)["stats"]}
+
+
+def test_the_first_tutorial_runs(run_page: RunPage) -> None:
+    results = run_page("docs/tutorial/first-training.md") / "results"
+    assert {path.name for path in results.iterdir()} == {"pole", "again", "long", "tanh", "quiet"} - {"again"}
+
+
+def test_the_plugin_page_runs(run_page: RunPage) -> None:
+    results = run_page("docs/how-to/choose-plugins.md") / "results"
+    for name in ("notify", "second"):
+        assert (results / name / "outcome.txt").read_text() == "done\n"
+
+
+def test_the_environment_page_runs_and_its_environment_is_learned(run_page: RunPage) -> None:
+    directory = run_page("docs/how-to/environment.md")
+    result = json.loads((directory / "results/line/result.json").read_text())
+    assert result["behaviors"]["Walker"]["mean_reward"] > 0.9
+
+
+def test_the_environment_page_keeps_the_rules_of_environments(run_page: RunPage) -> None:
+    run_page("docs/how-to/environment.md")
+    (block,) = (b for b in blocks("python") if b.page == "docs/how-to/environment.md" and not b.title)
+    names: dict[str, Any] = {}
+    exec(block.text, names)
+    tests = [name for name in dir(names["TestLineWorld"]) if name.startswith("test_")]
+    assert len(tests) > 5
+    for name in tests:
+        getattr(names["TestLineWorld"](), name)()
+
+
+def test_the_reward_page_runs_and_its_tags_are_written(run_page: RunPage) -> None:
+    directory = run_page("docs/how-to/reward.md")
+    assert {"Policy/Haste Reward", "Policy/Haste Value Estimate"} <= tags(directory / "results/haste")
+
+
+def test_the_writer_page_runs_and_names_tags_that_exist(run_page: RunPage) -> None:
+    directory = run_page("docs/how-to/stats-writer.md")
+    written = (directory / "results/csv/table.csv").read_text().splitlines()
+    assert {line.split(",")[2] for line in written} == tags(directory / "results/csv")
+    text = (ROOT / "docs/how-to/stats-writer.md").read_text()
+    named = set(re.findall(r"`((?:Environment|Losses|Policy|Performance)/[^`]+)`", text))
+    assert named <= tags(directory / "results/csv")
+
+
+def test_the_status_page_runs_and_a_resumed_run_gets_its_section_back(run_page: RunPage) -> None:
+    directory = run_page("docs/how-to/status.md")
+    status = json.loads((directory / "results/visits/run_logs/training_status.json").read_text())
+    assert status["visits"] == {"starts": 2}
+    mirror = json.loads((directory / "results/mirror/run_logs/mirror.json").read_text())
+    assert "metadata" in mirror
+
+
+def test_every_page_with_a_titled_configuration_is_executed() -> None:
+    tested = set(re.findall(r'run_page\("([^"]+)"\)', Path(__file__).read_text()))
+    assert set(EXECUTED) == tested
+
+
+def test_the_testing_page_passes_as_a_test_suite(tmp_path: Path) -> None:
+    shown = [block.text for block in blocks("python") if block.page == "docs/how-to/testing.md"]
+    (tmp_path / "conftest.py").write_text(shown[0])
+    (tmp_path / "test_page.py").write_text("\n".join(shown[1:]))
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    answer = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert answer.returncode == 0, answer.stdout
+    assert " passed" in answer.stdout

@@ -1,0 +1,142 @@
+"""The generated reference says what the code says."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import attrs
+import pytest
+import yaml
+
+from rlcore.config import field_info
+from rlcore.config.structure import settings_fields
+from rlcore.plugins import HOOKS, Plugins, hookspecs
+from rlcore.plugins.catalog import REGISTRIES
+
+ROOT = Path(__file__).parents[2]
+
+
+def module(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"docs_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    loaded = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = loaded
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+generate = module(ROOT / "docs/generate.py")
+examples = module(ROOT / "docs/hook_examples.py")
+
+SPECIFIED = [name for name, _ in inspect.getmembers(hookspecs, inspect.isfunction) if name.startswith("rlcore_")]
+
+
+def squeezed(code: str) -> str:
+    """Code without line breaks, spaces and trailing commas, to be compared."""
+    return re.sub(r"\s|,(?=\s*\))", "", code)
+
+
+# ---------------------------------------------------------------- hooks
+
+
+def test_every_specified_hook_is_in_the_table_of_hooks() -> None:
+    assert sorted(SPECIFIED) == sorted(hook.name for hook in HOOKS)
+
+
+@pytest.mark.parametrize("name", SPECIFIED)
+def test_a_hook_is_documented_with_its_exact_signature(name: str) -> None:
+    section = hook_section(name)
+    parameters = inspect.signature(getattr(hookspecs, name)).parameters.values()
+    arguments = ", ".join(f"{parameter.name}: {parameter.annotation}" for parameter in parameters)
+    answer = inspect.signature(getattr(hookspecs, name)).return_annotation
+    signature = section.split("```python\n")[1].split("```")[0]
+    assert squeezed(signature) == squeezed(f"def {name}({arguments}) -> {answer}")
+
+
+@pytest.mark.parametrize("name", SPECIFIED)
+def test_a_hook_is_documented_with_its_text_and_an_example(name: str) -> None:
+    section = hook_section(name)
+    words = re.findall(r"\w+", inspect.getdoc(getattr(hookspecs, name)) or "")
+    assert len(words) > 5
+    assert " ".join(word for word in words if word != "class") in " ".join(re.findall(r"\w+", section))
+    assert f"def {name}(" in section.split("Example:")[1]
+
+
+def hook_section(name: str) -> str:
+    page: str = generate.hooks_page()
+    return re.split(r"\n##+ ", page.split(f"\n### {name}\n")[1])[0]
+
+
+def test_the_examples_are_one_valid_plugin_with_every_hook() -> None:
+    plugins = Plugins(strict=True)
+    plugins.register(examples, "examples")  # checks names, arguments and wrappers
+    (label,) = (each.label for each in plugins.loaded)
+    assert plugins.implemented(label) == tuple(sorted(SPECIFIED))
+    for kind in REGISTRIES:
+        assert [owned.record.summary for owned in plugins.records(kind)] != [""]
+
+
+# ---------------------------------------------------------------- settings
+
+
+def settings_classes() -> Iterator[type]:
+    yield from (cls for _, cls in generate.CORE_BLOCKS)
+    yield from (cls for _, cls, _ in generate.plugin_blocks())
+
+
+@pytest.mark.parametrize("cls", settings_classes(), ids=lambda cls: cls.__name__)
+def test_every_setting_has_a_description_and_is_documented(cls: type) -> None:
+    assert (cls.__doc__ or "").strip()
+    page = generate.settings_page()
+    for key, attribute in settings_fields(cls).items():
+        if key == "sections":
+            continue
+        description = field_info(attribute).description
+        assert description.endswith("."), f"{cls.__name__}.{key} needs a description that is a sentence"
+        assert f"| `{key}` |" in page
+        assert generate.prose(description) in page
+
+
+def test_every_block_of_the_core_is_documented() -> None:
+    from rlcore.config import settings
+
+    defined = {cls for _, cls in inspect.getmembers(settings, attrs.has) if cls.__module__ == settings.__name__}
+    assert defined == {cls for _, cls in generate.CORE_BLOCKS}
+
+
+# ---------------------------------------------------------------- command line
+
+
+def test_every_command_and_option_is_documented() -> None:
+    page = generate.cli_page()
+    for path, command in generate.commands():
+        section = re.split(r"\n## ", page.split(f"\n## {' '.join(path)}\n")[1])[0]
+        for parameter in command.params:
+            assert all(option in section for option in parameter.opts if option.startswith("-"))
+
+
+# ---------------------------------------------------------------- the site
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    navigation = yaml.safe_load(text[text.index("\nnav:") :])["nav"]
+    listed = set(re.findall(r"[\w/-]+\.md", str(navigation)))
+    written = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")}
+    assert listed == written | set(generate.PAGES)
+
+
+def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
+    pytest.importorskip("material", reason="pip install mkdocs-material")
+    from mkdocs.commands.build import build
+    from mkdocs.config import load_config
+
+    build(load_config(str(ROOT / "mkdocs.yml"), strict=True, site_dir=str(tmp_path)))
+    assert "rlcore_create_trainer" in (tmp_path / "reference/hooks/index.html").read_text(encoding="utf-8")
