@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from rlcore.config import BehaviorSettings
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec
 from rlcore.errors import NonFiniteError
+from rlcore.seeding import derive_seed
 from rlcore.stats import CUMULATIVE_REWARD, EPISODE_LENGTH, GROUP_REWARD, EpisodeRecorder, StatSummary, StatsWindow
 from rlcore.trainer import Trainer
 
@@ -24,17 +25,19 @@ class BehaviorRun:
     """What the loop keeps for each behavior."""
 
     def __init__(
-        self, spec: BehaviorSpec, settings: BehaviorSettings, trainer: Trainer, first_batch: AgentBatch
+        self, spec: BehaviorSpec, settings: BehaviorSettings, trainer: Trainer, first_batch: AgentBatch, seed: int = 0
     ) -> None:
         self.spec = spec
         self.name = spec.name
         self.settings = settings
         self.trainer = trainer
         self.batch = first_batch
+        self.seed = seed  # of the run
         self.episodes = EpisodeRecorder(spec.slots)
         self.window = StatsWindow()
         self.recent: deque[float] = deque(maxlen=RECENT_EPISODES)
         self.updates = 0
+        self.exploited = 0  # environment steps since it stopped learning
         self.learning = True
         self.finite_observations = tuple(o.name for o in spec.observations if o.dtype.kind == "f")
         self.next_summary = 0
@@ -73,7 +76,12 @@ class BehaviorRun:
     def exploit(self) -> Actions:
         """What the policy does now, for a behavior that does not learn (any more)."""
         deterministic = self.settings.network_settings.deterministic
-        return self.trainer.policy.act(self.batch.observations, self.batch.action_mask, deterministic)
+        policy = self.trainer.policy
+        if not deterministic:
+            # A policy's generator is nobody's to save, and evaluating seeds it anew: each step has a seed of its own.
+            policy.seed(derive_seed(self.seed, f"{self.name}/exploit", self.exploited))
+        self.exploited += 1
+        return policy.act(self.batch.observations, self.batch.action_mask, deterministic)
 
     def begin(self, batch: AgentBatch) -> None:
         """All slots start an episode: the environment was reset."""
@@ -137,6 +145,7 @@ class BehaviorRun:
             "recent": list(self.recent),
             "window": self.window.state_dict(),
             "updates": self.updates,
+            "exploited": self.exploited,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -147,3 +156,4 @@ class BehaviorRun:
         self.recent.extend(state["recent"])
         self.window.load_state_dict(state["window"])
         self.updates = int(state["updates"])
+        self.exploited = int(state["exploited"])

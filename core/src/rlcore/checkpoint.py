@@ -161,8 +161,9 @@ def rotate(directory: Path, keep: int, newest: int) -> list[Checkpoint]:
 def sweep(directory: Path) -> None:
     """Removes what killed processes left half-written or half-deleted. Only for the holder of the run's lock."""
     try:
-        for leftover in [*directory.glob(".tmp-*"), *directory.glob(".old-*")]:
-            shutil.rmtree(leftover)
+        for pattern in (".tmp-*", ".old-*", ".*.tmp-*"):
+            for leftover in directory.glob(pattern):
+                shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
     except OSError as error:
         raise RunStateError(f"{directory}: cannot be cleared of leftovers: {error.strerror or error}") from error
 

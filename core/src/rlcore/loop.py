@@ -50,8 +50,8 @@ def learn(
         for behavior in behaviors:
             batch = behavior.batch = batches[behavior.name]
             behavior.check_finite(batch)
-            behavior.episodes.record(batch)
             if behavior.learning:
+                behavior.episodes.record(batch)
                 behavior.trainer.observe(actions[behavior.name], batch)
                 boundary |= behavior.trainer.steps >= behavior.next_boundary
         recorded = clock()

@@ -318,7 +318,7 @@ class Run:
                 if error is None and self._store.saved_step != self.steps:
                     self._save_checkpoint()
                 if outcome == "done":
-                    self._store.write_status(self._context, final=True)
+                    self._store.write_status(final=True)
         except BaseException as late:
             self.outcome, error = "failed", late
             raise

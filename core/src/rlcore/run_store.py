@@ -11,7 +11,7 @@ from typing import Any
 
 from rlcore.behavior_run import BehaviorRun
 from rlcore.checkpoint import find_checkpoints, newest_good, rotate, save_checkpoint, sweep, write_atomically
-from rlcore.errors import RunStateError
+from rlcore.errors import PluginError, RunStateError
 from rlcore.plugins.calls import Plugins
 from rlcore.run_context import RunContext
 from rlcore.run_directory import RunDirectory
@@ -29,16 +29,20 @@ class RunStore:
         self.plugins = plugins
         self.saved_step: int | None = None  # agent steps of the checkpoint last written or read
         self._index: dict[str, list[dict[str, Any]]] = {}  # ML-Agents' list of checkpoints, by behavior
+        self._sections: dict[str, Any] = {}  # of plugins, as of that checkpoint
 
     # ------------------------------------------------------------ reading
 
     def newest_state(self) -> dict[str, Any]:
         """The state of the newest checkpoint that is whole. Raises RunStateError if there is none."""
-        sweep(self.directory.checkpoints)
+        if not self.directory.settings.inference:
+            for place in (self.directory.path, self.directory.logs, self.directory.checkpoints):
+                sweep(place)
         problems = []
         for checkpoint, state, problem in newest_good(self.directory.checkpoints):
             if state is not None:
                 self.saved_step = checkpoint.step
+                self._sections = state["run"]["sections"]
                 return state
             log.warning("%s; going on from an older checkpoint", problem)
             problems.append(problem)
@@ -50,22 +54,47 @@ class RunStore:
         raise RunStateError(f"{self.directory.path}: this run has no checkpoint yet; start over with --force")
 
     def restore_status(self, context: RunContext, behaviors: Mapping[str, BehaviorRun]) -> None:
-        """Takes the status file up again and hands its sections to the plugins."""
-        status = self.plugins.read_status(self.directory.logs)
-        if status is None:
-            log.warning("%s: there is no status file; its sections start anew", self.directory.logs)
-            return
-        kept = {checkpoint.step for checkpoint in find_checkpoints(self.directory.checkpoints)}
-        for name in behaviors:
-            entries = status.get(name, {}).get("checkpoints", [])
-            self._index[name] = [entry for entry in entries if entry.get("run_steps") in kept]
-        then: Mapping[str, str] = status.get("metadata", {}).get("plugins", {})
+        """Takes the status up again and hands its sections to the plugins.
+
+        The status is written after the checkpoint: a kill in between, or a damaged checkpoint, leaves one of another
+        step. Plugins then get back what they reported for the checkpoint the run goes on from.
+        """
+        step = self.saved_step
+        assert step is not None
+        try:
+            status = self.plugins.read_status(self.directory.logs)
+        except RunStateError as error:
+            log.warning("%s; going on with what the checkpoint holds of it", error)
+            status = None
+        else:
+            if status is None:
+                log.warning(
+                    "%s: there is no status; going on with what the checkpoint holds of it", self.directory.logs
+                )
+        status = dict(status or {})
+        about: Mapping[str, Any] = status.get("metadata", {})
+        if about.get("run_steps") != step:
+            status |= self._sections
+        found = {checkpoint.step: checkpoint.path for checkpoint in find_checkpoints(self.directory.checkpoints)}
+        for name, behavior in behaviors.items():
+            entries = [
+                entry
+                for entry in status.get(name, {}).get("checkpoints", [])
+                if entry.get("run_steps") in found and entry["run_steps"] <= step
+            ]
+            if not entries or entries[-1]["run_steps"] != step:
+                entries.append(self._entry(behavior, step, found[step].stat().st_mtime))
+            self._index[name] = entries
+        if "plugins" in about:
+            self._compare_plugins(about["plugins"])
+        self.plugins.restore_status(context, status)
+
+    def _compare_plugins(self, then: Mapping[str, str]) -> None:
         now = plugin_versions(self.plugins)
         for name in sorted(then.keys() | now.keys()):
             if then.get(name) != now.get(name):
                 was, is_now = then.get(name, "not loaded"), now.get(name, "not loaded")
                 log.warning("plugin %r: %s when the run was saved, %s now", name, was, is_now)
-        self.plugins.restore_status(context, status)
 
     def models_of_run(self, run_id: str) -> dict[str, Any]:
         """Saved models by behavior of another run in the same results directory."""
@@ -74,40 +103,47 @@ class RunStore:
 
     # ------------------------------------------------------------ writing
 
-    def save(
-        self, step: int, state: Mapping[str, Any], behaviors: Mapping[str, BehaviorRun], context: RunContext
-    ) -> Path:
+    def save(self, step: int, state: dict[str, Any], behaviors: Mapping[str, BehaviorRun], context: RunContext) -> Path:
         """Writes a checkpoint and the status, and deletes checkpoints beyond ``keep_checkpoints``."""
+        self._sections = self.plugins.report_status(context)
+        for name in behaviors.keys() & self._sections.keys():  # a plugin may add to a behavior's section
+            for key in ("checkpoints", "final_checkpoint"):
+                if key in self._sections[name]:
+                    raise PluginError(f"a plugin reports in the status section {name!r}: {key!r} is rlcore's own")
+        state["run"]["sections"] = self._sections
         path = save_checkpoint(self.directory.checkpoints, step, state)
+        self.saved_step = step
         keep = [behavior.settings.keep_checkpoints for behavior in behaviors.values()]
         stay = rotate(self.directory.checkpoints, 0 if min(keep) <= 0 else max(keep), newest=step)
         kept = {checkpoint.step for checkpoint in stay}
-        relative = path.relative_to(self.directory.path)
         now = time()
         for name, behavior in behaviors.items():
             older = [entry for entry in self._index.get(name, []) if entry["run_steps"] in kept - {step}]
-            entry = {
-                "steps": behavior.trainer.steps,
-                "run_steps": step,
-                "file_path": str(relative / f"{name}.safetensors"),
-                "reward": behavior.mean_reward,
-                "creation_time": now,
-                "auxillary_file_paths": [str(relative / "state.json")],  # ML-Agents' spelling
-            }
-            self._index[name] = [*older, entry]
-        self.saved_step = step
-        self.write_status(context)
+            self._index[name] = [*older, self._entry(behavior, step, now)]
+        self.write_status()
         return path
 
-    def write_status(self, context: RunContext, final: bool = False) -> None:
+    def _entry(self, behavior: BehaviorRun, step: int, created: float) -> dict[str, Any]:
+        """One checkpoint in the status, as ML-Agents writes it; ``run_steps`` is over all behaviors."""
+        place = Path(self.directory.checkpoints.name, str(step))
+        return {
+            "steps": behavior.trainer.steps,
+            "run_steps": step,
+            "file_path": str(place / f"{behavior.name}.safetensors"),
+            "reward": behavior.mean_reward,
+            "creation_time": created,
+            "auxillary_file_paths": [str(place / "state.json")],  # ML-Agents' spelling
+        }
+
+    def write_status(self, final: bool = False) -> None:
         """Rewrites the status; ``final`` names the last checkpoint as the trained model."""
-        status = self.plugins.report_status(context)
+        status = dict(self._sections)
         for name, entries in self._index.items():
             section: dict[str, Any] = {"checkpoints": entries}
             if final and entries:
                 section["final_checkpoint"] = entries[-1]
-            status[name] = {**section, **status.get(name, {})}
-        status["metadata"] = metadata(plugin_versions(self.plugins))
+            status[name] = section | status.get(name, {})
+        status["metadata"] = metadata(plugin_versions(self.plugins)) | {"run_steps": self.saved_step}
         self.plugins.write_status(status, self.directory.logs)
 
     def write_result(self, result: Mapping[str, Any], timers: Timers) -> None:

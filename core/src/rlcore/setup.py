@@ -125,7 +125,7 @@ def make_behavior_runs(
     for name, spec in environment.behaviors.items():
         settings = settings_of(config, name)
         trainer = plugins.create_trainer(plugins.trainer(settings.trainer_type), settings, spec, context)
-        runs[name] = BehaviorRun(spec, settings, trainer, empty_batch(spec))
+        runs[name] = BehaviorRun(spec, settings, trainer, empty_batch(spec), context.seed)
     return runs
 
 

@@ -115,3 +115,9 @@ def make_run(configure: Configure) -> MakeRun:
 def files(tmp_path: Path) -> Callable[..., Files]:
     """``files("run")``: the directory of a run."""
     return lambda run_id="run": Files(tmp_path / "results" / run_id)
+
+
+@pytest.fixture
+def abandon() -> Callable[[Run], None]:
+    """Leaves a run as a killed process would: nothing is saved, the operating system frees the lock."""
+    return lambda run: run.directory.close()

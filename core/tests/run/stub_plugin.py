@@ -211,7 +211,11 @@ class Pair:
 
     def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
         left, right = self.parts.values()
-        return left.step(actions) | right.step(actions)
+        batches = left.step(actions) | right.step(actions)
+        chosen = actions["Left"].discrete
+        assert chosen is not None
+        batches["Right"].reward += np.tile(chosen[:, 0], 2).astype(np.float32)  # what one does matters to the other
+        return batches
 
     def set_parameters(self, parameters: Parameters) -> None:
         """There are none."""

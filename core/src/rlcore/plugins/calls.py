@@ -203,6 +203,8 @@ class Plugins:
         owners: dict[str, LoadedPlugin] = {}
         for owner, reported in self._dispatch.each("rlcore_report_status", run=run):
             for name, section in (reported or {}).items():
+                if name == "metadata":
+                    raise PluginError(f"{owner.described} may not report the status section 'metadata', it is rlcore's")
                 if name in sections:
                     raise PluginError(
                         f"{owner.described} and {owners[name].described} both report the status section {name!r}"

@@ -1,0 +1,456 @@
+"""A resumed run equals the run that was never stopped."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlcore import hookimpl
+from rlcore.checkpoint import load_checkpoint, save_checkpoint
+from rlcore.errors import ConfigError, PluginError, RunStateError
+from rlcore.plugins.calls import Plugins
+from rlcore.run import Run
+from rlcore.status import read_status_file
+
+RESUME = {"checkpoint_settings.resume": True}
+PAIR = {"environment.type": "pair", "behaviors.Right": {"summary_freq": 48, "checkpoint_interval": 80}}
+WHOLE = {"checkpoint_settings.run_id": "whole"}
+
+
+def kill_after(run: Run, step: int, abandon: Any) -> None:
+    """Trains until a summary at ``step`` or later and after a checkpoint, then drops everything."""
+    for _ in run:
+        if run.steps >= step and run.directory.checkpoints.exists():
+            break
+    abandon(run)
+
+
+def stop_at(run: Run, step: int) -> None:
+    """Trains until ``step``, when a stop is asked for in the middle of the loop."""
+    run.start()
+    (behavior,) = run.behaviors.values()
+    observe = behavior.trainer.observe
+
+    def observe_and_stop(actions: Any, batch: Any) -> None:
+        observe(actions, batch)
+        if behavior.trainer.steps >= step:
+            run.request_stop()
+
+    behavior.trainer.observe = observe_and_stop  # type: ignore[method-assign]
+    run.train()
+    assert run.outcome == "interrupted"
+
+
+KINDS: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({}, {}),  # saves itself; summaries and checkpoints at different steps
+    ({}, {"summary_freq": 34, "checkpoint_interval": 26, "keep_checkpoints": 0}),
+    ({"environment.type": "identity"}, {}),
+    ({"environment.type": "identity", "environment.num_envs": 3}, {"checkpoint_interval": 7, "keep_checkpoints": 0}),
+    (PAIR, {"behaviors": ("Left", "Right")}),
+    ({**PAIR, "behaviors.Left.max_steps": 70}, {"behaviors": ("Left", "Right")}),  # one finishes long before
+    ({"environment.type": "identity", "env_settings.seed": -1}, {}),
+]
+
+
+@pytest.mark.parametrize(("changes", "keywords"), KINDS)
+@pytest.mark.parametrize("at", [1, 100, 140])
+def test_a_killed_run_resumed_equals_the_run_that_was_never_stopped(
+    make_run: Any, files: Any, abandon: Any, changes: dict[str, Any], keywords: dict[str, Any], at: int
+) -> None:
+    with make_run({**changes, **WHOLE}, **keywords) as whole:
+        whole.train()
+    # A seed drawn at random is written down, and is what the other run takes.
+    changes = {**changes, "env_settings.seed": whole.config.env_settings.seed}
+    kill_after(make_run(changes, **keywords), at, abandon)
+    before = files().steps
+    with make_run({**changes, **RESUME}, **keywords) as resumed:
+        resumed.train()
+    later = [step for step in files("whole").steps if step > before[-1]]
+    assert later and files().steps == files("whole").steps
+    for step in later:
+        assert files().checkpoint(step) == files("whole").checkpoint(step), step
+    assert [(line["behavior"], line["step"]) for line in files().metrics] == [
+        (line["behavior"], line["step"]) for line in files("whole").metrics
+    ]
+
+
+@pytest.mark.parametrize("stop_step", [2, 34, 50, 112])
+def test_a_run_stopped_at_any_step_goes_on_exactly_where_its_environment_saves_itself(
+    make_run: Any, files: Any, stop_step: int
+) -> None:
+    """A stop saves one more checkpoint; only environments that cannot save themselves notice it."""
+    make_run(WHOLE).train()
+    stop_at(make_run(), stop_step)
+    assert files().steps[-1] == stop_step
+    make_run(RESUME).train()
+    for step in files("whole").steps[-2:]:
+        assert files().checkpoint(step) == files("whole").checkpoint(step)
+
+
+def test_resuming_again_and_again_changes_nothing(make_run: Any, files: Any, abandon: Any) -> None:
+    changes = {"environment.type": "identity"}
+    make_run({**changes, **WHOLE}, keep_checkpoints=0).train()
+    kill_after(make_run(changes, keep_checkpoints=0), 1, abandon)
+    for at in (90, 130, 180):
+        kill_after(make_run({**changes, **RESUME}, keep_checkpoints=0), at, abandon)
+    make_run({**changes, **RESUME}, keep_checkpoints=0).train()
+    assert files().steps == files("whole").steps
+    for step in files("whole").steps:
+        assert files().checkpoint(step) == files("whole").checkpoint(step)
+
+
+@pytest.mark.parametrize("at", [160, 200, 230])
+def test_a_behavior_that_has_finished_goes_on_acting_exactly(make_run: Any, files: Any, abandon: Any, at: int) -> None:
+    keywords: dict[str, Any] = {"behaviors": ("Left", "Right"), "keep_checkpoints": 0}
+    changes = {**PAIR, "behaviors.Left.max_steps": 50, "behaviors.Right.max_steps": 240}
+    make_run({**changes, **WHOLE}, **keywords).train()
+    kill_after(make_run(changes, **keywords), at, abandon)
+    make_run({**changes, **RESUME}, **keywords).train()
+    assert files().steps == files("whole").steps
+    for step in files("whole").steps:
+        assert files().checkpoint(step) == files("whole").checkpoint(step), step
+
+
+GROUPS = [
+    "Agent/model",
+    "Agent/optimizer",
+    "Agent/buffer",
+    "Agent/generator",
+    "Agent/counters",
+    "run/environment",
+    "run/episodes",
+    "run/behaviors/Agent/returns",
+    "run/behaviors/Agent/lengths",
+    "run/behaviors/Agent/finished",
+    "run/behaviors/Agent/recent",
+    "run/behaviors/Agent/window",
+    "run/behaviors/Agent/updates",
+]
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_the_comparison_notices_every_group_of_state_that_is_dropped(
+    make_run: Any, files: Any, abandon: Any, group: str
+) -> None:
+    """The negative control of the tests above. ``episodes`` matters where an environment cannot save itself."""
+    changes = {"environment.type": "identity"} if group == "run/episodes" else {}
+    keywords = {"summary_freq": 70, "keep_checkpoints": 0, "checkpoint_interval": 42}
+    make_run({**changes, **WHOLE}, **keywords).train()
+    fresh = make_run({**changes, "checkpoint_settings.run_id": "fresh"}, **keywords)
+    fresh.start()
+    fresh.close("interrupted")
+    kill_after(make_run(changes, **keywords), 60, abandon)
+    path = files().path / "checkpoints" / "42"
+    assert files().steps == [42]
+    state, start = load_checkpoint(path), load_checkpoint(files("fresh").path / "checkpoints" / "0")
+    *parents, last = group.split("/")
+    entry, blank = state, start
+    for name in parents:
+        entry, blank = entry[name], blank[name]
+    entry[last] = blank[last]
+    save_checkpoint(path.parent, 42, state)
+    make_run({**changes, **RESUME}, **keywords).train()
+    last_step = files("whole").steps[-1]
+    assert (
+        files().steps != files("whole").steps
+        or files().checkpoint(last_step) != files("whole").checkpoint(last_step)
+        or [line["stats"] for line in untimed(files().metrics)]
+        != [line["stats"] for line in untimed(files("whole").metrics)]
+    )
+
+
+def untimed(metrics: list[Any]) -> list[Any]:
+    for line in metrics:
+        line["stats"].pop("Performance/Steps Per Second")
+    return metrics
+
+
+def test_summaries_after_a_resume_hold_what_the_run_never_stopped_writes(
+    make_run: Any, files: Any, abandon: Any
+) -> None:
+    """The window between two summaries, half of which was before the kill, is part of the checkpoint."""
+    make_run(WHOLE).train()
+    kill_after(make_run(), 100, abandon)
+    make_run(RESUME).train()
+    for ours, theirs in zip(untimed(files().metrics), untimed(files("whole").metrics), strict=True):
+        del ours["time"], theirs["time"]
+        assert ours == theirs
+
+
+def test_wall_time_counts_all_processes_of_a_run(make_run: Any, files: Any, abandon: Any) -> None:
+    kill_after(make_run({"environment.options": {"seconds": 0.002}}), 100, abandon)
+    spent = load_checkpoint(files().path / "checkpoints" / "80")["run"]["wall_seconds"]
+    assert spent > 0.08
+    make_run(RESUME).train()
+    assert files().result["wall_seconds"] > spent
+
+
+# ---------------------------------------------------------------- damaged checkpoints
+
+
+def test_a_damaged_checkpoint_falls_back_to_the_older_one_and_is_named(
+    make_run: Any, files: Any, abandon: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_run(WHOLE).train()
+    kill_after(make_run(), 150, abandon)
+    assert files().steps == [40, 80, 120]
+    damaged = files().path / "checkpoints" / "120" / "Agent.safetensors"
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    make_run(RESUME).train()
+    (warning,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert warning.startswith(f"checkpoint {damaged.parent}: Agent.safetensors has ")
+    assert warning.endswith("; going on from an older checkpoint")
+    assert files().steps == files("whole").steps
+    for step in files("whole").steps:
+        assert files().checkpoint(step) == files("whole").checkpoint(step)
+    assert [entry["steps"] for entry in files().status["Agent"]["checkpoints"]] == files().steps
+
+
+def test_without_a_usable_checkpoint_nothing_is_started_or_changed(make_run: Any, files: Any, abandon: Any) -> None:
+    kill_after(make_run(), 150, abandon)
+    for step in files().steps:
+        (files().path / "checkpoints" / str(step) / "state.json").unlink()
+    before = files().everything()
+    with pytest.raises(
+        RunStateError, match=r"no checkpoint of this run is usable \(.*state.json is missing\); restore"
+    ):
+        make_run(RESUME).train()
+    assert files().everything() == before
+
+
+def test_a_run_killed_before_its_first_checkpoint_cannot_be_resumed(make_run: Any, abandon: Any) -> None:
+    run = make_run()
+    run.start()
+    abandon(run)
+    with pytest.raises(RunStateError, match="has no checkpoint yet; start over with --force"):
+        make_run(RESUME).train()
+
+
+def test_leftovers_of_a_killed_save_are_swept(make_run: Any, files: Any, abandon: Any) -> None:
+    kill_after(make_run(), 100, abandon)
+    leftover = files().path / "checkpoints" / ".tmp-120-99999"
+    shutil.copytree(files().path / "checkpoints" / "80", leftover)
+    status = files().path / "run_logs" / ".training_status.json.tmp-99999"
+    status.write_text("{")
+    make_run(RESUME).train()
+    assert not leftover.exists() and not status.exists()
+
+
+def test_a_damaged_checkpoint_never_pushes_out_a_good_one(make_run: Any, files: Any, abandon: Any) -> None:
+    kill_after(make_run(keep_checkpoints=2), 150, abandon)
+    assert files().steps == [80, 120]
+    (files().path / "checkpoints" / "120" / "state.json").unlink()
+    stop_at(make_run(RESUME, keep_checkpoints=1), 90)
+    assert files().steps == [90]
+    assert [entry["steps"] for entry in files().status["Agent"]["checkpoints"]] == [90]
+    load_checkpoint(files().path / "checkpoints" / "90")
+
+
+# ---------------------------------------------------------------- what does not fit
+
+
+def test_a_resume_refuses_another_seed(make_run: Any, abandon: Any) -> None:
+    kill_after(make_run(), 50, abandon)
+    with pytest.raises(ConfigError, match=r"env_settings.seed: the run was started with seed 5, not 6"):
+        make_run({**RESUME, "env_settings.seed": 6}).train()
+
+
+def test_a_resume_refuses_another_number_of_copies(make_run: Any, abandon: Any) -> None:
+    kill_after(make_run(), 50, abandon)
+    with pytest.raises(RunStateError, match=r"of 2 environment copies, this run has 3; set environment.num_envs to 2"):
+        make_run({**RESUME, "environment.num_envs": 3}).train()
+
+
+def test_a_resume_refuses_other_behaviors(make_run: Any, abandon: Any) -> None:
+    kill_after(make_run(), 50, abandon)
+    with pytest.raises(RunStateError, match="the checkpoint has behaviors Agent, this configuration Other"):
+        make_run(RESUME, behaviors=("Other",)).train()
+
+
+def test_a_network_that_does_not_fit_is_refused_and_leaves_the_run_as_it_was(
+    make_run: Any, files: Any, abandon: Any
+) -> None:
+    kill_after(make_run(), 50, abandon)
+    before = files().everything()
+    with pytest.raises(RunStateError, match="does not fit"):
+        make_run(RESUME, hyperparameters={"width": 4}).train()
+    assert files().everything() == before
+
+
+def test_a_resume_takes_the_settings_it_is_given(make_run: Any, files: Any, abandon: Any) -> None:
+    kill_after(make_run(), 50, abandon)
+    make_run(RESUME, max_steps=260).train()
+    assert files().result["behaviors"]["Agent"]["steps"] == 260
+    assert "max_steps: 260" in (files().path / "configuration.yaml").read_text()
+
+
+def test_a_finished_run_resumed_is_done_at_once(make_run: Any, files: Any) -> None:
+    make_run().train()
+    checkpoints = {name: data for name, data in files().everything().items() if name.startswith("checkpoints")}
+    status = files().status
+    resumed = make_run(RESUME)
+    assert list(resumed) == [] and resumed.outcome == "done"
+    assert {n: d for n, d in files().everything().items() if n.startswith("checkpoints")} == checkpoints
+    assert files().status == status and files().result["outcome"] == "done"
+
+
+# ---------------------------------------------------------------- status sections of plugins
+
+
+class Lessons:
+    """A plugin with a counter that must survive."""
+
+    def __init__(self, section: str = "lessons") -> None:
+        self.section = section
+        self.reports = 0
+        self.restored: Any = None
+
+    @hookimpl
+    def rlcore_report_status(self, run: Any) -> dict[str, Any]:
+        self.reports += 1
+        return {self.section: {"reports": self.reports}}
+
+    @hookimpl
+    def rlcore_restore_status(self, sections: Mapping[str, Any]) -> None:
+        self.restored = sections.get(self.section)
+        self.reports = self.restored["reports"]
+
+
+def with_plugin(run: Run, plugin: object, name: str = "lessons", version: str = "1.0") -> Run:
+    run.plugins.register(plugin, name, f"acme-{name}", version)
+    return run
+
+
+def test_sections_of_plugins_are_saved_and_handed_back(make_run: Any, files: Any, abandon: Any) -> None:
+    kill_after(with_plugin(make_run(), Lessons()), 150, abandon)
+    assert files().status["lessons"] == {"reports": 3}
+    lessons = Lessons()
+    with_plugin(make_run(RESUME), lessons).train()
+    assert lessons.restored == {"reports": 3}
+
+
+def test_sections_belong_to_the_checkpoint_the_run_goes_on_from(make_run: Any, files: Any, abandon: Any) -> None:
+    """The status file is of step 120; where 120 is damaged, what plugins get back is of step 80."""
+    kill_after(with_plugin(make_run(), Lessons()), 150, abandon)
+    (files().path / "checkpoints" / "120" / "state.json").unlink()
+    lessons = Lessons()
+    run = with_plugin(make_run(RESUME), lessons)
+    run.start()
+    assert lessons.restored == {"reports": 2}
+    run.close("interrupted")
+
+
+def test_a_kill_between_checkpoint_and_status_file_loses_no_section(
+    make_run: Any, files: Any, abandon: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = with_plugin(make_run(), Lessons())
+    original, calls = Plugins.write_status, 0
+
+    def write(self: Plugins, status: Mapping[str, Any], directory: Path) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise KeyboardInterrupt
+        original(self, status, directory)
+
+    monkeypatch.setattr(Plugins, "write_status", write)
+    with pytest.raises(KeyboardInterrupt):
+        run.train()
+    monkeypatch.undo()
+    assert files().steps == [40, 80, 120] and files().status["lessons"] == {"reports": 2}
+    lessons = Lessons()
+    resumed = with_plugin(make_run(RESUME), lessons)
+    resumed.start()
+    assert lessons.restored == {"reports": 3}
+    resumed.close("interrupted")
+
+
+def test_two_plugins_that_report_one_section_are_both_named(make_run: Any) -> None:
+    run = with_plugin(with_plugin(make_run(), Lessons(), "one"), Lessons(), "two")
+    with pytest.raises(PluginError, match=r"'two' \(acme-two 1.0\).*'one' \(acme-one 1.0\).*'lessons'|'one'.*'two'"):
+        run.train()
+
+
+def test_a_plugin_may_not_report_a_section_of_rlcores_own(make_run: Any) -> None:
+    with pytest.raises(PluginError, match=r"'lessons' \(acme-lessons 1.0\).*'metadata'"):
+        with_plugin(make_run(), Lessons("metadata")).train()
+
+
+def test_a_plugin_may_add_to_a_behaviors_section_but_not_replace_its_checkpoints(make_run: Any, files: Any) -> None:
+    class Rating:
+        def __init__(self, key: str) -> None:
+            self.key = key
+
+        @hookimpl
+        def rlcore_report_status(self, run: Any) -> dict[str, Any]:
+            return {"Agent": {self.key: 1200.0}}
+
+    with_plugin(make_run(), Rating("elo")).train()
+    assert files().status["Agent"]["elo"] == 1200.0 and files().status["Agent"]["checkpoints"]
+    with pytest.raises(PluginError, match="section 'Agent': 'checkpoints' is rlcore's own"):
+        with_plugin(make_run({"checkpoint_settings.run_id": "other"}), Rating("checkpoints")).train()
+
+
+class Database:
+    """Keeps the status elsewhere, as a company would in SQLite."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, Any] = {}
+        self.reads = 0
+
+    @hookimpl
+    def rlcore_write_status(self, status: Mapping[str, Any], directory: Path) -> bool:
+        self.rows[str(directory)] = dict(status)
+        return True
+
+    @hookimpl
+    def rlcore_read_status(self, directory: Path) -> Mapping[str, Any] | None:
+        self.reads += 1
+        return self.rows.get(str(directory))
+
+
+def test_a_plugin_may_keep_the_status_elsewhere(make_run: Any, files: Any, abandon: Any) -> None:
+    database = Database()
+    kill_after(with_plugin(with_plugin(make_run(), Lessons()), database, "database"), 150, abandon)
+    assert read_status_file(files().path / "run_logs") is None
+    lessons = Lessons()
+    run = with_plugin(with_plugin(make_run(RESUME), lessons), database, "database")
+    run.train()
+    assert lessons.restored == {"reports": 3} and database.reads == 1
+    (status,) = database.rows.values()
+    assert [entry["steps"] for entry in status["Agent"]["checkpoints"]] == files().steps
+
+
+def test_another_set_of_plugins_is_told(make_run: Any, abandon: Any, caplog: pytest.LogCaptureFixture) -> None:
+    kill_after(with_plugin(with_plugin(make_run(), Lessons()), object(), "gone"), 50, abandon)
+    resumed = with_plugin(with_plugin(make_run(RESUME), Lessons(), version="2.0"), object(), "new")
+    resumed.start()
+    resumed.close("interrupted")
+    told = [record.getMessage() for record in caplog.records]
+    assert "plugin 'lessons': acme-lessons 1.0 when the run was saved, acme-lessons 2.0 now" in told
+    assert "plugin 'gone': acme-gone 1.0 when the run was saved, not loaded now" in told
+    assert "plugin 'new': not loaded when the run was saved, acme-new 1.0 now" in told
+
+
+def test_the_same_plugins_are_not_worth_a_line(make_run: Any, abandon: Any, caplog: pytest.LogCaptureFixture) -> None:
+    kill_after(make_run(), 50, abandon)
+    make_run(RESUME).train()
+    assert caplog.records == []
+
+
+def test_an_error_of_a_plugin_that_restores_its_section_stops_the_run(make_run: Any, files: Any, abandon: Any) -> None:
+    class Fails(Lessons):
+        @hookimpl
+        def rlcore_restore_status(self, sections: Mapping[str, Any]) -> None:
+            raise KeyError("lesson")
+
+    kill_after(make_run(), 50, abandon)
+    before = files().everything()
+    with pytest.raises(PluginError, match=r"'lessons' \(acme-lessons 1.0\) failed in rlcore_restore_status"):
+        with_plugin(make_run(RESUME), Fails()).train()
+    assert files().everything() == before
