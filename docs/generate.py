@@ -57,8 +57,8 @@ KIND_RULES = {
     "factory": "The first answer that is not `None` wins; rlcore's own answer is asked last. Only these hooks may be "
     "wrapped with `@hookimpl(wrapper=True)`.",
     "status": "Every plugin is called. An error stops the run.",
-    "notification": "Every plugin is called, one by one; what it returns is ignored. Its error neither stops the run nor "
-    "reaches other plugins, and is repeated when the run ends. `--strict-plugins` makes it fatal.",
+    "notification": "Every plugin is called, one by one; what it returns is ignored. Its error neither stops the run "
+    "nor reaches other plugins, and is repeated when the run ends. `--strict-plugins` makes it fatal.",
     "extension": "Called before any other hook.",
 }
 
@@ -92,7 +92,7 @@ def hooks_page() -> str:
     lines = [
         "# Hooks",
         "",
-        "Every hook rlcore calls. Signatures, texts and examples come from the code; a test registers all the examples.",
+        "Every hook rlcore calls. Signatures, texts and examples come from the code; a test registers the examples.",
         "",
         "A hook implementation is a function with the hook's name, marked `@hookimpl`. It may take any subset of the",
         "hook's arguments, by their names. Default values are refused. No hook is called per environment step.",
@@ -167,8 +167,8 @@ def settings_page() -> str:
         "# Settings",
         "",
         "Every key of a configuration file. Names, defaults and meanings are ML-Agents' wherever it has the key.",
-        "Numbers may be written as `5e5`. `rlcore validate --schema` prints the same as a JSON Schema, with the settings",
-        "of every plugin you have installed, so that an editor completes and checks your file.",
+        "Numbers may be written as `5e5`. `rlcore validate --schema` prints the same as a JSON Schema, with the",
+        "settings of every plugin you have installed, so that an editor completes and checks your file.",
     ]
     for title, cls in CORE_BLOCKS:
         lines += _table(title, cls)
@@ -176,7 +176,7 @@ def settings_page() -> str:
         "",
         "## Blocks that plugins bring",
         "",
-        "Those in this repository. `rlcore plugins info NAME` shows yours.",
+        "Of this repository. `rlcore plugins info NAME` shows yours.",
     ]
     for title, cls, owner in plugin_blocks():
         lines += _table(title, cls, f"From `{owner}`. ", level="###")

@@ -91,7 +91,7 @@ def settings_classes() -> Iterator[type]:
     yield from (cls for _, cls, _ in generate.plugin_blocks())
 
 
-@pytest.mark.parametrize("cls", settings_classes(), ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("cls", list(settings_classes()), ids=lambda cls: cls.__name__)
 def test_every_setting_has_a_description_and_is_documented(cls: type) -> None:
     assert (cls.__doc__ or "").strip()
     page = generate.settings_page()
@@ -107,8 +107,9 @@ def test_every_setting_has_a_description_and_is_documented(cls: type) -> None:
 def test_every_block_of_the_core_is_documented() -> None:
     from rlcore.config import settings
 
+    bases = {settings.OnPolicySettings}  # shown as part of each class that derives from it
     defined = {cls for _, cls in inspect.getmembers(settings, attrs.has) if cls.__module__ == settings.__name__}
-    assert defined == {cls for _, cls in generate.CORE_BLOCKS}
+    assert defined - bases == {cls for _, cls in generate.CORE_BLOCKS}
 
 
 # ---------------------------------------------------------------- command line
