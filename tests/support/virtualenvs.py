@@ -1,0 +1,97 @@
+"""Wheels and virtual environments, as tests of packaging need them."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import attrs
+from workspace import ROOT, pyproject
+
+PIP = ("-m", "pip", "-q", "--disable-pip-version-check")
+PYTEST_INI = """\
+[pytest]
+addopts = --import-mode=importlib -p no:cacheprovider
+markers =
+    packaging: not run here
+    learning: not run here
+    faults: not run here
+"""
+
+
+def build_wheel(source: Path, directory: Path) -> Path:
+    """The wheel of the distribution in ``source``."""
+    # The build backend is among the development requirements; a fresh one for every wheel would cost seconds each.
+    isolation = ["--no-build-isolation"] if importlib.util.find_spec("hatchling") else []
+    subprocess.run([sys.executable, *PIP, "wheel", *isolation, "--no-deps", "-w", directory, source], check=True)
+    name = str(pyproject(source)["project"]["name"]).replace("-", "_")
+    (wheel,) = directory.glob(f"{name}-[0-9]*.whl")
+    return wheel
+
+
+@attrs.frozen
+class Venv:
+    """A virtual environment. It also sees what the one ``below`` it holds, so that numpy and torch are installed once;
+    beyond that each holds only what its distributions declare, which is what is tested.
+    """
+
+    directory: Path
+    below: Venv | None = None
+
+    @classmethod
+    def make(cls, directory: Path, below: Venv | None = None) -> Venv:
+        venv.create(directory, with_pip=True)
+        made = cls(directory, below)
+        stack: list[str] = []
+        while below is not None:
+            stack.append(f"{below.site}\n")
+            below = below.below
+        (made.site / "below.pth").write_text("".join(stack))
+        return made
+
+    @property
+    def binaries(self) -> Path:
+        return self.directory / ("Scripts" if os.name == "nt" else "bin")
+
+    @property
+    def site(self) -> Path:
+        (site,) = self.directory.glob("[Ll]ib/**/site-packages")
+        return site
+
+    def python(self, *arguments: str | Path, cwd: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
+        """Runs ``python``; anything but the exit code ``code`` fails the test."""
+        # Without the variables that would let this checkout, or its settings, shine through.
+        kept = {name: text for name, text in os.environ.items() if not name.startswith(("PYTHON", "RLCORE_", "PYTEST"))}
+        ran = subprocess.run(
+            [self.binaries / "python", *arguments], cwd=cwd, env=kept, capture_output=True, text=True, check=False
+        )
+        assert ran.returncode == code, f"exit code {ran.returncode}, not {code}\n{ran.stdout}{ran.stderr}"
+        return ran
+
+    def rlcore(self, *arguments: str | Path, cwd: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
+        return self.python("-m", "rlcore.cli.main", *arguments, cwd=cwd, code=code)
+
+    def install(self, *requirements: str | Path, constrained: bool = True) -> None:
+        constraints = ("-c", ROOT / "constraints.txt") if constrained else ()
+        self.python(*PIP, "install", *constraints, *requirements, cwd=self.directory)
+
+    def distributions(self) -> dict[str, str]:
+        """What is installed, and in which version."""
+        code = "from importlib import metadata; print(*(f'{d.name}=={d.version}' for d in metadata.distributions()))"
+        listed = self.python("-c", code, cwd=self.directory).stdout.lower().split()
+        return dict(reversed([(name, version) for name, _, version in (each.partition("==") for each in listed)]))
+
+    def test(self, tests: Path, directory: Path, *arguments: str) -> str:
+        """Runs a copy of ``tests`` away from this checkout; the closing line of pytest."""
+        shutil.copytree(tests, directory / "tests", ignore=shutil.ignore_patterns("__pycache__"))
+        (directory / "pytest.ini").write_text(PYTEST_INI)
+        chosen = "not packaging and not learning and not faults"
+        ran = self.python("-m", "pytest", "-q", "-m", chosen, *arguments, "tests", cwd=directory)
+        closing = ran.stdout.splitlines()[-1]
+        assert " passed" in closing
+        return closing
