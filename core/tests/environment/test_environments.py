@@ -9,6 +9,7 @@ from rlcore.environment import Actions, Environment, SavesState
 from rlcore.seeding import EpisodeSeeds
 from rlcore.testing import ConstantReward, EnvironmentConformance, IdentityEnvironment, TinyCorridor, tiny_env
 from rlcore.testing.environments import (
+    ImageIdentity,
     identity_continuous,
     identity_discrete,
     identity_hybrid,
@@ -44,6 +45,11 @@ class TestIdentityMultiBranch(EnvironmentConformance):
 class TestConstantReward(EnvironmentConformance):
     def make(self, num_envs: int) -> Environment:
         return ConstantReward(num_envs)
+
+
+class TestImageIdentity(EnvironmentConformance):
+    def make(self, num_envs: int) -> Environment:
+        return ImageIdentity(num_envs)
 
 
 def matching(environment: IdentityEnvironment, seen: dict[str, np.ndarray]) -> Actions:

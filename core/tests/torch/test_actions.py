@@ -37,15 +37,15 @@ def layout(continuous: int = 0, discrete: tuple[int, ...] = (), low: Any = -1.0,
 @pytest.mark.parametrize(
     ("continuous", "discrete"), [(3, ()), (0, (4,)), (0, (3, 2, 5)), (2, (3,)), (2, (3, 4)), (0, (2, 2, 2, 2))]
 )
-def test_log_probabilities_and_entropies_are_those_of_independent_parts(
+def test_log_probabilities_entropies_and_gradients_are_those_of_independent_parts(
     continuous: int, discrete: tuple[int, ...], masked: bool
 ) -> None:
     generator = torch.Generator().manual_seed(5)
     rows, options = 7, sum(discrete)
-    mean = torch.randn(rows, continuous, generator=generator)
-    log_std = torch.randn(continuous, generator=generator)
+    mean = torch.randn(rows, continuous, generator=generator).requires_grad_()
+    log_std = torch.randn(continuous, generator=generator).requires_grad_()
     raw = torch.randn(rows, continuous, generator=generator)
-    logits = torch.randn(rows, options, generator=generator) * 3
+    logits = (torch.randn(rows, options, generator=generator) * 3).requires_grad_()
     choices = (
         torch.stack([torch.randint(size, (rows,), generator=generator) for size in discrete], 1) if discrete else None
     )
@@ -62,11 +62,13 @@ def test_log_probabilities_and_entropies_are_those_of_independent_parts(
     for k, (offset, size) in enumerate(zip(offsets, discrete, strict=True)):
         assert choices is not None
         part = slice(offset, offset + size)
+        branch_log_prob, branch_entropy = [], []
         for row in range(rows):  # a distribution over the allowed options only, without any mask
             open_options = allowed[row, part].nonzero()[:, 0]
             categorical = Categorical(logits=logits[row, part][open_options])
-            log_prob[row] += categorical.log_prob((open_options == choices[row, k]).nonzero()[0, 0])
-            entropy[row] += categorical.entropy()
+            branch_log_prob.append(categorical.log_prob((open_options == choices[row, k]).nonzero()[0, 0]))
+            branch_entropy.append(categorical.entropy())
+        log_prob, entropy = log_prob + torch.stack(branch_log_prob), entropy + torch.stack(branch_entropy)
 
     found_log_prob, found_entropy = joint_log_prob_entropy(
         layout(continuous, discrete),
@@ -78,6 +80,18 @@ def test_log_probabilities_and_entropies_are_those_of_independent_parts(
     )
     torch.testing.assert_close(found_log_prob, log_prob, rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(found_entropy.expand(rows), entropy, rtol=1e-4, atol=1e-4)
+
+    parameters = [p for p in (mean, log_std, logits) if p.numel()]
+    weight = torch.randn(2, rows, generator=generator)
+    for of_log_prob, of_entropy in ((1.0, 1.0), (1.0, 0.0), (0.0, 1.0)):
+        ours = of_log_prob * (found_log_prob * weight[0]).sum() + of_entropy * (found_entropy * weight[1]).sum()
+        theirs = of_log_prob * (log_prob * weight[0]).sum() + of_entropy * (entropy * weight[1]).sum()
+        for mine, other in zip(*(gradients(total, parameters) for total in (ours, theirs)), strict=True):
+            torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-4)
+
+
+def gradients(total: torch.Tensor, parameters: list[torch.Tensor]) -> list[torch.Tensor]:
+    return list(torch.autograd.grad(total, parameters, retain_graph=True, materialize_grads=True))
 
 
 def test_the_gaussian_is_the_diagonal_normal() -> None:

@@ -10,42 +10,53 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.distributions import Normal, kl_divergence
 
-from rlcore.torch.minibatch import Minibatch, approximate_kl, minibatch_stops, select_rows, slice_rows, standardise
+from rlcore.torch.minibatch import Minibatch, approximate_kl, minibatch_sizes, minibatches, standardise
 from rlcore.torch.reward_stats import EpisodeRewards
 from rlcore.torch.schedules import Schedule
 
 
 @given(count=st.integers(1, 5000), batch_size=st.integers(1, 3000))
 def test_minibatches_cover_every_row_once_in_parts_of_about_the_batch_size(count: int, batch_size: int) -> None:
-    stops = minibatch_stops(count, batch_size)
-    sizes = np.diff([0, *stops])
-    assert stops[-1] == count and (sizes > 0).all()
-    assert sizes.max() - sizes.min() <= 1
+    sizes = minibatch_sizes(count, batch_size)
+    assert sum(sizes) == count and min(sizes) > 0
+    assert max(sizes) - min(sizes) <= 1
     if count >= batch_size:
-        assert 2 / 3 * batch_size - 1 <= sizes.min() and sizes.max() <= 3 / 2 * batch_size + 1
+        assert 2 / 3 * batch_size - 1 <= min(sizes) and max(sizes) <= 3 / 2 * batch_size + 1
 
 
-def test_rows_are_selected_and_sliced_alike_in_every_column() -> None:
-    columns = torch.arange(6.0)
-    batch = Minibatch(
-        inputs=(columns[:, None], columns[:, None, None] + 100),
-        raw=columns[:, None] + 1,
+def rollout() -> Minibatch:
+    """Six transitions; each column tells its row, and itself by what is added."""
+    rows = torch.arange(6.0)
+    return Minibatch(
+        inputs=(rows[:, None], rows[:, None, None] + 100),
+        raw=rows[:, None] + 1,
         choices=None,
         mask=None,
-        old_log_prob=columns + 2,
-        old_value=columns[:, None] + 3,
-        advantage=columns + 4,
-        returns=columns[:, None] + 5,
+        old_log_prob=rows + 2,
+        old_value=rows[:, None] + 3,
+        advantage=rows + 4,
+        returns=rows[:, None] + 5,
     )
-    part = slice_rows(select_rows(batch, torch.tensor([5, 3, 0, 1])), 1, 3)
-    assert part.choices is None and part.mask is None and part.raw is not None
-    assert part.inputs[0][:, 0].tolist() == [3, 0]
-    assert part.inputs[1][:, 0, 0].tolist() == [103, 100]
-    assert part.raw[:, 0].tolist() == [4, 1]
-    assert part.old_log_prob.tolist() == [5, 2]
-    assert part.old_value[:, 0].tolist() == [6, 3]
-    assert part.advantage.tolist() == [7, 4]
-    assert part.returns[:, 0].tolist() == [8, 5]
+
+
+def test_all_columns_are_shuffled_and_cut_alike() -> None:
+    parts = list(minibatches(rollout(), torch.tensor([5, 3, 0, 1, 2, 4]), [2, 4], standardised=False))
+    for part, rows in zip(parts, ([5, 3], [0, 1, 2, 4]), strict=True):
+        assert part.choices is None and part.mask is None and part.raw is not None
+        columns = (
+            *part.inputs, part.raw, part.old_log_prob, part.old_value, part.advantage, part.returns
+        )  # fmt: skip
+        for column, added in zip(columns, (0, 100, 1, 2, 3, 4, 5), strict=True):
+            assert (column.flatten() - added).tolist() == rows
+
+
+@pytest.mark.parametrize("sizes", [[3, 3], [2, 4], [6]])
+def test_advantages_are_standardised_within_each_minibatch_if_asked(sizes: list[int]) -> None:
+    parts = list(minibatches(rollout(), torch.tensor([5, 3, 0, 1, 2, 4]), sizes, standardised=True))
+    assert [len(part.advantage) for part in parts] == sizes
+    for part in parts:
+        rows = part.inputs[0][:, 0].numpy()
+        np.testing.assert_allclose(part.advantage.numpy(), (rows - rows.mean()) / rows.std(), rtol=1e-5)
 
 
 def test_the_kl_estimate_tends_to_the_divergence_of_old_from_new() -> None:

@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from torch import nn
 
 from rlcore.config import NetworkSettings
 from rlcore.environment import BehaviorSpec, ObservationSpec
 from rlcore.errors import UnsupportedSpace
+from rlcore.torch.actions import ActionLayout
 from rlcore.torch.encoders import MINIMUM_SIZE, image_encoder
-from rlcore.torch.networks import ActorCritic
+from rlcore.torch.networks import ActorCritic, PolicyHead, linears
 
 VECTOR = ObservationSpec("seen", (3,), np.float32)
+SPACES = BehaviorSpec("Agent", (VECTOR,), 8, (4, 4), -np.ones(8, np.float32), np.ones(8, np.float32))
 
 
 def camera(height: int, width: int, dtype: type = np.uint8) -> ObservationSpec:
@@ -79,7 +80,8 @@ def test_policy_and_value_together_are_what_they_are_alone(shared: bool) -> None
     mean, logits, value = model.policy_and_value(inputs)
     alone_mean, alone_logits = model.policy(inputs)
     assert mean is not None and logits is not None and alone_mean is not None and alone_logits is not None
-    assert mean.equal(alone_mean) and logits.equal(alone_logits) and value.equal(model.value(inputs))
+    for together, alone in ((mean, alone_mean), (logits, alone_logits), (value, model.value(inputs))):
+        torch.testing.assert_close(together, alone)
 
 
 def test_only_a_shared_critic_moves_the_body_of_the_policy() -> None:
@@ -95,17 +97,18 @@ def test_only_a_shared_critic_moves_the_body_of_the_policy() -> None:
 @pytest.mark.parametrize("init", ["orthogonal", "kaiming"])
 def test_initial_weights_have_the_gains_of_their_scheme(init: str) -> None:
     model = network(ObservationSpec("seen", (512,), np.float32), init=init)
-    heads = model.policy_head
-    assert heads.mean is not None and heads.logits is not None and heads.log_std is not None
-    assert not heads.log_std.detach().any(), "the deviation starts at one"
-    linears = [layer for layer in model.actor.layers if isinstance(layer, nn.Linear)]
-    assert all(not linear.bias.detach().any() for linear in (*linears, heads.mean, heads.logits, model.value_head))
+    head = model.policy_head
+    assert head.log_std is not None and not head.log_std.detach().any(), "the deviation starts at one"
+    layers = linears(model.actor.layers)
+    assert all(not linear.bias.detach().any() for linear in (*layers, head.linear, model.value_head))
     if init == "orthogonal":
-        gains = ((linears[0], 2**0.5), (heads.mean, 0.01), (heads.logits, 0.01), (model.value_head, 1.0))
+        gains = ((layers[0], 2**0.5), (head.linear, 0.01), (model.value_head, 1.0))
         for linear, gain in gains:
             weight = linear.weight.detach()
             torch.testing.assert_close(weight @ weight.T, gain**2 * torch.eye(len(weight)), rtol=1e-4, atol=1e-4)
     else:
         # Kaiming normal for a linear layer: variance 1 / inputs.
-        assert linears[0].weight.std().item() == pytest.approx(512**-0.5, rel=0.05)
-        assert heads.logits.weight.std().item() == pytest.approx(0.1 * 16**-0.5, rel=0.3)
+        assert layers[0].weight.std().item() == pytest.approx(512**-0.5, rel=0.05)
+        wide = PolicyHead(256, ActionLayout(SPACES), init).linear.weight
+        assert wide[:8].std().item() == pytest.approx(0.2 / 16, rel=0.1), "means"
+        assert wide[8:].std().item() == pytest.approx(0.1 / 16, rel=0.1), "logits"

@@ -5,7 +5,7 @@ Each copy draws from a generator of its own, made from the seed of its episode.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -273,3 +273,49 @@ def identity_continuous(num_envs: int = 2, name: str = "Identity") -> IdentityEn
 def identity_hybrid(num_envs: int = 2, name: str = "Identity") -> IdentityEnvironment:
     """Two real parts and a branch of three options."""
     return IdentityEnvironment(num_envs, name, continuous=2, discrete=(3,))
+
+
+class ImageIdentity(ArrayEnvironment):
+    """Name the bright part of an image: the target is which of the image's vertical thirds is white.
+
+    The image is ``height x width`` bytes of three channels. Reward 1 for the right option of three; an episode ends
+    after ``episode_length`` steps.
+    """
+
+    def __init__(
+        self, num_envs: int = 2, name: str = "Image", height: int = 20, width: int = 24, episode_length: int = 8
+    ) -> None:
+        self._length = episode_length
+        self._target: NDArray[np.int64] = np.zeros(num_envs, np.int64)  # [N]
+        observation = ObservationSpec("camera", (height, width, 3), np.uint8, "image")
+        super().__init__(BehaviorSpec(name, (observation,), discrete=(3,), env_index=np.arange(num_envs)))
+
+    def begin(self, copy: int, generator: np.random.Generator) -> None:
+        self._target[copy] = generator.integers(3)
+
+    def advance(self, actions: Actions) -> tuple[Array, Array]:
+        assert actions.discrete is not None
+        reward = actions.discrete[:, 0] == self._target
+        for copy, generator in enumerate(self._generators):
+            self._target[copy] = generator.integers(3)
+        return reward, self._steps + 1 >= self._length
+
+    def observe(self) -> dict[str, Array]:
+        [observation] = self.behaviors[self._name].observations
+        images = np.zeros((self.num_envs, *observation.shape), np.uint8)
+        for copy, target in enumerate(self._target):
+            np.array_split(images[copy], 3, axis=1)[target][...] = 255
+        return {"camera": images}
+
+
+# What `environment: {type: testing, id: ...}` may name; see rlcore.testing.hooks.
+FOR_CONFIGURATIONS: Mapping[str, Callable[..., ArrayEnvironment]] = {
+    "corridor": TinyCorridor,
+    "constant_reward": ConstantReward,
+    "identity_discrete": identity_discrete,
+    "identity_multi_branch": identity_multi_branch,
+    "identity_multi_binary": identity_multi_binary,
+    "identity_continuous": identity_continuous,
+    "identity_hybrid": identity_hybrid,
+    "image_identity": ImageIdentity,
+}

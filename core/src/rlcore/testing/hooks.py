@@ -1,0 +1,47 @@
+"""The environments of :mod:`rlcore.testing.environments` for configurations, as a local plugin::
+
+    plugins: {local: [rlcore.testing.hooks]}
+    environment: {type: testing, id: identity_hybrid, num_envs: 4}
+
+An ``id`` is the name of a class or function there; ``options`` are its further arguments.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rlcore.plugins.markers import hookimpl
+from rlcore.plugins.records import EnvironmentSpec
+
+if TYPE_CHECKING:
+    from rlcore.config import EnvironmentSettings
+    from rlcore.environment import Environment
+    from rlcore.run_context import RunContext
+
+
+@hookimpl
+def rlcore_environments() -> list[EnvironmentSpec]:
+    return [
+        EnvironmentSpec(
+            name="testing",
+            target="rlcore.testing.hooks:make_environment",
+            summary="small environments with known best returns",
+        )
+    ]
+
+
+def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environment:
+    from rlcore.errors import ConfigError, did_you_mean
+    from rlcore.testing import environments
+
+    name = settings.id or ""
+    if name not in environments.FOR_CONFIGURATIONS:
+        allowed = ", ".join(environments.FOR_CONFIGURATIONS)
+        hint = did_you_mean(name, environments.FOR_CONFIGURATIONS)
+        raise ConfigError(f"environment.id: unknown environment {name!r}; allowed: {allowed}{hint}")
+    make = environments.FOR_CONFIGURATIONS[name]
+    try:
+        environment: Environment = make(run.num_envs, run.behavior_names[0], **settings.options)
+    except TypeError as error:
+        raise ConfigError(f"environment.options: {error}") from error
+    return environment
