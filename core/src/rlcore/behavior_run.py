@@ -95,6 +95,8 @@ class BehaviorRun:
         reward = batch.reward
         if not isfinite(np.dot(reward, reward)):
             self._refuse_non_finite("reward", reward, np.arange(len(reward)))
+        if batch.group_reward is not None:
+            self._refuse_non_finite("group reward", batch.group_reward, np.arange(len(reward)))
         for name in self.finite_observations:
             values = batch.observations[name].ravel()
             if not isfinite(np.dot(values, values)):

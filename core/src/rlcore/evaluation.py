@@ -8,8 +8,10 @@ from typing import Any
 import attrs
 import numpy as np
 
+from rlcore.blame import environment_does
 from rlcore.config import RunConfig
 from rlcore.environment import Environment
+from rlcore.errors import NonFiniteError
 from rlcore.plugins.calls import Plugins
 from rlcore.run_context import RunContext
 from rlcore.seeding import EpisodeSeeds, derive_seed
@@ -84,19 +86,28 @@ def play(
     counts = {name: np.zeros(spec.slots, np.int64) for name, spec in environment.behaviors.items()}
     for name, policy in policies.items():
         policy.seed(derive_seed(seed, name))
-    batches = environment.reset(EpisodeSeeds(seed), np.zeros(copies, np.int64))
+    with environment_does(environment, "reset"):
+        batches = environment.reset(EpisodeSeeds(seed), np.zeros(copies, np.int64))
     while any((slots > 0).any() for slots in left.values()):
         actions = {
             name: policies[name].act(batch.observations, batch.action_mask, deterministic)
             for name, batch in batches.items()
         }
-        batches = environment.step(actions)
+        with environment_does(environment, "step"):
+            batches = environment.step(actions)
         for name, batch in batches.items():
             sums[name] += batch.reward
             if batch.group_reward is not None:
                 sums[name] += batch.group_reward
             counts[name] += 1
             ended = batch.ended
+            if not np.isfinite(sums[name]).all():
+                slot = int(np.flatnonzero(~np.isfinite(sums[name]))[0])
+                copy = int(environment.behaviors[name].env_index[slot])
+                raise NonFiniteError(
+                    f"behavior {name!r}: reward of slot {slot} (environment copy {copy}) is {sums[name][slot]:g} while "
+                    "evaluating; mend the environment, or wrap it to keep its values finite"
+                )
             if ended.size:
                 counted = ended[left[name][ended] > 0]
                 returns[name].extend(sums[name][counted].tolist())

@@ -8,6 +8,7 @@ from time import perf_counter
 import attrs
 
 from rlcore.behavior_run import BehaviorRun
+from rlcore.blame import environment_does, environment_failed, trainer_does, trainer_failed
 from rlcore.environment import Actions, Environment
 
 
@@ -42,9 +43,17 @@ def learn(
     while True:
         started = clock()
         for behavior in behaviors:
-            actions[behavior.name] = behavior.trainer.act(behavior.batch) if behavior.learning else behavior.exploit()
+            try:
+                actions[behavior.name] = (
+                    behavior.trainer.act(behavior.batch) if behavior.learning else behavior.exploit()
+                )
+            except Exception as error:
+                raise trainer_failed(behavior, "act", error) from error
         acted = clock()
-        batches = step(actions)
+        try:
+            batches = step(actions)
+        except Exception as error:
+            raise environment_failed(environment, "step", error) from error
         stepped = clock()
         boundary = False
         for behavior in behaviors:
@@ -52,12 +61,16 @@ def learn(
             behavior.check_finite(batch)
             if behavior.learning:
                 behavior.episodes.record(batch)
-                behavior.trainer.observe(actions[behavior.name], batch)
+                try:
+                    behavior.trainer.observe(actions[behavior.name], batch)
+                except Exception as error:
+                    raise trainer_failed(behavior, "observe", error) from error
                 boundary |= behavior.trainer.steps >= behavior.next_boundary
         recorded = clock()
         for behavior in behaviors:
             if behavior.learning and behavior.trainer.ready():
-                behavior.window.add(behavior.trainer.update())
+                with trainer_does(behavior, "update"):
+                    behavior.window.add(behavior.trainer.update())
                 behavior.updates += 1
                 spent.updates += 1
         spent.acting += acted - started
@@ -81,9 +94,13 @@ def infer(
     agent_steps = 0
     while agent_steps < min(behavior.settings.summary_freq for behavior in behaviors) and not stop_requested():
         started = perf_counter()
-        actions = {behavior.name: behavior.exploit() for behavior in behaviors}
+        actions = {}
+        for behavior in behaviors:
+            with trainer_does(behavior, "act"):
+                actions[behavior.name] = behavior.exploit()
         acted = perf_counter()
-        batches = environment.step(actions)
+        with environment_does(environment, "step"):
+            batches = environment.step(actions)
         stepped = perf_counter()
         for behavior in behaviors:
             batch = behavior.batch = batches[behavior.name]

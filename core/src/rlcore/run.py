@@ -31,12 +31,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.behavior_run import BehaviorRun
+from rlcore.blame import environment_does, trainer_does
 from rlcore.config import RunConfig, write_config
 from rlcore.environment import Environment, SavesState
 from rlcore.errors import RunStateError
 from rlcore.evaluation import EvaluationResult, evaluate_policies
 from rlcore.loop import Spent, infer, learn
 from rlcore.plugins.calls import Plugins
+from rlcore.plugins.manager import one_line
 from rlcore.results import BehaviorResult, EpochResult
 from rlcore.run_context import RunContext
 from rlcore.run_directory import RunDirectory
@@ -51,7 +53,7 @@ from rlcore.setup import (
     run_context,
     with_seed,
 )
-from rlcore.stats import STEPS_PER_SECOND, StatSummary, StatsWriter
+from rlcore.stats import STEPS_PER_SECOND, StatSummary, StatsWriter, hand_over
 from rlcore.timers import Timers
 
 log = logging.getLogger(__name__)
@@ -112,7 +114,7 @@ class Run:
         try:
             self.start()
             if self.finished or self._stop:
-                self.close("interrupted" if self._stop else "done")
+                self.close("done" if self.finished else "interrupted")
                 raise StopIteration
             return self._train_epoch()
         except StopIteration:
@@ -196,10 +198,13 @@ class Run:
         self.plugins.run_started(context)
 
     def _begin_episodes(self, episodes: NDArray[np.int64]) -> None:
-        batches = self._require_environment().reset(EpisodeSeeds(self._require_context().seed), episodes)
+        environment = self._require_environment()
+        with environment_does(environment, "reset"):
+            batches = environment.reset(EpisodeSeeds(self._require_context().seed), episodes)
         for name, behavior in self.behaviors.items():
             behavior.check_finite(batches[name])
-            behavior.begin(batches[name])
+            with trainer_does(behavior, "begin"):
+                behavior.begin(batches[name])
 
     def _restore(self, saved: Mapping[str, Any]) -> None:
         """Puts everything where the checkpoint ``saved`` found it."""
@@ -216,12 +221,15 @@ class Run:
                 f"{environment.num_envs}; set environment.num_envs to {len(episodes)}"
             )
         for name, behavior in self.behaviors.items():
-            behavior.trainer.load_state_dict(saved[name])
+            with trainer_does(behavior, "load_state_dict"):
+                behavior.trainer.load_state_dict(saved[name])
             behavior.load_state_dict(state["behaviors"][name])
         if isinstance(environment, SavesState) and state["environment"] is not None:
-            batches = environment.load_state_dict(state["environment"])
+            with environment_does(environment, "load_state_dict"):
+                batches = environment.load_state_dict(state["environment"])
         else:
-            batches = environment.reset(EpisodeSeeds(self._require_context().seed), episodes)
+            with environment_does(environment, "reset"):
+                batches = environment.reset(EpisodeSeeds(self._require_context().seed), episodes)
         for name, behavior in self.behaviors.items():
             behavior.batch = batches[name]
         self._seconds_before = float(state["wall_seconds"])
@@ -234,9 +242,13 @@ class Run:
         for name, behavior in self.behaviors.items():
             path = behavior.settings.init_path
             if path is not None:
-                behavior.trainer.load_model(model_of_path(Path(path), name, f"behaviors.{name}.init_path {path!r}"))
+                model = model_of_path(Path(path), name, f"behaviors.{name}.init_path {path!r}")
             elif models is not None:
-                behavior.trainer.load_model(model_of(models, name, f"checkpoint_settings.initialize_from {run_id!r}"))
+                model = model_of(models, name, f"checkpoint_settings.initialize_from {run_id!r}")
+            else:
+                continue
+            with trainer_does(behavior, "load_model"):
+                behavior.trainer.load_model(model)
 
     # ------------------------------------------------------------ the loop
 
@@ -278,7 +290,7 @@ class Run:
         behavior.window.add({STEPS_PER_SECOND: steps_per_second, "Is Training": float(not context.inference)})
         stats = behavior.summarise()
         for writer in self._writers:
-            writer.write(behavior.name, boundary, stats)
+            hand_over(writer, behavior.name, boundary, stats)
         self.plugins.summary_written(context, behavior.name, boundary, stats)
         return stats
 
@@ -288,12 +300,17 @@ class Run:
         with self.timers.root.child("RLTrainer._checkpoint").measure():
             if not isinstance(environment, SavesState):
                 self._begin_episodes(environment.episodes + 1)
-            state: dict[str, Any] = {name: behavior.trainer.state_dict() for name, behavior in self.behaviors.items()}
+            state: dict[str, Any] = {}
+            for name, behavior in self.behaviors.items():
+                with trainer_does(behavior, "state_dict"):
+                    state[name] = behavior.trainer.state_dict()
+            with environment_does(environment, "state_dict"):
+                where = environment.state_dict() if isinstance(environment, SavesState) else None
             state["run"] = {
                 "seed": context.seed,
                 "steps": {name: behavior.trainer.steps for name, behavior in self.behaviors.items()},
                 "episodes": environment.episodes.copy(),
-                "environment": environment.state_dict() if isinstance(environment, SavesState) else None,
+                "environment": where,
                 "behaviors": {name: behavior.state_dict() for name, behavior in self.behaviors.items()},
                 "wall_seconds": self._wall_seconds(),
             }
@@ -333,9 +350,9 @@ class Run:
         except RunStateError as late:
             if error is None:
                 raise
-            log.warning("%s", late)  # the error that ended the run is the one to report
+            log.debug("%s", late)  # the error that ended the run is the one to report
         finally:
-            self._release()
+            self._release(logging.WARNING if error is None else logging.DEBUG)
 
     def _result(self) -> dict[str, Any]:
         return {
@@ -352,14 +369,19 @@ class Run:
             },
         }
 
-    def _release(self) -> None:
+    def _release(self, level: int = logging.DEBUG) -> None:
+        """Closes everything; what one of them raises, logged at ``level``, keeps none of the others open."""
+        held: list[StatsWriter | Environment] = [*self._writers]
+        if self._environment is not None:
+            held.append(self._environment)
+        self._writers = []
         try:
-            for writer in self._writers:
-                writer.close()
-            if self._environment is not None:
-                self._environment.close()
+            for each in held:
+                try:
+                    each.close()
+                except Exception as error:
+                    log.log(level, "%s failed to close: %s", type(each).__name__, one_line(error))
         finally:
-            self._writers = []
             self.directory.close()
 
     # ------------------------------------------------------------ small things

@@ -47,30 +47,45 @@ class RunDirectory:
 
     def open(self) -> None:
         """Makes, takes over or empties the directory as the settings say, and locks it. Raises RunStateError."""
-        settings = self.settings
-        if self.path.is_symlink():
-            raise RunStateError(f"{self.path}: is a symbolic link; name the run's real directory")
-        continuing = settings.resume or settings.inference
-        if continuing and not self.configuration.is_file():
-            raise RunStateError(f"{self.path}: there is no run to go on with; start it without --resume")
-        if self.configuration.is_file() and not continuing and not settings.force:
-            raise RunStateError(
-                f"{self.path}: this run exists; go on with it (--resume), replace it (--force) or choose another "
-                "--run-id"
-            )
-        if self.path.exists() and not self.configuration.is_file() and any(self.path.iterdir()):
-            only_lock = all(entry.name == LOCK for entry in self.path.iterdir())
-            if not only_lock:
-                raise RunStateError(f"{self.path}: exists and is not a run of rlcore; choose another --run-id")
         try:
+            self._check()
             self.logs.mkdir(parents=True, exist_ok=True)
             self._lock.acquire(timeout=0)
         except Timeout as error:
             raise RunStateError(f"{self.path}: another process is writing to this run; wait or stop it") from error
         except OSError as error:
             raise RunStateError(f"{self.path}: cannot be written to: {error.strerror or error}") from error
-        if settings.force and not continuing:
-            self._empty()
+        try:
+            self._check()  # another process may have begun, and ended, a run since we looked
+            if self.settings.force and not self._continuing:
+                self._empty()
+        except BaseException:
+            self._lock.release()
+            raise
+
+    @property
+    def _continuing(self) -> bool:
+        return self.settings.resume or self.settings.inference
+
+    def _check(self) -> None:
+        """Raises RunStateError where there is, or is not, a run."""
+        if self.path.is_symlink():
+            raise RunStateError(f"{self.path}: is a symbolic link; name the run's real directory")
+        exists = self.configuration.is_file()
+        if self._continuing and not exists:
+            raise RunStateError(f"{self.path}: there is no run to go on with; start it without --resume")
+        if exists and not self._continuing and not self.settings.force:
+            raise RunStateError(
+                f"{self.path}: this run exists; go on with it (--resume), replace it (--force) or choose another "
+                "--run-id"
+            )
+        if not exists and self.path.exists() and not self._is_bare():
+            raise RunStateError(f"{self.path}: exists and is not a run of rlcore; choose another --run-id")
+
+    def _is_bare(self) -> bool:
+        """Whether nothing is there but what opening makes: a run that was refused before its first step."""
+        entries = {entry.name for entry in self.path.iterdir()}
+        return entries <= {LOCK, self.logs.name} and not (self.logs.is_dir() and any(self.logs.iterdir()))
 
     def close(self) -> None:
         self._lock.release()

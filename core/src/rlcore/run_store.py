@@ -111,7 +111,10 @@ class RunStore:
                 if key in self._sections[name]:
                     raise PluginError(f"a plugin reports in the status section {name!r}: {key!r} is rlcore's own")
         state["run"]["sections"] = self._sections
-        path = save_checkpoint(self.directory.checkpoints, step, state)
+        try:
+            path = save_checkpoint(self.directory.checkpoints, step, state)
+        except TypeError as error:
+            raise PluginError(f"checkpoint of step {step}: {error}") from error
         self.saved_step = step
         keep = [behavior.settings.keep_checkpoints for behavior in behaviors.values()]
         stay = rotate(self.directory.checkpoints, 0 if min(keep) <= 0 else max(keep), newest=step)

@@ -69,7 +69,7 @@ def run_command(
     for failure in plugins.failures:
         click.echo(f"warning: {failure}", err=True)
     click.echo(closing_line(run))
-    return 0 if run.stop_signal is None else 128 + run.stop_signal
+    return 128 + run.stop_signal if run.outcome == "interrupted" and run.stop_signal is not None else 0
 
 
 FLAG_KEYS = {

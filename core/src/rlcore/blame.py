@@ -1,0 +1,51 @@
+"""Errors that an environment or a trainer raises are given an owner: one line, an exit code, the traceback as cause."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rlcore.errors import EnvironmentFailed, PluginError, RlcoreError
+from rlcore.plugins.manager import one_line
+
+if TYPE_CHECKING:
+    from rlcore.behavior_run import BehaviorRun
+    from rlcore.environment import Environment
+
+
+def environment_failed(environment: Environment, doing: str, error: Exception) -> RlcoreError:
+    """What to raise for an error of ``environment.doing``; rlcore's own errors stay as they are."""
+    if isinstance(error, RlcoreError):
+        return error
+    return EnvironmentFailed(f"environment {type(environment).__name__} failed in {doing}: {one_line(error)}")
+
+
+def trainer_failed(behavior: BehaviorRun, doing: str, error: Exception) -> RlcoreError:
+    """The same for an error of ``behavior.trainer.doing``."""
+    if isinstance(error, RlcoreError):
+        return error
+    trainer = behavior.settings.trainer_type
+    return PluginError(f"behavior {behavior.name!r}: trainer {trainer!r} failed in {doing}: {one_line(error)}")
+
+
+@contextmanager
+def environment_does(environment: Environment, doing: str) -> Iterator[None]:
+    """For a block that calls ``environment.doing``; loops use the functions above, which cost nothing per step."""
+    try:
+        yield
+    except RlcoreError:
+        raise
+    except Exception as error:
+        raise environment_failed(environment, doing, error) from error
+
+
+@contextmanager
+def trainer_does(behavior: BehaviorRun, doing: str) -> Iterator[None]:
+    """For a block that calls ``behavior.trainer.doing``."""
+    try:
+        yield
+    except RlcoreError:
+        raise
+    except Exception as error:
+        raise trainer_failed(behavior, doing, error) from error

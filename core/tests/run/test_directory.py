@@ -1,0 +1,221 @@
+"""The run directory: who may have it, and what stands in it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rlcore.errors import ConfigError, RunStateError
+from rlcore.run import Run
+from rlcore.run_directory import RunDirectory
+
+RESUME = {"checkpoint_settings.resume": True}
+FORCE = {"checkpoint_settings.force": True}
+
+
+def test_an_existing_run_is_refused_and_stays_as_it_was(make_run: Any, files: Any) -> None:
+    make_run().train()
+    before = files().everything()
+    with pytest.raises(RunStateError) as caught:
+        make_run().train()
+    assert str(caught.value) == (
+        f"{files().path}: this run exists; go on with it (--resume), replace it (--force) or choose another --run-id"
+    )
+    assert files().everything() == before
+
+
+def test_force_replaces_a_run_whole(make_run: Any, files: Any) -> None:
+    make_run(keep_checkpoints=0).train()
+    (files().path / "Agent").mkdir()
+    (files().path / "Agent" / "events").write_text("old")
+    make_run(FORCE, max_steps=60).train()
+    assert files().steps == [40, 60]
+    assert [line["step"] for line in files().metrics] == [50, 60]
+    assert not (files().path / "Agent").exists()
+
+
+def test_force_deletes_no_directory_that_is_not_a_run(make_run: Any, files: Any) -> None:
+    files().path.mkdir(parents=True)
+    (files().path / "thesis.tex").write_text("mine")
+    for changes in ({}, FORCE):
+        with pytest.raises(RunStateError, match="exists and is not a run of rlcore"):
+            make_run(changes).train()
+    assert (files().path / "thesis.tex").read_text() == "mine"
+
+
+def test_force_does_not_follow_links_out_of_the_run(make_run: Any, files: Any, tmp_path: Path) -> None:
+    make_run().train()
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").write_text("")
+    (files().path / "link").symlink_to(outside)
+    make_run(FORCE).train()
+    assert (outside / "kept").exists() and not (files().path / "link").exists()
+
+
+def test_a_run_directory_that_is_a_link_is_refused(make_run: Any, files: Any, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    files().path.parent.mkdir()
+    files().path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(RunStateError, match="is a symbolic link"):
+        make_run(FORCE).train()
+
+
+def test_a_file_in_the_place_of_the_run_is_refused(make_run: Any, files: Any) -> None:
+    files().path.parent.mkdir()
+    files().path.write_text("")
+    with pytest.raises(RunStateError, match="Not a directory|is not a directory|not a run"):
+        make_run().train()
+
+
+@pytest.mark.parametrize("changes", [RESUME, {"checkpoint_settings.inference": True}])
+def test_without_a_run_there_is_nothing_to_go_on_with(make_run: Any, files: Any, changes: Any) -> None:
+    with pytest.raises(RunStateError, match=r"there is no run to go on with; start it without --resume"):
+        make_run(changes).train()
+    assert not files().path.exists()
+
+
+def test_a_start_that_failed_leaves_the_name_free(make_run: Any, files: Any) -> None:
+    with pytest.raises(Exception, match="port"):
+        make_run({"environment.options": {"fault": "raise in reset"}}).train()
+    make_run().train()
+    assert files().result["outcome"] == "done"
+
+
+@pytest.mark.parametrize("run_id", ["../up", "a/b", ".hidden", "a..b", "", "x" * 101, "a\nb"])
+def test_a_run_id_cannot_leave_the_results_directory(configure: Any, run_id: str) -> None:
+    with pytest.raises(ConfigError, match="checkpoint_settings.run_id"):
+        Run(configure({"checkpoint_settings.run_id": run_id}))
+
+
+def test_a_second_run_of_the_same_name_is_refused_while_the_first_goes_on(make_run: Any, files: Any) -> None:
+    first = make_run()
+    next(first)
+    for changes in (RESUME, FORCE):
+        with pytest.raises(RunStateError, match="another process is writing to this run"):
+            make_run(changes).train()
+    first.train()
+    assert first.outcome == "done" and files().steps[-1] == 200
+    make_run(RESUME).train()  # and the lock is free again
+
+
+def test_two_that_start_at_the_same_moment_do_not_share_a_directory(
+    make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one begins, and ends, between our look at the directory and our lock."""
+    ours = make_run()
+    acquire = ours.directory._lock.acquire
+
+    def late(*arguments: Any, **keywords: Any) -> Any:
+        make_run().train()
+        return acquire(*arguments, **keywords)
+
+    monkeypatch.setattr(ours.directory._lock, "acquire", late)
+    with pytest.raises(RunStateError, match="this run exists"):
+        ours.train()
+    assert files().result["outcome"] == "done"
+    make_run(RESUME).train()  # the lock was given back
+
+
+# ---------------------------------------------------------------- what stands in it
+
+
+def test_result_json_has_exactly_its_shape(make_run: Any, files: Any) -> None:
+    run = make_run()
+    run.train()
+    result = files().result
+    assert list(result) == ["outcome", "wall_seconds", "steps_per_second", "behaviors"]
+    assert result["outcome"] == "done" and result["wall_seconds"] > 0 and result["steps_per_second"] > 0
+    assert list(result["behaviors"]) == ["Agent"]
+    agent = result["behaviors"]["Agent"]
+    assert list(agent) == ["steps", "episodes", "mean_reward"] and agent["steps"] == 200
+    assert agent["episodes"] == run.results()["Agent"].episodes > 0
+    assert agent["mean_reward"] == run.results()["Agent"].mean_reward
+
+
+def test_without_an_episode_the_mean_reward_is_null(make_run: Any, files: Any) -> None:
+    make_run({"environment.options": {"length": 1000}}, max_steps=20).train()
+    assert files().result["behaviors"]["Agent"] == {"steps": 20, "episodes": 0, "mean_reward": None}
+
+
+def test_training_status_has_ml_agents_shape_and_lists_what_is_on_disk(make_run: Any, files: Any) -> None:
+    make_run(keep_checkpoints=3).train()
+    status = files().status
+    assert list(status) == ["Agent", "metadata"]
+    assert list(status["Agent"]) == ["checkpoints", "final_checkpoint"]
+    checkpoints = status["Agent"]["checkpoints"]
+    assert [entry["steps"] for entry in checkpoints] == files().steps == [120, 160, 200]
+    for entry in checkpoints:
+        assert {"steps", "file_path", "reward", "creation_time", "auxillary_file_paths"} < set(entry)
+        assert (files().path / entry["file_path"]).is_file()
+        assert all((files().path / path).is_file() for path in entry["auxillary_file_paths"])
+        assert isinstance(entry["reward"], float) and entry["creation_time"] > 1.7e9
+    assert status["Agent"]["final_checkpoint"] == checkpoints[-1]
+    assert status["metadata"]["stats_format_version"] == "0.3.0"
+    assert {"rlcore_version", "numpy_version", "plugins"} < set(status["metadata"])
+
+
+def test_status_and_result_are_rewritten_at_every_checkpoint_and_end(make_run: Any, files: Any) -> None:
+    run = make_run()
+    next(run)
+    assert [entry["steps"] for entry in files().status["Agent"]["checkpoints"]] == [40]
+    next(run)
+    assert [entry["steps"] for entry in files().status["Agent"]["checkpoints"]] == [40, 80]
+    run.close("interrupted")
+    assert files().result["outcome"] == "interrupted"
+    assert [entry["steps"] for entry in files().status["Agent"]["checkpoints"]] == [40, 80, 100]
+
+
+def test_timers_json_accounts_for_the_run(make_run: Any, files: Any) -> None:
+    make_run({"environment.options": {"seconds": 0.001}}).train()
+    timers = files().json("run_logs/timers.json")
+    loop = timers["children"]["TrainerController.start_learning"]["children"]
+    assert loop["env_step"]["count"] == 100 and loop["env_step"]["total"] >= 0.1
+    assert loop["_update_policy"]["count"] == 12
+    assert timers["children"]["RLTrainer._checkpoint"]["count"] == 5
+    assert timers["total"] >= sum(child["total"] for child in timers["children"].values())
+    assert timers["metadata"]["timer_format_version"] == "0.1.0"
+
+
+def test_metrics_stay_monotone_through_kills(make_run: Any, files: Any, abandon: Any) -> None:
+    run = make_run(checkpoint_interval=70)
+    for _ in range(3):
+        next(run)
+    abandon(run)
+    make_run(RESUME, checkpoint_interval=70).train()
+    assert [line["step"] for line in files().metrics] == [50, 100, 150, 200]
+
+
+def test_the_written_configuration_runs_again_and_gives_the_same_run(make_run: Any, files: Any, tmp_path: Path) -> None:
+    """Seed included, also where it was drawn at random."""
+    make_run({"env_settings.seed": -1}).train()
+    first, written = files().checkpoint(40), files().path / "configuration.yaml"
+    assert yaml.safe_load(written.read_text())["env_settings"]["seed"] >= 0
+    shutil.move(files().path, tmp_path / "results" / "moved")
+    Run(tmp_path / "results" / "moved" / "configuration.yaml").train()
+    assert files().checkpoint(40) == first
+    assert files().steps == files("moved").steps
+    for step in files().steps:
+        assert files().checkpoint(step) == files("moved").checkpoint(step)
+
+
+def test_the_written_configuration_starts_a_run_whichever_way_this_one_began(make_run: Any, files: Any) -> None:
+    make_run().train()
+    make_run(FORCE).train()
+    make_run(RESUME).train()
+    settings = yaml.safe_load((files().path / "configuration.yaml").read_text())["checkpoint_settings"]
+    assert not (settings["resume"] or settings["force"] or settings["inference"])
+
+
+def test_a_lock_is_the_systems_not_a_files(tmp_path: Path, configure: Any) -> None:
+    """A lock file left by a machine that lost power stops nobody."""
+    run = Run(configure())
+    run.directory.path.mkdir(parents=True)
+    (run.directory.path / ".lock").write_text("")
+    directory = RunDirectory(run.config.checkpoint_settings)
+    directory.open()
+    directory.close()

@@ -1,0 +1,207 @@
+"""What goes wrong while a run goes on: the message, and what is left of the run."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from rlcore import StatsWriterSpec, hookimpl
+from rlcore.checkpoint import load_checkpoint
+from rlcore.errors import EnvironmentFailed, NonFiniteError, PluginError, RunStateError
+
+RESUME = {"checkpoint_settings.resume": True}
+
+
+def faulty(fault: str, at: int = 31, copy: int = 1) -> dict[str, Any]:
+    return {"environment.options": {"fault": fault, "at": at, "copy": copy}, "environment.num_envs": 2}
+
+
+def check_what_is_left(files: Any, make_run: Any) -> None:
+    """The last good checkpoint stands, nothing half-written does, and the run can go on."""
+    assert files.steps == [40]
+    load_checkpoint(files.path / "checkpoints" / "40")
+    assert files.result["outcome"] == "failed"
+    assert not [path for path in files.path.rglob("*") if "tmp" in path.name]
+    make_run(RESUME).train()
+    assert files.result["outcome"] == "done"
+
+
+@pytest.mark.parametrize(
+    ("fault", "what"),
+    [
+        ("NaN reward", "reward of slot 1 (environment copy 1) is nan"),
+        ("infinite reward", "reward of slot 1 (environment copy 1) is -inf"),
+        ("NaN group reward", "group reward of slot 1 (environment copy 1) is nan"),
+        ("NaN observation", "observation 'position' of slot 1 (environment copy 1) is ["),
+        ("infinite final observation", "final observation 'position' of slot 1 (environment copy 1) is ["),
+    ],
+)
+def test_a_value_that_is_not_finite_stops_the_run_and_names_where_it_came_from(
+    make_run: Any, files: Any, fault: str, what: str
+) -> None:
+    with pytest.raises(NonFiniteError) as caught:
+        make_run(faulty(fault)).train()
+    message = str(caught.value)
+    assert message.startswith(f"behavior 'Agent': {what}")
+    assert message.endswith(" at step 60; mend the environment, or wrap it to keep its values finite")
+    assert caught.value.exit_code == 3
+    check_what_is_left(files(), make_run)
+
+
+def test_a_value_that_is_huge_and_finite_is_no_error(make_run: Any) -> None:
+    make_run(faulty("huge but finite")).train()
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("raise in step", "environment FaultyCorridor failed in step: ZeroDivisionError: division by zero"),
+        ("raise in reset", "environment FaultyCorridor failed in reset: OSError: the port is in use"),
+    ],
+)
+def test_an_environment_that_raises_is_named(make_run: Any, files: Any, fault: str, message: str) -> None:
+    with pytest.raises(EnvironmentFailed) as caught:
+        make_run(faulty(fault)).train()
+    assert str(caught.value) == message and caught.value.exit_code == 3
+    assert isinstance(caught.value.__cause__, (ZeroDivisionError, OSError))  # --debug shows where
+    if fault == "raise in step":
+        check_what_is_left(files(), make_run)
+
+
+def test_an_environment_that_raises_while_evaluating_is_named(make_run: Any) -> None:
+    run = make_run(faulty("raise in step", at=1))
+    with pytest.raises(EnvironmentFailed, match="failed in step: ZeroDivisionError"):
+        run.evaluate(2)
+    run.close("interrupted")
+
+
+def test_evaluating_refuses_values_that_are_not_finite(make_run: Any) -> None:
+    run = make_run(faulty("NaN reward", at=1))
+    with pytest.raises(NonFiniteError, match="behavior 'Agent': reward of slot 1"):
+        run.evaluate(2)
+    run.close("interrupted")
+
+
+def test_a_trainer_that_raises_is_named(make_run: Any, files: Any) -> None:
+    with pytest.raises(PluginError) as caught:
+        make_run(hyperparameters={"fail_at": 60}).train()
+    assert str(caught.value) == (
+        "behavior 'Agent': trainer 'numpy' failed in update: ZeroDivisionError: the loss is not what it was"
+    )
+    assert files().steps == [40] and files().result["outcome"] == "failed"
+
+
+class Writer:
+    """A statistics writer of a plugin that fails from its second summary on."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error, self.calls, self.closed = error, 0, False
+
+    @hookimpl
+    def rlcore_stats_writers(self) -> list[StatsWriterSpec]:
+        return [StatsWriterSpec(name="cloud", target="json:loads")]
+
+    @hookimpl
+    def rlcore_create_stats_writer(self, spec: Any) -> Any:
+        return self if spec.name == "cloud" else None
+
+    def write(self, behavior: str, step: int, stats: Mapping[str, Any]) -> None:
+        self.calls += 1
+        if self.calls > 1:
+            raise self.error
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_every_way_out_closes_the_writers(make_run: Any) -> None:
+    for fault in ("", "raise in step"):
+        writer = Writer(RuntimeError())
+        run = make_run({**faulty(fault), "checkpoint_settings.run_id": f"run{len(fault)}"}, max_steps=50)
+        run.plugins.register(writer, "cloud")
+        run.start()
+        run._writers.append(writer)
+        with contextlib.suppress(EnvironmentFailed):
+            run.train()
+        assert writer.closed
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "message"),
+    [
+        (ConnectionError("no route"), PluginError, "stats writer Writer failed at step 100: ConnectionError: no route"),
+        (
+            OSError(28, os.strerror(28)),
+            RunStateError,
+            "stats writer Writer failed at step 100: No space left on device",
+        ),
+    ],
+)
+def test_a_stats_writer_that_fails_is_named(
+    make_run: Any, files: Any, error: Exception, kind: type[Exception], message: str
+) -> None:
+    run = make_run()
+    run.start()
+    run._writers.append(Writer(error))
+    with pytest.raises(kind, match=message):
+        run.train()
+    assert files().steps == [40, 80] and files().result["outcome"] == "failed"
+
+
+def test_state_that_cannot_be_saved_names_the_entry_and_leaves_no_trace(make_run: Any, files: Any) -> None:
+    run = make_run()
+    run.start()
+    run.behaviors["Agent"].trainer.state_dict = lambda: {"model": {"weights": object()}}  # type: ignore[method-assign]
+    with pytest.raises(PluginError, match="'Agent/model/weights': object is neither an array nor a JSON value"):
+        run.train()
+    assert list((files().path / "checkpoints").iterdir()) == []
+
+
+def fail_once(monkeypatch: pytest.MonkeyPatch, calls_before: int) -> None:
+    original, calls = os.fsync, 0
+
+    def fsync(descriptor: int) -> None:
+        nonlocal calls
+        calls += 1
+        if calls > calls_before:
+            raise OSError(28, os.strerror(28))
+        original(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+
+
+@pytest.mark.parametrize("calls_before", range(12, 24))
+def test_a_disk_that_is_full_at_any_moment_of_saving_is_one_error_and_costs_nothing_old(
+    make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch, calls_before: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    fail_once(monkeypatch, calls_before)
+    with pytest.raises(RunStateError) as caught:
+        make_run().train()
+    monkeypatch.undo()
+    assert "No space left on device" in str(caught.value)
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+    assert not [path for path in files().path.rglob("*") if "tmp" in path.name]
+    for step in files().steps:
+        load_checkpoint(files().path / "checkpoints" / str(step))
+    make_run(RESUME).train()
+    assert files().result["outcome"] == "done"
+
+
+def test_a_full_disk_at_a_checkpoint_names_step_cause_and_the_last_good_one(
+    make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run()
+    next(run)
+    fail_once(monkeypatch, 0)
+    with pytest.raises(RunStateError) as caught:
+        run.train()
+    assert str(caught.value) == (
+        f"checkpoint of step 80 in {files().path / 'checkpoints'} cannot be written: No space left on device; the last "
+        "good one is of step 40; free some space and go on with --resume"
+    )
+    assert files().steps == [40]

@@ -1,0 +1,302 @@
+"""The loop: what is due when, and what iterating over a run means."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from rlcore import hookimpl
+from rlcore.run import Run
+
+PAIR: dict[str, Any] = {"environment.type": "pair"}
+BOTH: dict[str, Any] = {"behaviors": ("Left", "Right")}
+
+
+def summaries(files: Any, behavior: str = "Agent") -> list[int]:
+    return [line["step"] for line in files.metrics if line["behavior"] == behavior]
+
+
+# ---------------------------------------------------------------- summaries
+
+
+@pytest.mark.parametrize(
+    ("num_envs", "summary_freq", "max_steps", "expected"),
+    [
+        (2, 50, 200, [50, 100, 150, 200]),
+        (8, 50, 200, [50, 100, 150, 200]),  # crossed at 56, 104, 152: the boundary is the x value, as in ML-Agents
+        (8, 60, 200, [60, 120, 180, 200]),  # and the end
+        (8, 500, 200, [200]),
+        (3, 50, 100, [50, 100]),  # learning goes past max_steps, to 102, the last summary does not
+        (64, 10, 200, [10, 70, 130, 200]),  # one step over several boundaries fires once
+    ],
+)
+def test_a_summary_stands_at_the_boundary_that_was_crossed(
+    make_run: Any, files: Any, num_envs: int, summary_freq: int, max_steps: int, expected: list[int]
+) -> None:
+    make_run({"environment.num_envs": num_envs}, summary_freq=summary_freq, max_steps=max_steps).train()
+    written = summaries(files())
+    assert written[:-1] == expected[:-1]
+    assert len(written) == len(expected) and written[-1] >= max_steps > written[-2:][0] - 64
+
+
+def test_every_behavior_keeps_its_own_intervals_and_end(make_run: Any, files: Any) -> None:
+    run = make_run(
+        {
+            **PAIR,
+            "behaviors.Left": {"max_steps": 70, "summary_freq": 20},
+            "behaviors.Right": {"max_steps": 400, "summary_freq": 150},
+        },
+        **BOTH,
+    )
+    run.train()
+    assert summaries(files(), "Left") == [20, 40, 60, 70]
+    assert summaries(files(), "Right") == [150, 300, 400]
+    result = files().result["behaviors"]
+    assert (result["Left"]["steps"], result["Right"]["steps"]) == (70, 400)
+    assert run.results()["Left"].updates == 70 // 16
+
+
+def test_a_behavior_that_ends_between_summaries_causes_one_summary_and_no_checkpoint(make_run: Any, files: Any) -> None:
+    make_run(
+        {**PAIR, "behaviors.Left": {"max_steps": 30}},
+        **BOTH, summary_freq=1000, checkpoint_interval=1000, max_steps=400,
+    ).train()  # fmt: skip
+    assert summaries(files(), "Left") == [30] and summaries(files(), "Right") == [400]
+    assert files().steps == [430]
+
+
+def test_a_finished_behavior_keeps_acting_and_learns_no_more(make_run: Any, files: Any) -> None:
+    run = make_run({**PAIR, "behaviors.Left.max_steps": 30}, **BOTH, max_steps=400)
+    run.train()
+    left = run.behaviors["Left"]
+    assert left.trainer.steps == 30 and left.exploited == (400 - 60) // 4
+    assert left.episodes.finished == 2  # of two slots with episodes of eight steps, in fifteen steps
+    assert left.window.state_dict() == {}
+
+
+def test_statistics_of_a_summary_are_those_since_the_last(make_run: Any, files: Any) -> None:
+    make_run({"environment.type": "identity", "environment.num_envs": 2}, checkpoint_interval=1000).train()
+    episodes = [line["stats"]["Environment/Episode Length"] for line in files().metrics]
+    assert episodes == [8.0] * 4
+    assert all(0 <= line["stats"]["Environment/Cumulative Reward"] <= 8 for line in files().metrics)
+    assert all(line["stats"]["Is Training"] == 1.0 for line in files().metrics)
+
+
+# ---------------------------------------------------------------- checkpoints
+
+
+@pytest.mark.parametrize(
+    ("behavior", "expected"),
+    [
+        ({"checkpoint_interval": 40}, [40, 80, 120, 160, 200]),
+        ({"checkpoint_interval": 40, "keep_checkpoints": 2}, [160, 200]),
+        ({"checkpoint_interval": 40, "keep_checkpoints": 1}, [200]),
+        ({"checkpoint_interval": 20, "keep_checkpoints": 0}, list(range(20, 201, 20))),
+        ({"checkpoint_interval": 20, "keep_checkpoints": -1}, list(range(20, 201, 20))),
+        ({"checkpoint_interval": 70}, [70, 140, 200]),  # and the last one
+        ({"checkpoint_interval": 1000}, [200]),
+        ({"checkpoint_interval": 10, "keep_checkpoints": 4, "even_checkpoints": True}, [50, 100, 150, 200]),
+        ({"checkpoint_interval": 10, "keep_checkpoints": 3, "even_checkpoints": True}, [132, 198, 200]),
+        ({"checkpoint_interval": 90, "keep_checkpoints": 0, "even_checkpoints": True}, [90, 180, 200]),
+        ({"checkpoint_interval": 40, "summary_freq": 1000}, [40, 80, 120, 160, 200]),  # between two summaries
+        ({"checkpoint_interval": 25}, [112, 136, 160, 176, 200]),  # labelled with the step that crossed it
+    ],
+)
+def test_checkpoints_are_saved_and_rotated_as_the_settings_say(
+    make_run: Any, files: Any, behavior: dict[str, Any], expected: list[int]
+) -> None:
+    num_envs = 8 if behavior["checkpoint_interval"] == 25 else 2
+    make_run({"environment.num_envs": num_envs}, **behavior).train()
+    if num_envs == 8:
+        assert files().steps == [104, 128, 152, 176, 200]
+    else:
+        assert files().steps == expected
+
+
+def test_the_largest_keep_checkpoints_counts_and_all_is_larger_than_any_number(make_run: Any, files: Any) -> None:
+    changes = {**PAIR, "behaviors.Left.keep_checkpoints": 2, "behaviors.Right.keep_checkpoints": 3}
+    make_run(changes, **BOTH, checkpoint_interval=20).train()
+    assert len(files().steps) == 3
+    changes |= {"behaviors.Left.keep_checkpoints": 0, "checkpoint_settings.run_id": "all"}
+    make_run(changes, **BOTH, checkpoint_interval=20).train()
+    assert len(files("all").steps) > 9
+
+
+# ---------------------------------------------------------------- iterating
+
+
+def test_iterating_goes_on_and_never_resets(make_run: Any, files: Any) -> None:
+    make_run({"checkpoint_settings.run_id": "whole"}).train()
+    run = make_run()
+    seen = []
+    for epoch in run:
+        seen.append((epoch.epoch, epoch.behaviors["Agent"].steps))
+        break
+    environment = run._environment
+    for epoch in run:
+        seen.append((epoch.epoch, epoch.behaviors["Agent"].steps))
+    assert seen == [(1, 50), (2, 100), (3, 150), (4, 200)]
+    assert run._environment is environment
+    assert run.outcome == "done" and list(run) == []
+    assert files().checkpoint(200) == files("whole").checkpoint(200)
+
+
+def test_results_of_an_epoch_are_those_of_its_summary(make_run: Any, files: Any) -> None:
+    run = make_run({"environment.type": "identity"}, checkpoint_interval=1000)
+    epochs = list(run)
+    for epoch, line in zip(epochs, files().metrics, strict=True):
+        result = epoch.behaviors["Agent"]
+        assert {tag: summary.mean for tag, summary in result.stats.items()} == line["stats"]
+        assert epoch.seconds >= epoch.collect_seconds + epoch.update_seconds > 0
+    assert [epoch.behaviors["Agent"].updates for epoch in epochs] == [3, 6, 9, 12]
+    assert [epoch.behaviors["Agent"].episodes for epoch in epochs] == [6, 12, 18, 24]
+    assert run.results()["Agent"].mean_reward == epochs[-1].behaviors["Agent"].mean_reward
+
+
+def test_two_runs_in_one_process_do_not_touch_one_another(make_run: Any, files: Any) -> None:
+    for seed in (1, 2):
+        make_run({"checkpoint_settings.run_id": f"alone{seed}", "env_settings.seed": seed}).train()
+    runs = [make_run({"checkpoint_settings.run_id": f"both{s}", "env_settings.seed": s}) for s in (1, 2)]
+    with runs[0], runs[1]:
+        assert sum(1 for _ in zip(*runs, strict=True)) == 4
+    for seed in (1, 2):
+        assert files(f"both{seed}").checkpoint(200) == files(f"alone{seed}").checkpoint(200)
+    assert files("both1").checkpoint(200) != files("both2").checkpoint(200)
+
+
+def test_leaving_the_block_saves_where_the_run_is(make_run: Any, files: Any, abandon: Any) -> None:
+    with make_run() as run:
+        for _ in run:
+            break
+    assert run.outcome == "interrupted" and files().steps == [40, 50]
+    assert files().result["outcome"] == "interrupted" and "final_checkpoint" not in files().status["Agent"]
+    with make_run({"checkpoint_settings.resume": True}) as run:
+        run.train()
+    assert files().result["outcome"] == "done" and "final_checkpoint" in files().status["Agent"]
+
+
+def test_an_error_inside_the_block_saves_nothing_more(make_run: Any, files: Any) -> None:
+    run = make_run()
+    next(run)
+    with pytest.raises(ValueError, match="mine"), run:
+        raise ValueError("mine")
+    assert run.outcome == "failed" and files().steps == [40]
+    assert files().result["outcome"] == "failed"
+
+
+def test_a_block_that_never_began_leaves_nothing(make_run: Any, files: Any) -> None:
+    with make_run():
+        pass
+    assert not files().path.exists()
+
+
+def test_a_stop_ends_after_the_current_step_with_a_checkpoint(make_run: Any, files: Any) -> None:
+    run = make_run()
+    run.start()
+    run.request_stop()
+    assert list(run) == [] and run.outcome == "interrupted"
+    assert files().steps == [0]
+
+
+# ---------------------------------------------------------------- evaluating while training
+
+
+def test_evaluating_disturbs_nothing(make_run: Any, files: Any) -> None:
+    changes = {**PAIR, "behaviors.Left.max_steps": 40}
+    make_run({**changes, "checkpoint_settings.run_id": "whole"}, **BOTH, keep_checkpoints=0).train()
+    run = make_run(changes, **BOTH, keep_checkpoints=0)
+    first = run.evaluate(3)
+    for _ in run:
+        run.evaluate(3, seed=run.steps, deterministic=False)
+    assert first.behaviors["Left"].episodes == 3 and first.behaviors["Right"].episodes == 6
+    assert files().steps == files("whole").steps
+    for step in files().steps:
+        assert files().checkpoint(step) == files("whole").checkpoint(step)
+
+
+def test_each_copy_plays_a_fixed_share_however_long_its_episodes_are(make_run: Any) -> None:
+    """Copy c returns c + 1 in c + 1 steps: the first eight episodes to end would be those of the short copies."""
+    run = make_run({"environment.type": "uneven"})
+    result = run.evaluate(20).behaviors["Agent"]
+    assert sorted(result.returns) == sorted([*range(1, 17), 1, 2, 3, 4])
+    few = run.evaluate(4).behaviors["Agent"]
+    assert few.mean_reward == 2.5 and few.std_reward == pytest.approx(1.25**0.5) and few.mean_length == 2.5
+    run.close()
+
+
+def test_one_seed_gives_the_same_numbers_and_another_gives_others(make_run: Any) -> None:
+    run = make_run({"environment.type": "identity"})
+    evaluate = lambda seed, deterministic=True: run.evaluate(9, seed, deterministic).behaviors["Agent"].returns  # noqa: E731
+    assert evaluate(1) == evaluate(1) != evaluate(2)
+    assert evaluate(1, False) == evaluate(1, False) != evaluate(2, False)
+    assert evaluate(1, False) != evaluate(1)
+    assert evaluate(None) == evaluate(None)
+    run.close()
+
+
+# ---------------------------------------------------------------- hooks
+
+
+def test_hook_calls_do_not_grow_with_steps(make_run: Any, hook_calls: Counter[str]) -> None:
+    counts = []
+    for max_steps in (200, 2000):
+        hook_calls.clear()
+        make_run(
+            {"checkpoint_settings.run_id": f"run{max_steps}"},
+            max_steps=max_steps, summary_freq=max_steps // 4, checkpoint_interval=max_steps // 2,
+        ).train()  # fmt: skip
+        counts.append(Counter(hook_calls))
+    assert counts[0] == counts[1]
+    assert counts[0]["rlcore_summary_written"] == 4 and counts[0]["rlcore_checkpoint_saved"] == 2
+    assert counts[0]["rlcore_report_status"] == 2 and counts[0]["rlcore_run_finished"] == 1
+
+
+def test_notifications_come_in_order_with_what_they_promise(make_run: Any, files: Any) -> None:
+    heard: list[Any] = []
+
+    class Listener:
+        @hookimpl
+        def rlcore_configured(self, config: Any) -> None:
+            heard.append("configured")
+
+        @hookimpl
+        def rlcore_run_started(self, run: Any) -> None:
+            assert run.seed == 5 and run.directory == files().path and (run.directory / "configuration.yaml").is_file()
+            heard.append("started")
+
+        @hookimpl
+        def rlcore_summary_written(self, behavior: str, step: int, stats: Any) -> None:
+            heard.append(("summary", behavior, step))
+
+        @hookimpl
+        def rlcore_checkpoint_saved(self, step: int, path: Any) -> None:
+            assert (path / "manifest.json").is_file()
+            heard.append(("checkpoint", step))
+
+        @hookimpl
+        def rlcore_run_finished(self, outcome: str, error: Any) -> None:
+            heard.append((outcome, error))
+
+    run: Run = make_run(max_steps=100)
+    run.plugins.register(Listener(), "listener")
+    run.train()
+    assert heard == [
+        "configured", "started", ("checkpoint", 40), ("summary", "Agent", 50), ("checkpoint", 80),
+        ("summary", "Agent", 100), ("checkpoint", 100), ("done", None),
+    ]  # fmt: skip
+
+
+def test_a_failing_notification_does_not_stop_the_run(make_run: Any, files: Any) -> None:
+    class Fails:
+        @hookimpl
+        def rlcore_summary_written(self) -> None:
+            raise RuntimeError("no network")
+
+    run = make_run()
+    run.plugins.register(Fails(), "fails", "acme-fails", "1")
+    run.train()
+    assert run.outcome == "done"
+    (failure,) = run.plugins.failures
+    assert "'fails' (acme-fails 1)" in failure and failure.endswith("(4 times)")
