@@ -1,0 +1,185 @@
+# mypy: allow-untyped-calls
+"""The loss of a minibatch against Python floats, one transition at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+import torch
+
+from rlcore import RewardProviderSpec, hookimpl
+from rlcore.plugins import Plugins, load_plugins
+from rlcore.rewards import ExtrinsicReward
+from rlcore.testing.environments import IdentityEnvironment
+from rlcore.torch.minibatch import Minibatch
+from rlcore_ppo.trainer import PPOTrainer
+
+MakeTrainer = Callable[..., PPOTrainer]
+
+SPACES: dict[str, dict[str, Any]] = {
+    "continuous": {"continuous": 3},
+    "discrete": {"discrete": (4,)},
+    "branches": {"discrete": (3, 2, 4)},
+    "hybrid": {"continuous": 2, "discrete": (3, 2)},
+}
+
+
+def with_bonus() -> Plugins:
+    """Installed plugins and a second reward provider, ``bonus``, from a plugin that is an object."""
+
+    class Bonus:
+        @hookimpl
+        def rlcore_reward_providers(self) -> list[RewardProviderSpec]:
+            target, settings = "rlcore.rewards:ExtrinsicReward.create", "rlcore.config:RewardSettings"
+            return [RewardProviderSpec(name="bonus", target=target, settings=settings, summary="a test's")]
+
+        @hookimpl
+        def rlcore_create_reward_provider(self, spec: RewardProviderSpec, settings: Any) -> ExtrinsicReward | None:
+            if spec.name != "bonus":
+                return None
+            provider = ExtrinsicReward(settings.gamma, settings.strength)
+            provider.name = "bonus"
+            return provider
+
+    plugins = load_plugins()
+    plugins.register(Bonus(), "bonus")
+    return plugins
+
+
+def random_minibatch(trainer: PPOTrainer, rows: int, masked: bool) -> Minibatch:
+    generator = torch.Generator().manual_seed(2)
+
+    def normal(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, generator=generator)
+
+    behavior = trainer.behavior
+    choices = mask = None
+    if behavior.discrete:
+        choices = torch.stack([torch.randint(n, (rows,), generator=generator) for n in behavior.discrete], dim=1)
+        if masked:
+            mask = torch.rand(rows, behavior.mask_size, generator=generator) < 0.6
+            mask.scatter_(1, choices + torch.tensor(trainer.policy.layout.offsets), True)
+    return Minibatch(
+        inputs=(normal(rows, trainer.model.inputs.vector_size),),
+        raw=normal(rows, behavior.continuous) if behavior.continuous else None,
+        choices=choices,
+        mask=mask,
+        old_log_prob=normal(rows) - 3.0,
+        old_value=normal(rows, len(trainer.providers)),
+        advantage=normal(rows) * 2 + 1,
+        returns=normal(rows, len(trainer.providers)) * 2,
+    )
+
+
+def naive_loss(trainer: PPOTrainer, batch: Minibatch) -> dict[str, float]:
+    """Loops over transitions; the network is asked for one row at a time."""
+    h, rows = trainer.hyperparameters, len(batch.advantage)
+    advantages = batch.advantage.tolist()
+    policy = value = entropy = 0.0
+    for row in range(rows):
+        with torch.no_grad():
+            mean_t, logits_t, values = trainer.model.policy_and_value((batch.inputs[0][row : row + 1],))
+        log_prob = row_entropy = 0.0
+        if mean_t is not None and batch.raw is not None:
+            log_std = trainer.model.policy_head.log_std
+            assert log_std is not None
+            for mu, log_sigma, x in zip(mean_t[0].tolist(), log_std.tolist(), batch.raw[row].tolist(), strict=True):
+                log_prob += -0.5 * ((x - mu) / math.exp(log_sigma)) ** 2 - log_sigma - 0.5 * math.log(2 * math.pi)
+                row_entropy += log_sigma + 0.5 * math.log(2 * math.pi * math.e)
+        if logits_t is not None and batch.choices is not None:
+            offset = 0
+            for size, choice in zip(trainer.behavior.discrete, batch.choices[row].tolist(), strict=True):
+                weights = [
+                    math.exp(float(logits_t[0, offset + k])) if batch.mask is None or batch.mask[row, offset + k] else 0
+                    for k in range(size)
+                ]
+                probabilities = [weight / sum(weights) for weight in weights]
+                log_prob += math.log(probabilities[choice])
+                row_entropy -= sum(p * math.log(p) for p in probabilities if p > 0)
+                offset += size
+        ratio = math.exp(log_prob - float(batch.old_log_prob[row]))
+        clipped = min(max(ratio, 1 - trainer.clip_range), 1 + trainer.clip_range)
+        policy -= min(ratio * advantages[row], clipped * advantages[row]) / rows
+        entropy += row_entropy / rows
+        heads = len(trainer.providers)
+        for head in range(heads):
+            predicted, target = float(values[0, head]), float(batch.returns[row, head])
+            error = (predicted - target) ** 2
+            if h.value_clip is not None:
+                old = float(batch.old_value[row, head])
+                near = old + min(max(predicted - old, -h.value_clip), h.value_clip)
+                error = max(error, (near - target) ** 2)
+            value += error / rows / heads
+    total = policy + h.value_coefficient * value - trainer.entropy_weight * entropy
+    return {"total": total, "policy": policy, "value": value, "entropy": entropy}
+
+
+@pytest.mark.parametrize("space", SPACES)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"value_clip": 0.2, "beta": 0.1, "value_coefficient": 0.7},
+        {"epsilon": 0.05, "shared_critic": True},
+    ],
+    ids=["plain", "clipped values", "shared body"],
+)
+def test_the_loss_is_that_of_a_loop_over_transitions(
+    make_trainer: MakeTrainer, space: str, options: dict[str, Any]
+) -> None:
+    trainer = make_trainer(IdentityEnvironment(3, **SPACES[space]), **options)
+    with torch.no_grad():
+        for parameter in trainer.model.parameters():
+            parameter.add_(0.2 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)))
+    batch = random_minibatch(trainer, 9, masked=space != "discrete")
+    found, expected = trainer.loss(batch), naive_loss(trainer, batch)
+    for part, number in expected.items():
+        assert getattr(found, part).item() == pytest.approx(number, rel=1e-4, abs=1e-5), part
+
+
+def test_each_reward_provider_has_a_value_head_of_its_own(make_trainer: MakeTrainer) -> None:
+    signals = {"extrinsic": {"gamma": 0.9}, "bonus": {"gamma": 0.5, "strength": 3.0}}
+    trainer = make_trainer(
+        IdentityEnvironment(3, discrete=(4,)), block={"reward_signals": signals}, plugins=with_bonus(), value_clip=0.1
+    )
+    assert [(p.name, p.gamma, p.strength) for p in trainer.providers] == [("extrinsic", 0.9, 1.0), ("bonus", 0.5, 3.0)]
+    batch = random_minibatch(trainer, 9, masked=False)
+    assert batch.returns.shape == (9, 2)
+    found, expected = trainer.loss(batch), naive_loss(trainer, batch)
+    assert found.total.item() == pytest.approx(expected["total"], rel=1e-4)
+
+
+def test_the_ratio_is_of_joint_probabilities(make_trainer: MakeTrainer) -> None:
+    """ML-Agents clips each dimension by itself: two of them, each within its range, may leave it together."""
+    trainer = make_trainer(IdentityEnvironment(1, continuous=2), epsilon=0.2, beta=0.0)
+    zero, one = torch.zeros(1, 8)[:, : trainer.model.inputs.vector_size], torch.ones(1)
+    mean, _ = trainer.model.policy((zero,))
+    assert mean is not None
+    entropy_of_normal = 2 * 0.5 * math.log(2 * math.pi)
+    batch = Minibatch(
+        inputs=(zero,),
+        raw=mean.detach(),  # log-probability -log(2 pi) / 2 in each dimension
+        choices=None,
+        mask=None,
+        old_log_prob=torch.tensor([-entropy_of_normal - 2 * math.log(1.15)]),  # each dimension's ratio is 1.15
+        old_value=torch.zeros(1, 1),
+        advantage=one,
+        returns=trainer.model.value((zero,)).detach(),
+    )
+    assert trainer.loss(batch).policy.item() == pytest.approx(-1.2, rel=1e-5), "1.15 * 1.15 = 1.3225 is clipped"
+
+
+def test_no_gradient_pushes_a_ratio_further_out_of_its_range(make_trainer: MakeTrainer) -> None:
+    trainer = make_trainer(IdentityEnvironment(1, discrete=(4,)), beta=0.0, value_coefficient=0.0)
+    batch = random_minibatch(trainer, 1, masked=False)
+    for advantage, old, moved in ((1.0, -9.0, False), (1.0, 9.0, True), (-1.0, -9.0, True), (-1.0, 9.0, False)):
+        case = attrs.evolve(batch, advantage=torch.tensor([advantage]), old_log_prob=torch.tensor([old]))
+        trainer.flat.zero_gradient()
+        trainer.loss(case).total.backward()
+        assert bool(trainer.flat.gradient.any()) == moved, (advantage, old)
+        assert np.isfinite(trainer.flat.gradient.numpy()).all()

@@ -1,0 +1,248 @@
+"""One update: what the loss is given, in which order, and what moves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from rlcore import Run
+from rlcore.environment import Environment
+from rlcore.errors import ConfigError, NonFiniteError, UnsupportedSpace
+from rlcore.testing.environments import (
+    ConstantReward,
+    IdentityEnvironment,
+    ImageIdentity,
+    TinyCorridor,
+    identity_hybrid,
+)
+from rlcore.testing.trainer import learn, play
+from rlcore.torch.advantages import generalised_advantages
+from rlcore.torch.encoders import MINIMUM_SIZE
+from rlcore.torch.minibatch import Loss, Minibatch, approximate_kl
+from rlcore_ppo.settings import PPOSettings
+from rlcore_ppo.trainer import PPOTrainer
+
+MakeTrainer = Callable[..., PPOTrainer]
+MakeRun = Callable[..., Run]
+
+
+@pytest.fixture
+def losses(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Minibatch, Loss]]:
+    """Every minibatch and its loss, as the trainer computes it."""
+    seen: list[tuple[Minibatch, Loss]] = []
+    compute = PPOTrainer.loss
+
+    def loss(self: PPOTrainer, batch: Minibatch) -> Loss:
+        found = compute(self, batch)
+        seen.append((batch, found))
+        return found
+
+    monkeypatch.setattr(PPOTrainer, "loss", loss)
+    return seen
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+def test_the_first_ratio_of_every_update_is_one(
+    make_trainer: MakeTrainer, losses: list[tuple[Minibatch, Loss]], masked: bool, normalize: bool
+) -> None:
+    environment: Environment = TinyCorridor(8, masked=True) if masked else identity_hybrid(8)
+    trainer = make_trainer(environment, network={"normalize": normalize}, num_epoch=3)
+    updates = learn(trainer, environment, 4 * 32)
+    assert len(updates) == 4 and len(losses) == 4 * 3 * 4
+    for first in range(0, len(losses), 12):
+        ratio = losses[first][1].log_ratio.detach().exp().numpy()
+        np.testing.assert_allclose(ratio, 1.0, atol=2e-5)
+        assert np.abs(losses[first + 1][1].log_ratio.detach().numpy()).max() > 1e-4, "the weights moved"
+
+
+def test_acting_and_learning_agree_on_the_probability_of_what_was_done(make_trainer: MakeTrainer) -> None:
+    """What the numpy actor drew has the log-probability that the update computes, also once it normalises."""
+    environment = identity_hybrid(8)
+    trainer = make_trainer(environment, network={"normalize": True})
+    learn(trainer, environment, 32)  # an update, so that there are statistics
+    batch = next(iter(environment.reset(lambda c, e: 100 + c, np.zeros(8, np.int64)).values()))  # type: ignore[arg-type]
+    trainer.begin(batch)
+    expected = []
+    for _ in range(32):
+        mean, logits = trainer.policy.parameters(batch.observations, None)
+        assert mean is not None and logits is not None
+        actions = trainer.act(batch)
+        raw, choices = trainer.buffer.raw[trainer.buffer.row], trainer.buffer.choices[trainer.buffer.row]
+        normal = torch.distributions.Normal(torch.from_numpy(mean), torch.from_numpy(trainer.policy.std()))
+        log_softmax = torch.log_softmax(torch.from_numpy(logits), dim=-1).numpy()
+        chosen = np.take_along_axis(log_softmax, choices, axis=1)[:, 0]
+        expected.append(normal.log_prob(torch.from_numpy(raw)).sum(-1).numpy() + chosen)  # type: ignore[no-untyped-call]
+        batch = environment.step({"Identity": actions})["Identity"]
+        trainer.observe(actions, batch)
+    rollout, _, _ = trainer._prepare()
+    np.testing.assert_allclose(rollout.old_log_prob.numpy(), np.concatenate(expected), rtol=1e-4, atol=1e-4)
+
+
+def test_every_epoch_visits_every_transition_once_in_another_order(
+    make_trainer: MakeTrainer, losses: list[tuple[Minibatch, Loss]]
+) -> None:
+    environment = identity_hybrid(8)
+    learn(make_trainer(environment, num_epoch=3, batch_size=60), environment, 32)
+    sizes = [len(batch.advantage) for batch, _ in losses]
+    assert sizes == [64] * 12, "equal parts of about 60"
+    epochs = [torch.cat([batch.raw for batch, _ in losses[k : k + 4] if batch.raw is not None]) for k in (0, 4, 8)]
+    ordered = [sorted(map(tuple, epoch.tolist())) for epoch in epochs]
+    assert ordered[0] == ordered[1] == ordered[2] and len(set(ordered[0])) == 256
+    assert not epochs[0].equal(epochs[1]) and not epochs[1].equal(epochs[2])
+
+
+@pytest.mark.parametrize("normalization", ["rollout", "minibatch", "none"])
+def test_advantages_are_standardised_as_chosen(
+    make_trainer: MakeTrainer, losses: list[tuple[Minibatch, Loss]], normalization: str
+) -> None:
+    environment = identity_hybrid(8)
+    learn(make_trainer(environment, advantage_normalization=normalization, num_epoch=1), environment, 32)
+    parts = [batch.advantage for batch, _ in losses]
+
+    def standard(advantages: torch.Tensor) -> bool:
+        return abs(advantages.mean().item()) < 1e-5 and abs(advantages.std(correction=0).item() - 1) < 1e-4
+
+    assert standard(torch.cat(parts)) == (normalization != "none")
+    assert all(standard(part) for part in parts) == (normalization == "minibatch")
+
+
+def test_linear_schedules_follow_the_step_and_end_where_ml_agents_ends_them(make_trainer: MakeTrainer) -> None:
+    environment = identity_hybrid(8)
+    linear = {"learning_rate_schedule": "linear", "learning_rate": 1e-3, "beta": 0.01, "epsilon": 0.3}
+    trainer = make_trainer(environment, block={"max_steps": 1024}, **linear)
+    updates = [(stats, trainer.optimizer.learning_rate) for _, _, stats in play(trainer, environment, 5 * 32) if stats]
+    for k, (stats, learning_rate) in enumerate(updates, start=1):
+        left = max(0.0, 1 - 256 * k / 1024)
+        assert stats["Policy/Learning Rate"] == pytest.approx(1e-10 + (1e-3 - 1e-10) * left)
+        assert stats["Policy/Beta"] == pytest.approx(1e-5 + (0.01 - 1e-5) * left)
+        assert stats["Policy/Epsilon"] == pytest.approx(0.1 + 0.2 * left)
+        assert learning_rate == stats["Policy/Learning Rate"]
+    assert trainer.clip_range == pytest.approx(0.1) and trainer.entropy_weight == pytest.approx(1e-5)
+
+
+def test_schedules_of_beta_and_epsilon_follow_that_of_the_learning_rate_unless_given() -> None:
+    followed = PPOSettings(learning_rate_schedule="constant")
+    assert (followed.beta_schedule, followed.epsilon_schedule) == ("constant", "constant")
+    own = PPOSettings(learning_rate_schedule="constant", beta_schedule="linear")
+    assert (own.beta_schedule, own.epsilon_schedule) == ("linear", "constant")
+
+
+def test_an_update_stops_after_the_epoch_that_passes_the_target_kl(
+    make_trainer: MakeTrainer, losses: list[tuple[Minibatch, Loss]]
+) -> None:
+    environment = identity_hybrid(8)
+    learn(make_trainer(environment, num_epoch=6, learning_rate=3e-3, target_kl=0.01), environment, 32)
+    assert len(losses) % 4 == 0 and 4 < len(losses) < 24, "neither at once nor never"
+    kl = [
+        float(approximate_kl(torch.cat([found.log_ratio.detach() for _, found in losses[k : k + 4]])))
+        for k in range(0, len(losses), 4)
+    ]
+    assert all(value <= 0.015 for value in kl[:-1]) and kl[-1] > 0.015
+
+
+def test_the_gradient_that_moves_the_weights_is_clipped(make_trainer: MakeTrainer) -> None:
+    environment = identity_hybrid(8)
+    trainer = make_trainer(environment, max_grad_norm=0.01)
+    norms: list[float] = []
+    step = trainer.optimizer.step
+
+    def recording() -> None:
+        norms.append(trainer.flat.gradient.norm().item())
+        step()
+
+    trainer.optimizer.step = recording  # type: ignore[method-assign]
+    [stats] = learn(trainer, environment, 32)
+    assert len(norms) == 12
+    np.testing.assert_allclose(norms, 0.01, rtol=1e-3)
+    assert stats["Losses/Gradient Norm"] > 0.01, "reported as it was before"
+
+
+def test_the_normaliser_has_seen_every_transition_once(make_trainer: MakeTrainer) -> None:
+    environment = IdentityEnvironment(8, continuous=2)
+    trainer = make_trainer(environment, network={"normalize": True})
+    seen = []
+    update = trainer.update
+
+    def recording() -> Any:
+        seen.append(trainer.buffer.observations["reals"][:-1].reshape(-1, 2).copy())
+        return update()
+
+    trainer.update = recording  # type: ignore[method-assign]
+    learn(trainer, environment, 3 * 32)
+    everything = np.concatenate(seen).astype(np.float64)
+    normalizer = trainer.model.inputs.normalizer
+    assert normalizer is not None and len(everything) == 3 * 256 == normalizer.count
+    np.testing.assert_allclose(normalizer.mean.numpy(), everything.mean(0), atol=1e-9)
+    np.testing.assert_allclose(normalizer.m2.numpy() / len(everything), everything.var(0), atol=1e-9)
+
+
+def test_a_loss_that_is_not_finite_ends_the_run_with_advice(make_trainer: MakeTrainer) -> None:
+    environment = identity_hybrid(8)
+    trainer = make_trainer(environment)
+    with torch.no_grad():
+        trainer.model.value_head.bias.fill_(float("nan"))
+    with pytest.raises(NonFiniteError, match=r"'Identity'.* step 256 .*learning_rate"):
+        learn(trainer, environment, 32)
+
+
+def test_a_batch_larger_than_the_buffer_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"batch_size: must be at most buffer_size \(512\), not 1024"):
+        PPOSettings(buffer_size=512)
+
+
+# ---------------------------------------------------------------- time limits
+
+
+def test_a_state_worth_of_endless_reward_is_learned_through_time_limits(make_trainer: MakeTrainer) -> None:
+    """Reward 1 for ever is worth 1 / (1 - gamma) = 50, although every episode is cut off after ten steps."""
+    environment = ConstantReward(8, max_steps=10)
+    trainer = make_trainer(
+        environment,
+        block={"reward_signals": {"extrinsic": {"gamma": 0.98}}, "max_steps": 100_000},
+        network={"hidden_units": 16},
+        learning_rate=0.02,
+        num_epoch=10,
+        max_grad_norm=100.0,
+        lambd=1.0,
+    )
+    learn(trainer, environment, 60 * 32)
+    with torch.no_grad():
+        value = trainer.model.value((torch.ones(1, 1),)).item()
+    assert value == pytest.approx(50.0, abs=1.0)
+
+
+def test_only_bootstrapping_at_time_limits_leaves_the_endless_value_where_it_is() -> None:
+    """With V = 50 there is nothing to correct; were a time limit a termination, V would fall by tens."""
+    rows = 20
+    reward, value = np.ones((rows, 1), np.float32), np.full((rows, 1), 50.0, np.float32)
+    truncated = np.arange(1, rows + 1)[:, None] % 10 == 0
+    right = generalised_advantages(reward, value, value, ~truncated, 0.98, 0.95)
+    np.testing.assert_allclose(right, 0.0, atol=1e-4)
+    wrong = generalised_advantages(reward, value, np.where(truncated, np.float32(0), value), ~truncated, 0.98, 0.95)
+    assert wrong.max() < -20
+
+
+# ---------------------------------------------------------------- images
+
+
+@pytest.mark.parametrize("kind", MINIMUM_SIZE)
+def test_every_image_encoder_learns(make_trainer: MakeTrainer, kind: str) -> None:
+    size = max(MINIMUM_SIZE[kind], 6)
+    environment = ImageIdentity(8, height=size, width=size)
+    trainer = make_trainer(environment, network={"vis_encode_type": kind}, buffer_size=64, batch_size=64, num_epoch=1)
+    before = trainer.flat.parameter.clone()
+    [stats] = learn(trainer, environment, 8)
+    assert all(np.isfinite(value) for value in stats.values())
+    encoders = [p for name, p in trainer.model.named_parameters() if "encoders" in name]
+    assert encoders and all(p.grad is not None and bool(p.grad.any()) for p in encoders)
+    assert not trainer.flat.parameter.equal(before)
+
+
+def test_an_image_too_small_for_its_encoder_is_refused(make_trainer: MakeTrainer) -> None:
+    with pytest.raises(UnsupportedSpace, match=r"'camera'.*at least 36x36.*vis_encode_type"):
+        make_trainer(ImageIdentity(2, height=20, width=40), network={"vis_encode_type": "nature_cnn"})
