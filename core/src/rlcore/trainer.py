@@ -48,8 +48,12 @@ class Policy(Protocol):
 class Trainer(Protocol):
     """Learns one behavior."""
 
-    policy: Policy
     steps: int  # agent steps learned from so far: one agent's one transition counts one
+
+    @property
+    def policy(self) -> Policy:
+        """The current policy; a plain attribute of any class that acts like one will do."""
+        ...
 
     def begin(self, batch: AgentBatch) -> None:
         """New episodes in all slots. What was open is cut: it bootstraps as if truncated, it did not terminate."""

@@ -26,7 +26,11 @@ def import_target(reference: str, described: str) -> Any:
 
 def require_protocol(value: object, protocol: type, described: str) -> None:
     """PluginError naming what ``value`` lacks of a protocol class."""
-    members = {name for name in vars(protocol) if callable(vars(protocol)[name]) and not name.startswith("_")}
+    members = {
+        name
+        for name, member in vars(protocol).items()
+        if (callable(member) or isinstance(member, property)) and not name.startswith("_")
+    }
     members |= set(getattr(protocol, "__annotations__", {}))
     missing = sorted(member for member in members if not hasattr(value, member))
     if missing:
