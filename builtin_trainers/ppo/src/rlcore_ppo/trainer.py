@@ -40,8 +40,10 @@ class PPOTrainer(OnPolicyTrainer):
         self.entropy_weight = h.beta
 
     def build_model(self, value_heads: int) -> ActorCritic:
-        shared = self.settings.hyperparameters.shared_critic
-        return ActorCritic(self.behavior, self.settings.network_settings, value_heads, shared)
+        h = self.hyperparameters
+        return ActorCritic(
+            self.behavior, self.settings.network_settings, value_heads, h.shared_critic, h.initial_log_std
+        )
 
     def schedules(self) -> Mapping[str, float]:
         self.clip_range = self._epsilon(self.steps)

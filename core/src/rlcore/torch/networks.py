@@ -116,12 +116,12 @@ class Body(nn.Module):
 class PolicyHead(nn.Module):
     """Features to the parameters of the joint action distribution: means of continuous parts, then logits."""
 
-    def __init__(self, features: int, layout: ActionLayout, init: str) -> None:
+    def __init__(self, features: int, layout: ActionLayout, init: str, initial_log_std: float = 0.0) -> None:
         super().__init__()
         self.continuous, self.logits = layout.continuous, layout.logits
         self.linear = nn.Linear(features, layout.continuous + layout.logits)
         # State-independent, as in both ML-Agents and the PPO paper's code.
-        self.log_std = nn.Parameter(torch.zeros(layout.continuous)) if layout.continuous else None
+        self.log_std = nn.Parameter(torch.full((layout.continuous,), initial_log_std)) if layout.continuous else None
         initialise(self.linear, init, gain=0.01 if init == "orthogonal" else 0.1)
         if init != "orthogonal":
             with torch.no_grad():
@@ -139,13 +139,20 @@ class PolicyHead(nn.Module):
 class ActorCritic(nn.Module):
     """A policy and one value head for each reward provider, on one body (``shared``) or on two."""
 
-    def __init__(self, behavior: BehaviorSpec, settings: NetworkSettings, value_heads: int, shared: bool) -> None:
+    def __init__(
+        self,
+        behavior: BehaviorSpec,
+        settings: NetworkSettings,
+        value_heads: int,
+        shared: bool,
+        initial_log_std: float = 0.0,
+    ) -> None:
         super().__init__()
         layout = ActionLayout(behavior)
         self.inputs = ObservationInputs(behavior.observations, settings.normalize)
         self.actor = Body(self.inputs, settings)
         self.critic = self.actor if shared else Body(self.inputs, settings)
-        self.policy_head = PolicyHead(self.actor.features, layout, settings.init)
+        self.policy_head = PolicyHead(self.actor.features, layout, settings.init, initial_log_std)
         self.value_head = nn.Linear(self.critic.features, value_heads)
         initialise(self.value_head, settings.init, gain=1.0)
 
