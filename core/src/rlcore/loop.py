@@ -106,6 +106,7 @@ def infer(
             batch = behavior.batch = batches[behavior.name]
             behavior.check_finite(batch)
             behavior.episodes.record(batch)
+            behavior.inferred += behavior.spec.slots
         spent.acting += acted - started
         spent.stepping += stepped - acted
         spent.recording += perf_counter() - stepped

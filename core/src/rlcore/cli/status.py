@@ -1,4 +1,4 @@
-"""``rlcore status``: how far a run is, from its files alone."""
+"""``rlcore status``: how far a run is, without touching it."""
 
 from __future__ import annotations
 
@@ -8,20 +8,31 @@ from typing import Any
 
 import click
 
+from rlcore.cli.options import plugin_options, plugins_for
+
 
 @click.command("status")
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")
-def status_command(run: Path, as_json: bool) -> None:
+@plugin_options
+def status_command(run: Path, as_json: bool, dash_p: tuple[str, ...], no_plugins: bool, strict_plugins: bool) -> None:
     """Show how far RUN (a run directory, or the id of a run in results/) is."""
     from rlcore.checkpoint import find_checkpoints, verify_checkpoint
     from rlcore.errors import RunStateError
+    from rlcore.config import plugin_settings, read_document, used_references
     from rlcore.saved_run import find_run
-    from rlcore.status import read_status_file
 
     directory = find_run(run)
-    status = dict(read_status_file(directory / "run_logs") or {})
+    document = read_document(directory / "configuration.yaml")
+    plugins = plugins_for(
+        plugin_settings(document),
+        dash_p=dash_p,
+        no_plugins=no_plugins,
+        strict_plugins=strict_plugins,
+        config_dir=directory,
+        used=used_references(document),
+    )
+    status = dict(plugins.read_status(directory / "run_logs") or {})
     checkpoints: list[dict[str, Any]] = []
     for checkpoint in find_checkpoints(directory / "checkpoints"):
         try:

@@ -220,5 +220,5 @@ class RunConfig:
         factory=dict,
         description="Statistics writers: name to settings, or false to turn one off (an rlcore block).",
     )
-    debug: bool = setting(False, "Log more, and show tracebacks.")
+    debug: bool = setting(False, "Log more: every plugin that was loaded, and why.")
     sections: dict[str, Any] = setting(factory=dict, description="Plugins' own blocks, by name.")

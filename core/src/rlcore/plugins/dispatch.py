@@ -76,8 +76,9 @@ class Dispatch:
                 if self._strict:
                     raise error from error.__cause__
                 self.failures[str(error)] += 1
-                self._log.error("%s", error)
-                self._log.debug("the traceback of it:", exc_info=error)
+                if self.failures[str(error)] == 1:  # the closing summary says how often
+                    self._log.error("%s", error)
+                    self._log.debug("the traceback of it:", exc_info=error)
 
 
 def failed(owner: LoadedPlugin, hook: str, error: BaseException) -> PluginError:

@@ -151,8 +151,8 @@ def rlcore_report_status(run: RunContext) -> Mapping[str, Mapping[str, Any]] | N
 def rlcore_restore_status(run: RunContext, sections: Mapping[str, Any]) -> None:
     """Hands back every section of the status file to all plugins.
 
-    Called once, on ``--resume``, after trainers and environment were restored and before the first step. An error
-    stops the run: going on with half a state would be a silent fresh start.
+    Called once, on ``--resume`` and ``--inference``, after trainers and environment were restored and before the
+    first step. An error stops the run: going on with half a state would be a silent fresh start.
     """
 
 

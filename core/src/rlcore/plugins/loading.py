@@ -65,7 +65,8 @@ def _import_file(path: Path) -> object:
     present = sys.modules.get(name)
     if present is not None and getattr(present, "__file__", None) == str(path):
         return present
-    if not name.isidentifier() or importlib.util.find_spec(name) is not None:
+    taken = importlib.util.find_spec(name) if name.isidentifier() else None
+    if not name.isidentifier() or (taken is not None and taken.origin != str(path)):
         raise ImportError(f"{path.name} must be renamed: {name!r} is no free module name")
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
