@@ -37,6 +37,7 @@ class BehaviorRun:
         self.window = StatsWindow()
         self.recent: deque[float] = deque(maxlen=RECENT_EPISODES)
         self.updates = 0
+        self.inferred = 0  # agent steps acted under --inference
         self.exploited = 0  # environment steps since it stopped learning
         self.learning = True
         self.finite_observations = tuple(o.name for o in spec.observations if o.dtype.kind == "f")

@@ -286,7 +286,9 @@ class Run:
         if not (behavior.summary_due or context.inference):
             return {}
         # ML-Agents' x value: the boundary that was crossed, not the step that crossed it.
-        boundary = behavior.next_summary if behavior.trainer.steps >= behavior.next_summary else behavior.trainer.steps
+        boundary = min(behavior.next_summary, behavior.trainer.steps)
+        if context.inference:
+            boundary = behavior.inferred
         behavior.window.add({STEPS_PER_SECOND: steps_per_second, "Is Training": float(not context.inference)})
         stats = behavior.summarise()
         for writer in self._writers:

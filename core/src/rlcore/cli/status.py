@@ -18,8 +18,8 @@ from rlcore.cli.options import plugin_options, plugins_for
 def status_command(run: Path, as_json: bool, dash_p: tuple[str, ...], no_plugins: bool, strict_plugins: bool) -> None:
     """Show how far RUN (a run directory, or the id of a run in results/) is."""
     from rlcore.checkpoint import find_checkpoints, verify_checkpoint
-    from rlcore.errors import RunStateError
     from rlcore.config import plugin_settings, read_document, used_references
+    from rlcore.errors import RunStateError
     from rlcore.saved_run import find_run
 
     directory = find_run(run)
