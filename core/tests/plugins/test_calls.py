@@ -16,6 +16,7 @@ from rlcore.plugins import Plugins, load_plugins, selection_from
 from rlcore.testing.fixtures import InstallPlugin
 
 RUN: Any = SimpleNamespace()
+WALKER: Any = SimpleNamespace(name="Walker", continuous=0, discrete=(2,))
 PPO = TrainerSpec(name="ppo", target="json:loads", settings="json:loads")
 
 
@@ -75,7 +76,7 @@ def test_equal_records_of_two_plugins_keep_their_owners(plugins: Plugins) -> Non
     plugins.register(Brings(TrainerSpec(**broken)), "two", "acme-two", "2")  # type: ignore[arg-type]
     for distribution in ("acme-one", "acme-two"):
         with pytest.raises(PluginError, match=rf"\({distribution} \d\)"):
-            plugins.create_trainer(plugins.trainer(f"{distribution}/x"), None, None, RUN)  # type: ignore[arg-type]
+            plugins.create_trainer(plugins.trainer(f"{distribution}/x"), None, WALKER, RUN)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("distribution", "honoured"), [("rlcore-tensorboard", True), ("acme-logs", False)])
@@ -164,13 +165,13 @@ def making(plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> Any:
         plugins.register(Brings(record), "acme", "acme-rl", "3.1")
         for index, other in enumerate(others):
             plugins.register(other, f"other{index}", f"acme-other{index}", "1")
-        return plugins.create_trainer(plugins.trainer("x"), "settings", "behavior", RUN)  # type: ignore[arg-type]
+        return plugins.create_trainer(plugins.trainer("x"), "settings", WALKER, RUN)  # type: ignore[arg-type]
 
     return make
 
 
 def test_the_default_calls_the_target_with_the_documented_arguments(making: Any) -> None:
-    assert making(FakeTrainer).arguments == ("behavior", "settings", RUN)
+    assert making(FakeTrainer).arguments == (WALKER, "settings", RUN)
 
 
 def test_an_error_in_a_target_names_its_plugin_not_core(making: Any) -> None:
@@ -196,6 +197,23 @@ def test_what_a_factory_returns_must_keep_the_protocol(making: Any) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("continuous", "discrete", "kind"), [(2, (), "continuous"), (2, (3,), "hybrid"), (0, (3, 2), "discrete")]
+)
+def test_actions_that_a_trainer_does_not_declare_are_refused_before_it_is_imported(
+    plugins: Plugins, continuous: int, discrete: tuple[int, ...], kind: str
+) -> None:
+    others = {"continuous", "hybrid", "discrete"} - {kind}
+    plugins.register(Brings(TrainerSpec(name="x", target="absent:X", settings="a:b", spaces=others)), "acme")
+    behavior: Any = SimpleNamespace(name="Walker", continuous=continuous, discrete=discrete)
+    with pytest.raises(UnsupportedSpace) as caught:
+        plugins.create_trainer(plugins.trainer("x"), "settings", behavior, RUN)  # type: ignore[arg-type]
+    assert str(caught.value) == (
+        f"behavior 'Walker' has {kind} actions and trainer 'x' learns {' or '.join(sorted(others))} ones only; "
+        "choose another trainer_type"
+    )
+
+
 def test_a_plugin_may_answer_before_core(making: Any) -> None:
     mine = FakeTrainer()
 
@@ -215,7 +233,7 @@ def test_a_wrapper_may_decorate_any_answer(making: Any) -> None:
             outer.arguments = ((yield),)
             return outer
 
-    assert making(FakeTrainer, Wraps()).arguments[0].arguments == ("behavior", "settings", RUN)
+    assert making(FakeTrainer, Wraps()).arguments[0].arguments == (WALKER, "settings", RUN)
 
 
 class BadWrapper:

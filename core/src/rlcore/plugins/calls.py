@@ -30,7 +30,7 @@ from rlcore.plugins.records import (
     TrainerSpec,
 )
 from rlcore.plugins.registry import Registry
-from rlcore.plugins.targets import import_target, require_protocol
+from rlcore.plugins.targets import import_target, require_protocol, require_space
 
 if TYPE_CHECKING:
     from rlcore.config import BehaviorSettings, EnvironmentSettings, RunConfig
@@ -166,6 +166,7 @@ class Plugins:
     ) -> Trainer:
         from rlcore.trainer import Trainer
 
+        require_space(spec, behavior)
         made = self._dispatch.first("rlcore_create_trainer", spec=spec, settings=settings, behavior=behavior, run=run)
         require_protocol(made, Trainer, self._registry.described(spec))
         return cast(Trainer, made)

@@ -1,12 +1,16 @@
-"""Imports what a record names, and checks that what a factory returned keeps its contract."""
+"""Imports what a record names, and checks that a factory is asked for what it can do and returned what it must."""
 
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rlcore.errors import PluginError
+from rlcore.errors import PluginError, UnsupportedSpace
 from rlcore.plugins.manager import one_line
+
+if TYPE_CHECKING:
+    from rlcore.environment import BehaviorSpec
+    from rlcore.plugins.records import TrainerSpec
 
 
 def import_target(reference: str, described: str) -> Any:
@@ -22,6 +26,19 @@ def import_target(reference: str, described: str) -> Any:
         except AttributeError:
             raise PluginError(f"{described}: {module} has no {path!r}") from None
     return target
+
+
+def require_space(spec: TrainerSpec, behavior: BehaviorSpec) -> None:
+    """UnsupportedSpace if the behavior's actions are not of a kind that the trainer's record declares."""
+    if behavior.continuous and behavior.discrete:
+        kind = "hybrid"
+    else:
+        kind = "continuous" if behavior.continuous else "discrete"
+    if kind not in spec.spaces:
+        raise UnsupportedSpace(
+            f"behavior {behavior.name!r} has {kind} actions and trainer {spec.name!r} learns "
+            f"{' or '.join(sorted(spec.spaces))} ones only; choose another trainer_type"
+        )
 
 
 def require_protocol(value: object, protocol: type, described: str) -> None:

@@ -10,6 +10,8 @@
 
 from __future__ import annotations
 
+import gc
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,10 +20,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from rlcore.config import config_from_mapping
+from rlcore.checkpoint import load_checkpoint, save_checkpoint
+from rlcore.config import config_from_mapping, dump_config
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec, Environment
-from rlcore.errors import ConfigError, UnsupportedSpace
+from rlcore.errors import ConfigError, RunStateError, UnsupportedSpace
 from rlcore.plugins.calls import Plugins, load_plugins
+from rlcore.plugins.diagnosis import diagnose
 from rlcore.plugins.discover import selection_from
 from rlcore.run_context import RunContext
 from rlcore.seeding import EpisodeSeeds
@@ -89,6 +93,31 @@ class TrainerConformance:
         """Some environment whose actions the trainer can learn: the simplest it declares."""
         kind = next(kind for kind in ("discrete", "continuous", "hybrid") if kind in self.spaces)
         return SPACES[kind](self.num_envs)
+
+    # ------------------------------------------------------------ its record
+
+    def test_its_record_is_complete_and_light(self) -> None:
+        plugins = self.plugins()
+        spec = plugins.trainer(self.trainer)
+        assert spec.summary, "a record needs a summary for `rlcore plugins list`"
+        assert spec.spaces and spec.spaces <= SPACES.keys(), f"spaces are any of {sorted(SPACES)}"
+        assert callable(plugins.resolve(spec))
+        [owned] = [each for each in plugins.records("trainer") if each.record is spec]
+        for decision in plugins.decisions:
+            if (decision.candidate.name, decision.candidate.distribution) == (owned.plugin, owned.distribution):
+                heavy = [
+                    each.message for each in diagnose(decision, import_targets=False) if " imports " in each.message
+                ]
+                assert heavy == []
+
+    def test_its_settings_are_written_and_read_back_alike(self) -> None:
+        plugins = self.plugins()
+        block = {"trainer_type": self.trainer, "hyperparameters": dict(self.hyperparameters), **self.settings}
+        config = config_from_mapping({"behaviors": {"Walker": block}}, plugins)
+        assert isinstance(
+            config.behaviors["Walker"].hyperparameters, plugins.resolve(plugins.trainer(self.trainer), "settings")
+        )
+        assert config_from_mapping(dump_config(config), plugins) == config
 
     # ------------------------------------------------------------ making one
 
@@ -185,12 +214,42 @@ class TrainerConformance:
             for stats in learn(trainer, environment, self.steps // 3):
                 assert all(np.isfinite(value) for value in stats.values()), stats
 
+    def test_reads_a_batch_only_while_it_is_given(self) -> None:
+        """Environments write the next step into the same memory."""
+        outcomes = []
+        for spoil in (False, True):
+            environment = self.environment()
+            trainer = self.make(environment)
+            [name] = environment.behaviors
+            batch = first_batch(environment)
+            trainer.begin(batch)
+            for _ in range(self.steps):
+                actions = trainer.act(batch)
+                later = environment.step({name: actions})[name]
+                if spoil:
+                    spoil_arrays(batch)
+                batch = later
+                trainer.observe(actions, batch)
+                if trainer.ready():
+                    trainer.update()
+            outcomes.append(trainer.state_dict())
+        assert_equal(outcomes[0], outcomes[1], "a batch was read after it had become invalid")
+
     def test_steps_call_no_hooks(self) -> None:
         environment, plugins = self.environment(), self.plugins()
         trainer = self.make(environment, plugins=plugins)
         before = dict(plugins.hook_calls)
         learn(trainer, environment, self.steps)
         assert dict(plugins.hook_calls) == before
+
+    def test_leaves_no_threads_behind(self) -> None:
+        before = set(threading.enumerate())
+        environment = self.environment()
+        trainer = self.make(environment)
+        learn(trainer, environment, self.steps)
+        del trainer
+        gc.collect()
+        assert set(threading.enumerate()) <= before
 
     # ------------------------------------------------------------ saving
 
@@ -201,11 +260,26 @@ class TrainerConformance:
         state = copied(trainer.state_dict())
         check_storable(state)
         resumed = self.make(other)
-        resumed.load_state_dict(copied(state))
+        resumed.load_state_dict(load_checkpoint(save_checkpoint(self.directory, 1, {"trainer": state}))["trainer"])
         assert_equal(state, resumed.state_dict(), "load_state_dict does not restore what state_dict gave")
         ours = [*learn(trainer, environment, self.steps, seed=7), trainer.state_dict()]
         theirs = [*learn(resumed, other, self.steps, seed=7), resumed.state_dict()]
         assert_equal({"all": ours}, {"all": theirs})
+
+    def test_a_state_that_does_not_fit_is_refused_and_changes_nothing(self) -> None:
+        trainer = self.make(self.environment())
+        before = copied(trainer.state_dict())
+        [behavior] = self.environment().behaviors.values()
+        wider = IdentityEnvironment(
+            self.num_envs,
+            continuous=behavior.continuous and behavior.continuous + 1,
+            discrete=tuple(options + 1 for options in behavior.discrete),
+        )
+        state = self.make(wider).state_dict()
+        for load, what in ((trainer.load_state_dict, state), (trainer.load_model, state["model"])):
+            with pytest.raises(RunStateError):
+                load(what)
+            assert_equal(before, trainer.state_dict(), "a refused state left traces")
 
     def test_weights_start_another_run_without_its_counters(self) -> None:
         environment = self.environment()
@@ -248,6 +322,16 @@ def play(
 def learn(trainer: Trainer, environment: Environment, steps: int, seed: int = 1) -> list[Mapping[str, float]]:
     """What each update returned."""
     return [stats for _, _, stats in play(trainer, environment, steps, seed) if stats is not None]
+
+
+def spoil_arrays(batch: AgentBatch) -> None:
+    """Overwrites a batch as the environment it belongs to may."""
+    for array in (*batch.observations.values(), *(batch.final_observations or {}).values()):
+        array[...] = 77
+    for flags in (batch.reward, batch.terminated, batch.truncated):
+        flags[...] = 1
+    if batch.action_mask is not None:
+        batch.action_mask[...] = False
 
 
 def check_actions(behavior: BehaviorSpec, mask: Mask, actions: Actions) -> None:
