@@ -191,6 +191,7 @@ class Run:
         for behavior in self.behaviors.values():
             behavior.set_boundaries()
         if not context.inference:
+            self.directory.begin()
             self._write_configuration()
         self._writers = make_writers(self.config, self.plugins, context)
         for plugin in self.plugins.loaded:

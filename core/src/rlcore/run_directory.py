@@ -46,7 +46,7 @@ class RunDirectory:
         return self.path / "result.json"
 
     def open(self) -> None:
-        """Makes, takes over or empties the directory as the settings say, and locks it. Raises RunStateError."""
+        """Makes or takes over the directory as the settings say, and locks it. Raises RunStateError."""
         try:
             self._check()
             self.logs.mkdir(parents=True, exist_ok=True)
@@ -57,8 +57,6 @@ class RunDirectory:
             raise RunStateError(f"{self.path}: cannot be written to: {error.strerror or error}") from error
         try:
             self._check()  # another process may have begun, and ended, a run since we looked
-            if self.settings.force and not self._continuing:
-                self._empty()
         except BaseException:
             self._lock.release()
             raise
@@ -90,8 +88,13 @@ class RunDirectory:
     def close(self) -> None:
         self._lock.release()
 
-    def _empty(self) -> None:
-        """Deletes what an earlier run left; the lock stays, it is ours."""
+    def begin(self) -> None:
+        """Deletes what an earlier run left, if this one replaces it; the lock stays, it is ours.
+
+        Called when nothing can keep the new run from starting any more: a start that fails costs no old run.
+        """
+        if not self.settings.force or self._continuing:
+            return
         try:
             for entry in self.path.iterdir():
                 if entry.name == LOCK:
