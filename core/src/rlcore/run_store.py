@@ -65,17 +65,14 @@ class RunStore:
             status = self.plugins.read_status(self.directory.logs)
         except RunStateError as error:
             log.warning("%s; going on with what the checkpoint holds of it", error)
-            status = None
-        else:
-            if status is None:
-                log.warning(
-                    "%s: there is no status; going on with what the checkpoint holds of it", self.directory.logs
-                )
+            status = {}
+        found = {checkpoint.step: checkpoint.path for checkpoint in find_checkpoints(self.directory.checkpoints)}
+        if status is None and len(found) > 1:  # a kill after the first checkpoint leaves none
+            log.warning("%s: there is no status; going on with what the checkpoint holds of it", self.directory.logs)
         status = dict(status or {})
         about: Mapping[str, Any] = status.get("metadata", {})
         if about.get("run_steps") != step:
             status |= self._sections
-        found = {checkpoint.step: checkpoint.path for checkpoint in find_checkpoints(self.directory.checkpoints)}
         for name, behavior in behaviors.items():
             entries = [
                 entry

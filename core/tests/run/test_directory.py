@@ -68,7 +68,7 @@ def test_a_run_directory_that_is_a_link_is_refused(make_run: Any, files: Any, tm
 def test_a_file_in_the_place_of_the_run_is_refused(make_run: Any, files: Any) -> None:
     files().path.parent.mkdir()
     files().path.write_text("")
-    with pytest.raises(RunStateError, match="Not a directory|is not a directory|not a run"):
+    with pytest.raises(RunStateError, match="cannot be written to: Not a directory"):
         make_run().train()
 
 
@@ -88,7 +88,7 @@ def test_a_start_that_failed_leaves_the_name_free(make_run: Any, files: Any) -> 
 
 @pytest.mark.parametrize("run_id", ["../up", "a/b", ".hidden", "a..b", "", "x" * 101, "a\nb"])
 def test_a_run_id_cannot_leave_the_results_directory(configure: Any, run_id: str) -> None:
-    with pytest.raises(ConfigError, match="checkpoint_settings.run_id"):
+    with pytest.raises(ConfigError, match=r"checkpoint_settings\.run_id"):
         Run(configure({"checkpoint_settings.run_id": run_id}))
 
 

@@ -370,6 +370,22 @@ def test_a_kill_between_checkpoint_and_status_file_loses_no_section(
     resumed.close("interrupted")
 
 
+@pytest.mark.parametrize("damage", ["", "{"])
+def test_a_status_file_that_is_lost_or_damaged_costs_a_line_and_no_section(
+    make_run: Any, files: Any, abandon: Any, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    kill_after(with_plugin(make_run(), Lessons()), 150, abandon)
+    path = files().path / "run_logs" / "training_status.json"
+    path.write_text(damage) if damage else path.unlink()
+    lessons = Lessons()
+    with_plugin(make_run(RESUME), lessons).train()
+    assert lessons.restored == {"reports": 3}
+    (warning,) = caplog.records
+    assert warning.getMessage().startswith(str(path.parent))
+    assert warning.getMessage().endswith("; going on with what the checkpoint holds of it")
+    assert [entry["steps"] for entry in files().status["Agent"]["checkpoints"]] == [120, 160, 200]
+
+
 def test_two_plugins_that_report_one_section_are_both_named(make_run: Any) -> None:
     run = with_plugin(with_plugin(make_run(), Lessons(), "one"), Lessons(), "two")
     with pytest.raises(PluginError, match=r"'two' \(acme-two 1.0\).*'one' \(acme-one 1.0\).*'lessons'|'one'.*'two'"):

@@ -1,0 +1,69 @@
+"""What a forked process of the fault tests does: one ``rlcore`` command, under a handicap.
+
+The fork server imports everything once, so that a command costs milliseconds instead of the seconds PyTorch takes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import sys
+import time
+
+import gymnasium  # noqa: F401
+import rlcore_gymnasium.environment
+import rlcore_ppo.trainer
+import rlcore_tensorboard.plugin  # noqa: F401
+import torch  # noqa: F401
+
+import rlcore.cli.evaluate
+import rlcore.cli.run
+import rlcore.run
+from rlcore.cli.main import main
+
+
+def command(
+    argv: list[str],
+    directory: str,
+    slow_fsync: float = 0.0,
+    largest_file: int | None = None,
+    drop_capabilities: bool = False,
+) -> None:
+    """Runs ``rlcore`` in ``directory`` with its output in ``stdout`` and ``stderr`` there, and exits as it does.
+
+    ``slow_fsync``: seconds that every fsync takes. ``largest_file``: bytes that no file may exceed.
+    ``drop_capabilities``: even root is bound by permissions.
+    """
+    os.chdir(directory)
+    for descriptor, name in ((1, "stdout"), (2, "stderr")):
+        file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+        os.dup2(file, descriptor)
+        os.close(file)
+    sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115
+    for name in [name for name in os.environ if name.startswith("RLCORE_")]:
+        del os.environ[name]
+    if slow_fsync:
+        fsync = os.fsync
+
+        def slow(descriptor: int) -> None:
+            time.sleep(slow_fsync)
+            fsync(descriptor)
+
+        os.fsync = slow
+    if largest_file is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
+    if drop_capabilities:
+        without_capabilities()
+    code = main(argv)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    sys.exit(code)
+
+
+def without_capabilities() -> None:
+    """Gives up CAP_DAC_OVERRIDE and all the others (Linux, capset(2))."""
+    header = (ctypes.c_uint32 * 2)(0x20080522, 0)
+    data = (ctypes.c_uint32 * 6)()
+    if ctypes.CDLL(None, use_errno=True).capset(header, data) != 0:
+        raise OSError(ctypes.get_errno(), "capset")

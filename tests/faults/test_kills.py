@@ -1,0 +1,67 @@
+"""Twenty kills at random times during a run that saves all the time."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.faults
+
+KILLS = 20
+SAVES_OFTEN = {"max_steps": 800, "checkpoint_interval": 32, "keep_checkpoints": 3, "summary_freq": 320}
+
+
+def test_every_run_killed_at_a_random_time_resumes_from_a_verified_checkpoint_and_ends_equal(
+    workplace: Any, whole_run: Any, in_memory: Path
+) -> None:
+    whole = whole_run(**SAVES_OFTEN)
+    times = random.Random(20)
+    inside, killed_at = 0, []
+    for kill in range(KILLS):
+        place = workplace(f"kill{kill}", in_memory / str(kill), **SAVES_OFTEN)
+        process = place.start(slow_fsync=0.005)
+        place.wait_for(lambda place=place: bool(place.steps))
+        time.sleep(times.uniform(0.0, 0.6))
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+        assert process.exitcode == -signal.SIGKILL, "the run was over before it was killed"
+        inside += bool(place.leftovers())
+        last = place.verify()[-1]
+        killed_at.append(last)
+        assert place.finish("--resume") == 0, place.stderr
+        assert place.stderr == "", "a kill damages nothing, so nothing is passed over"
+        assert place.leftovers() == []
+        assert place.verify() == whole.steps == [736, 768, 800]
+        for step in whole.steps:
+            assert place.content(step) == whole.content(step)
+        status = place.json("run_logs/training_status.json")
+        assert [entry["steps"] for entry in status["Agent"]["checkpoints"]] == place.steps
+        assert place.json("result.json")["outcome"] == "done"
+    assert inside >= 5, f"only {inside} of {KILLS} kills met a save"
+    assert len(set(killed_at)) > 5
+
+
+def test_a_run_killed_again_and_again_ends_as_if_it_never_was(
+    workplace: Any, whole_run: Any, in_memory: Path
+) -> None:
+    whole, place = whole_run(**SAVES_OFTEN), workplace(results=in_memory / "results", **SAVES_OFTEN)
+    times = random.Random(21)
+    flags: list[str] = []
+    for _ in range(4):
+        process = place.start(*flags, slow_fsync=0.002)
+        before = place.steps
+        place.wait_for(lambda before=before: place.steps not in (before, []))
+        time.sleep(times.uniform(0.0, 0.2))
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+        flags = ["--resume"]
+    assert place.finish("--resume") == 0, place.stderr
+    assert place.verify() == whole.steps
+    for step in whole.steps:
+        assert place.content(step) == whole.content(step)
