@@ -139,7 +139,18 @@ class RolloutBuffer:
     # ------------------------------------------------------------ state
 
     def state_dict(self) -> dict[str, Any]:
-        used = int(self.lengths().max(initial=0)) + 1
+        lengths = self.lengths()
+        used = int(lengths.max(initial=0)) + 1
+        rows = np.arange(used)[:, None]
+        closed, acted = rows < lengths, rows < lengths + self.open  # each [used, S]
+        seen = rows < lengths + (self.open | self.awaiting)
+
+        def kept(array: NDArray[Any], valid: NDArray[np.bool_]) -> NDArray[Any]:
+            """What this rollout wrote: a resumed run has nothing of the rollout before."""
+            array = array[:used].copy()
+            array[~valid] = 0
+            return array
+
         finals, final_observations = self.finals()
         state: dict[str, Any] = {
             "ragged": self.ragged,
@@ -147,17 +158,19 @@ class RolloutBuffer:
             "cursor": self.cursor.copy(),
             "open": self.open.copy(),
             "awaiting": self.awaiting.copy(),
-            "observations": {name: array[:used].copy() for name, array in self.observations.items()},
-            "raw": self.raw[:used].copy(),
-            "choices": self.choices[:used].copy(),
-            "reward": self.reward[:used].copy(),
-            "terminated": self.terminated[:used].copy(),
-            "truncated": self.truncated[:used].copy(),
+            "observations": {name: kept(array, seen) for name, array in self.observations.items()},
+            "raw": kept(self.raw, acted),
+            "choices": kept(self.choices, acted),
+            "reward": kept(self.reward, closed),
+            "terminated": kept(self.terminated, closed),
+            "truncated": kept(self.truncated, closed),
             "final_rows": finals,
             "final_observations": final_observations,
         }
-        optional = {"masks": self.masks, "group_reward": self.group_reward}
-        state |= {name: array[:used].copy() for name, array in optional.items() if array is not None}
+        if self.masks is not None:
+            state["masks"] = kept(self.masks, seen)
+        if self.group_reward is not None:
+            state["group_reward"] = kept(self.group_reward, closed)
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
