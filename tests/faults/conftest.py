@@ -203,5 +203,3 @@ def assert_equal_from(ours: Workplace, whole: Workplace, step: int) -> list[int]
 @pytest.fixture(name="assert_equal_from")
 def _assert_equal_from() -> Callable[[Workplace, Workplace, int], list[int]]:
     return assert_equal_from
-
-

@@ -12,14 +12,9 @@ import sys
 import time
 
 import gymnasium  # noqa: F401
-import rlcore_gymnasium.environment
-import rlcore_ppo.trainer
-import rlcore_tensorboard.plugin  # noqa: F401
 import torch  # noqa: F401
 
-import rlcore.cli.evaluate
-import rlcore.cli.run
-import rlcore.run
+import rlcore_tensorboard.plugin  # noqa: F401
 from rlcore.cli.main import main
 
 

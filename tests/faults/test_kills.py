@@ -47,9 +47,7 @@ def test_every_run_killed_at_a_random_time_resumes_from_a_verified_checkpoint_an
     assert len(set(killed_at)) > 5
 
 
-def test_a_run_killed_again_and_again_ends_as_if_it_never_was(
-    workplace: Any, whole_run: Any, in_memory: Path
-) -> None:
+def test_a_run_killed_again_and_again_ends_as_if_it_never_was(workplace: Any, whole_run: Any, in_memory: Path) -> None:
     whole, place = whole_run(**SAVES_OFTEN), workplace(results=in_memory / "results", **SAVES_OFTEN)
     times = random.Random(21)
     flags: list[str] = []
