@@ -28,6 +28,7 @@ class PPOCase:
     num_epoch: int
     steps: int  # agent steps to learn from: whole rollouts
     normalize: bool = False  # observations by their running mean and deviation, clipped at 5
+    initial_log_std: float = 0.0  # of continuous actions, in the environment's units
     learning_rate: float = 3e-4
     gamma: float = 0.99
     lambd: float = 0.95
@@ -84,6 +85,7 @@ class RlcoreTraining:
                 "value_coefficient": case.value_coefficient,
                 "max_grad_norm": case.max_grad_norm,
                 "adam_epsilon": case.adam_epsilon,
+                "initial_log_std": case.initial_log_std,
                 "advantage_normalization": "minibatch",
             },
             "network_settings": {
@@ -144,6 +146,7 @@ class StableBaselines3Training:
                 "net_arch": {"pi": [WIDTH, WIDTH], "vf": [WIDTH, WIDTH]},
                 "activation_fn": nn.Tanh,
                 "ortho_init": True,
+                "log_std_init": case.initial_log_std,
                 "optimizer_kwargs": {"eps": case.adam_epsilon},
             },
             seed=seed,
