@@ -35,10 +35,10 @@ def step(buffer: RolloutBuffer, seed: int, ragged: bool) -> None:
         needs_action=random.random(3) < 0.6 if ragged else None,
     )
     batch.final_observations = {"seen": random.random((len(batch.ended), 2), np.float32)}
-    buffer.act(random.random((3, 1), np.float32), random.integers(3, size=(3, 1)))
-    buffer.observe(batch)
     if buffer.full:
         buffer.restart()
+    buffer.act(random.random((3, 1), np.float32), random.integers(3, size=(3, 1)))
+    buffer.observe(batch)
 
 
 def same(a: Any, b: Any) -> bool:
@@ -48,7 +48,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 @pytest.mark.parametrize("ragged", [False, True])
-@pytest.mark.parametrize("saved_at", [0, 1, 7, 13, 22])
+@pytest.mark.parametrize("saved_at", [0, 1, 7, 8, 13, 22])
 def test_a_saved_buffer_goes_on_as_the_one_it_was_saved_from(tmp_path: Any, ragged: bool, saved_at: int) -> None:
     """Compared at every step, through several rollouts: nothing of an earlier rollout is in the state."""
     whole = RolloutBuffer(SPEC, 24)

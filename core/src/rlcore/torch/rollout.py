@@ -148,7 +148,7 @@ class RolloutBuffer:
         def kept(array: NDArray[Any], valid: NDArray[np.bool_]) -> NDArray[Any]:
             """What this rollout wrote: a resumed run has nothing of the rollout before."""
             array = array[:used].copy()
-            array[~valid] = 0
+            array[~valid[: len(array)]] = 0  # observations have a row more than the rest
             return array
 
         finals, final_observations = self.finals()
