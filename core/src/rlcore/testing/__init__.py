@@ -12,13 +12,17 @@ from rlcore.testing.environments import ConstantReward, IdentityEnvironment, Tin
 
 if TYPE_CHECKING:
     from rlcore.testing.plugin import PluginConformance
+    from rlcore.testing.rewards import RewardProviderConformance
     from rlcore.testing.trainer import TrainerConformance
+    from rlcore.testing.writers import StatsWriterConformance
 
 __all__ = [
     "ConstantReward",
     "EnvironmentConformance",
     "IdentityEnvironment",
     "PluginConformance",
+    "RewardProviderConformance",
+    "StatsWriterConformance",
     "TinyCorridor",
     "TrainerConformance",
     "tiny_env",
@@ -29,7 +33,12 @@ pytest_plugins = ["rlcore.testing.fixtures"]
 
 
 # These need pytest, which whoever uses the environments alone may not have.
-_LAZY = {"PluginConformance": "rlcore.testing.plugin", "TrainerConformance": "rlcore.testing.trainer"}
+_LAZY = {
+    "PluginConformance": "rlcore.testing.plugin",
+    "RewardProviderConformance": "rlcore.testing.rewards",
+    "StatsWriterConformance": "rlcore.testing.writers",
+    "TrainerConformance": "rlcore.testing.trainer",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,31 @@
+"""The writer keeps the rules of every statistics writer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from rlcore.testing import PluginConformance, StatsWriterConformance
+from rlcore.testing.writers import Written
+
+
+class TestPlugin(PluginConformance):
+    plugin = "rlcore-tensorboard/tensorboard"
+
+
+class TestTensorBoard(StatsWriterConformance):
+    writer = "rlcore-tensorboard/tensorboard"
+
+    def read(self, directory: Path) -> list[Written]:
+        """As TensorBoard shows it."""
+        written: list[Written] = []
+        for behavior in sorted(path for path in directory.iterdir() if path.is_dir()):
+            events = EventAccumulator(str(behavior))
+            events.Reload()
+            means: dict[int, dict[str, float]] = {}
+            for tag in events.Tags()["scalars"]:
+                for event in events.Scalars(tag):
+                    means.setdefault(event.step, {})[tag] = event.value
+            written += [(behavior.name, step, means[step]) for step in sorted(means)]
+        return written
