@@ -121,12 +121,11 @@ class BehaviorRun:
 
     def take_episodes(self) -> None:
         """Moves finished episodes into the window."""
-        episodes = self.episodes
-        self.recent.extend(episodes.finished_returns)
-        self.window.extend(CUMULATIVE_REWARD, episodes.finished_returns)
-        self.window.extend(EPISODE_LENGTH, [float(length) for length in episodes.finished_lengths])
-        self.window.extend(GROUP_REWARD, episodes.finished_group_returns)
-        episodes.finished_returns, episodes.finished_lengths, episodes.finished_group_returns = [], [], []
+        returns, group_returns, lengths = self.episodes.take_finished()
+        self.recent.extend(returns)
+        self.window.extend(CUMULATIVE_REWARD, returns)
+        self.window.extend(GROUP_REWARD, group_returns)
+        self.window.extend(EPISODE_LENGTH, [float(length) for length in lengths])
 
     def summarise(self) -> dict[str, StatSummary]:
         self.take_episodes()

@@ -90,7 +90,7 @@ class AgentBatch:
     """
 
     observations: dict[str, NDArray[Any]]  # each [S, *shape]
-    reward: NDArray[np.float32]  # [S] since the slot last acted
+    reward: NDArray[np.float32]  # [S] since the slot last acted; not read in rows that neither act next nor ended
     terminated: NDArray[np.bool_]  # [S] the episode ended by the task's own rule
     truncated: NDArray[np.bool_]  # [S] the episode was cut off (time limit): bootstrap from the final observation
     ended: NDArray[np.intp] = attrs.field()  # [K] rows whose episode ended, ascending
@@ -103,6 +103,11 @@ class AgentBatch:
     @ended.default
     def _ended(self) -> NDArray[np.intp]:
         return np.flatnonzero(self.terminated | self.truncated)
+
+    @property
+    def moved(self) -> NDArray[np.bool_] | None:
+        """Rows [S] whose transition closed in this step: they act next, or ended. None: every row."""
+        return None if self.needs_action is None else self.needs_action | self.terminated | self.truncated
 
 
 @runtime_checkable

@@ -7,15 +7,17 @@ from typing import Any
 
 import attrs
 import numpy as np
+from numpy.typing import NDArray
 
 from rlcore.blame import environment_does
 from rlcore.config import RunConfig
-from rlcore.environment import Environment
+from rlcore.environment import BehaviorSpec, Environment
 from rlcore.errors import NonFiniteError
 from rlcore.plugins.calls import Plugins
 from rlcore.run_context import RunContext
 from rlcore.seeding import EpisodeSeeds, derive_seed
 from rlcore.setup import make_environment
+from rlcore.stats import EpisodeRecorder
 from rlcore.trainer import Policy
 
 # Copies stepped together; more would only help an evaluation of very many episodes.
@@ -82,8 +84,7 @@ def play(
     returns: dict[str, list[float]] = {name: [] for name in environment.behaviors}
     lengths: dict[str, list[int]] = {name: [] for name in environment.behaviors}
     left = {name: share[spec.env_index].copy() for name, spec in environment.behaviors.items()}  # [S] episodes
-    sums = {name: np.zeros(spec.slots) for name, spec in environment.behaviors.items()}
-    counts = {name: np.zeros(spec.slots, np.int64) for name, spec in environment.behaviors.items()}
+    recorders = {name: EpisodeRecorder(spec.slots) for name, spec in environment.behaviors.items()}
     for name, policy in policies.items():
         policy.seed(derive_seed(seed, name))
     with environment_does(environment, "reset"):
@@ -96,25 +97,15 @@ def play(
         with environment_does(environment, "step"):
             batches = environment.step(actions)
         for name, batch in batches.items():
-            sums[name] += batch.reward
-            if batch.group_reward is not None:
-                sums[name] += batch.group_reward
-            counts[name] += 1
-            ended = batch.ended
-            if not np.isfinite(sums[name]).all():
-                slot = int(np.flatnonzero(~np.isfinite(sums[name]))[0])
-                copy = int(environment.behaviors[name].env_index[slot])
-                raise NonFiniteError(
-                    f"behavior {name!r}: reward of slot {slot} (environment copy {copy}) is {sums[name][slot]:g} while "
-                    "evaluating; mend the environment, or wrap it to keep its values finite"
-                )
+            refuse_non_finite_reward(name, batch.reward, environment.behaviors[name])
+            recorder, ended = recorders[name], batch.ended
+            recorder.record(batch)
             if ended.size:
-                counted = ended[left[name][ended] > 0]
-                returns[name].extend(sums[name][counted].tolist())
-                lengths[name].extend(counts[name][counted].tolist())
-                left[name][counted] -= 1
-                sums[name][ended] = 0.0
-                counts[name][ended] = 0
+                wanted = left[name][ended] > 0
+                own, of_group, took = recorder.take_finished()
+                returns[name].extend((np.array(own) + (np.array(of_group) if of_group else 0.0))[wanted].tolist())
+                lengths[name].extend(np.array(took)[wanted].tolist())
+                left[name][ended[wanted]] -= 1
     return EvaluationResult(
         {
             name: BehaviorEvaluation(
@@ -127,3 +118,14 @@ def play(
             for name, values in returns.items()
         }
     )
+
+
+def refuse_non_finite_reward(behavior: str, reward: NDArray[np.float32], spec: BehaviorSpec) -> None:
+    """Raises NonFiniteError for a NaN or an infinity."""
+    bad = np.flatnonzero(~np.isfinite(reward))
+    if bad.size:
+        slot = int(bad[0])
+        raise NonFiniteError(
+            f"behavior {behavior!r}: reward of slot {slot} (environment copy {int(spec.env_index[slot])}) is "
+            f"{reward[slot]:g} while evaluating; mend the environment, or wrap it to keep its values finite"
+        )

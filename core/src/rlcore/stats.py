@@ -118,11 +118,16 @@ class EpisodeRecorder:
         self.lengths[:] = 0
 
     def record(self, batch: AgentBatch) -> None:
-        self.returns += batch.reward
-        # A slot that waits for its turn, and did not end, has not moved.
-        self.lengths += 1 if batch.needs_action is None else batch.needs_action | batch.terminated | batch.truncated
+        moved = batch.moved
+        if moved is None:
+            self.returns += batch.reward
+            self.lengths += 1
+        else:
+            np.add(self.returns, batch.reward, out=self.returns, where=moved)
+            self.lengths += moved
         if batch.group_reward is not None:
-            self.group_returns += batch.group_reward
+            everywhere = True if moved is None else moved
+            np.add(self.group_returns, batch.group_reward, out=self.group_returns, where=everywhere)
         ended = batch.ended
         if ended.size:
             self.finished += len(ended)
@@ -137,3 +142,9 @@ class EpisodeRecorder:
             self.returns[batch.aborted] = 0.0
             self.group_returns[batch.aborted] = 0.0
             self.lengths[batch.aborted] = 0
+
+    def take_finished(self) -> tuple[list[float], list[float], list[int]]:
+        """Returns, group returns (none if nobody shares rewards) and lengths of the episodes that ended since."""
+        taken = self.finished_returns, self.finished_group_returns, self.finished_lengths
+        self.finished_returns, self.finished_group_returns, self.finished_lengths = [], [], []
+        return taken
