@@ -120,7 +120,12 @@ class RunStore:
         for name, behavior in behaviors.items():
             older = [entry for entry in self._index.get(name, []) if entry["run_steps"] in kept - {step}]
             self._index[name] = [*older, self._entry(behavior, step, now)]
-        self.write_status()
+        try:
+            self.write_status()
+        except RunStateError as error:
+            raise RunStateError(
+                f"checkpoint of step {step} is saved, its status is not: {error}; mend that and go on with --resume"
+            ) from error
         return path
 
     def _entry(self, behavior: BehaviorRun, step: int, created: float) -> dict[str, Any]:

@@ -12,7 +12,6 @@ some of what it would measure::
 from __future__ import annotations
 
 import json
-import os
 import platform
 import sys
 from collections.abc import Iterator, Mapping
@@ -22,6 +21,8 @@ from time import perf_counter, time
 from typing import Any
 
 import attrs
+
+from rlcore.checkpoint import write_atomically
 
 FORMAT_VERSION = "0.1.0"  # ML-Agents' timer_format_version
 
@@ -122,6 +123,4 @@ class Timers:
 
     def write(self, path: Path) -> None:
         """Replaces the file at ``path`` in one step."""
-        temporary = path.with_name(path.name + ".tmp")
-        temporary.write_text(json.dumps(self.to_json(), indent=4) + "\n", encoding="utf-8")
-        os.replace(temporary, path)
+        write_atomically(path, (json.dumps(self.to_json(), indent=4) + "\n").encode())

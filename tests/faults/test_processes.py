@@ -1,0 +1,101 @@
+"""Signals, and two processes that want one run."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.faults
+
+LONG = {"max_steps": 10_000_000, "keep_checkpoints": 2, "checkpoint_interval": 2000}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_saves_a_checkpoint_and_ends_with_its_code(workplace: Any, number: signal.Signals) -> None:
+    place = workplace(**LONG)
+    process = place.start()
+    place.wait_for(lambda: len(place.steps) >= 1)
+    sent = time.monotonic()
+    os.kill(process.pid, number)
+    process.join(10)
+    assert process.exitcode == 128 + number, place.stderr
+    assert time.monotonic() - sent < 10
+    assert place.stderr == "" and place.stdout.startswith("interrupted: ")
+    consistent(place, "interrupted")
+
+
+def consistent(place: Any, outcome: str) -> None:
+    """Result, status, metrics and checkpoints tell one story."""
+    result, steps = place.json("result.json"), place.verify()
+    assert result["outcome"] == outcome
+    assert result["behaviors"]["Agent"]["steps"] == steps[-1]
+    status = place.json("run_logs/training_status.json")
+    assert [entry["steps"] for entry in status["Agent"]["checkpoints"]] == steps
+    assert ("final_checkpoint" in status["Agent"]) == (outcome == "done")
+    assert place.leftovers() == []
+
+
+def test_the_installed_command_answers_a_signal_too(workplace: Any) -> None:
+    """Through a process started from nothing, as a shell or a container does."""
+    place = workplace(**LONG)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rlcore.cli.main", "run", "config.yaml"],
+        cwd=place.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={key: value for key, value in os.environ.items() if not key.startswith("RLCORE_")},
+    )  # fmt: skip
+    try:
+        place.wait_for(lambda: len(place.steps) >= 1 or process.poll() is not None)
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=10)
+    finally:
+        process.kill()
+    assert (process.returncode, err) == (143, "")
+    assert out.startswith("interrupted: ")
+    consistent(place, "interrupted")
+
+
+@pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_ends_the_process_at_once_and_costs_nothing_old(workplace: Any, second: signal.Signals) -> None:
+    place = workplace(**LONG)
+    process = place.start(slow_fsync=0.5)  # a save takes some seconds
+    place.wait_for(lambda: bool(place.steps) and any(".tmp" in path.name for path in place.checkpoints.iterdir()))
+    os.kill(process.pid, signal.SIGINT)
+    time.sleep(0.1)
+    assert process.exitcode is None  # it is saving, and would end when it has
+    sent = time.monotonic()
+    os.kill(process.pid, second)
+    process.join(10)
+    assert process.exitcode == 128 + second
+    assert time.monotonic() - sent < 0.4
+    before = place.verify()
+    assert before
+    assert place.finish("--resume", "--set", f"behaviors.Agent.max_steps={before[-1] + 100}") == 0, place.stderr
+    consistent(place, "done")
+
+
+def test_two_processes_cannot_write_to_one_run_and_the_first_goes_on(workplace: Any) -> None:
+    place, other = workplace(**LONG), workplace("other", workplace("none").results)
+    other.results = place.results
+    other.configure(**LONG)
+    first = place.start()
+    place.wait_for(lambda: len(place.steps) >= 1)
+    exists = f"error: {place.run}: this run exists; go on with it (--resume), replace it (--force) or choose another"
+    locked = f"error: {place.run}: another process is writing to this run; wait or stop it\n"
+    assert other.finish() == 5 and other.stderr == f"{exists} --run-id\n"
+    assert other.finish("--resume") == 5 and other.stderr == locked
+    assert other.finish("--force") == 5 and other.stderr == locked
+    assert first.exitcode is None
+    seen = place.steps
+    place.wait_for(lambda: place.steps != seen)
+    # A process that is killed gives its lock back.
+    os.kill(first.pid, signal.SIGKILL)
+    first.join()
+    steps = place.verify()[-1]
+    assert other.finish("--resume", "--set", f"behaviors.Agent.max_steps={steps + 100}") == 0, other.stderr
+    consistent(place, "done")
