@@ -1,0 +1,346 @@
+"""Whatever a user gets wrong is one line that says what to mend, and an exit code. Through the real command line.
+
+A full disk and a missing permission need processes of their own: ``tests/faults/test_disk.py``.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rlcore.testing.fixtures import CommandResult, InstallPlugin, RunRlcore, installed_plugin, run_rlcore
+
+__all__ = ["installed_plugin", "run_rlcore"]
+
+CONFIG = """\
+environment:
+  type: gymnasium
+  id: CartPole-v1
+  num_envs: 2
+env_settings:
+  seed: 3
+behaviors:
+  Agent:
+    trainer_type: ppo
+    hyperparameters:
+      buffer_size: 64
+      batch_size: 32
+    max_steps: 200
+    summary_freq: 100
+    checkpoint_interval: 100
+checkpoint_settings:
+  run_id: run
+stats:
+  console: false
+  tensorboard: false
+"""
+
+
+@pytest.fixture
+def working(tmp_path: Path) -> Path:
+    """Where ``run_rlcore`` runs, with the configuration in it."""
+    directory = tmp_path / "working"
+    directory.mkdir(exist_ok=True)
+    (directory / "config.yaml").write_text(CONFIG)
+    return directory
+
+
+def refused(result: CommandResult, exit_code: int, message: str) -> None:
+    """One line on standard error and nothing else anywhere."""
+    assert (result.stderr, result.stdout) == (f"error: {message}\n", "")
+    assert result.exit_code == exit_code
+
+
+def rewrite(working: Path, old: str, new: str) -> None:
+    assert old in CONFIG
+    (working / "config.yaml").write_text(CONFIG.replace(old, new))
+
+
+# ---------------------------------------------------------------- the file
+
+
+def test_a_misspelt_key(run_rlcore: RunRlcore, working: Path) -> None:
+    rewrite(working, "buffer_size", "bufer_size")
+    result = run_rlcore("run", "config.yaml")
+    assert result.exit_code == 2 and result.stdout == "" and result.stderr.count("\n") == 1
+    assert result.stderr.startswith(
+        "error: config.yaml:11: behaviors.Agent.hyperparameters.bufer_size: unknown key; did you mean 'buffer_size'? "
+        "(allowed: batch_size, buffer_size, "
+    )
+    assert not (working / "results").exists()
+
+
+def test_a_misspelt_key_of_an_override(run_rlcore: RunRlcore, working: Path) -> None:
+    result = run_rlcore("run", "config.yaml", "--set", "behaviors.Agent.max_step=5")
+    assert result.exit_code == 2
+    assert result.stderr.startswith(
+        "error: --set behaviors.Agent.max_step: unknown key; did you mean 'max_steps'? (allowed: trainer_type, "
+    )
+
+
+def test_a_value_out_of_range(run_rlcore: RunRlcore, working: Path) -> None:
+    rewrite(working, "max_steps: 200", "max_steps: 0")
+    result = run_rlcore("run", "config.yaml")
+    assert result.exit_code == 2 and result.stderr.startswith("error: config.yaml:13: behaviors.Agent.max_steps: ")
+
+
+def test_an_unknown_trainer(run_rlcore: RunRlcore, working: Path) -> None:
+    rewrite(working, "trainer_type: ppo", "trainer_type: pp0")
+    refused(
+        run_rlcore("run", "config.yaml"), 2,
+        "config.yaml:9: behaviors.Agent.trainer_type: unknown trainer 'pp0'; allowed: ppo; did you mean 'ppo'?",
+    )  # fmt: skip
+
+
+def test_an_unknown_environment(run_rlcore: RunRlcore, working: Path) -> None:
+    rewrite(working, "CartPole-v1", "CartPol-v1")
+    refused(
+        run_rlcore("run", "config.yaml"), 2,
+        "environment.id 'CartPol-v1' is not registered with Gymnasium; did you mean 'CartPole-v1'? (an environment of "
+        "another package is written 'its_module:Name-v0')",
+    )  # fmt: skip
+    assert run_rlcore("run", "config.yaml", "--set", "environment.id=CartPole-v1").exit_code == 0
+
+
+def test_a_file_that_is_missing(run_rlcore: RunRlcore, working: Path) -> None:
+    result = run_rlcore("run", "absent.yaml")
+    assert result.exit_code == 2 and result.stderr == "error: absent.yaml: no such file\n"
+
+
+# ---------------------------------------------------------------- plugins
+
+BROKEN = "import a_module_that_is_absent\n"
+WHY = "plugin 'broken' (acme-broken 0.4) not loaded: ModuleNotFoundError: No module named 'a_module_that_is_absent'"
+
+
+def test_a_plugin_that_fails_to_import_is_fatal_if_asked_for(
+    run_rlcore: RunRlcore, working: Path, installed_plugin: InstallPlugin
+) -> None:
+    installed_plugin("broken", "acme-broken", "0.4", BROKEN)
+    refused(run_rlcore("run", "config.yaml", "-p", "broken"), 4, WHY)
+
+
+def test_a_plugin_that_fails_to_import_and_is_merely_installed_is_left_out_with_a_line(
+    run_rlcore: RunRlcore, working: Path, installed_plugin: InstallPlugin
+) -> None:
+    installed_plugin("broken", "acme-broken", "0.4", BROKEN)
+    result = run_rlcore("run", "config.yaml")
+    assert result.exit_code == 0
+    assert result.stderr == f"warning: {WHY}; run rlcore plugins doctor\n"
+    refused(run_rlcore("run", "config.yaml", "--force", "--strict-plugins"), 4, WHY)
+
+
+def test_a_plugin_that_is_not_installed(run_rlcore: RunRlcore, working: Path) -> None:
+    result = run_rlcore("run", "config.yaml", "-p", "tensorbord")
+    assert result.exit_code == 4
+    assert result.stderr.startswith(
+        "error: plugin 'tensorbord' (asked for by -p) is not installed; did you mean 'tensorboard'?"
+    )
+
+
+TRAINER = """
+from rlcore import TrainerSpec, hookimpl
+
+@hookimpl
+def rlcore_trainers():
+    return [TrainerSpec(name="ppo", target="rlcore_ppo.trainer:PPOTrainer", settings="rlcore_ppo.settings:PPOSettings",
+                        summary="another ppo")]
+"""
+
+
+def test_two_plugins_with_a_trainer_of_one_name(
+    run_rlcore: RunRlcore, working: Path, installed_plugin: InstallPlugin
+) -> None:
+    installed_plugin("acme", "acme-rl", "3.1", TRAINER)
+    result = run_rlcore("run", "config.yaml")
+    assert (result.exit_code, result.stdout) == (4, "")
+    assert result.stderr.startswith("error: ") and result.stderr.count("\n") == 1
+    assert (
+        "trainer 'ppo' is brought by plugin 'acme' (acme-rl 3.1) and plugin 'ppo' (rlcore-ppo 0.1.0); write "
+        "trainer_type: acme-rl/ppo or rlcore-ppo/ppo\n" in result.stderr
+    )
+    assert run_rlcore("run", "config.yaml", "--set", "behaviors.Agent.trainer_type=acme-rl/ppo").exit_code == 0
+
+
+def test_a_plugin_built_for_another_core(run_rlcore: RunRlcore, working: Path, installed_plugin: InstallPlugin) -> None:
+    installed_plugin("future", "acme-future", "9.0", "raise AssertionError('imported')\n", requires=["rlcore>=7,<8"])
+    result = run_rlcore("run", "config.yaml", "-p", "future")
+    assert (result.exit_code, result.stdout) == (4, "") and result.stderr.count("\n") == 1
+    assert result.stderr.startswith("error: plugin 'future' (acme-future 9.0): ")
+    assert "rlcore>=7,<8" in result.stderr.replace("<8,>=7", ">=7,<8") and "0.1.0" in result.stderr
+    result = run_rlcore("run", "config.yaml")
+    assert result.exit_code == 0 and result.stderr.startswith("warning: plugin 'future' (acme-future 9.0): ")
+
+
+# ---------------------------------------------------------------- environments
+
+ENVIRONMENTS = '''
+import gymnasium
+import numpy as np
+
+
+class Sick(gymnasium.Env):
+    """Well for ``healthy`` steps."""
+
+    observation_space = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, symptom="", healthy=65):
+        self.symptom, self.healthy, self.taken = symptom, healthy, 0
+        if symptom == "space":
+            self.action_space = gymnasium.spaces.Text(4)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        self.taken += 1
+        reward, observation = 1.0, np.zeros(2, np.float32)
+        if self.taken > self.healthy:
+            if self.symptom == "reward":
+                reward = float("nan")
+            if self.symptom == "observation":
+                observation[1] = np.inf
+            if self.symptom == "error":
+                raise ValueError("the simulator\\nis gone")
+        return observation, reward, self.taken % 10 == 0, False, {}
+
+
+gymnasium.register("Sick-v0", entry_point=Sick)
+'''
+
+
+@pytest.fixture
+def sick(working: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """``sick("reward")`` configures an environment that falls ill that way."""
+    (tmp_path / "sick_environment.py").write_text(ENVIRONMENTS)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def configure(symptom: str) -> None:
+        config = yaml.safe_load(CONFIG)
+        config["environment"] |= {"id": "sick_environment:Sick-v0", "options": {"symptom": symptom}}
+        (working / "config.yaml").write_text(yaml.safe_dump(config))
+
+    return configure
+
+
+def test_an_unsupported_space(run_rlcore: RunRlcore, working: Path) -> None:
+    rewrite(working, "CartPole-v1", "Blackjack-v1")
+    refused(
+        run_rlcore("run", "config.yaml"), 3,
+        "Blackjack-v1: observation 'observation' has the unsupported space Tuple(Discrete(32), Discrete(11), "
+        "Discrete(2)); supported are Box, Discrete and a Dict of those",
+    )  # fmt: skip
+
+
+def test_an_unsupported_action_space(run_rlcore: RunRlcore, working: Path, sick: Any) -> None:
+    sick("space")
+    result = run_rlcore("run", "config.yaml")
+    assert (result.exit_code, result.stdout) == (3, "") and result.stderr.count("\n") == 1
+    assert "Text(" in result.stderr and "supported are" in result.stderr
+
+
+REMEDY = "mend the environment, or wrap it to keep its values finite"
+
+
+def last_good_stands(run_rlcore: RunRlcore, working: Path) -> None:
+    assert [path.name for path in (working / "results" / "run" / "checkpoints").iterdir()] == ["100"]
+    assert run_rlcore("evaluate", "run", "--episodes", "2").exit_code == 0
+
+
+def test_a_reward_that_is_nan(run_rlcore: RunRlcore, working: Path, sick: Any) -> None:
+    sick("reward")
+    refused(
+        run_rlcore("run", "config.yaml"), 3,
+        f"behavior 'Agent': reward of slot 0 (environment copy 0) is nan at step 130; {REMEDY}",
+    )  # fmt: skip
+    last_good_stands(run_rlcore, working)
+
+
+def test_an_observation_that_is_infinite(run_rlcore: RunRlcore, working: Path, sick: Any) -> None:
+    sick("observation")
+    refused(
+        run_rlcore("run", "config.yaml"), 3,
+        "behavior 'Agent': observation 'observation' of slot 0 (environment copy 0) is [ 0. inf] at step 130; "
+        f"{REMEDY}",
+    )  # fmt: skip
+    last_good_stands(run_rlcore, working)
+
+
+def test_an_environment_that_raises(run_rlcore: RunRlcore, working: Path, sick: Any) -> None:
+    sick("error")
+    refused(
+        run_rlcore("run", "config.yaml"), 3,
+        "sick_environment:Sick-v0: copy 0, episode 7: step failed: ValueError: the simulator is gone",
+    )  # fmt: skip
+    last_good_stands(run_rlcore, working)
+
+
+# ---------------------------------------------------------------- runs
+
+
+def test_an_existing_run(run_rlcore: RunRlcore, working: Path) -> None:
+    assert run_rlcore("run", "config.yaml").exit_code == 0
+    refused(
+        run_rlcore("run", "config.yaml"), 5,
+        "results/run: this run exists; go on with it (--resume), replace it (--force) or choose another --run-id",
+    )  # fmt: skip
+    assert run_rlcore("run", "config.yaml", "--force").exit_code == 0
+    assert run_rlcore("run", "config.yaml", "--run-id", "other").exit_code == 0
+
+
+def test_a_run_that_does_not_exist(run_rlcore: RunRlcore, working: Path) -> None:
+    message = "results/run: there is no run to go on with; start it without --resume"
+    refused(run_rlcore("run", "config.yaml", "--resume"), 5, message)
+    refused(run_rlcore("run", "config.yaml", "--inference"), 5, message)
+    refused(run_rlcore("run", "--resume", "--run-id", "run"), 5, "results/run: there is no run to go on with")
+    assert not (working / "results").exists()
+
+
+def test_a_corrupt_checkpoint(run_rlcore: RunRlcore, working: Path) -> None:
+    assert run_rlcore("run", "config.yaml").exit_code == 0
+    checkpoints = working / "results" / "run" / "checkpoints"
+    damaged = checkpoints / "200" / "Agent.safetensors"
+    content = bytearray(damaged.read_bytes())
+    content[-1] ^= 1
+    damaged.write_bytes(content)
+    why = "Agent.safetensors is damaged (its SHA-256 differs from the manifest)"
+    result = run_rlcore("run", "config.yaml", "--resume")
+    assert result.exit_code == 0
+    assert result.stderr == (
+        f"warning: checkpoint results/run/checkpoints/200: {why}; going on from an older checkpoint\n"
+    )
+    for step in ("100", "200"):
+        shutil.copy(damaged.parent / "state.json", checkpoints / step / "Agent.safetensors")
+    result = run_rlcore("run", "config.yaml", "--resume")
+    assert (result.exit_code, result.stdout) == (5, "")
+    assert result.stderr.splitlines()[-1].startswith("error: results/run: no checkpoint of this run is usable (")
+    assert result.stderr.splitlines()[-1].endswith("; restore one from a backup or start over with --force")
+
+
+def test_initial_weights_of_a_run_that_is_not_there(run_rlcore: RunRlcore, working: Path) -> None:
+    refused(
+        run_rlcore("run", "config.yaml", "--initialize-from", "other"), 5,
+        "checkpoint_settings.initialize_from 'other': there is no usable checkpoint in results/other/checkpoints",
+    )  # fmt: skip
+
+
+def test_initial_weights_of_another_network(run_rlcore: RunRlcore, working: Path) -> None:
+    assert run_rlcore("run", "config.yaml", "--run-id", "other").exit_code == 0
+    result = run_rlcore(
+        "run", "config.yaml", "--initialize-from", "other", "--set", "behaviors.Agent.network_settings.hidden_units=7"
+    )
+    assert (result.exit_code, result.stdout) == (5, "") and result.stderr.count("\n") == 1
+    assert result.stderr.startswith("error: behavior 'Agent': the saved network does not fit this configuration: ")
+    assert result.stderr.endswith("use the network_settings and environment the checkpoint was made with\n")
+
+
+def test_a_traceback_only_with_debug(run_rlcore: RunRlcore, working: Path) -> None:
+    rewrite(working, "trainer_type: ppo", "trainer_type: pp0")
+    with pytest.raises(Exception, match="unknown trainer 'pp0'"):
+        run_rlcore("run", "config.yaml", "--debug")

@@ -1,0 +1,46 @@
+"""Hooks are for boundaries: how often they are called depends on summaries and checkpoints, never on steps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from rlcore.run import Run
+from rlcore.testing.fixtures import hook_calls
+
+__all__ = ["hook_calls"]
+
+
+def calls_of_a_run(hook_calls: Counter[str], directory: Path, max_steps: int) -> Counter[str]:
+    """PPO with everything installed, ten summaries and five checkpoints."""
+    hook_calls.clear()
+    with Run(
+        {
+            "environment": {"type": "gymnasium", "id": "CartPole-v1", "num_envs": 8},
+            "env_settings": {"seed": 1},
+            "behaviors": {
+                "Agent": {
+                    "trainer_type": "ppo",
+                    "hyperparameters": {"buffer_size": 128, "batch_size": 64},
+                    "network_settings": {"hidden_units": 16, "num_layers": 1},
+                    "max_steps": max_steps,
+                    "summary_freq": max_steps // 10,
+                    "checkpoint_interval": max_steps // 5,
+                }
+            },
+            "checkpoint_settings": {"run_id": f"run{max_steps}", "results_dir": str(directory)},
+            "stats": {"console": False},
+        }
+    ) as run:
+        run.train()
+    return Counter(hook_calls)
+
+
+def test_hook_calls_of_a_run_do_not_grow_with_its_steps(hook_calls: Counter[str], tmp_path: Path) -> None:
+    short = calls_of_a_run(hook_calls, tmp_path, 2_000)
+    long = calls_of_a_run(hook_calls, tmp_path, 20_000)
+    assert short == long
+    assert short["rlcore_summary_written"] == 10
+    assert short["rlcore_checkpoint_saved"] == short["rlcore_report_status"] == 5
+    assert short["rlcore_create_trainer"] == short["rlcore_create_environment"] == short["rlcore_run_started"] == 1
+    assert short["rlcore_run_finished"] == short["rlcore_configured"] == 1
