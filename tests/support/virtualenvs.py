@@ -45,7 +45,7 @@ class Venv:
 
     @classmethod
     def make(cls, directory: Path, below: Venv | None = None) -> Venv:
-        venv.create(directory, with_pip=True)
+        venv.create(directory, with_pip=True, symlinks=os.name != "nt")
         made = cls(directory, below)
         stack: list[str] = []
         while below is not None:
@@ -84,7 +84,8 @@ class Venv:
         """What is installed, and in which version."""
         code = "from importlib import metadata; print(*(f'{d.name}=={d.version}' for d in metadata.distributions()))"
         listed = self.python("-c", code, cwd=self.directory).stdout.lower().split()
-        return dict(reversed([(name, version) for name, _, version in (each.partition("==") for each in listed)]))
+        pairs = [(name, version) for name, _, version in (each.partition("==") for each in listed)]
+        return dict(reversed(pairs))  # of two with one name, Python imports the first
 
     def test(self, tests: Path, directory: Path, *arguments: str) -> str:
         """Runs a copy of ``tests`` away from this checkout; the closing line of pytest."""

@@ -17,13 +17,14 @@ import numpy as np
 import pytest
 
 from rlcore.checkpoint import load_checkpoint, save_checkpoint
-from rlcore.config import config_from_mapping
+from rlcore.config import BehaviorSettings, RunConfig
 from rlcore.environment import Actions, BehaviorSpec
 from rlcore.errors import ConfigError
 from rlcore.plugins.calls import Plugins, load_plugins
 from rlcore.plugins.discover import selection_from
 from rlcore.rewards import RewardProvider, Transitions
 from rlcore.run_context import RunContext
+from rlcore.testing.blocks import checked_block
 from rlcore.testing.environments import identity_hybrid
 
 __all__ = ["RewardProviderConformance"]
@@ -34,7 +35,6 @@ class RewardProviderConformance:
 
     reward: ClassVar[str] = ""  # NAME or DIST/NAME, as installed
     settings: ClassVar[Mapping[str, Any]] = {}
-    trainer: ClassVar[str] = "ppo"  # any installed one: a configuration needs it
     slots: ClassVar[int] = 3
     rows: ClassVar[int] = 5
 
@@ -43,7 +43,7 @@ class RewardProviderConformance:
         self.directory = tmp_path
 
     def plugins(self) -> Plugins:
-        return load_plugins(selection_from(None, {}, (), False, used=(self.reward, self.trainer)))
+        return load_plugins(selection_from(None, {}, (), False, used=(self.reward,)))
 
     def behavior(self) -> BehaviorSpec:
         """What the transitions are of: vector and one-hot observations, real and discrete actions."""
@@ -52,10 +52,10 @@ class RewardProviderConformance:
 
     def make(self, **settings: Any) -> RewardProvider:
         plugins, behavior = self.plugins(), self.behavior()
-        block = {"trainer_type": self.trainer, "reward_signals": {self.reward: {**self.settings, **settings}}}
-        config = config_from_mapping({"behaviors": {behavior.name: block}}, plugins)
-        run = RunContext(config, plugins, self.directory, 1, self.slots)
-        [provider] = run.create_reward_providers(behavior, config.behaviors[behavior.name])
+        block = checked_block(plugins, plugins.reward_provider(self.reward), {**self.settings, **settings})
+        learning = BehaviorSettings(reward_signals={self.reward: block})
+        run = RunContext(RunConfig(behaviors={behavior.name: learning}), plugins, self.directory, 1, self.slots)
+        [provider] = run.create_reward_providers(behavior, learning)
         return provider
 
     def transitions(self, seed: int = 0) -> Transitions:

@@ -18,11 +18,12 @@ from typing import Any, ClassVar
 
 import pytest
 
-from rlcore.config import config_from_mapping
+from rlcore.config import BehaviorSettings, RunConfig
 from rlcore.plugins.calls import Plugins, load_plugins
 from rlcore.plugins.discover import selection_from
 from rlcore.run_context import RunContext
 from rlcore.stats import CUMULATIVE_REWARD, StatSummary, StatsWriter
+from rlcore.testing.blocks import checked_block
 
 __all__ = ["StatsWriterConformance"]
 
@@ -34,7 +35,6 @@ class StatsWriterConformance:
 
     writer: ClassVar[str] = ""  # NAME or DIST/NAME, as installed
     settings: ClassVar[Mapping[str, Any]] = {}
-    trainer: ClassVar[str] = "ppo"  # any installed one: a configuration needs it
 
     @pytest.fixture(autouse=True)
     def _place(self, tmp_path: Path) -> None:
@@ -45,15 +45,16 @@ class StatsWriterConformance:
         raise NotImplementedError
 
     def plugins(self) -> Plugins:
-        return load_plugins(selection_from(None, {}, (), False, used=(self.writer, self.trainer)))
+        return load_plugins(selection_from(None, {}, (), False, used=(self.writer,)))
 
     def make(self, resumed_steps: Mapping[str, int] | None = None) -> StatsWriter:
         plugins = self.plugins()
-        behaviors = {name: {"trainer_type": self.trainer} for name in ("Walker", "Striker")}
-        config = config_from_mapping({"behaviors": behaviors, "stats": {self.writer: dict(self.settings)}}, plugins)
+        spec = plugins.stats_writer(self.writer)
+        settings = checked_block(plugins, spec, self.settings) if spec.settings is not None else None
+        config = RunConfig(behaviors={name: BehaviorSettings() for name in ("Walker", "Striker")})
         steps = dict(resumed_steps or {})
         run = RunContext(config, plugins, self.directory, 1, 1, resumed_step=sum(steps.values()), resumed_steps=steps)
-        return plugins.create_stats_writer(plugins.stats_writer(self.writer), config.stats[self.writer], run)
+        return plugins.create_stats_writer(spec, settings, run)
 
     def check(self, expected: list[tuple[str, int, float]]) -> None:
         """What can be read is ``expected``: behavior, step, mean reward."""
