@@ -204,11 +204,10 @@ def test_the_written_configuration_runs_again_and_gives_the_same_run(make_run: A
 
 
 def test_the_written_configuration_starts_a_run_whichever_way_this_one_began(make_run: Any, files: Any) -> None:
-    make_run().train()
-    make_run(FORCE).train()
-    make_run(RESUME).train()
-    settings = yaml.safe_load((files().path / "configuration.yaml").read_text())["checkpoint_settings"]
-    assert not (settings["resume"] or settings["force"] or settings["inference"])
+    for changes in ({}, FORCE, RESUME):
+        make_run(changes).train()
+        settings = yaml.safe_load((files().path / "configuration.yaml").read_text())["checkpoint_settings"]
+        assert not (settings["resume"] or settings["force"] or settings["inference"])
 
 
 def test_a_lock_is_the_systems_not_a_files(tmp_path: Path, configure: Any) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from rlcore import StatsWriterSpec, hookimpl
 from rlcore.checkpoint import load_checkpoint
 from rlcore.errors import EnvironmentFailed, NonFiniteError, PluginError, RunStateError
+from rlcore.status import read_status_file, write_status_file
 
 RESUME = {"checkpoint_settings.resume": True}
 
@@ -53,6 +55,7 @@ def test_a_value_that_is_not_finite_stops_the_run_and_names_where_it_came_from(
     check_what_is_left(files(), make_run)
 
 
+@pytest.mark.filterwarnings("ignore:overflow")
 def test_a_value_that_is_huge_and_finite_is_no_error(make_run: Any) -> None:
     make_run(faulty("huge but finite")).train()
 
@@ -190,6 +193,16 @@ def test_a_disk_that_is_full_at_any_moment_of_saving_is_one_error_and_costs_noth
         load_checkpoint(files().path / "checkpoints" / str(step))
     make_run(RESUME).train()
     assert files().result["outcome"] == "done"
+
+
+def test_a_status_that_cannot_be_written_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_status_file({"step": 1}, tmp_path)
+    fail_once(monkeypatch, 0)
+    with pytest.raises(RunStateError, match=r"training_status\.json: No space left on device"):
+        write_status_file({"step": 2}, tmp_path)
+    monkeypatch.undo()
+    assert read_status_file(tmp_path) == {"step": 1}
+    assert [path.name for path in tmp_path.iterdir()] == ["training_status.json"]
 
 
 def test_a_full_disk_at_a_checkpoint_names_step_cause_and_the_last_good_one(

@@ -79,6 +79,16 @@ def test_a_killed_run_resumed_equals_the_run_that_was_never_stopped(
     ]
 
 
+def test_no_episode_is_played_twice(make_run: Any, files: Any, abandon: Any) -> None:
+    """An environment that cannot save itself begins its next episode at a checkpoint, not the same one again."""
+    changes = {"environment.type": "identity"}
+    kill_after(make_run(changes, keep_checkpoints=0), 100, abandon)
+    make_run({**changes, **RESUME}, keep_checkpoints=0).train()
+    episodes = [load_checkpoint(files().path / "checkpoints" / str(step))["run"]["episodes"] for step in files().steps]
+    # Twenty steps between two checkpoints: two whole episodes of eight, and one that the checkpoint ended.
+    assert [numbers.tolist() for numbers in episodes] == [[3 * k, 3 * k] for k in range(1, 6)]
+
+
 @pytest.mark.parametrize("stop_step", [2, 34, 50, 112])
 def test_a_run_stopped_at_any_step_goes_on_exactly_where_its_environment_saves_itself(
     make_run: Any, files: Any, stop_step: int
