@@ -103,14 +103,23 @@ def test_the_command_line_sets_num_envs_under_either_key(load: Load, path: tuple
         assert (config.environment.num_envs, config.env_settings.num_envs) == (2, 2)
 
 
-def test_resume_on_the_command_line_overrules_initialize_from_in_the_file(load: Load, errors: Errors) -> None:
+RESUME = ("checkpoint_settings", "resume")
+INITIALIZE = ("checkpoint_settings", "initialize_from")
+
+
+def test_resuming_leaves_the_files_initialize_from_in_place(load: Load) -> None:
     text = "behaviors: {B: {}}\ncheckpoint_settings: {initialize_from: old}\n"
-    start = load(text, [], {("checkpoint_settings", "resume"): True}).checkpoint_settings
-    assert start.resume and start.initialize_from is None
-    start = load(text, [], {("checkpoint_settings", "resume"): False}).checkpoint_settings
-    assert start.initialize_from == "old"
-    both = {("checkpoint_settings", "resume"): True, ("checkpoint_settings", "initialize_from"): "old"}
-    assert len(errors(text, [], both)) == 1
+    start = load(text, [], {RESUME: True}).checkpoint_settings
+    assert start.resume and start.initialize_from == "old"
+
+
+def test_resume_and_initialize_from_are_refused_where_both_are_given_in_one_place(load: Load, errors: Errors) -> None:
+    text = "behaviors: {B: {}}\ncheckpoint_settings: {initialize_from: old, resume: true}\n"
+    assert len(errors(text)) == 1
+    assert len(errors("behaviors: {B: {}}", [], {RESUME: True, INITIALIZE: "old"})) == 1
+    assert len(errors("behaviors: {B: {}}", ["checkpoint_settings.resume=true"], {INITIALIZE: "old"})) == 1
+    start = load(text, [], {INITIALIZE: "other"}).checkpoint_settings
+    assert start.initialize_from == "other" and not start.resume
 
 
 def test_an_override_reaches_behaviors_through_default_settings(load: Load, errors: Errors) -> None:

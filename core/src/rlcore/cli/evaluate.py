@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from rlcore.cli.log import show_log
-from rlcore.cli.options import plugin_options, plugins_for
+from rlcore.cli.options import debug_option, plugin_options, plugins_for
 from rlcore.cli.run import limit_threads
 
 
@@ -19,6 +19,7 @@ from rlcore.cli.run import limit_threads
 @click.option("--stochastic", is_flag=True, help="Sample actions as training does, instead of the most likely ones.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @plugin_options
+@debug_option
 def evaluate_command(
     run: Path,
     episodes: int,

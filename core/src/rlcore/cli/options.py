@@ -17,14 +17,9 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def plugin_options(command: Command) -> Command:
-    """Adds ``-p``, ``--no-plugins`` and ``--strict-plugins`` (parameters ``dash_p``, ``no_plugins``,
-    ``strict_plugins``), and ``--debug``, which :func:`rlcore.cli.main.main` sees by itself.
-    """
-    return selection_options(
-        click.option("--strict-plugins", is_flag=True, help="Let any failure of a plugin stop the command.")(
-            debug_option(command)
-        )
-    )
+    """Adds ``-p``, ``--no-plugins`` and ``--strict-plugins`` (``dash_p``, ``no_plugins``, ``strict_plugins``)."""
+    strict = click.option("--strict-plugins", is_flag=True, help="Let any failure of a plugin stop the command.")
+    return selection_options(strict(command))
 
 
 def selection_options(command: Command) -> Command:
@@ -42,6 +37,7 @@ def selection_options(command: Command) -> Command:
 
 
 def debug_option(command: Command) -> Command:
+    """Adds ``--debug``, which :func:`rlcore.cli.main.main` sees by itself."""
     return click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")(command)
 
 

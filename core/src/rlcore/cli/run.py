@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 @click.option("--num-envs", type=int, help="Copies of the environment stepped together.")
 @click.option("--device", help="Where trainers compute, such as cpu or cuda:0.")
 @click.option("--set", "sets", multiple=True, metavar="A.B=VALUE", help="Set any key of the configuration.")
+@click.option("--debug", is_flag=True, help="Log more, and show tracebacks.")
 @plugin_options
 def run_command(
     config: Path | None,
@@ -81,13 +82,16 @@ FLAG_KEYS = {
     "initialize_from": ("checkpoint_settings", "initialize_from"),
     "seed": ("env_settings", "seed"),
     "device": ("torch_settings", "device"),
+    "debug": ("debug",),
 }
 
 
 def typed_flags(flags: dict[str, Any], data: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
     """The configuration keys that flags actually typed stand for."""
     typed: dict[tuple[str, ...], Any] = {
-        key: flags[name] for name, key in FLAG_KEYS.items() if flags.get(name) not in (None, False)
+        key: flags[name]
+        for name, key in FLAG_KEYS.items()
+        if flags.get(name) is not None and flags[name] is not False  # not `in (None, False)`: seed 0 equals False
     }
     if flags.get("num_envs") is not None:
         typed["env_settings", "num_envs"] = flags["num_envs"]

@@ -8,13 +8,14 @@ from typing import Any
 
 import click
 
-from rlcore.cli.options import plugin_options, plugins_for
+from rlcore.cli.options import debug_option, plugin_options, plugins_for
 
 
 @click.command("status")
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @plugin_options
+@debug_option
 def status_command(run: Path, as_json: bool, dash_p: tuple[str, ...], no_plugins: bool, strict_plugins: bool) -> None:
     """Show how far RUN (a run directory, or the id of a run in results/) is."""
     from rlcore.checkpoint import find_checkpoints, verify_checkpoint

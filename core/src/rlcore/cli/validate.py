@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rlcore.cli.options import plugin_options, plugins_for
+from rlcore.cli.options import debug_option, plugin_options, plugins_for
 from rlcore.errors import EXIT_CONFIG, EXIT_DONE, ConfigError
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of a file, with what the plugins take.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @plugin_options
+@debug_option
 def validate_command(
     config: Path | None,
     sets: tuple[str, ...],

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from rlcore.config.document import Document, document_from_mapping
+from rlcore.config.overrides import AFTER_THE_FILE
 from rlcore.config.problems import KeyPath, Origin, Problem, dotted, shown
 from rlcore.config.settings import BehaviorSettings, EnvironmentSettings, PluginSettings, RunConfig
 from rlcore.config.structure import INVALID, Problems, build, structure
@@ -274,11 +275,11 @@ def _check_names(config: RunConfig, problems: Problems) -> None:
         value = getattr(start, key)
         if value is not None and not is_safe_name(value):
             problems.add(("checkpoint_settings", key), _name_rule("a run id", value))
-    if start.resume and start.initialize_from is not None:
-        problems.add(
-            ("checkpoint_settings", "initialize_from"),
-            "resume goes on with a run and initialize_from starts a new one; give one of them",
-        )
+    keys = (("checkpoint_settings", "resume"), ("checkpoint_settings", "initialize_from"))
+    # Where only the file has initialize_from, it is how the run that is resumed once began: nothing to choose.
+    typed = {problems.document.origin(key).order >= AFTER_THE_FILE for key in keys}
+    if start.resume and start.initialize_from is not None and len(typed) == 1:
+        problems.add(keys[1], "resume goes on with a run and initialize_from starts a new one; give one of them")
 
 
 def is_safe_name(name: str) -> bool:

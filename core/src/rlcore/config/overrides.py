@@ -12,13 +12,12 @@ from rlcore.config.document import Document, parse_document
 from rlcore.config.problems import KeyPath, Origin, dotted, shown
 from rlcore.errors import ConfigError
 
-_AFTER_THE_FILE = 1 << 30  # the order of overrides among errors: behind every line
+AFTER_THE_FILE = 1 << 30  # the order of overrides among errors: behind every line
 
 # Two keys for one thing: where the command line sets one, what the file says under the other is overruled too.
 _RIVALS: dict[KeyPath, KeyPath] = {
     ("env_settings", "num_envs"): ("environment", "num_envs"),
     ("environment", "num_envs"): ("env_settings", "num_envs"),
-    ("checkpoint_settings", "resume"): ("checkpoint_settings", "initialize_from"),
     ("checkpoint_settings", "initialize_from"): ("checkpoint_settings", "resume"),
 }
 
@@ -41,7 +40,7 @@ def apply_overrides(
         if value is not None:
             changes.append((keys, value, f"--{keys[-1].replace('_', '-')}"))
     for index, (keys, value, place) in enumerate(changes):
-        _put(data, origins, keys, value, Origin(place, _AFTER_THE_FILE + index, keys))
+        _put(data, origins, keys, value, Origin(place, AFTER_THE_FILE + index, keys))
         overridden.add(keys)
     for path in overridden:
         rival = _RIVALS.get(path)

@@ -1,0 +1,71 @@
+"""``rlcore run`` and the commands that read a run: what is typed reaches the run, and the run can be read again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rlcore.cli.run import typed_flags
+from rlcore.testing.fixtures import RunRlcore
+
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def write(configure: Any, tmp_path: Path) -> Write:
+    """``write({"env_settings.seed": 5})``: the configuration that ``configure`` makes, as a file."""
+
+    def make(changes: Mapping[str, Any] | None = None, **keywords: Any) -> Path:
+        path = tmp_path / "config.yaml"
+        path.write_text(yaml.safe_dump(configure(changes, **keywords)), encoding="utf-8")
+        return path
+
+    return make
+
+
+def written(files: Any, run_id: str = "run") -> Any:
+    """What a run wrote down of its configuration."""
+    return yaml.safe_load((files(run_id).path / "configuration.yaml").read_text(encoding="utf-8"))
+
+
+def test_a_seed_of_zero_is_a_seed(write: Write, files: Any, run_rlcore: RunRlcore) -> None:
+    assert run_rlcore("run", write({"env_settings.seed": 7}), "--seed", "0").exit_code == 0
+    assert written(files)["env_settings"]["seed"] == 0
+
+
+def test_flags_that_were_not_typed_change_nothing() -> None:
+    assert typed_flags({"resume": False, "run_id": None, "seed": None, "debug": False, "num_envs": None}, {}) == {}
+
+
+def test_debug_logs_which_plugins_were_loaded_and_why(write: Write, files: Any, run_rlcore: RunRlcore) -> None:
+    quiet = run_rlcore("run", write(), "--run-id", "quiet")
+    assert "debug: plugin" not in quiet.stderr
+    loud = run_rlcore("run", write(), "--debug")
+    assert "debug: plugin core (rlcore" in loud.stderr
+    assert written(files)["debug"] is True
+
+
+def test_a_resumed_run_still_says_what_it_was_initialized_from(write: Write, files: Any, run_rlcore: RunRlcore) -> None:
+    config = write()
+    assert run_rlcore("run", config).exit_code == 0
+    first = run_rlcore(
+        "run", config, "--run-id", "second", "--initialize-from", "run", "--set", "behaviors.Agent.max_steps=100"
+    )
+    assert first.exit_code == 0, first.stderr
+    results = files().path.parent
+    resumed = run_rlcore(
+        "run", "--resume", "--run-id", "second", "--results-dir", results, "--set", "behaviors.Agent.max_steps=200"
+    )
+    assert resumed.exit_code == 0, resumed.stderr
+    assert written(files, "second")["checkpoint_settings"]["initialize_from"] == "run"
+    assert files("second").result["behaviors"]["Agent"]["steps"] == 200
+
+
+def test_resume_and_initialize_from_cannot_both_be_typed(write: Write, run_rlcore: RunRlcore) -> None:
+    refused = run_rlcore("run", write(), "--resume", "--initialize-from", "other")
+    assert refused.exit_code == 2
+    assert "initialize_from: resume goes on with a run and initialize_from starts a new one" in refused.stderr
