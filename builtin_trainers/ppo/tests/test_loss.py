@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import numpy as np
@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from rlcore import RewardProviderSpec, hookimpl
+from rlcore.errors import RunStateError
 from rlcore.plugins import Plugins, load_plugins
 from rlcore.rewards import ExtrinsicReward
 from rlcore.testing.environments import IdentityEnvironment
@@ -183,3 +184,23 @@ def test_no_gradient_pushes_a_ratio_further_out_of_its_range(make_trainer: MakeT
         trainer.loss(case).total.backward()
         assert bool(trainer.flat.gradient.any()) == moved, (advantage, old)
         assert np.isfinite(trainer.flat.gradient.numpy()).all()
+
+
+def test_providers_keep_their_states_apart_whatever_they_call_themselves(make_trainer: MakeTrainer) -> None:
+    signals = {"extrinsic": {}, "bonus": {}}
+    trainer = make_trainer(
+        IdentityEnvironment(3, discrete=(4,)), block={"reward_signals": signals}, plugins=with_bonus()
+    )
+    for provider in trainer.providers:
+        cast(ExtrinsicReward, provider).name = "twin"
+    assert trainer.state_dict()["providers"].keys() == {"extrinsic", "bonus"}
+
+
+def test_a_state_with_other_rewards_is_refused_and_changes_nothing(make_trainer: MakeTrainer) -> None:
+    environment = IdentityEnvironment(3, discrete=(4,))
+    saved = make_trainer(environment, block={"reward_signals": {"bonus": {}}}, plugins=with_bonus()).state_dict()
+    trainer = make_trainer(environment)
+    trainer.flat.parameter.fill_(0.5)
+    with pytest.raises(RunStateError, match=r"reward_signals bonus, this configuration extrinsic"):
+        trainer.load_state_dict(saved)
+    assert bool((trainer.flat.parameter == 0.5).all())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import attrs
@@ -22,6 +22,17 @@ class Transitions:
     terminated: NDArray[np.bool_]  # [*L]
     truncated: NDArray[np.bool_]  # [*L]
     group_reward: NDArray[np.float32] | None = None  # [*L]
+    following: Callable[[], Mapping[str, NDArray[Any]]] | None = None  # makes next_observations when asked
+
+    @property
+    def next_observations(self) -> Mapping[str, NDArray[Any]]:
+        """What the agent saw next, each [*L, *shape]: its last observation where the episode ended.
+
+        Put together at each call: only providers that need it pay for it. Raises ValueError if the trainer has none.
+        """
+        if self.following is None:
+            raise ValueError("this trainer does not tell reward providers what was observed next")
+        return self.following()
 
 
 @runtime_checkable

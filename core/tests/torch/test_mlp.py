@@ -73,3 +73,20 @@ def test_activations_agree_far_from_zero(activation: str) -> None:
     np.testing.assert_allclose(function.numpy(x.copy()), expected, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(function.forward(torch.from_numpy(x.copy())).numpy(), expected, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(function.torch(torch.from_numpy(x)).numpy(), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("activation", list(ACTIVATIONS))
+def test_a_gradient_of_the_gradient_is_right_or_refused(activation: str) -> None:
+    torch.manual_seed(0)
+    layers = [nn.Linear(3, 8), nn.Linear(8, 1)]
+    x = torch.randn(5, 3, requires_grad=True)
+
+    def penalty(y: Tensor) -> list[Tensor]:
+        (slope,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+        return list(torch.autograd.grad(slope.square().sum(), layers[0].weight))
+
+    [expected] = penalty(one_by_one(x, layers, activation, False))
+    [got] = penalty(linear_stack(x, layers, activation, twice_differentiable=True))
+    torch.testing.assert_close(got, expected)
+    with pytest.raises(RuntimeError, match="twice_differentiable"):
+        penalty(linear_stack(x, layers, activation))

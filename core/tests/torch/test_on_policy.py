@@ -36,12 +36,14 @@ class ObservationReward:
     strength = 0.5
     ignore_done = True
     learned_from: NDArray[np.float32]  # [B, 3]
+    followed_by: NDArray[np.float32]  # [B, 3]
 
     def evaluate(self, transitions: Transitions) -> NDArray[np.float32]:
         return np.asarray(transitions.observations["seen"].sum(axis=-1), np.float32)
 
     def update(self, transitions: Transitions) -> Mapping[str, float]:
         self.learned_from = transitions.observations["seen"].reshape(-1, 3).copy()
+        self.followed_by = transitions.next_observations["seen"].reshape(-1, 3).copy()
         return {}
 
     def state_dict(self) -> dict[str, Any]:
@@ -85,6 +87,7 @@ def recorder(slots: int, gamma: float, lambd: float, time_horizon: int, buffer_s
             batch_size=buffer_size, buffer_size=buffer_size, lambd=lambd, num_epoch=1, advantage_normalization="none"
         ),
         network_settings=NetworkSettings(hidden_units=8, num_layers=1, init="orthogonal"),
+        reward_signals={"extrinsic": None, "seen": None},
         time_horizon=time_horizon,
     )
     providers = [ExtrinsicReward(gamma, strength=2.0), ObservationReward()]
@@ -148,7 +151,9 @@ class History:
         """The episode goes on without us: what was not finished is dropped."""
         self.open[slot] = None
         if self.closed[slot] and not (self.closed[slot][-1]["terminated"] or self.closed[slot][-1]["truncated"]):
-            self.closed[slot][-1]["truncated"] = True
+            self.closed[slot][-1].update(truncated=True, cut=True)
+        if not self.closed[slot]:
+            self.sums[slot] = 0.0  # all of it was in earlier rollouts
 
     def look(self) -> None:
         batch = self.last
@@ -192,13 +197,14 @@ class History:
             self.begin()
 
     def finished_reward(self) -> float:
-        """Mean extrinsic reward, at its strength of 2, of the episodes that ended since the last call; or NaN."""
+        """Mean extrinsic reward, at its strength of 2, of episodes that ended and were not cut since; or NaN."""
         finished = []
         for slot, transitions in enumerate(self.closed):
             for one in transitions:
                 self.sums[slot] += 2 * (one["reward"] + one["group_reward"])
                 if one["terminated"] or one["truncated"]:
-                    finished.append(self.sums[slot])
+                    if "cut" not in one:
+                        finished.append(self.sums[slot])
                     self.sums[slot] = 0.0
         return float(np.mean(finished)) if finished else np.nan
 
@@ -289,6 +295,9 @@ def check_rollout(history: History, gamma: float, lambd: float, time_horizon: in
     provider = history.trainer.providers[1]
     assert isinstance(provider, ObservationReward)
     assert sorted(row.tobytes() for row in provider.learned_from) == sorted(rows), "only what was played"
+    followed = zip(provider.learned_from, provider.followed_by, strict=True)
+    pairs = [one["seen"].tobytes() + one["next"].tobytes() for slot in history.closed for one in slot]
+    assert sorted(seen.tobytes() + then.tobytes() for seen, then in followed) == sorted(pairs)
     close([stats["Policy/Extrinsic Value Estimate"], stats["Policy/Seen Value Estimate"]], value.mean(axis=0))
     close(stats["Losses/Explained Variance"], 1 - advantage.var() / (advantage + value).var())
     close(stats.get("Policy/Extrinsic Reward", np.nan), history.finished_reward())

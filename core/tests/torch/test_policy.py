@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from rlcore.config import NetworkSettings
 from rlcore.environment import BehaviorSpec, ObservationSpec
 from rlcore.torch.actions import MASKED_LOGIT
 from rlcore.torch.activations import ACTIVATIONS
-from rlcore.torch.networks import ActorCritic
+from rlcore.torch.networks import ActorCritic, Inputs
 from rlcore.torch.policy import NUMPY_ROWS, ActorCriticPolicy, numpy_actor
 
 SEEN = (
@@ -115,3 +116,24 @@ def test_sampling_follows_the_seed_and_spreads_by_the_deviation() -> None:
     policy.seed(3)
     drawn = mean + policy.std() * np.random.default_rng(3).standard_normal(mean.shape, dtype=np.float32)
     np.testing.assert_allclose(first.continuous, policy.layout.to_environment(drawn))
+
+
+class Squashed(ActorCritic):
+    """A stranger's network: the same parts, another policy."""
+
+    def policy(self, inputs: Inputs) -> tuple[Tensor | None, Tensor | None]:
+        mean, logits = super().policy(inputs)
+        assert mean is not None
+        return torch.tanh(5 * mean), logits
+
+
+def test_a_network_that_changes_the_policy_acts_by_its_own_words() -> None:
+    spec = behavior()
+    model = Squashed(spec, NetworkSettings(hidden_units=16), value_heads=1, shared=False)
+    policy = ActorCriticPolicy(spec, model, "swish", torch.device("cpu"))
+    seen = observe(8)
+    with torch.no_grad():
+        mean, _ = model.policy(model.inputs(model.inputs.raw(seen)))
+    acted, _ = policy.parameters(seen, None)
+    assert mean is not None and acted is not None
+    np.testing.assert_array_equal(acted, mean.numpy())

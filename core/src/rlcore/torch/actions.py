@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rlcore.environment import Actions, BehaviorSpec
+from rlcore.torch.mlp import refuse_second_derivative
 
 MASKED_LOGIT = -1e8  # finite, so that the entropy's p * log p stays 0 and never NaN
 
@@ -113,6 +114,7 @@ class _Categorical(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, None]:
+        refuse_second_derivative("write it with torch.distributions.Categorical")
         of_log_prob, of_entropy = gradients
         log_p, p, entropy, choice = ctx.saved_tensors
         answer: Tensor | None = None

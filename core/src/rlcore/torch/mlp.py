@@ -15,12 +15,22 @@ from torch import Tensor, nn
 from rlcore.torch.activations import ACTIVATIONS, Activation
 
 
-def linear_stack(x: Tensor, layers: Sequence[nn.Linear], activation: str, activate_last: bool = False) -> Tensor:
-    """``layers`` one after the other on x [B, in], with the activation between them (and after the last if asked)."""
+def linear_stack(
+    x: Tensor,
+    layers: Sequence[nn.Linear],
+    activation: str,
+    activate_last: bool = False,
+    twice_differentiable: bool = False,
+) -> Tensor:
+    """``layers`` one after the other on x [B, in], with the activation between them (and after the last if asked).
+
+    A gradient of the gradient (a gradient penalty, say) needs ``twice_differentiable``; without it, it is refused.
+    """
     if not layers:
         return x
     function = ACTIVATIONS[activation]
-    if x.device.type == "cpu" and x.dtype == torch.float32 and not torch.compiler.is_compiling():
+    by_hand = x.device.type == "cpu" and x.dtype == torch.float32 and not torch.compiler.is_compiling()
+    if by_hand and not twice_differentiable:
         parameters = [parameter for layer in layers for parameter in (layer.weight, layer.bias)]
         return _CpuStack.apply(function, activate_last, x, *parameters)  # type: ignore[no-any-return, no-untyped-call]
     for index, layer in enumerate(layers):
@@ -28,6 +38,12 @@ def linear_stack(x: Tensor, layers: Sequence[nn.Linear], activation: str, activa
         if activate_last or index < len(layers) - 1:
             x = function.torch(x)
     return x
+
+
+def refuse_second_derivative(advice: str) -> None:
+    """For gradients written by hand: raises where autograd would differentiate them, which gives wrong numbers."""
+    if torch.is_grad_enabled():  # only under create_graph=True
+        raise RuntimeError(f"this gradient was written by hand and has no gradient of its own; {advice}")
 
 
 class _CpuStack(torch.autograd.Function):
@@ -52,6 +68,7 @@ class _CpuStack(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        refuse_second_derivative("pass twice_differentiable=True to linear_stack")
         (gradient,) = gradients
         activation, activated = ctx.activation, ctx.activated
         saved = ctx.saved_tensors

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from rlcore.config import BehaviorSettings, OnPolicySettings
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec
-from rlcore.errors import NonFiniteError
+from rlcore.errors import NonFiniteError, RunStateError
 from rlcore.rewards import RewardProvider, Transitions
 from rlcore.run_context import RunContext
 from rlcore.seeding import derive_generator, derive_seed, generator_state, restore_generator
@@ -48,7 +48,7 @@ from rlcore.torch.policy import ActorCriticPolicy
 from rlcore.torch.reward_stats import EpisodeRewards
 from rlcore.torch.rollout import RolloutBuffer, valid_rows
 from rlcore.torch.schedules import Schedule
-from rlcore.torch.tensor_state import load_model_state, model_state
+from rlcore.torch.tensor_state import load_model_state, model_state, require_model_fit
 
 
 class OnPolicyTrainer:
@@ -60,6 +60,7 @@ class OnPolicyTrainer:
         self.hyperparameters: OnPolicySettings = settings.hyperparameters
         self.device = choose_device(settings, run)
         self.providers: Sequence[RewardProvider] = run.create_reward_providers(behavior, settings)
+        self.provider_names = tuple(settings.reward_signals)  # in the same order
         torch.set_num_threads(run.config.torch_settings.num_threads)
         with torch.random.fork_rng(devices=[]):  # initial weights depend on the run's seed and nothing else
             torch.manual_seed(derive_seed(run.seed, f"{behavior.name}/weights"))
@@ -76,12 +77,16 @@ class OnPolicyTrainer:
         self._minibatch_generator = derive_generator(run.seed, f"{behavior.name}/minibatches")
         self._noise = ActionNoise(behavior, self.buffer.rows, self._noise_generator)
         self._std = self.policy.std()
-        self._rewards = [EpisodeRewards(provider.name, behavior.slots) for provider in self.providers]
+        self._rewards = [EpisodeRewards(behavior.slots) for _ in self.providers]
 
     # ------------------------------------------------------------ what a subclass brings
 
     def build_model(self, value_heads: int) -> ActorCritic:
-        """The network; called once, with PyTorch's generator seeded."""
+        """The network, an :class:`ActorCritic` or a subclass of it; called once, with PyTorch's generator seeded.
+
+        A subclass may change what ``policy`` and ``value`` compute; the standard deviation of continuous actions
+        stays ``policy_head.log_std``.
+        """
         raise NotImplementedError
 
     def loss(self, batch: Minibatch) -> Loss:
@@ -99,6 +104,7 @@ class OnPolicyTrainer:
     # ------------------------------------------------------------ the Trainer contract
 
     def begin(self, batch: AgentBatch) -> None:
+        self._forget_rewards(np.ones(self.behavior.slots, np.bool_))
         self.buffer.begin(batch)
 
     def act(self, batch: AgentBatch) -> Actions:
@@ -116,7 +122,14 @@ class OnPolicyTrainer:
         return self.policy.layout.actions(mean, choices)
 
     def observe(self, actions: Actions, batch: AgentBatch) -> None:
+        if batch.aborted is not None:
+            self._forget_rewards(batch.aborted)
         self.steps += self.buffer.observe(batch)
+
+    def _forget_rewards(self, cut: NDArray[np.bool_]) -> None:
+        """Where the buffer has a row it marks the cut there; where it has none, only these sums know the episode."""
+        for rewards in self._rewards:
+            rewards.forget(cut & (self.buffer.lengths() == 0))
 
     def ready(self) -> bool:
         return self.buffer.full
@@ -258,9 +271,11 @@ class OnPolicyTrainer:
             )
             total += advantage
             returns[..., k] = advantage + values[..., k]
-            title = provider.name.capitalize()
+            title = self.provider_names[k].capitalize()
             stats[f"Policy/{title} Value Estimate"] = float(values[rows][..., k].mean())
-            stats.update(self._rewards[k].record(reward, ended))
+            per_episode = self._rewards[k].record(reward, ended, buffer.cut_rows())
+            if per_episode is not None:
+                stats[f"Policy/{title} Reward"] = per_episode
             stats.update(provider.update(transitions))
         stats["Losses/Explained Variance"] = explained_variance(values[rows], returns[rows])
         return total, returns, stats
@@ -283,6 +298,7 @@ class OnPolicyTrainer:
             terminated=shown(buffer.terminated),
             truncated=shown(buffer.truncated),
             group_reward=None if buffer.group_reward is None else shown(buffer.group_reward),
+            following=lambda: {name: array[rows] for name, array in buffer.next_observations(used).items()},
         )
 
     def _values(self, inputs: Inputs) -> Tensor:
@@ -317,11 +333,14 @@ class OnPolicyTrainer:
                 "minibatches": generator_state(self._minibatch_generator),
             },
             "noise": self._noise.state_dict(),
-            "episode_rewards": {rewards.name: rewards.open.copy() for rewards in self._rewards},
-            "providers": {provider.name: provider.state_dict() for provider in self.providers},
+            "episode_rewards": {
+                name: r.open.copy() for name, r in zip(self.provider_names, self._rewards, strict=True)
+            },
+            "providers": {name: p.state_dict() for name, p in zip(self.provider_names, self.providers, strict=True)},
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._require_fit(state)
         load_model_state(self.model, state["model"], self.behavior.name)
         self.optimizer.load_state_dict(state["optimizer"])
         self.buffer.load_state_dict(state["buffer"])
@@ -329,11 +348,27 @@ class OnPolicyTrainer:
         restore_generator(self._noise_generator, state["generators"]["actions"])
         restore_generator(self._minibatch_generator, state["generators"]["minibatches"])
         self._noise.load_state_dict(state["noise"])
-        for rewards in self._rewards:
-            rewards.open[:] = state["episode_rewards"][rewards.name]
-        for provider in self.providers:
-            provider.load_state_dict(state["providers"][provider.name])
+        for name, provider, rewards in zip(self.provider_names, self.providers, self._rewards, strict=True):
+            rewards.open[:] = state["episode_rewards"][name]
+            provider.load_state_dict(state["providers"][name])
         self._weights_changed()
+
+    def _require_fit(self, state: Mapping[str, Any]) -> None:
+        """Raises RunStateError, before anything is changed, for the state of another configuration."""
+        saved = tuple(state["providers"])
+        if set(saved) != set(self.provider_names):
+            raise RunStateError(
+                f"behavior {self.behavior.name!r}: the checkpoint has reward_signals {', '.join(saved)}, this "
+                f"configuration {', '.join(self.provider_names)}; resume with those it was saved with"
+            )
+        slots = len(state["buffer"]["cursor"])
+        if slots != self.behavior.slots:
+            raise RunStateError(
+                f"behavior {self.behavior.name!r}: the checkpoint is of {slots} agents, this run has "
+                f"{self.behavior.slots}; set environment.num_envs as it was"
+            )
+        require_model_fit(self.model, state["model"], self.behavior.name)
+        self.optimizer.require_fit(state["optimizer"])
 
     def load_model(self, model: Mapping[str, Any]) -> None:
         load_model_state(self.model, model, self.behavior.name)

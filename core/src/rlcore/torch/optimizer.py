@@ -52,14 +52,18 @@ class Adam:
     def state_dict(self) -> dict[str, Any]:
         return {name: tensor.detach().cpu().numpy().copy() for name, tensor in self._tensors().items()}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Raises RunStateError, changing nothing, if the moments are of another model."""
+    def require_fit(self, state: Mapping[str, Any]) -> None:
+        """Raises RunStateError if the moments are of another model."""
         for name, tensor in self._tensors().items():
             if tuple(state[name].shape) != tuple(tensor.shape):
                 raise RunStateError(
                     f"the saved optimizer's {name} has shape {tuple(state[name].shape)} and this model's "
                     f"{tuple(tensor.shape)}; use the network_settings the checkpoint was made with"
                 )
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Raises RunStateError, changing nothing, if the moments are of another model."""
+        self.require_fit(state)
         for name, tensor in self._tensors().items():
             tensor.copy_(torch.from_numpy(state[name].copy()))
 

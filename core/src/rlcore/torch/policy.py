@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rlcore.environment import Actions, BehaviorSpec
 from rlcore.torch.actions import MASKED_LOGIT, ActionLayout, gumbel_noise
 from rlcore.torch.activations import ACTIVATIONS
-from rlcore.torch.networks import ActorCritic, linears, to_numpy
+from rlcore.torch.networks import ActorCritic, Body, ObservationInputs, PolicyHead, linears, to_numpy
 
 # Below this many rows PyTorch's dispatch costs more than the arithmetic of a small network.
 NUMPY_ROWS = 128
@@ -34,7 +34,7 @@ class ActorCriticPolicy:
 
     def refresh(self) -> None:
         """Call after parameters or normalisers changed, or moved in memory."""
-        if self.device.type == "cpu" and not self.model.inputs.images:
+        if self.device.type == "cpu" and not self.model.inputs.images and computes_as_written(self.model):
             self._forward = numpy_actor(self.model, self.activation)
 
     def seed(self, seed: int) -> None:
@@ -78,6 +78,16 @@ class ActorCriticPolicy:
             if logits is not None:
                 logits = logits + gumbel_noise(self._generator, logits.shape)
         return self.layout.actions(mean, None if logits is None else self.layout.greedy_choices(logits))
+
+
+def computes_as_written(model: ActorCritic) -> bool:
+    """Whether the policy is what :func:`numpy_actor` computes; a subclass may have changed any part of it."""
+    return (
+        type(model).policy is ActorCritic.policy
+        and type(model.inputs) is ObservationInputs
+        and type(model.actor) is Body
+        and type(model.policy_head) is PolicyHead
+    )
 
 
 def numpy_actor(model: ActorCritic, activation: str) -> Callable[[NDArray[np.float32]], Parameters]:

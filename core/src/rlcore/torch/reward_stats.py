@@ -9,13 +9,20 @@ from numpy.typing import NDArray
 class EpisodeRewards:
     """Sums of one provider's rewards over episodes, across rollouts ("Policy/Extrinsic Reward")."""
 
-    def __init__(self, name: str, slots: int) -> None:
-        self.name = name
-        self.tag = f"Policy/{name.capitalize()} Reward"
+    def __init__(self, slots: int) -> None:
         self.open: NDArray[np.float64] = np.zeros(slots)  # [S] of the episodes that go on
 
-    def record(self, reward: NDArray[np.float32], ended: NDArray[np.bool_]) -> dict[str, float]:
-        """Takes in rewards and ends, both [T, S]; the mean over the episodes that ended, if any did."""
+    def forget(self, slots: NDArray[np.bool_]) -> None:
+        """The open episodes of these slots were cut before they ended."""
+        self.open[slots] = 0.0
+
+    def record(self, reward: NDArray[np.float32], ended: NDArray[np.bool_], cuts: NDArray[np.int64]) -> float | None:
+        """Takes in rewards and ends, both [T, S]; the mean over the episodes that ended, None if none did.
+
+        ``cuts`` [k, 2] names the (row, slot) pairs of ``ended`` at which an episode was only cut.
+        """
+        was_cut = np.zeros_like(ended)
+        was_cut[cuts[:, 0], cuts[:, 1]] = True
         sums = np.cumsum(reward, axis=0, dtype=np.float64)  # [T, S]
         slot, row = np.nonzero(ended.T)  # by slot, then in time
         at_end = sums[row, slot]
@@ -28,4 +35,5 @@ class EpisodeRewards:
         last[slot] = at_end  # the last assignment of a slot wins: its latest end
         has_ended = ended.any(axis=0)
         self.open = np.where(has_ended, sums[-1] - last, self.open + sums[-1])
-        return {self.tag: float((at_end - before).mean())} if len(slot) else {}
+        finished = (at_end - before)[~was_cut[row, slot]]
+        return float(finished.mean()) if len(finished) else None

@@ -40,6 +40,7 @@ class RolloutBuffer:
         self.truncated = np.zeros(shape, np.bool_)
         self.final_rows: list[NDArray[np.int64]] = []  # (row, slot) pairs [k, 2] whose final observation was kept
         self.final_observations: list[dict[str, NDArray[Any]]] = []  # the observations, [k, *shape]
+        self.cuts: list[NDArray[np.int64]] = []  # those of them that did not end: an episode was cut there
         self.cursor = np.zeros(slots, np.int64)  # [S] transitions closed in each slot
         self.row = 0  # the common cursor while all slots act together
         self.ragged = False
@@ -120,6 +121,7 @@ class RolloutBuffer:
         self.cursor[:] = 0
         self.row = 0
         self.final_rows.clear()
+        self.cuts.clear()
         self.final_observations.clear()
 
     # ------------------------------------------------------------ reading
@@ -135,6 +137,18 @@ class RolloutBuffer:
         names = self.final_observations[0]
         joined = {name: np.concatenate([kept[name] for kept in self.final_observations]) for name in names}
         return np.concatenate(self.final_rows), joined
+
+    def cut_rows(self) -> NDArray[np.int64]:
+        """``(row, slot)`` pairs [k, 2] after which an episode was cut: truncated for learning, ended for nobody."""
+        return np.concatenate(self.cuts) if self.cuts else np.empty((0, 2), np.int64)
+
+    def next_observations(self, rows: int) -> dict[str, NDArray[Any]]:
+        """What followed each of the first ``rows`` rows, [rows, S, *shape]: the final observation where one is kept."""
+        finals, final_observations = self.finals()
+        following = {name: array[1 : rows + 1].copy() for name, array in self.observations.items()}
+        for name, array in final_observations.items():
+            following[name][finals[:, 0], finals[:, 1]] = array
+        return following
 
     # ------------------------------------------------------------ state
 
@@ -165,6 +179,7 @@ class RolloutBuffer:
             "terminated": kept(self.terminated, closed),
             "truncated": kept(self.truncated, closed),
             "final_rows": finals,
+            "cuts": self.cut_rows(),
             "final_observations": final_observations,
         }
         if self.masks is not None:
@@ -190,6 +205,7 @@ class RolloutBuffer:
         for name in ("raw", "choices", "reward", "terminated", "truncated", "masks", "group_reward"):
             if name in state:
                 getattr(self, name)[: len(state[name])] = state[name]
+        self.cuts = [state["cuts"]] if len(state["cuts"]) else []
         self.final_rows = [state["final_rows"]] if len(state["final_rows"]) else []
         self.final_observations = [dict(state["final_observations"])] if len(state["final_rows"]) else []
 
@@ -262,6 +278,7 @@ class RolloutBuffer:
             return
         self.truncated[last, slots] = True
         self.final_rows.append(np.stack([last, slots], axis=1))
+        self.cuts.append(self.final_rows[-1])
         self.final_observations.append({name: a[last + 1, slots] for name, a in self.observations.items()})
 
     def _become_ragged(self) -> None:

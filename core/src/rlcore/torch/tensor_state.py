@@ -17,8 +17,8 @@ def model_state(model: nn.Module) -> dict[str, np.ndarray[Any, Any]]:
     return {name: tensor.detach().cpu().numpy().copy() for name, tensor in model.state_dict().items()}
 
 
-def load_model_state(model: nn.Module, state: Mapping[str, Any], behavior: str) -> None:
-    """Puts saved values into the model. Raises RunStateError, changing nothing, unless every name and shape fits."""
+def require_model_fit(model: nn.Module, state: Mapping[str, Any], behavior: str) -> None:
+    """Raises RunStateError unless every name and shape fits."""
     own = model.state_dict()
     missing, unknown = sorted(own.keys() - state.keys()), sorted(state.keys() - own.keys())
     shapes = [
@@ -33,6 +33,12 @@ def load_model_state(model: nn.Module, state: Mapping[str, Any], behavior: str) 
             f"behavior {behavior!r}: the saved network does not fit this configuration: {problems[0]}{more}; use the "
             "network_settings and environment the checkpoint was made with"
         )
+
+
+def load_model_state(model: nn.Module, state: Mapping[str, Any], behavior: str) -> None:
+    """Puts saved values into the model. Raises RunStateError, changing nothing, unless every name and shape fits."""
+    require_model_fit(model, state, behavior)
+    own = model.state_dict()
     with torch.no_grad():
         for name, tensor in own.items():
             tensor.copy_(torch.from_numpy(np.array(state[name])))
