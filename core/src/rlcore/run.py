@@ -197,6 +197,7 @@ class Run:
         for plugin in self.plugins.loaded:
             log.debug("plugin %s (%s %s): %s", plugin.name, plugin.distribution, plugin.version, plugin.why)
         self.plugins.run_started(context)
+        self.directory.started()
 
     def _begin_episodes(self, episodes: NDArray[np.int64]) -> None:
         environment = self._require_environment()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import re
 import shutil
 from pathlib import Path
@@ -11,10 +13,14 @@ from filelock import FileLock, Timeout
 from rlcore.config import CheckpointSettings
 from rlcore.errors import ConfigError, RunStateError
 
+log = logging.getLogger(__name__)
+
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 # A directory without this file is not ours to delete.
 CONFIGURATION = "configuration.yaml"
 LOCK = ".lock"
+# What a run that is being replaced is moved into until the new one has started.
+ASIDE = ".old-"
 
 
 class RunDirectory:
@@ -28,6 +34,7 @@ class RunDirectory:
         self.settings = settings
         self.path = Path(settings.results_dir) / settings.run_id
         self._lock = FileLock(self.path / LOCK)
+        self._starting = False  # the new run has begun to write and may still fail to start
 
     @property
     def configuration(self) -> Path:
@@ -56,6 +63,7 @@ class RunDirectory:
         except OSError as error:
             raise RunStateError(f"{self.path}: cannot be written to: {error.strerror or error}") from error
         try:
+            self._undo()  # what a killed process began
             self._check()  # another process may have begun, and ended, a run since we looked
         except BaseException:
             self._lock.release()
@@ -69,7 +77,7 @@ class RunDirectory:
         """Raises RunStateError where there is, or is not, a run."""
         if self.path.is_symlink():
             raise RunStateError(f"{self.path}: is a symbolic link; name the run's real directory")
-        exists = self.configuration.is_file()
+        exists = self.configuration.is_file() or bool(self._set_aside())
         if self._continuing and not exists:
             raise RunStateError(f"{self.path}: there is no run to go on with; start it without --resume")
         if exists and not self._continuing and not self.settings.force:
@@ -85,24 +93,80 @@ class RunDirectory:
         entries = {entry.name for entry in self.path.iterdir()}
         return entries <= {LOCK, self.logs.name} and not (self.logs.is_dir() and any(self.logs.iterdir()))
 
-    def close(self) -> None:
-        self._lock.release()
-
     def begin(self) -> None:
-        """Deletes what an earlier run left, if this one replaces it; the lock stays, it is ours.
-
-        Called when nothing can keep the new run from starting any more: a start that fails costs no old run.
-        """
-        if not self.settings.force or self._continuing:
+        """Moves an earlier run aside, if this one replaces it. Until :meth:`started`, closing brings it back."""
+        if self._continuing:
             return
+        self._starting = True
+        if not self.configuration.is_file():
+            return
+        aside = self.path / f"{ASIDE}{os.getpid()}"
         try:
-            for entry in self.path.iterdir():
-                if entry.name == LOCK:
-                    continue
-                if entry.is_dir() and not entry.is_symlink():
-                    shutil.rmtree(entry)
-                else:
-                    entry.unlink()
+            aside.mkdir()
+            # The configuration last: where it is tells, after a kill, whose the other entries are.
+            for entry in sorted(self._entries(), key=lambda entry: entry == self.configuration):
+                entry.rename(aside / entry.name)
             self.logs.mkdir()
         except OSError as error:
             raise RunStateError(f"{self.path}: cannot be emptied: {error.strerror or error}") from error
+
+    def started(self) -> None:
+        """Deletes what was moved aside: nothing can keep the new run from starting any more."""
+        self._starting = False
+        for aside in self._set_aside():
+            doomed = self.path / f".tmp{aside.name}"
+            try:
+                aside.rename(doomed)  # a deletion that is cut short must not be brought back
+                remove(doomed)
+            except OSError as error:
+                log.warning("%s: the run that was replaced cannot be deleted: %s", aside, error.strerror or error)
+
+    def close(self) -> None:
+        """Frees the lock; a run that began and never started leaves the directory as it was."""
+        try:
+            if self._starting:
+                self._undo()
+        except RunStateError as error:
+            log.warning("%s; the next start tries again", error)
+        finally:
+            self._starting = False
+            self._lock.release()
+
+    def _undo(self) -> None:
+        """Undoes :meth:`begin`, which may have been cut short, as may an earlier attempt to undo it."""
+        try:
+            replaced = self._set_aside()
+            if self._starting and not replaced:
+                for entry in self._entries():
+                    remove(entry)
+            for aside in replaced:
+                configuration = aside / CONFIGURATION
+                if configuration.is_file():  # all was moved, so what stands here is the new run's
+                    for entry in self._entries():
+                        remove(entry)
+                    configuration.rename(self.configuration)
+                for entry in aside.iterdir():
+                    if entry.name == self.logs.name and self.logs.is_dir():
+                        self.logs.rmdir()  # opening made it
+                    entry.rename(self.path / entry.name)
+                aside.rmdir()
+        except OSError as error:
+            raise RunStateError(
+                f"{self.path}: the run that was to be replaced cannot be brought back: {error.strerror or error}"
+            ) from error
+
+    def _entries(self) -> list[Path]:
+        """All that belongs to a run that stands here."""
+        return [entry for entry in self.path.iterdir() if entry.name != LOCK and not entry.name.startswith(ASIDE)]
+
+    def _set_aside(self) -> list[Path]:
+        """What runs that were killed, or are, between :meth:`begin` and :meth:`started` moved aside."""
+        return sorted(self.path.glob(f"{ASIDE}*"))
+
+
+def remove(path: Path) -> None:
+    """Deletes a file, a link or a whole directory."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
