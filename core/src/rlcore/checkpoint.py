@@ -161,11 +161,17 @@ def rotate(directory: Path, keep: int, newest: int) -> list[Checkpoint]:
 def sweep(directory: Path) -> None:
     """Removes what killed processes left half-written or half-deleted. Only for the holder of the run's lock."""
     try:
-        for pattern in (".tmp-*", ".old-*", ".*.tmp-*"):
-            for leftover in directory.glob(pattern):
-                shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+        for leftover in [path for path in directory.iterdir() if is_leftover(path.name)]:
+            shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+    except FileNotFoundError:
+        return
     except OSError as error:
         raise RunStateError(f"{directory}: cannot be cleared of leftovers: {error.strerror or error}") from error
+
+
+def is_leftover(name: str) -> bool:
+    """Whether a file or directory of that name is being written or deleted, or was when its process was killed."""
+    return re.match(r"\.(tmp|old)-|\..*\.tmp-", name) is not None
 
 
 def file_name(name: str) -> str:
@@ -182,7 +188,7 @@ def write_atomically(path: Path, data: bytes) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         temporary.replace(path)
-    except OSError:
+    except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     fsync_directory(path.parent)

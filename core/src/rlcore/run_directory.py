@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import shutil
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from rlcore.checkpoint import is_leftover, sweep
 from rlcore.config import CheckpointSettings
+from rlcore.config.names import name_problem
 from rlcore.errors import ConfigError, RunStateError
 
 log = logging.getLogger(__name__)
 
-RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 # A directory without this file is not ours to delete.
 CONFIGURATION = "configuration.yaml"
 LOCK = ".lock"
@@ -27,10 +27,9 @@ class RunDirectory:
     """``results_dir/run_id`` and its lock, which the operating system frees when the process dies."""
 
     def __init__(self, settings: CheckpointSettings) -> None:
-        if not RUN_ID.fullmatch(settings.run_id) or ".." in settings.run_id:
-            raise ConfigError(
-                f"checkpoint_settings.run_id: {settings.run_id!r} must match {RUN_ID.pattern} and not contain '..'"
-            )
+        problem = name_problem("a run id", settings.run_id)
+        if problem:
+            raise ConfigError(f"checkpoint_settings.run_id: {problem}")
         self.settings = settings
         self.path = Path(settings.results_dir) / settings.run_id
         self._lock = FileLock(self.path / LOCK)
@@ -65,6 +64,8 @@ class RunDirectory:
         try:
             self._undo()  # what a killed process began
             self._check()  # another process may have begun, and ended, a run since we looked
+            for place in (self.path, self.logs, self.checkpoints):
+                sweep(place)
         except BaseException:
             self._lock.release()
             raise
@@ -89,8 +90,8 @@ class RunDirectory:
             raise RunStateError(f"{self.path}: exists and is not a run of rlcore; choose another --run-id")
 
     def _is_bare(self) -> bool:
-        """Whether nothing is there but what opening makes: a run that was refused before its first step."""
-        entries = {entry.name for entry in self.path.iterdir()}
+        """Whether nothing is there but what opening makes: a run that was refused, or killed, before its first step."""
+        entries = {entry.name for entry in self.path.iterdir() if not is_leftover(entry.name)}
         return entries <= {LOCK, self.logs.name} and not (self.logs.is_dir() and any(self.logs.iterdir()))
 
     def begin(self) -> None:

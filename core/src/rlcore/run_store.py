@@ -10,7 +10,7 @@ from time import time
 from typing import Any
 
 from rlcore.behavior_run import BehaviorRun
-from rlcore.checkpoint import find_checkpoints, newest_good, rotate, save_checkpoint, sweep, write_atomically
+from rlcore.checkpoint import find_checkpoints, newest_good, rotate, save_checkpoint, write_atomically
 from rlcore.errors import PluginError, RunStateError
 from rlcore.plugins.calls import Plugins
 from rlcore.run_context import RunContext
@@ -35,9 +35,6 @@ class RunStore:
 
     def newest_state(self) -> dict[str, Any]:
         """The state of the newest checkpoint that is whole. Raises RunStateError if there is none."""
-        if not self.directory.settings.inference:
-            for place in (self.directory.path, self.directory.logs, self.directory.checkpoints):
-                sweep(place)
         problems = []
         for checkpoint, state, problem in newest_good(self.directory.checkpoints):
             if state is not None:

@@ -113,6 +113,24 @@ def test_bringing_back_a_run_may_itself_be_killed(
         assert files().everything()[name] == before[name]
 
 
+@pytest.mark.parametrize("changes", [{}, FORCE])
+def test_a_kill_during_the_first_write_of_the_configuration_leaves_the_name_free(
+    make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch, changes: Any
+) -> None:
+    def killed(self: Path, target: Any) -> Path:
+        raise Killed
+
+    monkeypatch.setattr(Path, "replace", killed)
+    monkeypatch.setattr(Path, "unlink", lambda self, missing_ok=False: None)
+    monkeypatch.setattr(RunDirectory, "close", lambda self: self._lock.release())
+    with pytest.raises(Killed):
+        make_run(changes).train()
+    monkeypatch.undo()
+    assert not (files().path / "configuration.yaml").exists() and list(files().path.glob(".*.tmp-*"))
+    make_run(changes).train()
+    assert files().result["outcome"] == "done" and not list(files().path.glob(".*.tmp-*"))
+
+
 def kill_after(monkeypatch: pytest.MonkeyPatch, renames: int) -> None:
     """Renaming raises from that call on, and closing does nothing, as if the process were gone."""
     rename, calls = Path.rename, 0

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rlcore import hookimpl
-from rlcore.checkpoint import load_checkpoint, save_checkpoint
+from rlcore.checkpoint import is_leftover, load_checkpoint, save_checkpoint
 from rlcore.errors import ConfigError, PluginError, RunStateError
 from rlcore.plugins.calls import Plugins
 from rlcore.run import Run
@@ -247,8 +247,22 @@ def test_leftovers_of_a_killed_save_are_swept(make_run: Any, files: Any, abandon
     shutil.copytree(files().path / "checkpoints" / "80", leftover)
     status = files().path / "run_logs" / ".training_status.json.tmp-99999"
     status.write_text("{")
+    metrics = files().path / ".metrics.jsonl.tmp-99999"
+    metrics.write_text("{")
     make_run(RESUME).train()
-    assert not leftover.exists() and not status.exists()
+    assert not leftover.exists() and not status.exists() and not metrics.exists()
+
+
+def test_the_lines_a_resumed_run_takes_again_are_dropped_through_a_file_that_would_be_swept(
+    make_run: Any, files: Any, abandon: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kill_after(make_run(), 110, abandon)
+    replaced: list[str] = []
+    replace = Path.replace
+    monkeypatch.setattr(Path, "replace", lambda self, target: replaced.append(self.name) or replace(self, target))
+    make_run(RESUME).train()
+    ours = [name for name in replaced if "metrics" in name]
+    assert ours and all(is_leftover(name) for name in replaced)
 
 
 def test_a_damaged_checkpoint_never_pushes_out_a_good_one(make_run: Any, files: Any, abandon: Any) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from rlcore.checkpoint import write_atomically
 from rlcore.stats import CUMULATIVE_REWARD, GROUP_REWARD, STEPS_PER_SECOND, StatSummary
 
 if TYPE_CHECKING:
@@ -62,14 +62,8 @@ def _keep_until(path: Path, steps: Mapping[str, int]) -> None:
                 kept.append(line)
         except (ValueError, KeyError, TypeError):
             continue
-    if b"".join(kept) == content:
-        return
-    temporary = path.with_name(path.name + ".tmp")
-    with temporary.open("wb") as file:
-        file.writelines(kept)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    if b"".join(kept) != content:
+        write_atomically(path, b"".join(kept))
 
 
 class ConsoleWriter:

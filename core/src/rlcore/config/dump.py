@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -37,16 +36,9 @@ def config_text(config: RunConfig) -> str:
 
 def write_config(config: RunConfig, path: Path) -> None:
     """Writes the complete configuration as YAML, replacing ``path`` in one step."""
-    text = config_text(config)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    from rlcore.checkpoint import write_atomically  # which needs numpy
+
+    write_atomically(path, config_text(config).encode())
 
 
 def plain(value: Any, path: KeyPath) -> Any:
