@@ -40,6 +40,7 @@ class BehaviorRun:
         self.inferred = 0  # agent steps acted under --inference
         self.exploited = 0  # environment steps since it stopped learning
         self.learning = True
+        self.finished_at_cut: int | None = None  # episodes, when a checkpoint last cut the open ones; None: not yet
         self.finite_observations = tuple(o.name for o in spec.observations if o.dtype.kind == "f")
         self.next_summary = 0
         self.next_checkpoint = 0
@@ -89,6 +90,11 @@ class BehaviorRun:
         self.batch = batch
         self.episodes.begin()
         self.trainer.begin(batch)
+
+    def cut(self) -> bool:
+        """A checkpoint is about to end all open episodes. Whether none has ended by itself since the last one did."""
+        before, self.finished_at_cut = self.finished_at_cut, self.episodes.finished
+        return self.learning and self.episodes.finished == before
 
     def check_finite(self, batch: AgentBatch) -> None:
         """Raises NonFiniteError for a NaN or an infinity in the rewards or observations of ``batch``."""

@@ -87,6 +87,7 @@ class Run:
         self._writers: list[StatsWriter] = []
         self._context: RunContext | None = None
         self._stop = False
+        self._warned_of_cuts = False
         self._seconds_before = 0.0  # of earlier processes of this run
         self._started_at = 0.0
         self._steps_at_start = 0
@@ -188,6 +189,8 @@ class Run:
         else:
             self._load_initial_models()
             self._begin_episodes(np.zeros(environment.num_envs, np.int64))
+            for behavior in self.behaviors.values():
+                behavior.finished_at_cut = 0
         for behavior in self.behaviors.values():
             behavior.set_boundaries()
         if not context.inference:
@@ -303,7 +306,7 @@ class Run:
         environment, context = self._require_environment(), self._require_context()
         with self.timers.root.child("RLTrainer._checkpoint").measure():
             if not isinstance(environment, SavesState):
-                self._begin_episodes(environment.episodes + 1)
+                self._cut_episodes()
             state: dict[str, Any] = {}
             for name, behavior in self.behaviors.items():
                 with trainer_does(behavior, "state_dict"):
@@ -322,6 +325,29 @@ class Run:
         for behavior in self.behaviors.values():
             behavior.checkpoint_saved()
         self.plugins.checkpoint_saved(context, self.steps, path)
+
+    def _cut_episodes(self) -> None:
+        """All copies begin their next episode. Says so, once, where that keeps episodes from ever ending."""
+        environment = self._require_environment()
+        hidden = [behavior for behavior in self.behaviors.values() if behavior.cut()]
+        if hidden and self.outcome is None and not self._warned_of_cuts:
+            self._warned_of_cuts = True
+            shortest = min(self.behaviors.values(), key=lambda behavior: behavior.checkpoint_interval)
+            interval, slots, settings = shortest.checkpoint_interval, shortest.spec.slots, shortest.settings
+            log.warning(
+                "behavior %r: no episode ended between two checkpoints, so there is no mean reward: this environment "
+                "cannot save itself, and every checkpoint begins new episodes. behaviors.%s.checkpoint_interval is %d "
+                "agent steps, %d for each of %d agents; %s, so that it is many times the length of an episode",
+                hidden[0].name,
+                shortest.name,
+                interval,
+                interval // slots,
+                slots,
+                "lower keep_checkpoints, which even_checkpoints divides max_steps by"
+                if settings.even_checkpoints and settings.keep_checkpoints > 0
+                else "raise it",
+            )
+        self._begin_episodes(environment.episodes + 1)
 
     # ------------------------------------------------------------ ending
 

@@ -124,6 +124,45 @@ def test_the_largest_keep_checkpoints_counts_and_all_is_larger_than_any_number(m
     assert len(files("all").steps) > 9
 
 
+def cut_warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if "no episode ended" in record.getMessage()]
+
+
+@pytest.mark.parametrize(
+    ("behavior", "advice"),
+    [
+        ({"checkpoint_interval": 12}, "checkpoint_interval is 12 agent steps, 6 for each of 2 agents; raise it"),
+        (
+            {"even_checkpoints": True, "keep_checkpoints": 20},
+            "checkpoint_interval is 10 agent steps, 5 for each of 2 agents; lower keep_checkpoints",
+        ),
+    ],
+)
+def test_checkpoints_so_frequent_that_no_episode_ends_are_warned_of_once(
+    make_run: Any, caplog: pytest.LogCaptureFixture, behavior: dict[str, Any], advice: str
+) -> None:
+    """Its episodes have eight steps, and it cannot save itself."""
+    run = make_run({"environment.type": "identity"}, **behavior)
+    run.train()
+    assert run.results()["Agent"].mean_reward is None
+    (warning,) = cut_warnings(caplog)
+    assert warning.startswith("behavior 'Agent': no episode ended between two checkpoints") and advice in warning
+
+
+def test_a_behavior_whose_episodes_end_between_checkpoints_is_not_warned_of(
+    make_run: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nor is one stopped, or gone on with, just after a checkpoint; or one that saves itself."""
+    stopped = make_run({"environment.type": "identity"}, checkpoint_interval=40, summary_freq=42)
+    next(stopped)
+    stopped.close("interrupted")
+    make_run(
+        {"environment.type": "identity", "checkpoint_settings.resume": True}, checkpoint_interval=48, max_steps=96
+    ).train()
+    make_run({"checkpoint_settings.run_id": "saves"}, checkpoint_interval=2).train()
+    assert cut_warnings(caplog) == []
+
+
 # ---------------------------------------------------------------- iterating
 
 
