@@ -69,7 +69,10 @@ class RunStore:
         status = dict(status or {})
         about: Mapping[str, Any] = status.get("metadata", {})
         if about.get("run_steps") != step:
+            # A behavior's section is its list of checkpoints, which stays, and what plugins add to it.
+            lists = {name: {"checkpoints": status.get(name, {}).get("checkpoints", [])} for name in behaviors}
             status |= self._sections
+            status |= {name: checkpoints | self._sections.get(name, {}) for name, checkpoints in lists.items()}
         for name, behavior in behaviors.items():
             entries = [
                 entry
