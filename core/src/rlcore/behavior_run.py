@@ -148,6 +148,7 @@ class BehaviorRun:
         return {
             "returns": self.episodes.returns.copy(),
             "group_returns": self.episodes.group_returns.copy(),
+            "shared": self.episodes.shared,
             "lengths": self.episodes.lengths.copy(),
             "finished": self.episodes.finished,
             "recent": list(self.recent),
@@ -159,6 +160,7 @@ class BehaviorRun:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.episodes.returns[:] = state["returns"]
         self.episodes.group_returns[:] = state["group_returns"]
+        self.episodes.shared = bool(state["shared"])
         self.episodes.lengths[:] = state["lengths"]
         self.episodes.finished = int(state["finished"])
         self.recent.extend(state["recent"])

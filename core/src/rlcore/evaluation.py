@@ -26,13 +26,14 @@ MAX_COPIES = 16
 
 @attrs.frozen
 class BehaviorEvaluation:
-    """Returns of the counted episodes of one behavior."""
+    """Returns of the counted episodes of one behavior: the agents' own rewards, as in "Cumulative Reward"."""
 
     mean_reward: float
     std_reward: float  # population standard deviation
     episodes: int
     mean_length: float  # environment steps
     returns: tuple[float, ...] = attrs.field(repr=False)
+    mean_group_reward: float | None = None  # "Group Cumulative Reward"; None: nobody shares rewards
 
 
 @attrs.frozen
@@ -42,12 +43,15 @@ class EvaluationResult:
     behaviors: Mapping[str, BehaviorEvaluation]
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "behaviors": {
-                name: {"mean_reward": b.mean_reward, "std_reward": b.std_reward, "episodes": b.episodes}
-                for name, b in self.behaviors.items()
-            }
+        """``mean_group_reward`` is there only for behaviors whose agents share rewards."""
+        behaviors: dict[str, dict[str, Any]] = {
+            name: {"mean_reward": b.mean_reward, "std_reward": b.std_reward, "episodes": b.episodes}
+            for name, b in self.behaviors.items()
         }
+        for name, b in self.behaviors.items():
+            if b.mean_group_reward is not None:
+                behaviors[name]["mean_group_reward"] = b.mean_group_reward
+        return {"behaviors": behaviors}
 
 
 def evaluate_policies(
@@ -82,6 +86,7 @@ def play(
     share = np.full(copies, episodes // copies)
     share[: episodes % copies] += 1
     returns: dict[str, list[float]] = {name: [] for name in environment.behaviors}
+    group_returns: dict[str, list[float]] = {name: [] for name in environment.behaviors}
     lengths: dict[str, list[int]] = {name: [] for name in environment.behaviors}
     left = {name: share[spec.env_index].copy() for name, spec in environment.behaviors.items()}  # [S] episodes
     recorders = {name: EpisodeRecorder(spec.slots) for name, spec in environment.behaviors.items()}
@@ -103,7 +108,9 @@ def play(
             if ended.size:
                 wanted = left[name][ended] > 0
                 own, of_group, took = recorder.take_finished()
-                returns[name].extend((np.array(own) + (np.array(of_group) if of_group else 0.0))[wanted].tolist())
+                returns[name].extend(np.array(own)[wanted].tolist())
+                if of_group:
+                    group_returns[name].extend(np.array(of_group)[wanted].tolist())
                 lengths[name].extend(np.array(took)[wanted].tolist())
                 left[name][ended[wanted]] -= 1
     return EvaluationResult(
@@ -114,6 +121,7 @@ def play(
                 episodes=len(values),
                 mean_length=float(np.mean(lengths[name])),
                 returns=tuple(values),
+                mean_group_reward=float(np.mean(group_returns[name])) if group_returns[name] else None,
             )
             for name, values in returns.items()
         }

@@ -105,6 +105,7 @@ class EpisodeRecorder:
     def __init__(self, slots: int) -> None:
         self.returns: NDArray[np.float64] = np.zeros(slots)  # [S] of the open episodes
         self.group_returns: NDArray[np.float64] = np.zeros(slots)  # [S]
+        self.shared = False  # whether any batch had a group's reward; not every one of such an environment need have
         self.lengths: NDArray[np.int64] = np.zeros(slots, np.int64)  # [S] agent steps
         self.finished = 0  # episodes ended since the run began
         self.finished_returns: list[float] = []  # since they were last taken
@@ -126,6 +127,7 @@ class EpisodeRecorder:
             np.add(self.returns, batch.reward, out=self.returns, where=moved)
             self.lengths += moved
         if batch.group_reward is not None:
+            self.shared = True
             everywhere = True if moved is None else moved
             np.add(self.group_returns, batch.group_reward, out=self.group_returns, where=everywhere)
         ended = batch.ended
@@ -135,7 +137,7 @@ class EpisodeRecorder:
             self.finished_lengths.extend(self.lengths[ended].tolist())
             self.returns[ended] = 0.0
             self.lengths[ended] = 0
-            if batch.group_reward is not None:
+            if self.shared:
                 self.finished_group_returns.extend(self.group_returns[ended].tolist())
                 self.group_returns[ended] = 0.0
         if batch.aborted is not None:

@@ -167,6 +167,9 @@ class FaultyCorridor(TinyCorridor):
             batch.reward[self.copy] = np.nan
         elif self.fault == "infinite reward":
             batch.reward[self.copy] = -np.inf
+        elif self.fault == "group reward now and then":
+            if self.taken % 2:
+                batch.group_reward = np.full(self.num_envs, 0.25, np.float32)
         elif self.fault == "NaN group reward":
             batch.group_reward = np.zeros(self.num_envs, np.float32)
             batch.group_reward[self.copy] = np.nan

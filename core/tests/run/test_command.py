@@ -69,3 +69,23 @@ def test_resume_and_initialize_from_cannot_both_be_typed(write: Write, run_rlcor
     refused = run_rlcore("run", write(), "--resume", "--initialize-from", "other")
     assert refused.exit_code == 2
     assert "initialize_from: resume goes on with a run and initialize_from starts a new one" in refused.stderr
+
+
+def test_a_run_with_plugins_from_the_command_line_can_be_resumed_and_read_without_naming_them(
+    write: Write, files: Any, run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = write({"plugins": {"local": []}})
+    stubs = Path(__file__).parent / "stub_plugin.py"
+    monkeypatch.setenv("RLCORE_PLUGINS", f"module:{stubs}")
+    assert run_rlcore("run", config, "--set", "behaviors.Agent.max_steps=100").exit_code == 0
+    monkeypatch.delenv("RLCORE_PLUGINS")
+    assert written(files)["plugins"] == {"autoload": False, "enable": [], "disable": [], "local": [str(stubs)]}
+    run = files().path
+    for command in (
+        ("evaluate", run, "--episodes", "2"),
+        ("status", run),
+        ("run", "--resume", "--run-id", "run", "--results-dir", run.parent, "--set", "behaviors.Agent.max_steps=200"),
+        ("run", config, "--resume", "-p", f"module:{stubs}"),
+    ):
+        done = run_rlcore(*command)
+        assert done.exit_code == 0, done.stderr

@@ -275,6 +275,18 @@ def test_one_seed_gives_the_same_numbers_and_another_gives_others(make_run: Any)
     run.close()
 
 
+def test_evaluating_measures_the_agents_own_reward_and_the_groups_apart(make_run: Any) -> None:
+    """As "Cumulative Reward" and "Group Cumulative Reward" do, also where few batches carry a group's reward."""
+    plain = make_run({"checkpoint_settings.run_id": "plain"})
+    own = plain.evaluate(4)
+    shared = make_run({"environment.options": {"fault": "group reward now and then"}}).evaluate(4)
+    assert own.behaviors["Agent"].returns == shared.behaviors["Agent"].returns
+    assert own.behaviors["Agent"].mean_group_reward is None
+    assert "mean_group_reward" not in own.to_json()["behaviors"]["Agent"]
+    steps = shared.behaviors["Agent"].mean_length
+    assert shared.to_json()["behaviors"]["Agent"]["mean_group_reward"] == pytest.approx(0.25 * steps / 2, abs=0.25)
+
+
 # ---------------------------------------------------------------- hooks
 
 

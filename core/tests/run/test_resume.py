@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import shutil
 from collections.abc import Mapping
@@ -54,6 +55,7 @@ KINDS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     (PAIR, {"behaviors": ("Left", "Right")}),
     ({**PAIR, "behaviors.Left.max_steps": 70}, {"behaviors": ("Left", "Right")}),  # one finishes long before
     ({"environment.type": "identity", "env_settings.seed": -1}, {}),
+    ({"environment.options": {"fault": "group reward now and then"}}, {}),
 ]
 
 
@@ -434,6 +436,23 @@ def test_a_plugin_may_add_to_a_behaviors_section_but_not_replace_its_checkpoints
     assert files().status["Agent"]["elo"] == 1200.0 and files().status["Agent"]["checkpoints"]
     with pytest.raises(PluginError, match="section 'Agent': 'checkpoints' is rlcore's own"):
         with_plugin(make_run({"checkpoint_settings.run_id": "other"}), Rating("checkpoints")).train()
+
+
+def test_a_section_that_a_plugin_shares_with_a_behavior_survives_a_kill_before_the_status_file(
+    make_run: Any, files: Any, abandon: Any
+) -> None:
+    """The file is of an older checkpoint: the plugin's part comes from the newer one, the list of checkpoints stays."""
+    kill_after(with_plugin(make_run(), Lessons("Agent")), 100, abandon)
+    older = files().status
+    kill_after(with_plugin(make_run(RESUME), Lessons("Agent")), 150, abandon)
+    (files().path / "run_logs" / "training_status.json").write_text(json.dumps(older))
+    assert older["Agent"]["reports"] == 2 and files().steps == [40, 80, 120]
+    lessons = Lessons("Agent")
+    with_plugin(make_run(RESUME), lessons).train()
+    assert lessons.restored["reports"] == 3
+    assert (
+        [entry["steps"] for entry in files().status["Agent"]["checkpoints"]] == files().steps == [40, 80, 120, 160, 200]
+    )
 
 
 class Database:

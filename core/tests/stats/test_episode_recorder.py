@@ -54,6 +54,15 @@ def test_group_rewards_are_summed_apart() -> None:
     assert own == [2.0] and of_group == pytest.approx([0.75])
 
 
+def test_a_group_return_belongs_to_its_episode_whichever_batches_carry_group_rewards() -> None:
+    recorder = EpisodeRecorder(1)
+    recorder.record(batch([1], group=[0.5]))
+    recorder.record(batch([1], ended=[0]))  # nothing was shared in the last step
+    recorder.record(batch([1], ended=[0]))  # nor in all of the second episode
+    recorder.record(batch([1], group=[0.25], ended=[0]))
+    assert recorder.take_finished() == ([2.0, 1.0, 1.0], [0.5, 0.0, 0.25], [2, 1, 1])
+
+
 def test_an_aborted_episode_is_forgotten() -> None:
     recorder = EpisodeRecorder(2)
     recorder.record(batch([1, 1]))
