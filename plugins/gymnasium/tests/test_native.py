@@ -15,6 +15,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from rlcore.environment import Actions
 from rlcore.errors import EnvironmentFailed
 from rlcore.seeding import EpisodeSeeds
+from rlcore_gymnasium.cartpole import CartPoleEnvironment
 from rlcore_gymnasium.native import ADAPTERS, NativeEnvironment
 
 COPIES = 3
@@ -157,3 +158,12 @@ def test_masks_are_those_of_the_state_that_acts_next(mode) -> None:
             np.testing.assert_array_equal(batch.action_mask[copy], env.unwrapped.action_mask(state).astype(np.bool_))
         actions = Actions(discrete=batch.action_mask.argmax(axis=1)[:, None])
         batch = environment.step({"Agent": actions})["Agent"]
+
+
+@pytest.mark.parametrize("bad", [-1, 2, 7])
+def test_an_action_cartpole_does_not_have_is_refused(bad: int) -> None:
+    vector = gymnasium.make_vec("CartPole-v1", num_envs=2, vectorization_mode="vector_entry_point")
+    environment = CartPoleEnvironment("CartPole-v1", "Agent", vector)
+    environment.reset(SEEDS, np.zeros(2, np.int64))
+    with pytest.raises(EnvironmentFailed, match="CartPole-v1"):
+        environment.step({"Agent": Actions(discrete=np.array([[0], [bad]]))})

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 import torch
 from torch import Tensor
+from torch.nn.functional import mse_loss
 
 from rlcore.config import BehaviorSettings
 from rlcore.environment import BehaviorSpec
@@ -19,6 +20,7 @@ from rlcore.torch.minibatch import Loss, Minibatch
 from rlcore.torch.networks import ActorCritic
 from rlcore.torch.on_policy import OnPolicyTrainer
 from rlcore.torch.schedules import Schedule
+from rlcore_ppo.objective import clipped_surrogate
 from rlcore_ppo.settings import PPOSettings
 
 # Where ML-Agents' linear schedules end.
@@ -65,12 +67,8 @@ class PPOTrainer(OnPolicyTrainer):
             self.policy.layout, mean, self.model.policy_head.log_std, logits, batch.raw, batch.choices
         )
 
-        # Clipped surrogate objective (eq. 7). The ratio is of joint probabilities: one number per transition.
-        log_ratio = log_prob - batch.old_log_prob
-        ratio = log_ratio.exp()
-        clipped = ratio.clamp(1.0 - self.clip_range, 1.0 + self.clip_range)
-        policy_loss = -torch.min(ratio * batch.advantage, clipped * batch.advantage).mean()
-
+        # The ratio is of joint probabilities: one number per transition.
+        policy_loss, log_ratio = clipped_surrogate(log_prob, batch.old_log_prob, batch.advantage, self.clip_range)
         value_loss = self.value_loss(value, batch)
         mean_entropy = entropy.mean()
         total = policy_loss + self.hyperparameters.value_coefficient * value_loss
@@ -80,9 +78,8 @@ class PPOTrainer(OnPolicyTrainer):
 
     def value_loss(self, value: Tensor, batch: Minibatch) -> Tensor:
         """Squared error of all heads (eq. 9); with ``value_clip``, of the worse of the value and the clipped value."""
-        error = (value - batch.returns).square()
         limit = self.hyperparameters.value_clip
-        if limit is not None:
-            near = batch.old_value + (value - batch.old_value).clamp(-limit, limit)
-            error = torch.max(error, (near - batch.returns).square())
-        return error.mean()
+        if limit is None:
+            return mse_loss(value, batch.returns)
+        near = batch.old_value + (value - batch.old_value).clamp(-limit, limit)
+        return torch.max((value - batch.returns).square(), (near - batch.returns).square()).mean()

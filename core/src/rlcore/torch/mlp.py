@@ -46,6 +46,11 @@ def refuse_second_derivative(advice: str) -> None:
         raise RuntimeError(f"this gradient was written by hand and has no gradient of its own; {advice}")
 
 
+def transposed_product(a: Tensor, b: Tensor) -> Tensor:
+    """a^T b, the narrower matrix first: the other order takes three times as long where one is only a few wide."""
+    return a.t() @ b if a.shape[1] <= b.shape[1] else (b.t() @ a).t()
+
+
 class _CpuStack(torch.autograd.Function):
     """Forward keeps what each layer was given and what its activation needs; backward is the chain rule."""
 
@@ -80,7 +85,7 @@ class _CpuStack(torch.autograd.Function):
         for k in range(count - 1, -1, -1):
             if k < activated:
                 gradient = activation.backward(gradient, before[k])
-            answers[2 * k] = gradient.t() @ kept[k]
+            answers[2 * k] = transposed_product(gradient, kept[k])
             answers[2 * k + 1] = gradient.sum(0)
             if k > 0 or ctx.needs_input_grad[2]:
                 gradient = gradient @ parameters[2 * k]

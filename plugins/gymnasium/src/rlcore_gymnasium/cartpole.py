@@ -18,10 +18,21 @@ from rlcore_gymnasium.native import NativeEnvironment
 from rlcore_gymnasium.spaces import OBSERVATION
 
 
+class PushLeftOrRight:
+    """Stands in for the action space, whose own check takes a sixth of upstream's step."""
+
+    def contains(self, action: NDArray[np.int64]) -> bool:
+        return not (action >> 1).any()  # anything but 0 and 1, negative numbers too, leaves a bit
+
+
 class CartPoleEnvironment(NativeEnvironment):
     """Same-step CartPole that can also save and restore where it is."""
 
     vector: Any  # a CartPoleVectorEnv, whose annotations say that its state is None
+
+    def __init__(self, env_id: str, behavior: str, vector: Any) -> None:
+        super().__init__(env_id, behavior, vector)
+        vector.action_space = PushLeftOrRight()
 
     def _step(self, action: Any) -> AgentBatch:
         vector = self.vector
