@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,17 +11,18 @@ import attrs
 from rlcore.behavior_run import BehaviorRun
 from rlcore.config import (
     BehaviorSettings,
+    EnvironmentSettings,
     RunConfig,
+    dump_config,
     load_config,
-    plugin_settings,
+    load_plugins_for,
     read_document,
-    used_references,
 )
-from rlcore.config.document import Document, document_from_mapping
+from rlcore.config.document import document_from_mapping
+from rlcore.config.plugin_choice import recorded
 from rlcore.environment import AgentBatch, BehaviorSpec, Environment
 from rlcore.errors import ConfigError, EnvironmentFailed, did_you_mean
-from rlcore.plugins.calls import Plugins, load_plugins
-from rlcore.plugins.discover import selection_from
+from rlcore.plugins.calls import Plugins
 from rlcore.plugins.records import StatsWriterSpec
 from rlcore.run_context import RunContext
 from rlcore.seeding import fresh_seed
@@ -35,19 +35,12 @@ def resolve_config(
     """A checked configuration and the plugins it was checked with; loads plugins if none are given."""
     if isinstance(config, RunConfig):
         if plugins is None:
-            plugins = load_plugins(selection_from(config.plugins, os.environ, (), False))
+            plugins = load_plugins_for(document_from_mapping(dump_config(config)))
+            config = attrs.evolve(config, plugins=recorded(config.plugins, None, plugins))
         return config, plugins
-    if isinstance(config, Mapping):
-        return load_document(document_from_mapping(config), plugins)
-    return load_document(read_document(Path(config)), plugins)
-
-
-def load_document(document: Document, plugins: Plugins | None = None) -> tuple[RunConfig, Plugins]:
-    """The same for a document whose overrides were applied."""
+    document = document_from_mapping(config) if isinstance(config, Mapping) else read_document(Path(config))
     if plugins is None:
-        selection = selection_from(plugin_settings(document), os.environ, (), False, used=used_references(document))
-        directory = Path(document.path).parent if document.path is not None else None
-        plugins = load_plugins(selection, config_dir=directory)
+        plugins = load_plugins_for(document)
     return load_config(document, plugins), plugins
 
 
@@ -72,27 +65,31 @@ def fresh_start(config: RunConfig) -> RunConfig:
 def run_context(
     config: RunConfig, plugins: Plugins, directory: Path, resumed_steps: Mapping[str, int] | None = None
 ) -> RunContext:
-    if config.environment is None:
-        raise ConfigError(
-            "environment: missing; say which environment to train in, for example "
-            "environment: {type: gymnasium, id: CartPole-v1}"
-        )
+    environment = environment_settings(config)
     return RunContext(
         config=config,
         plugins=plugins,
         directory=directory,
         seed=config.env_settings.seed,
-        num_envs=config.environment.num_envs or config.env_settings.num_envs,
+        num_envs=environment.num_envs or config.env_settings.num_envs,
         inference=config.checkpoint_settings.inference,
         resumed_step=sum((resumed_steps or {}).values()),
         resumed_steps=dict(resumed_steps or {}),
     )
 
 
+def environment_settings(config: RunConfig) -> EnvironmentSettings:
+    """The ``environment`` block, which a run cannot do without."""
+    if config.environment is None:
+        raise ConfigError(
+            "environment: missing; say which environment to train in, for example "
+            "environment: {type: gymnasium, id: CartPole-v1}"
+        )
+    return config.environment
+
+
 def make_environment(config: RunConfig, plugins: Plugins, context: RunContext) -> Environment:
-    settings = config.environment
-    if settings is None:
-        raise ConfigError("environment: missing")
+    settings = environment_settings(config)
     environment = plugins.create_environment(plugins.environment(settings.type), settings, context)
     if not environment.behaviors:
         environment.close()

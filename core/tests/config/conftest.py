@@ -13,6 +13,7 @@ from rlcore.config import RewardSettings, RunConfig, load_config, setting
 from rlcore.config.document import Document, parse_document
 from rlcore.config.overrides import apply_overrides
 from rlcore.errors import ConfigError, NotInstalled, did_you_mean
+from rlcore.plugins.discover import Selection
 from rlcore.plugins.lookup import Owned
 from rlcore.plugins.records import (
     ConfigSection,
@@ -80,6 +81,9 @@ class AcmeSection:
 
 class FakePlugins:
     """What load_config and json_schema use of ``rlcore.plugins.calls.Plugins``."""
+
+    selection = Selection()
+    decisions = ()
 
     def __init__(self) -> None:
         self._records: list[Record] = [

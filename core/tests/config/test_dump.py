@@ -15,6 +15,7 @@ from rlcore.config import RunConfig, dump_config, load_config, read_document, wr
 from rlcore.config.document import document_from_mapping, parse_document
 from rlcore.config.dump import config_text
 from rlcore.errors import ConfigError
+from rlcore.plugins.discover import reference_problem
 
 Load = Callable[..., RunConfig]
 
@@ -87,9 +88,16 @@ def test_what_no_file_can_hold_is_refused_with_its_path(load: Load) -> None:
 
 # ---------------------------------------------------------------- any settings
 
+
+def is_reference(text: str) -> bool:
+    return reference_problem(text) is None
+
+
 counts = st.integers(1, 10**9)
 fractions = st.floats(0, 1)
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+plugin_names = st.from_regex(r"([A-Za-z0-9_.-]{1,9}/)?[a-z][a-z0-9-]{0,9}", fullmatch=True).filter(is_reference)
+ODD = ["\x85", "\u2028", "é", "1:30", "5e5", "~", " x\n"]
 plain = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | texts,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
@@ -144,7 +152,7 @@ configurations = st.fixed_dictionaries(
         ),
         "env_settings": st.fixed_dictionaries({}, optional={"seed": st.integers(-1, 2**31 - 1)}),
         "checkpoint_settings": st.fixed_dictionaries({}, optional={"resume": st.booleans(), "results_dir": texts}),
-        "plugins": st.fixed_dictionaries({}, optional={"enable": st.lists(texts, max_size=3)}),
+        "plugins": st.fixed_dictionaries({}, optional={"enable": st.lists(plugin_names, max_size=3)}),
         "stats": st.fixed_dictionaries({}, optional={"jsonl": st.just(False) | st.fixed_dictionaries({"path": texts})}),
         "acme": st.fixed_dictionaries({}, optional={"project": st.none() | texts, "ratio": fractions}),
         "debug": st.booleans(),
@@ -153,7 +161,9 @@ configurations = st.fixed_dictionaries(
 
 
 @settings(max_examples=150, deadline=None)
-@example({"behaviors": {"B": {}}, "plugins": {"enable": ["\x85", "\u2028", "é", "1:30", "5e5", "~", " x\n"]}})
+@example(
+    {"behaviors": {"B": {}}, "environment": {"options": {"x": ["\x85", "\u2028", "é", "1:30", "5e5", "~", " x\n"]}}}
+)
 @given(data=configurations)
 def test_any_configuration_survives_being_written_as_yaml(plugins_once: Any, data: dict[str, Any]) -> None:
     config = load_config(document_from_mapping(data), plugins_once)

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from rlcore.cli.main import main
-from rlcore.config import config_from_mapping, dump_config, load_config, used_references
+from rlcore.config import config_from_mapping, dump_config, load_config
 from rlcore.config.document import parse_document
+from rlcore.config.plugin_choice import used_references
 from rlcore.errors import EXIT_CONFIG, EXIT_DONE, EXIT_PLUGIN, PluginError
 from rlcore.plugins import Plugins, Selection, load_plugins
 from rlcore.plugins.markers import hookimpl
@@ -136,6 +137,39 @@ def test_validate_sees_overrides_and_the_plugins_block(write: Any, capsys: pytes
     assert main(["validate", write(GOOD + "plugins:\n  disable: [ppo]\n")]) == EXIT_CONFIG
     assert "behaviors.B.trainer_type: unknown trainer 'ppo'" in capsys.readouterr().out
     assert main(["validate", write(GOOD + "plugins:\n  enable: [nonexistent]\n")]) == EXIT_PLUGIN
+
+
+def test_validate_tells_of_a_mistaken_plugins_block_beside_everything_else(
+    write: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(BAD + "plugins:\n  autolod: false\n  enable: [Bad Name]\n  disable: 3\n")
+    assert main(["validate", path]) == EXIT_CONFIG
+    told = capsys.readouterr().out.splitlines()
+    assert [line.split(": ")[1] for line in told] == [
+        "behaviors.B.max_steps",
+        "enviroment",
+        "plugins.autolod",
+        "plugins.disable",
+    ]
+    path = write(BAD + "plugins:\n  enable: [ppo, Bad Name]\n  disable:\n    - ppo\n")
+    assert main(["validate", path]) == EXIT_CONFIG
+    told = capsys.readouterr().out.splitlines()
+    assert told[2:] == [
+        f"{path}:5: plugins.enable[1]: 'Bad Name' is not a plugin: write NAME, DIST/NAME, or module:Bad Name",
+        f"{path}:7: plugins.disable[0]: 'ppo' stands in both enable and disable",
+    ]
+
+
+def test_a_distribution_that_is_mistyped_is_told_at_its_key_beside_everything_else(
+    write: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(BAD.replace("ppo", "rlcore-pp/ppo"))
+    assert main(["validate", path]) == EXIT_CONFIG
+    told = capsys.readouterr().out.splitlines()
+    assert told[0].startswith(f"{path}:2: behaviors.B.trainer_type: unknown trainer 'rlcore-pp/ppo'; allowed: ")
+    assert told[0].endswith("; did you mean 'rlcore-ppo/ppo'?")
+    assert len(told) == 3
+    assert main(["run", path]) == EXIT_CONFIG
 
 
 def test_validate_prints_a_schema_with_the_installed_plugins(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from rlcore.config import PluginSettings
+from rlcore.config.plugin_choice import recorded
 from rlcore.errors import ConfigError, PluginError
-from rlcore.plugins import Selection, load_plugins, selection_from
+from rlcore.plugins import Plugins, Selection, load_plugins, selection_from
 from rlcore.plugins.candidates import Candidate
 from rlcore.plugins.discover import decide, obstacles
 from rlcore.testing.fixtures import InstallPlugin, RunRlcore
@@ -73,6 +74,34 @@ def test_a_record_named_by_distribution_loads_that_distribution_though_autoload_
     selection = selection_from(OFF, {}, [], False, used=["acme-rl/anything", "ppo"])
     assert verdict(ACME, selection) == (True, "config")
     assert verdict(PPO, selection) == (False, "config")
+
+
+def test_a_distribution_that_a_configuration_names_and_that_is_absent_is_no_obstacle() -> None:
+    selection = selection_from(None, {}, [], False, used=["absent/ppo"])
+    assert obstacles(decide([PPO], selection), selection) == ()
+
+
+LOCAL = """
+from rlcore import TrainerSpec, hookimpl
+class T: ...
+@hookimpl
+def rlcore_trainers():
+    yield TrainerSpec(name="ppo", target="acme_clashing:T", settings="rlcore.config:NetworkSettings")
+"""
+
+
+def test_the_advice_about_a_clash_with_a_local_plugin_can_be_followed(
+    run_rlcore: RunRlcore, tmp_path: Path, installed_plugin: InstallPlugin
+) -> None:
+    (tmp_path / "acme_clashing.py").write_text(LOCAL)
+    config = tmp_path / "c.yaml"
+    text = "behaviors:\n  B: {trainer_type: %s}\nplugins: {local: [./acme_clashing.py]}\n"
+    config.write_text(text % "ppo")
+    refused = run_rlcore("validate", config)
+    assert refused.exit_code == 4
+    assert "write trainer_type: acme_clashing/ppo or rlcore-ppo/ppo" in refused.stderr
+    config.write_text(text % "acme_clashing/ppo")
+    assert run_rlcore("validate", config).exit_code == 0
 
 
 def test_no_plugins_leaves_core_on() -> None:
@@ -245,6 +274,66 @@ def test_a_local_file_is_relative_to_the_configuration(tmp_path: Path) -> None:
     assert plugins.resolve(plugins.trainer("mine")).__name__ == "T"
     assert plugins.trainer("acme_local_rewards/mine").name == "mine"
     assert ("acme_local_rewards", "config") in [(plugin.name, plugin.why) for plugin in plugins.loaded]
+
+
+def test_a_local_file_named_twice_is_loaded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "acme_named_twice.py").write_text(EMPTY)
+    monkeypatch.chdir(tmp_path)
+    config = PluginSettings(local=[str(tmp_path / "acme_named_twice.py")])
+    plugins = load_plugins(selection_from(config, {}, ["module:./acme_named_twice.py"], False))
+    assert [(plugin.name, plugin.why) for plugin in plugins.loaded if not plugin.distribution] == [
+        ("acme_named_twice", "-p")
+    ]
+
+
+# ---------------------------------------------------------------- what a run writes down
+
+
+def written_down(
+    config: PluginSettings | None, environ: dict[str, str], dash_p: list[str], no_plugins: bool = False
+) -> tuple[PluginSettings, Plugins]:
+    """The ``plugins`` block of the resolved configuration, and the plugins it was made from."""
+    plugins = load_plugins(selection_from(config, environ, dash_p, no_plugins))
+    return recorded(config or PluginSettings(), None, plugins), plugins
+
+
+@pytest.mark.parametrize(
+    ("config", "environ", "dash_p", "no_plugins"),
+    [
+        (None, {}, ["no:one", "no:acme-one/twin"], False),
+        (None, {"RLCORE_PLUGINS": "no:twin,acme-two/twin,no:absent"}, [], False),
+        (PluginSettings(disable=["twin"]), {}, ["acme-two/twin"], False),
+        (PluginSettings(enable=["acme-one/twin", "one"], disable=["acme-two/twin"]), {}, ["no:one"], False),
+        (PluginSettings(disable=["twin"]), {"RLCORE_PLUGIN_AUTOLOAD": "0"}, ["one"], False),
+        (PluginSettings(enable=["one"], disable=["twin"]), {}, [], True),
+        (PluginSettings(disable=["twin"]), {}, ["module:acme_beside"], True),
+        (PluginSettings(disable=["twin"], local=["acme_beside"]), {}, ["no:module:acme_beside"], False),
+        (PluginSettings(autoload=False, enable=["one"]), {}, [], False),
+    ],
+)
+def test_what_a_run_writes_down_chooses_the_same_plugins_without_environment_and_options(
+    installed_plugin: InstallPlugin,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    config: PluginSettings | None,
+    environ: dict[str, str],
+    dash_p: list[str],
+    no_plugins: bool,
+) -> None:
+    installed_plugin("twin", "acme-one", "1.0", EMPTY)
+    installed_plugin("twin", "acme-two", "2.0", EMPTY)
+    installed_plugin("one", "acme-three", "2.0", EMPTY)
+    (tmp_path / "acme_beside.py").write_text(EMPTY)
+    monkeypatch.syspath_prepend(tmp_path)
+    settings, plugins = written_down(config, environ, dash_p, no_plugins)
+    again = load_plugins(selection_from(settings, {}, [], False))
+    assert {plugin.label for plugin in again.loaded} == {plugin.label for plugin in plugins.loaded}
+    assert recorded(settings, None, again) == settings
+
+
+def test_a_block_that_nothing_overrules_is_written_down_as_it_is() -> None:
+    config = PluginSettings(enable=["ppo"], disable=["absent"])
+    assert written_down(config, {}, [])[0] == config
 
 
 def test_a_local_file_may_not_hide_an_installed_module(tmp_path: Path) -> None:

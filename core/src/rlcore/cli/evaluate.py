@@ -32,19 +32,12 @@ def evaluate_command(
 ) -> None:
     """Measure the agents of RUN (a run directory, or the id of a run in results/) at its last checkpoint."""
     limit_threads()
-    from rlcore.config import load_config, plugin_settings, read_document, used_references
+    from rlcore.config import load_config, read_document
     from rlcore.saved_run import SavedRun, find_run
 
     directory = find_run(run)
     document = read_document(directory / "configuration.yaml")
-    plugins = plugins_for(
-        plugin_settings(document),
-        dash_p=dash_p,
-        no_plugins=no_plugins,
-        strict_plugins=strict_plugins,
-        config_dir=directory,
-        used=used_references(document),
-    )
+    plugins = plugins_for(document, dash_p=dash_p, no_plugins=no_plugins, strict_plugins=strict_plugins)
     show_log()
     saved = SavedRun.load(directory, load_config(document, plugins), plugins)
     result = saved.evaluate(episodes, seed, deterministic=not stochastic)

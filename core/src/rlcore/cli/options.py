@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 if TYPE_CHECKING:
-    from rlcore.config import PluginSettings
+    from rlcore.config import Document
     from rlcore.plugins.calls import Plugins
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -42,20 +40,19 @@ def debug_option(command: Command) -> Command:
 
 
 def plugins_for(
-    config: PluginSettings | None,
+    document: Document,
     *,
     dash_p: Sequence[str],
     no_plugins: bool,
-    strict_plugins: bool = False,
-    config_dir: Path | None = None,
-    used: Iterable[str] = (),
+    strict_plugins: bool,
+    tolerate_errors: bool = False,
 ) -> Plugins:
     """Loads the plugins of a command and prints a warning for each installed one that was left out."""
-    from rlcore.plugins.calls import load_plugins
-    from rlcore.plugins.discover import selection_from
+    from rlcore.config import load_plugins_for
 
-    selection = selection_from(config, os.environ, dash_p, no_plugins, used=used)
-    plugins = load_plugins(selection, strict=strict_plugins, config_dir=config_dir)
+    plugins = load_plugins_for(
+        document, dash_p=dash_p, no_plugins=no_plugins, strict=strict_plugins, tolerate_errors=tolerate_errors
+    )
     for warning in plugins.warnings:
         click.echo(f"warning: {warning}", err=True)
     return plugins

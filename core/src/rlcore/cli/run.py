@@ -48,21 +48,14 @@ def run_command(
     """
     limit_threads()
     from rlcore.cli.progress import show_progress
-    from rlcore.config import apply_overrides, load_config, plugin_settings, read_document, used_references
+    from rlcore.config import apply_overrides, load_config, read_document
     from rlcore.run import Run
 
     if config is None:
         config = configuration_of_run(flags)
     document = read_document(config)
     document = apply_overrides(document, sets, typed_flags(flags, document.data))
-    plugins = plugins_for(
-        plugin_settings(document),
-        dash_p=dash_p,
-        no_plugins=no_plugins,
-        strict_plugins=strict_plugins,
-        config_dir=config.parent,
-        used=used_references(document),
-    )
+    plugins = plugins_for(document, dash_p=dash_p, no_plugins=no_plugins, strict_plugins=strict_plugins)
     run = Run(load_config(document, plugins), plugins)
     show_log(run.config.debug)
     with interrupts(run), show_progress(run):

@@ -19,20 +19,13 @@ from rlcore.cli.options import debug_option, plugin_options, plugins_for
 def status_command(run: Path, as_json: bool, dash_p: tuple[str, ...], no_plugins: bool, strict_plugins: bool) -> None:
     """Show how far RUN (a run directory, or the id of a run in results/) is."""
     from rlcore.checkpoint import find_checkpoints, verify_checkpoint
-    from rlcore.config import plugin_settings, read_document, used_references
+    from rlcore.config import read_document
     from rlcore.errors import RunStateError
     from rlcore.saved_run import find_run
 
     directory = find_run(run)
     document = read_document(directory / "configuration.yaml")
-    plugins = plugins_for(
-        plugin_settings(document),
-        dash_p=dash_p,
-        no_plugins=no_plugins,
-        strict_plugins=strict_plugins,
-        config_dir=directory,
-        used=used_references(document),
-    )
+    plugins = plugins_for(document, dash_p=dash_p, no_plugins=no_plugins, strict_plugins=strict_plugins)
     status = dict(plugins.read_status(directory / "run_logs") or {})
     checkpoints: list[dict[str, Any]] = []
     for checkpoint in find_checkpoints(directory / "checkpoints"):

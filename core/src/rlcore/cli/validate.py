@@ -35,19 +35,18 @@ def validate_command(
 
     Exit code 0 if it is valid, 2 if not. With --schema nothing is checked, and CONFIG only says which plugins count.
     """
-    from rlcore.config import apply_overrides, json_schema, load_config, plugin_settings, read_document, used_references
+    from rlcore.config import apply_overrides, json_schema, load_config, read_document
 
     if config is None and not schema:
         raise click.UsageError("give a CONFIG to check, or --schema")
     try:
         document = apply_overrides(read_document(config), sets, {})
         plugins = plugins_for(
-            plugin_settings(document),
+            document,
             dash_p=dash_p,
             no_plugins=no_plugins,
             strict_plugins=strict_plugins,
-            config_dir=config.parent if config is not None else None,
-            used=used_references(document),
+            tolerate_errors=not schema,
         )
         if schema:
             click.echo(json.dumps(json_schema(plugins), indent=2))

@@ -22,8 +22,9 @@ from rlcore.config.settings import (
 if TYPE_CHECKING:
     from rlcore.config.document import Document, read_document
     from rlcore.config.dump import dump_config, write_config
-    from rlcore.config.load import config_from_mapping, load_config, plugin_settings, used_references
+    from rlcore.config.load import config_from_mapping, load_config
     from rlcore.config.overrides import apply_overrides
+    from rlcore.config.plugin_choice import load_plugins_for
     from rlcore.config.problems import ConfigErrors
     from rlcore.config.schema import json_schema
 
@@ -36,9 +37,8 @@ _LAZY = {
     "dump_config": "rlcore.config.dump",
     "json_schema": "rlcore.config.schema",
     "load_config": "rlcore.config.load",
-    "plugin_settings": "rlcore.config.load",
+    "load_plugins_for": "rlcore.config.plugin_choice",
     "read_document": "rlcore.config.document",
-    "used_references": "rlcore.config.load",
     "write_config": "rlcore.config.dump",
 }
 
@@ -63,10 +63,9 @@ __all__ = [
     "field_info",
     "json_schema",
     "load_config",
-    "plugin_settings",
+    "load_plugins_for",
     "read_document",
     "setting",
-    "used_references",
     "write_config",
 ]
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from rlcore.config.document import Document, document_from_mapping
+from rlcore.config.names import name_problem
 from rlcore.config.overrides import AFTER_THE_FILE
+from rlcore.config.plugin_choice import checked_block, directory_of, recorded
 from rlcore.config.problems import KeyPath, Origin, Problem, dotted, shown
-from rlcore.config.settings import BehaviorSettings, EnvironmentSettings, PluginSettings, RunConfig
+from rlcore.config.settings import BehaviorSettings, EnvironmentSettings, RunConfig
 from rlcore.config.structure import INVALID, Problems, build, structure
 from rlcore.errors import NotInstalled, PluginError
 
@@ -21,42 +21,11 @@ if TYPE_CHECKING:
     from rlcore.plugins.calls import Plugins
     from rlcore.plugins.records import Record
 
-# What becomes part of a path: a run id, a behavior's name.
-NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
-
 # Names ML-Agents knows, refused as such while no installed plugin brings them.
 NOT_BUILT: Mapping[str, Mapping[str, str]] = {
     "trainer": {"sac": "the SAC trainer", "poca": "the POCA trainer"},
     "reward": {"curiosity": "the curiosity reward", "gail": "the GAIL reward", "rnd": "the RND reward"},
 }
-
-
-def plugin_settings(document: Document) -> PluginSettings:
-    """The ``plugins`` block alone, read before any plugin is imported."""
-    problems = Problems(document)
-    settings = build(PluginSettings, document.data.get("plugins", {}), ("plugins",), problems)
-    problems.raise_any()
-    assert isinstance(settings, PluginSettings)
-    return settings
-
-
-def used_references(document: Document) -> tuple[str, ...]:
-    """The DIST/NAME references a document makes: their plugins are loaded even where autoload is off.
-
-    For ``selection_from(..., used=...)``. Nothing is checked yet: what is not as it should be is left for later.
-    """
-
-    def block(*path: str) -> Mapping[str, Any]:
-        value: Any = document.data
-        for key in path:
-            value = value.get(key) if isinstance(value, Mapping) else None
-        return value if isinstance(value, Mapping) else {}
-
-    behaviors = [("default_settings",), *(("behaviors", name) for name in block("behaviors"))]
-    names: list[Any] = [block("environment").get("type"), *block("stats")]
-    for path in behaviors:
-        names += [block(*path).get("trainer_type"), *block(*path, "reward_signals")]
-    return tuple(dict.fromkeys(name for name in names if isinstance(name, str) and "/" in name))
 
 
 def config_from_mapping(data: Mapping[str, Any], plugins: Plugins) -> RunConfig:
@@ -71,7 +40,7 @@ def load_config(document: Document, plugins: Plugins) -> RunConfig:
     config = _Loader(document, plugins, problems).run_config()
     if isinstance(config, RunConfig):
         config = _join_num_envs(config, document, problems)
-        config = _anchor_local_plugins(config, document)
+        config = attrs.evolve(config, plugins=recorded(config.plugins, directory_of(document), plugins))
         _check_names(config, problems)
     problems.raise_any()
     assert isinstance(config, RunConfig)
@@ -96,6 +65,7 @@ class _Loader:
             self.problems.add(("behaviors",), "no behavior is given, and no default_settings")
         ready["behaviors"] = self._each(data.get("behaviors", {}), ("behaviors",), self._behavior)
         ready["stats"] = self._each(data.get("stats", {}), ("stats",), self._writer)
+        ready["plugins"] = checked_block(data.get("plugins", {}), self.problems)
         if data.get("environment") is not None:
             ready["environment"] = self._environment(data["environment"], ("environment",))
         if "sections" in data:  # the attribute that holds plugins' blocks, not a key
@@ -249,17 +219,6 @@ def _join_num_envs(config: RunConfig, document: Document, problems: Problems) ->
     )
 
 
-def _anchor_local_plugins(config: RunConfig, document: Document) -> RunConfig:
-    """``./hooks.py`` stands beside the file that names it; the copy in the run directory must still find it."""
-    from rlcore.plugins.candidates import LOCAL_PREFIX
-    from rlcore.plugins.discover import is_file
-
-    beside = Path(document.path).parent if document.path is not None else Path()
-    modules = [text.removeprefix(LOCAL_PREFIX) for text in config.plugins.local]
-    local = [str((beside / module).resolve()) if is_file(module) else module for module in modules]
-    return attrs.evolve(config, plugins=attrs.evolve(config.plugins, local=local))
-
-
 def _check_names(config: RunConfig, problems: Problems) -> None:
     """Names that become paths, and starts that exclude one another."""
     for name in config.behaviors:
@@ -268,27 +227,15 @@ def _check_names(config: RunConfig, problems: Problems) -> None:
             problems.add(
                 ("behaviors", name), f"a behavior's name has no '?team='; write {plain!r}, one block for all its teams"
             )
-        elif not is_safe_name(name):
-            problems.add(("behaviors", name), _name_rule("a behavior's name", name))
+        elif problem := name_problem("a behavior's name", name):
+            problems.add(("behaviors", name), problem)
     start = config.checkpoint_settings
     for key in ("run_id", "initialize_from"):
         value = getattr(start, key)
-        if value is not None and not is_safe_name(value):
-            problems.add(("checkpoint_settings", key), _name_rule("a run id", value))
+        if value is not None and (problem := name_problem("a run id", value)):
+            problems.add(("checkpoint_settings", key), problem)
     keys = (("checkpoint_settings", "resume"), ("checkpoint_settings", "initialize_from"))
     # Where only the file has initialize_from, it is how the run that is resumed once began: nothing to choose.
     typed = {problems.document.origin(key).order >= AFTER_THE_FILE for key in keys}
     if start.resume and start.initialize_from is not None and len(typed) == 1:
         problems.add(keys[1], "resume goes on with a run and initialize_from starts a new one; give one of them")
-
-
-def is_safe_name(name: str) -> bool:
-    """Whether a name may become part of a path."""
-    return bool(re.fullmatch(NAME_PATTERN, name)) and ".." not in name
-
-
-def _name_rule(what: str, name: str) -> str:
-    return (
-        f"{what} is 1 to 100 letters, digits, '.', '_' or '-', begins with a letter or digit and has no '..', "
-        f"not {shown(name)}"
-    )

@@ -17,7 +17,7 @@ import attrs
 
 from rlcore.config.dump import plain
 from rlcore.config.fields import FieldInfo, field_info
-from rlcore.config.load import NAME_PATTERN
+from rlcore.config.names import NAME_PATTERN
 from rlcore.config.settings import BehaviorSettings, EnvironmentSettings, RunConfig
 from rlcore.config.structure import default_of, field_types, settings_fields
 

@@ -52,11 +52,11 @@ def load_plugins(
     in ``warnings``. ``strict`` makes every failure fatal. ``config_dir`` is what local files in the configuration's
     ``plugins.local`` are relative to.
     """
-    selection = selection if selection is not None else Selection()
+    selection = (selection if selection is not None else Selection()).anchored(config_dir)
     decisions = decide(candidates.installed(), selection)
     require_unobstructed(decisions, selection)
     plugins = Plugins(selection, decisions, strict=strict)
-    plugins.load(config_dir)
+    plugins.load()
     return plugins
 
 
@@ -83,9 +83,9 @@ class Plugins:
         self._dispatch = Dispatch(self._manager, strict=strict)
         self._registry = Registry(self._manager, self._dispatch, self._give_up)
 
-    def load(self, config_dir: Path | None = None) -> None:
+    def load(self) -> None:
         """Imports and registers what was decided."""
-        load(self._manager, self.decisions, self._left_out, config_dir)
+        load(self._manager, self.decisions, self._left_out)
 
     def register(self, plugin: object, name: str, distribution: str = "", version: str = "") -> None:
         """Adds a plugin that is an object (a test's, a program's own); it hears of what was configured before."""

@@ -54,7 +54,7 @@ class Selection:
 
     @property
     def enable(self) -> tuple[str, ...]:
-        return tuple(choice.reference for choice in self.choices if choice.on and not _is_local(choice))
+        return tuple(choice.reference for choice in self.choices if choice.on and not is_local(choice))
 
     @property
     def disable(self) -> tuple[str, ...]:
@@ -62,7 +62,16 @@ class Selection:
 
     @property
     def local(self) -> tuple[str, ...]:
-        return tuple(choice.reference for choice in self.choices if choice.on and _is_local(choice))
+        return tuple(choice.reference for choice in self.choices if choice.on and is_local(choice))
+
+    def anchored(self, config_dir: Path | None) -> Selection:
+        """The same with absolute paths of local files: the configuration's stand in ``config_dir``, others here."""
+
+        def absolute(choice: Choice) -> Choice:
+            base = config_dir if choice.why == "config" else None
+            return attrs.evolve(choice, reference=anchored(choice.reference, base))
+
+        return attrs.evolve(self, choices=tuple(map(absolute, self.choices)))
 
     def decide(self, candidate: Candidate) -> tuple[bool, Why]:
         """Whether a candidate is on, and who decided."""
@@ -104,7 +113,8 @@ def selection_from(
     used: Iterable[str] = (),
 ) -> Selection:
     """The selection of one command. ``used`` are the DIST/NAME records the configuration names: their distributions
-    are loaded even where autoload is off. ``no_plugins`` leaves rlcore's own and what ``dash_p`` names.
+    are loaded even where autoload is off, and need not exist. ``no_plugins`` leaves rlcore's own and what ``dash_p``
+    names.
     """
     asked = [_choice(text, "-p") for text in dash_p]
     if no_plugins:
@@ -151,23 +161,38 @@ def _from_config(config: PluginSettings) -> list[Choice]:
 
 def _choice(text: str, why: Why) -> Choice:
     text = text.strip()
+    problem = reference_problem(text)
+    if problem:
+        raise ConfigError(problem)
     reference = text.removeprefix("no:")
-    local = reference.startswith(LOCAL_PREFIX) and reference != LOCAL_PREFIX
-    if not local and not _REFERENCE.fullmatch(reference):
-        # A module must be asked for as one, so that a typo is never imported.
-        raise ConfigError(
-            f"{text!r} is not a plugin: write NAME, DIST/NAME, or {LOCAL_PREFIX}{reference or 'acme.hooks'}"
-        )
     return Choice(reference, reference == text, why)
 
 
-def _is_local(choice: Choice) -> bool:
+def reference_problem(text: str) -> str | None:
+    """Why ``text`` (NAME, DIST/NAME, ``module:...``, or one of these after ``no:``) can name no plugin, or None."""
+    reference = text.strip().removeprefix("no:")
+    local = reference.startswith(LOCAL_PREFIX) and reference != LOCAL_PREFIX
+    if local or _REFERENCE.fullmatch(reference):
+        return None
+    # A module must be asked for as one, so that a typo is never imported.
+    return f"{text.strip()!r} is not a plugin: write NAME, DIST/NAME, or {LOCAL_PREFIX}{reference or 'acme.hooks'}"
+
+
+def is_local(choice: Choice) -> bool:
     return choice.reference.startswith(LOCAL_PREFIX)
 
 
 def _local_candidates(selection: Selection) -> list[Candidate]:
     modules = dict.fromkeys(reference.removeprefix(LOCAL_PREFIX) for reference in selection.local)
     return [Candidate(Path(module).stem if is_file(module) else module, module) for module in sorted(modules)]
+
+
+def anchored(reference: str, base: Path | None) -> str:
+    """A local file by its absolute path, which is relative to ``base`` or to where we are; others as they are."""
+    module = reference.removeprefix(LOCAL_PREFIX)
+    if module == reference or not is_file(module):
+        return reference
+    return LOCAL_PREFIX + str(((base or Path()) / module).resolve())
 
 
 def is_file(module: str) -> bool:
@@ -193,9 +218,10 @@ def _missing(decisions: Sequence[Decision], selection: Selection) -> list[str]:
         withdrawn = any(later.reference == choice.reference and not later.on for later in selection.choices[index:])
         if not choice.on or withdrawn or any(choice.matches(decision.candidate) for decision in decisions):
             continue
-        wanted = choice.reference.removesuffix(_ALL_OF)
-        hint = did_you_mean(wanted, names)
-        messages.append(f"plugin {wanted!r} (asked for by {choice.why}) is not installed{hint or _installed(names)}")
+        if choice.reference.endswith(_ALL_OF):
+            continue  # of a DIST/NAME in the configuration: a local plugin's, or a mistake that is told at its key
+        hint = did_you_mean(choice.reference, names) or _installed(names)
+        messages.append(f"plugin {choice.reference!r} (asked for by {choice.why}) is not installed{hint}")
     return messages
 
 

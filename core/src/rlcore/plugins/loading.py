@@ -18,7 +18,7 @@ from rlcore.plugins.manager import HookManager, LoadedPlugin, one_line
 OnFailure = Callable[[Decision, PluginError], None]
 
 
-def load(manager: HookManager, decisions: Sequence[Decision], on_failure: OnFailure, config_dir: Path | None) -> None:
+def load(manager: HookManager, decisions: Sequence[Decision], on_failure: OnFailure) -> None:
     """Imports, then lets plugins add hooks, then registers: no step depends on the order within the one before."""
     imported: list[tuple[Decision, object]] = []
     for decision in decisions:
@@ -27,8 +27,7 @@ def load(manager: HookManager, decisions: Sequence[Decision], on_failure: OnFail
         try:
             if decision.refused:
                 raise PluginError(f"{decision.candidate.described}: {decision.refused}")
-            base = config_dir if decision.why == "config" else None
-            imported.append((decision, import_plugin(decision.candidate, base)))
+            imported.append((decision, import_plugin(decision.candidate)))
         except PluginError as error:
             on_failure(decision, error)
     for step in (manager.add_extension_hooks, manager.admit):
@@ -40,11 +39,11 @@ def load(manager: HookManager, decisions: Sequence[Decision], on_failure: OnFail
                 on_failure(decision, error)
 
 
-def import_plugin(candidate: Candidate, base: Path | None) -> object:
-    """The light module of a plugin; ``base`` is the directory a local file is relative to."""
+def import_plugin(candidate: Candidate) -> object:
+    """The light module of a plugin."""
     try:
         if not candidate.distribution and is_file(candidate.module):
-            return _import_file((base or Path.cwd()) / candidate.module)
+            return _import_file(Path(candidate.module))
         module, _, attribute = candidate.module.partition(":")
         plugin: Any = importlib.import_module(module.strip())
         for part in filter(None, attribute.strip().split(".")):
