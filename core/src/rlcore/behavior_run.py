@@ -37,6 +37,7 @@ class BehaviorRun:
         self.window = StatsWindow()
         self.recent: deque[float] = deque(maxlen=RECENT_EPISODES)
         self.updates = 0
+        self.policy_steps: int | None = None  # that the policy was trained for, where only that was loaded
         self.inferred = 0  # agent steps acted under --inference
         self.exploited = 0  # environment steps since it stopped learning
         self.learning = True
@@ -47,6 +48,11 @@ class BehaviorRun:
         self.next_boundary = 0  # the next step at which anything is due
 
     @property
+    def steps(self) -> int:
+        """Agent steps learned from."""
+        return self.trainer.steps if self.policy_steps is None else self.policy_steps
+
+    @property
     def checkpoint_interval(self) -> int:
         settings = self.settings
         if settings.even_checkpoints and settings.keep_checkpoints > 0:
@@ -55,7 +61,7 @@ class BehaviorRun:
 
     def set_boundaries(self) -> None:
         """The next multiples of the intervals after the trainer's step."""
-        steps, settings = self.trainer.steps, self.settings
+        steps, settings = self.steps, self.settings
         self.learning = steps < settings.max_steps
         self.next_summary = (steps // settings.summary_freq + 1) * settings.summary_freq
         self.checkpoint_saved()
@@ -63,17 +69,17 @@ class BehaviorRun:
     def checkpoint_saved(self) -> None:
         """The next checkpoint is due at the next multiple of its interval."""
         interval = self.checkpoint_interval
-        self.next_checkpoint = (self.trainer.steps // interval + 1) * interval
+        self.next_checkpoint = (self.steps // interval + 1) * interval
         self.next_boundary = min(self.next_summary, self.next_checkpoint, self.settings.max_steps)
 
     @property
     def summary_due(self) -> bool:
         """Whether a summary boundary, or the end of learning, was crossed."""
-        return self.learning and self.trainer.steps >= min(self.next_summary, self.settings.max_steps)
+        return self.learning and self.steps >= min(self.next_summary, self.settings.max_steps)
 
     @property
     def checkpoint_due(self) -> bool:
-        return self.learning and self.trainer.steps >= self.next_checkpoint
+        return self.learning and self.steps >= self.next_checkpoint
 
     def exploit(self) -> Actions:
         """What the policy does now, for a behavior that does not learn (any more)."""
@@ -122,7 +128,7 @@ class BehaviorRun:
         shown = f"{float(value):g}" if np.ndim(value) == 0 else np.array2string(np.asarray(value), threshold=8)
         raise NonFiniteError(
             f"behavior {self.name!r}: {what} of slot {slot} (environment copy {int(self.spec.env_index[slot])}) is "
-            f"{shown} at step {self.trainer.steps}; mend the environment, or wrap it to keep its values finite"
+            f"{shown} at step {self.steps}; mend the environment, or wrap it to keep its values finite"
         )
 
     def take_episodes(self) -> None:

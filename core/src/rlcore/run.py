@@ -152,7 +152,7 @@ class Run:
     @property
     def steps(self) -> int:
         """Agent steps of all behaviors."""
-        return sum(behavior.trainer.steps for behavior in self.behaviors.values())
+        return sum(behavior.steps for behavior in self.behaviors.values())
 
     def results(self) -> dict[str, BehaviorResult]:
         """Where every behavior stands."""
@@ -184,10 +184,13 @@ class Run:
         self.plugins.configured(self.config)
         self._environment = environment = make_environment(self.config, self.plugins, context)
         self.behaviors = make_behavior_runs(self.config, self.plugins, context, environment)
-        if saved is not None:
+        if saved is not None and not context.inference:
             self._restore(saved)
         else:
-            self._load_initial_models()
+            if saved is not None:
+                self._take_policies(saved)
+            else:
+                self._load_initial_models()
             self._begin_episodes(np.zeros(environment.num_envs, np.int64))
             for behavior in self.behaviors.values():
                 behavior.finished_at_cut = 0
@@ -214,11 +217,7 @@ class Run:
     def _restore(self, saved: Mapping[str, Any]) -> None:
         """Puts everything where the checkpoint ``saved`` found it."""
         state, environment = saved["run"], self._require_environment()
-        if state["behaviors"].keys() != self.behaviors.keys():
-            raise RunStateError(
-                f"{self.directory.path}: the checkpoint has behaviors {', '.join(sorted(state['behaviors']))}, this "
-                f"configuration {', '.join(sorted(self.behaviors))}; resume with the configuration of the run"
-            )
+        self._require_behaviors(state)
         episodes = np.asarray(state["episodes"])
         if len(episodes) != environment.num_envs:
             raise RunStateError(
@@ -239,6 +238,22 @@ class Run:
             behavior.batch = batches[name]
         self._seconds_before = float(state["wall_seconds"])
         self._store.restore_status(self._require_context(), self.behaviors)
+
+    def _take_policies(self, saved: Mapping[str, Any]) -> None:
+        """What acting needs of the checkpoint ``saved``; the environment and its number of copies may be others."""
+        self._require_behaviors(saved["run"])
+        for name, behavior in self.behaviors.items():
+            with trainer_does(behavior, "load_model"):
+                behavior.trainer.load_model(saved[name]["model"])
+            behavior.policy_steps = int(saved["run"]["steps"][name])
+        self._store.restore_status(self._require_context(), self.behaviors)
+
+    def _require_behaviors(self, state: Mapping[str, Any]) -> None:
+        if state["behaviors"].keys() != self.behaviors.keys():
+            raise RunStateError(
+                f"{self.directory.path}: the checkpoint has behaviors {', '.join(sorted(state['behaviors']))}, this "
+                f"configuration {', '.join(sorted(self.behaviors))}; resume with the configuration of the run"
+            )
 
     def _load_initial_models(self) -> None:
         """Weights from ``initialize_from`` or a behavior's ``init_path``, which wins."""
@@ -291,7 +306,7 @@ class Run:
         if not (behavior.summary_due or context.inference):
             return {}
         # ML-Agents' x value: the boundary that was crossed, not the step that crossed it.
-        boundary = min(behavior.next_summary, behavior.trainer.steps)
+        boundary = min(behavior.next_summary, behavior.steps)
         if context.inference:
             boundary = behavior.inferred
         behavior.window.add({STEPS_PER_SECOND: steps_per_second, "Is Training": float(not context.inference)})
@@ -315,7 +330,7 @@ class Run:
                 where = environment.state_dict() if isinstance(environment, SavesState) else None
             state["run"] = {
                 "seed": context.seed,
-                "steps": {name: behavior.trainer.steps for name, behavior in self.behaviors.items()},
+                "steps": {name: behavior.steps for name, behavior in self.behaviors.items()},
                 "episodes": environment.episodes.copy(),
                 "environment": where,
                 "behaviors": {name: behavior.state_dict() for name, behavior in self.behaviors.items()},
@@ -391,7 +406,7 @@ class Run:
             "steps_per_second": (self.steps - self._steps_at_start) / max(perf_counter() - self._started_at, 1e-9),
             "behaviors": {
                 name: {
-                    "steps": behavior.trainer.steps,
+                    "steps": behavior.steps,
                     "episodes": behavior.episodes.finished,
                     "mean_reward": behavior.mean_reward,
                 }
@@ -423,9 +438,7 @@ class Run:
             raise RunStateError(f"{self.directory.configuration}: {error.strerror or error}") from error
 
     def _behavior_result(self, behavior: BehaviorRun, stats: Mapping[str, StatSummary]) -> BehaviorResult:
-        return BehaviorResult(
-            behavior.trainer.steps, behavior.episodes.finished, behavior.updates, behavior.mean_reward, stats
-        )
+        return BehaviorResult(behavior.steps, behavior.episodes.finished, behavior.updates, behavior.mean_reward, stats)
 
     def _add_timers(self, spent: Spent) -> None:
         """Into the tree, under ML-Agents' names."""

@@ -52,9 +52,14 @@ class RunDirectory:
         return self.path / "result.json"
 
     def open(self) -> None:
-        """Makes or takes over the directory as the settings say, and locks it. Raises RunStateError."""
+        """Makes or takes over the directory as the settings say, and locks it. Raises RunStateError.
+
+        Under ``inference`` it is read only: nothing is made or locked, so that a run may be watched while it trains.
+        """
         try:
             self._check()
+            if self.settings.inference:
+                return
             self.logs.mkdir(parents=True, exist_ok=True)
             self._lock.acquire(timeout=0)
         except Timeout as error:
@@ -78,7 +83,7 @@ class RunDirectory:
         """Raises RunStateError where there is, or is not, a run."""
         if self.path.is_symlink():
             raise RunStateError(f"{self.path}: is a symbolic link; name the run's real directory")
-        exists = self.configuration.is_file() or bool(self._set_aside())
+        exists = self.configuration.is_file() or bool(self._set_aside() and not self.settings.inference)
         if self._continuing and not exists:
             raise RunStateError(f"{self.path}: there is no run to go on with; start it without --resume")
         if exists and not self._continuing and not self.settings.force:

@@ -132,7 +132,7 @@ class RunStore:
         """One checkpoint in the status, as ML-Agents writes it; ``run_steps`` is over all behaviors."""
         place = Path(self.directory.checkpoints.name, str(step))
         return {
-            "steps": behavior.trainer.steps,
+            "steps": behavior.steps,
             "run_steps": step,
             "file_path": str(place / f"{behavior.name}.safetensors"),
             "reward": behavior.mean_reward,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,38 @@ def test_inference_learns_nothing_and_changes_no_file(make_run: Any, files: Any,
     assert np.array_equal(run.behaviors["Agent"].trainer.weights, weights(files(), 200))
     run.close("interrupted")
     assert files().everything() == before
+
+
+@pytest.mark.parametrize("environment", ["corridor", "identity"])
+def test_inference_needs_the_policy_only_so_any_number_of_copies_will_do(
+    make_run: Any, files: Any, environment: str
+) -> None:
+    make_run({"environment.type": environment, "environment.num_envs": 4}).train()
+    run = make_run({"environment.type": environment, "environment.num_envs": 1, "checkpoint_settings.inference": True})
+    assert next(run).behaviors["Agent"].steps == run.steps == 200
+    assert np.array_equal(run.behaviors["Agent"].trainer.weights, weights(files(), 200))
+    assert run.behaviors["Agent"].spec.slots == 1
+    run.close("interrupted")
+
+
+def test_inference_watches_a_run_that_trains_and_leaves_no_trace(make_run: Any, files: Any) -> None:
+    training = make_run()
+    next(training)
+    shutil.rmtree(files().path / "run_logs")
+    before = sorted(path.name for path in files().path.rglob("*"))
+    watching = make_run({"checkpoint_settings.inference": True})
+    assert next(watching).behaviors["Agent"].steps == 40
+    watching.close("interrupted")
+    assert sorted(path.name for path in files().path.rglob("*")) == before
+    (files().path / "run_logs").mkdir()
+    training.train()
+    assert training.outcome == "done"
+
+
+def test_inference_of_a_run_that_is_not_there_makes_no_directory(make_run: Any, files: Any) -> None:
+    with pytest.raises(RunStateError, match="there is no run"):
+        make_run({"checkpoint_settings.inference": True}).train()
+    assert not files().path.exists()
 
 
 def test_inference_of_a_finished_run_goes_on_until_it_is_stopped(make_run: Any) -> None:

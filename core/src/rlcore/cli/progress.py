@@ -54,7 +54,7 @@ def _follow(run: Run, progress: Progress, done: threading.Event) -> None:
     while not finished:
         finished = done.wait(REFRESH_SECONDS)
         for name, behavior in list(run.behaviors.items()):
-            steps, now = behavior.trainer.steps, perf_counter()
+            steps, now = behavior.steps, perf_counter()
             if name not in tasks:
                 total = None if run.config.checkpoint_settings.inference else behavior.settings.max_steps
                 tasks[name] = progress.add_task(name, total=total, completed=steps, speed="-", reward="-")
