@@ -54,7 +54,7 @@ from rlcore.setup import (
     with_seed,
 )
 from rlcore.stats import STEPS_PER_SECOND, StatSummary, StatsWriter, hand_over
-from rlcore.timers import Timers
+from rlcore.timers import Timers, gauge_name
 
 log = logging.getLogger(__name__)
 
@@ -311,6 +311,8 @@ class Run:
             boundary = behavior.inferred
         behavior.window.add({STEPS_PER_SECOND: steps_per_second, "Is Training": float(not context.inference)})
         stats = behavior.summarise()
+        for tag, summary in stats.items():
+            self.timers.set_gauge(gauge_name(behavior.name, tag), summary.mean)
         for writer in self._writers:
             hand_over(writer, behavior.name, boundary, stats)
         self.plugins.summary_written(context, behavior.name, boundary, stats)

@@ -16,6 +16,7 @@ import platform
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from math import isfinite
 from pathlib import Path
 from time import perf_counter, time
 from typing import Any
@@ -85,6 +86,11 @@ class Gauge:
         self.count += 1
 
 
+def gauge_name(behavior: str, tag: str) -> str:
+    """``Walker.Environment.CumulativeReward.mean``: the name of a statistic's gauge in ML-Agents."""
+    return f"{behavior}.{tag}.mean".replace("/", ".").replace(" ", "")
+
+
 class Timers:
     """The timers and gauges of one run."""
 
@@ -96,6 +102,9 @@ class Timers:
         self._start_time = time()
 
     def set_gauge(self, name: str, value: float) -> None:
+        """A value that is not finite is left out: JSON has no word for it."""
+        if not isfinite(value):
+            return
         gauge = self.gauges.get(name)
         if gauge is None:
             self.gauges[name] = Gauge(value, value, value)

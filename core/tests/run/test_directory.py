@@ -181,6 +181,17 @@ def test_timers_json_accounts_for_the_run(make_run: Any, files: Any) -> None:
     assert timers["metadata"]["timer_format_version"] == "0.1.0"
 
 
+def test_timers_json_has_a_gauge_for_every_statistic(make_run: Any, files: Any) -> None:
+    make_run().train()
+    gauges, lines = files().json("run_logs/timers.json")["gauges"], files().metrics
+    tags = {tag for line in lines for tag in line["stats"]}
+    assert set(gauges) == {f"Agent.{tag}.mean".replace("/", ".").replace(" ", "") for tag in tags}
+    losses = [line["stats"]["Losses/Policy Loss"] for line in lines]
+    assert gauges["Agent.Losses.PolicyLoss.mean"] == {
+        "value": losses[-1], "min": min(losses), "max": max(losses), "count": len(losses)
+    }  # fmt: skip
+
+
 def test_metrics_stay_monotone_through_kills(make_run: Any, files: Any, abandon: Any) -> None:
     run = make_run(checkpoint_interval=70)
     for _ in range(3):

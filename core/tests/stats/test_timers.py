@@ -47,6 +47,13 @@ def test_gauges_keep_last_and_extremes() -> None:
     assert timers.to_json()["gauges"] == {"Walker.reward": {"value": 2.0, "min": 1.0, "max": 3.0, "count": 3}}
 
 
+def test_a_gauge_leaves_out_what_json_cannot_say() -> None:
+    timers = Timers()
+    for value in (float("nan"), 1.0, float("inf")):
+        timers.set_gauge("loss", value)
+    assert timers.to_json()["gauges"] == {"loss": {"value": 1.0, "min": 1.0, "max": 1.0, "count": 1}}
+
+
 def test_timers_json_has_the_shape_of_ml_agents(tmp_path) -> None:
     timers = Timers({"rlcore_version": "0.1.0"})
     timers.root.child("run_training.setup").add(0.5)
