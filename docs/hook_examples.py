@@ -24,7 +24,6 @@ def rlcore_trainers():
             target="acme_rl.dqn:DQNTrainer",
             settings="acme_rl.settings:DQNSettings",
             spaces={"discrete"},
-            on_policy=False,
             summary="Q-learning with a target network",
         )
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import sys
 from collections.abc import Iterator
@@ -126,6 +127,42 @@ def test_a_member_imports_only_what_it_declares(member: Member) -> None:
             if module not in sys.stdlib_module_names and distribution not in allowed:
                 undeclared.add((path.relative_to(ROOT).as_posix(), module))
     assert undeclared == set()
+
+
+def names_from_rlcore(text: str) -> Iterator[tuple[str, str]]:
+    """Module and name of everything that Python code imports from rlcore."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, "") for alias in node.names if alias.name.split(".")[0] == "rlcore")
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "rlcore":
+            yield from ((str(node.module), alias.name) for alias in node.names)
+
+
+def shown_to_users() -> list[Path]:
+    """Code that others copy or learn from: our plugins, templates and pages."""
+    code = [path for member in PLUGINS for path in member.package.rglob("*.py")]
+    templates = [*(CORE.package / "plugins/templates").rglob("*.py.tmpl")]
+    return sorted([*code, *templates, *(ROOT / "docs").rglob("*.md"), ROOT / "README.md"])
+
+
+@pytest.mark.parametrize("path", shown_to_users(), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_what_others_learn_from_uses_what_is_public(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    code = re.sub(r"\$\{(\w+)\}", r"\1", text) if path.suffix == ".tmpl" else text
+    if path.suffix == ".md":
+        code = "\n".join(re.findall(r"^```python[^\n]*\n(.*?)^```", text, re.DOTALL | re.MULTILINE))
+    hidden = set()
+    for module, name in names_from_rlcore(code):
+        front = next((page for page in ("rlcore.config", "rlcore.plugins") if module.startswith(page)), module)
+        if module != front or (hasattr(importlib.import_module(front), "__all__") and name not in exports(front)):
+            hidden.add(f"{module}:{name}")
+        if name.startswith("_") or (name == "RunContext" and module != "rlcore"):
+            hidden.add(f"{module}:{name}")
+    assert hidden == set()
+
+
+def exports(module: str) -> list[str]:
+    return list(importlib.import_module(module).__all__)
 
 
 # ------------------------------------------------------------ the lists of members

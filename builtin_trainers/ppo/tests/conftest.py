@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from rlcore import Run
+from rlcore import Run, RunContext
 from rlcore.config import config_from_mapping
 from rlcore.environment import Environment
 from rlcore.plugins import Plugins, load_plugins
-from rlcore.run_context import RunContext
 from rlcore_ppo.trainer import PPOTrainer
 
 MakeTrainer = Callable[..., PPOTrainer]

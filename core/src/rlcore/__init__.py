@@ -21,6 +21,7 @@ from rlcore.plugins.records import (
 if TYPE_CHECKING:
     from rlcore.environment import Actions, AgentBatch, BehaviorSpec, Environment, ObservationSpec
     from rlcore.run import EpochResult, Run
+    from rlcore.run_context import RunContext
 
 __version__ = "0.1.0"
 
@@ -32,6 +33,7 @@ _LAZY = {
     "EpochResult": "rlcore.run",
     "ObservationSpec": "rlcore.environment",
     "Run": "rlcore.run",
+    "RunContext": "rlcore.run_context",
 }
 
 __all__ = [
@@ -46,6 +48,7 @@ __all__ = [
     "ObservationSpec",
     "RewardProviderSpec",
     "Run",
+    "RunContext",
     "StatsWriterSpec",
     "TrainerSpec",
     "__version__",

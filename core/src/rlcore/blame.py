@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rlcore.errors import EnvironmentFailed, PluginError, RlcoreError
-from rlcore.plugins.manager import one_line
+from rlcore.errors import EnvironmentFailed, PluginError, RlcoreError, one_line
 
 if TYPE_CHECKING:
     from rlcore.behavior_run import BehaviorRun

@@ -66,6 +66,12 @@ class RunStateError(RlcoreError):
     exit_code = EXIT_RUN_STATE
 
 
+def one_line(error: BaseException) -> str:
+    """``Type: message`` on one line."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
 def nearest(name: str, allowed: Iterable[str]) -> str | None:
     """The allowed name closest to ``name``, or None if nothing is close."""
     matches = difflib.get_close_matches(name, list(allowed), n=1, cutoff=0.6)

@@ -34,11 +34,10 @@ from rlcore.behavior_run import BehaviorRun
 from rlcore.blame import environment_does, trainer_does
 from rlcore.config import RunConfig, write_config
 from rlcore.environment import Environment, SavesState
-from rlcore.errors import RunStateError
+from rlcore.errors import RunStateError, one_line
 from rlcore.evaluation import EvaluationResult, evaluate_policies
 from rlcore.loop import Spent, infer, learn
 from rlcore.plugins.calls import Plugins
-from rlcore.plugins.manager import one_line
 from rlcore.results import BehaviorResult, EpochResult
 from rlcore.run_context import RunContext
 from rlcore.run_directory import RunDirectory

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.environment import AgentBatch
-from rlcore.errors import PluginError, RlcoreError, RunStateError
+from rlcore.errors import PluginError, RlcoreError, RunStateError, one_line
 
 CUMULATIVE_REWARD = "Environment/Cumulative Reward"
 GROUP_REWARD = "Environment/Group Cumulative Reward"
@@ -67,7 +67,7 @@ def hand_over(writer: StatsWriter, behavior: str, step: int, stats: Mapping[str,
         what = f"stats writer {type(writer).__name__} failed at step {step}"
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS):
             raise RunStateError(f"{what}: {error.strerror}; mend that and go on with --resume") from error
-        raise PluginError(f"{what}: {' '.join(f'{type(error).__name__}: {error}'.split())}") from error
+        raise PluginError(f"{what}: {one_line(error)}") from error
 
 
 class StatsWindow:

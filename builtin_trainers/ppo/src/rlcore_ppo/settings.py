@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from rlcore.config import OnPolicySettings, setting
-from rlcore.config.settings import SCHEDULES
+from rlcore.config import SCHEDULES, OnPolicySettings, setting
 
 
 @attrs.frozen(kw_only=True)

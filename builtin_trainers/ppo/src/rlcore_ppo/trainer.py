@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import mse_loss
 
+from rlcore import RunContext
 from rlcore.config import BehaviorSettings
 from rlcore.environment import BehaviorSpec
-from rlcore.run_context import RunContext
 from rlcore.torch.actions import joint_log_prob_entropy, mask_logits
 from rlcore.torch.minibatch import Loss, Minibatch
 from rlcore.torch.networks import ActorCritic

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlcore.config.fields import FieldInfo, field_info, setting
 from rlcore.config.settings import (
+    SCHEDULES,
     BehaviorSettings,
     CheckpointSettings,
     EngineSettings,
@@ -43,6 +44,7 @@ _LAZY = {
 }
 
 __all__ = [
+    "SCHEDULES",
     "BehaviorSettings",
     "CheckpointSettings",
     "ConfigErrors",

@@ -22,7 +22,6 @@ from rlcore.plugins.lookup import Owned, find
 from rlcore.plugins.manager import HookManager, LoadedPlugin
 from rlcore.plugins.records import (
     CommandSpec,
-    ConfigSection,
     EnvironmentSpec,
     Record,
     RewardProviderSpec,
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from rlcore.config import BehaviorSettings, EnvironmentSettings, RunConfig
     from rlcore.environment import BehaviorSpec, Environment
     from rlcore.rewards import RewardProvider
-    from rlcore.run import RunContext
+    from rlcore.run_context import RunContext
     from rlcore.stats import StatSummary, StatsWriter
     from rlcore.trainer import Trainer
 
@@ -148,9 +147,6 @@ class Plugins:
 
     def command(self, reference: str) -> CommandSpec:
         return cast(CommandSpec, self._find("command", reference))
-
-    def section(self, reference: str) -> ConfigSection:
-        return cast(ConfigSection, self._find("section", reference))
 
     def resolve(self, record: Record, attribute: str = "target") -> Any:
         """Imports what a record names in ``attribute``; PluginError names the record and its owner."""

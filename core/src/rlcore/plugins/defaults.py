@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from rlcore.config import BehaviorSettings, EnvironmentSettings
     from rlcore.environment import BehaviorSpec
-    from rlcore.run import RunContext
+    from rlcore.run_context import RunContext
 
 DEFAULTS_NAME = "rlcore-defaults"
 

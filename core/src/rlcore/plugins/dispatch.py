@@ -13,9 +13,9 @@ from typing import Any
 
 import pluggy
 
-from rlcore.errors import ConfigError, PluginError, RlcoreError
+from rlcore.errors import ConfigError, PluginError, RlcoreError, one_line
 from rlcore.plugins.defaults import DEFAULTS_NAME
-from rlcore.plugins.manager import HookManager, LoadedPlugin, one_line
+from rlcore.plugins.manager import HookManager, LoadedPlugin
 
 # The one notification that may stop a run, and the one error it may do it with.
 _MAY_REFUSE = "rlcore_configured"

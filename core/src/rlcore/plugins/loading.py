@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rlcore.errors import PluginError
+from rlcore.errors import PluginError, one_line
 from rlcore.plugins.candidates import Candidate
 from rlcore.plugins.discover import Decision, is_file
-from rlcore.plugins.manager import HookManager, LoadedPlugin, one_line
+from rlcore.plugins.manager import HookManager, LoadedPlugin
 
 # Called with each plugin that cannot be used and why: raises if that is fatal, notes it otherwise.
 OnFailure = Callable[[Decision, PluginError], None]

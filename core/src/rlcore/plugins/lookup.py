@@ -20,7 +20,6 @@ _WORDS = {
     "writer": ("statistics writer", "stats"),
     "environment": ("environment", "environment.type"),
     "command": ("command", "rlcore"),
-    "section": ("configuration section", "section"),
 }
 # Which of our packages brings what: for a user with a bare core, the only thing worth knowing.
 _PACKAGES = {

@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 import pluggy
 
-from rlcore.errors import PluginError
+from rlcore.errors import PluginError, one_line
 from rlcore.plugins import hookspecs
 from rlcore.plugins.candidates import LOCAL_PREFIX, Candidate, described
 from rlcore.plugins.checks import HOOK_PREFIX, is_function, problems
@@ -42,12 +42,6 @@ class LoadedPlugin:
     @property
     def described(self) -> str:
         return described(self.name, self.distribution, self.version)
-
-
-def one_line(error: BaseException) -> str:
-    """``Type: message`` on one line."""
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 class HookManager(pluggy.PluginManager):

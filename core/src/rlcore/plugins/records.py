@@ -56,7 +56,6 @@ class TrainerSpec(Record):
 
     settings: str = attrs.field(validator=_check_target)
     spaces: frozenset[str] = attrs.field(default=frozenset({"continuous", "discrete", "hybrid"}), converter=_frozen)
-    on_policy: bool = True
 
 
 @attrs.frozen(kw_only=True)

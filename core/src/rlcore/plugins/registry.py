@@ -7,12 +7,12 @@ from collections.abc import Callable
 import attrs
 import pluggy
 
-from rlcore.errors import PluginError
+from rlcore.errors import PluginError, one_line
 from rlcore.plugins.candidates import canonical
 from rlcore.plugins.catalog import REGISTRIES
 from rlcore.plugins.dispatch import Dispatch
 from rlcore.plugins.lookup import Owned
-from rlcore.plugins.manager import HookManager, LoadedPlugin, one_line
+from rlcore.plugins.manager import HookManager, LoadedPlugin
 from rlcore.plugins.records import Record, StatsWriterSpec
 
 # Whose writers may run without being named in the configuration: installing anybody else's package must never start

@@ -5,8 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from rlcore.errors import PluginError, UnsupportedSpace
-from rlcore.plugins.manager import one_line
+from rlcore.errors import PluginError, UnsupportedSpace, one_line
 
 if TYPE_CHECKING:
     from rlcore.environment import BehaviorSpec

@@ -10,7 +10,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from rlcore.environment import AgentBatch, BehaviorSpec, Parameters
-from rlcore.errors import ConfigError, EnvironmentFailed
+from rlcore.errors import ConfigError, EnvironmentFailed, one_line
 from rlcore.seeding import EpisodeSeeds
 from rlcore_gymnasium.spaces import ActionCodec, ObservationCodec
 
@@ -80,8 +80,3 @@ class GymnasiumEnvironment:
     def _failure(self, doing: str, error: BaseException) -> EnvironmentFailed:
         """One line for an error that an environment raised; the traceback is its cause."""
         return EnvironmentFailed(f"{self.env_id}: {doing}: {one_line(error)}")
-
-
-def one_line(error: BaseException) -> str:
-    """The error's type and message without line breaks."""
-    return " ".join(f"{type(error).__name__}: {error}".split())

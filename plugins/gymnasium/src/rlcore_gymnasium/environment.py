@@ -13,14 +13,13 @@ from gymnasium.vector import SyncVectorEnv
 
 from rlcore.config import EnvironmentSettings
 from rlcore.environment import Environment
-from rlcore.errors import ConfigError, EnvironmentFailed, did_you_mean
-from rlcore_gymnasium.base import one_line
+from rlcore.errors import ConfigError, EnvironmentFailed, did_you_mean, one_line
 from rlcore_gymnasium.cartpole import CartPoleEnvironment
 from rlcore_gymnasium.in_process import InProcessEnvironment
 from rlcore_gymnasium.native import ADAPTERS
 
 if TYPE_CHECKING:
-    from rlcore.run_context import RunContext
+    from rlcore import RunContext
 
 
 def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environment:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from rlcore.config.fields import setting
+from rlcore.config import setting
 
 
 @attrs.frozen(kw_only=True)

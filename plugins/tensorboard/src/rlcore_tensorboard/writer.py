@@ -23,7 +23,7 @@ from rlcore.stats import CUMULATIVE_REWARD, StatSummary
 from rlcore_tensorboard.settings import TensorBoardSettings
 
 if TYPE_CHECKING:
-    from rlcore.run_context import RunContext
+    from rlcore import RunContext
 
 HIDDEN = frozenset({"Step", "Is Training"})  # as in ML-Agents: the step is the axis of every chart
 HISTOGRAM_BINS = 30
