@@ -11,7 +11,7 @@ import torch
 
 from rlcore import Run
 from rlcore.environment import Environment
-from rlcore.errors import ConfigError, NonFiniteError, UnsupportedSpace
+from rlcore.errors import ConfigError, TrainingDiverged, UnsupportedSpace
 from rlcore.testing.environments import (
     ConstantReward,
     IdentityEnvironment,
@@ -186,7 +186,7 @@ def test_a_loss_that_is_not_finite_ends_the_run_with_advice(make_trainer: MakeTr
     trainer = make_trainer(environment)
     with torch.no_grad():
         trainer.model.value_head.bias.fill_(float("nan"))
-    with pytest.raises(NonFiniteError, match=r"'Identity'.* step 256 .*learning_rate"):
+    with pytest.raises(TrainingDiverged, match=r"'Identity'.* step 256 .*learning_rate"):
         learn(trainer, environment, 32)
 
 

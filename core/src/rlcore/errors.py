@@ -13,7 +13,7 @@ from typing import ClassVar
 EXIT_DONE = 0
 EXIT_INTERNAL = 1
 EXIT_CONFIG = 2
-EXIT_ENVIRONMENT = 3
+EXIT_ENVIRONMENT = 3  # the environment failed, or training diverged
 EXIT_PLUGIN = 4
 EXIT_RUN_STATE = 5
 EXIT_SIGINT = 130
@@ -51,7 +51,13 @@ class UnsupportedSpace(EnvironmentFailed):
 
 
 class NonFiniteError(EnvironmentFailed):
-    """A reward, observation or loss that is NaN or infinite; names behavior, slot and step."""
+    """A reward or an observation that is NaN or infinite; names behavior, slot and step."""
+
+
+class TrainingDiverged(RlcoreError):
+    """A loss that became NaN or infinite, through no fault of the environment; names behavior and step."""
+
+    exit_code = EXIT_ENVIRONMENT
 
 
 class PluginError(RlcoreError):

@@ -13,7 +13,7 @@ import pytest
 
 from rlcore import StatsWriterSpec, hookimpl
 from rlcore.checkpoint import load_checkpoint
-from rlcore.errors import EnvironmentFailed, NonFiniteError, PluginError, RunStateError
+from rlcore.errors import EnvironmentFailed, NonFiniteError, PluginError, RunStateError, TrainingDiverged
 from rlcore.status import read_status_file, write_status_file
 
 RESUME = {"checkpoint_settings.resume": True}
@@ -120,6 +120,20 @@ class Writer:
 
     def close(self) -> None:
         self.closed = True
+
+
+def test_a_run_that_diverged_does_not_blame_the_environment(make_run: Any, files: Any) -> None:
+    run = make_run()
+    run.start()
+
+    def update() -> None:
+        raise TrainingDiverged("behavior 'Agent': the loss became NaN")
+
+    run.behaviors["Agent"].trainer.update = update  # type: ignore[method-assign]
+    with pytest.raises(TrainingDiverged) as caught:
+        run.train()
+    assert not isinstance(caught.value, EnvironmentFailed) and caught.value.exit_code == 3
+    assert files().result["outcome"] == "failed"
 
 
 def test_every_way_out_closes_the_writers(make_run: Any) -> None:

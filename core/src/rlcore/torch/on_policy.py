@@ -24,7 +24,7 @@ from torch import Tensor
 
 from rlcore.config import BehaviorSettings, OnPolicySettings
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec
-from rlcore.errors import NonFiniteError, RunStateError
+from rlcore.errors import RunStateError, TrainingDiverged
 from rlcore.rewards import RewardProvider, Transitions
 from rlcore.run_context import RunContext
 from rlcore.seeding import derive_generator, derive_seed, generator_state, restore_generator
@@ -168,7 +168,7 @@ class OnPolicyTrainer:
 
         policy_loss, value_loss, entropy, gradient_norm = torch.stack(losses).mean(0).tolist()
         if not np.isfinite(policy_loss + value_loss + gradient_norm):
-            raise NonFiniteError(
+            raise TrainingDiverged(
                 f"behavior {self.behavior.name!r}: the loss became NaN or infinite in the update at step {self.steps} "
                 f"(policy {policy_loss:g}, value {value_loss:g}, gradient norm {gradient_norm:g}); lower learning_rate "
                 "or set network_settings.normalize: true"
