@@ -16,7 +16,7 @@ from rlcore.errors import NonFiniteError
 from rlcore.plugins.calls import Plugins
 from rlcore.run_context import RunContext
 from rlcore.seeding import EpisodeSeeds, derive_seed
-from rlcore.setup import make_environment
+from rlcore.setup import environment_settings, make_environment
 from rlcore.stats import EpisodeRecorder
 from rlcore.trainer import Policy
 
@@ -67,7 +67,13 @@ def evaluate_policies(
     if episodes < 1:
         raise ValueError("episodes must be at least 1")
     seed = derive_seed(context.seed if seed is None else seed, "evaluation")
-    context = attrs.evolve(context, num_envs=min(episodes, MAX_COPIES))
+    copies = min(episodes, MAX_COPIES)
+    config = attrs.evolve(
+        config,
+        environment=attrs.evolve(environment_settings(config), num_envs=copies),
+        env_settings=attrs.evolve(config.env_settings, num_envs=copies),
+    )
+    context = attrs.evolve(context, config=config, num_envs=copies)
     environment = make_environment(config, plugins, context)
     try:
         return play(policies, environment, episodes, seed, deterministic)

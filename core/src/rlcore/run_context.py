@@ -24,8 +24,12 @@ class RunContext:
     seed: int
     num_envs: int
     inference: bool = False
-    resumed_step: int = 0  # agent steps of the checkpoint this run went on from; 0 for a fresh run
-    resumed_steps: dict[str, int] = attrs.field(factory=dict)  # the same by behavior
+    resumed_steps: dict[str, int] = attrs.field(factory=dict)  # by behavior, as in the checkpoint this run went on from
+
+    @property
+    def resumed_step(self) -> int:
+        """Agent steps of the checkpoint this run went on from; 0 for a fresh run."""
+        return sum(self.resumed_steps.values())
 
     @property
     def run_id(self) -> str:

@@ -73,7 +73,6 @@ def run_context(
         seed=config.env_settings.seed,
         num_envs=environment.num_envs or config.env_settings.num_envs,
         inference=config.checkpoint_settings.inference,
-        resumed_step=sum((resumed_steps or {}).values()),
         resumed_steps=dict(resumed_steps or {}),
     )
 
@@ -89,11 +88,17 @@ def environment_settings(config: RunConfig) -> EnvironmentSettings:
 
 
 def make_environment(config: RunConfig, plugins: Plugins, context: RunContext) -> Environment:
+    """The environment of ``config``, in ``context.num_envs`` copies."""
     settings = environment_settings(config)
     environment = plugins.create_environment(plugins.environment(settings.type), settings, context)
+    problem = ""
     if not environment.behaviors:
+        problem = "has no behaviors, so there is nobody to train"
+    elif environment.num_envs != context.num_envs:
+        problem = f"was made with num_envs {environment.num_envs} where run.num_envs is {context.num_envs}"
+    if problem:
         environment.close()
-        raise EnvironmentFailed(f"environment {settings.id!r}: has no behaviors, so there is nobody to train")
+        raise EnvironmentFailed(f"environment {settings.id or settings.type!r}: {problem}")
     return environment
 
 

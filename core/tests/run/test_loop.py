@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from rlcore import hookimpl
+from rlcore.errors import EnvironmentFailed
 from rlcore.run import Run
+from rlcore.testing import TinyCorridor
 
 PAIR: dict[str, Any] = {"environment.type": "pair"}
 BOTH: dict[str, Any] = {"behaviors": ("Left", "Right")}
@@ -273,6 +276,36 @@ def test_one_seed_gives_the_same_numbers_and_another_gives_others(make_run: Any)
     assert evaluate(1, False) != evaluate(1)
     assert evaluate(None) == evaluate(None)
     run.close()
+
+
+class Counts:
+    """Makes the environments of the run by itself, with as many copies as ``of`` says."""
+
+    def __init__(self, of: Callable[[Any, Any], int]) -> None:
+        self.of = of
+        self.told: list[tuple[int, int, int]] = []
+
+    @hookimpl
+    def rlcore_create_environment(self, settings: Any, run: Any) -> Any:
+        self.told.append((run.num_envs, settings.num_envs, run.config.environment.num_envs))
+        return TinyCorridor(self.of(settings, run), run.behavior_names[0])
+
+
+@pytest.mark.parametrize("of", [lambda settings, run: settings.num_envs, lambda settings, run: run.num_envs])
+def test_an_environment_is_told_one_number_of_copies_in_training_and_evaluation(make_run: Any, of: Any) -> None:
+    counts = Counts(of)
+    run = make_run({"environment.num_envs": 3})
+    run.plugins.register(counts, "counts")
+    assert run.evaluate(5).behaviors["Agent"].episodes == 5
+    assert counts.told == [(3, 3, 3), (5, 5, 5)]
+    run.close()
+
+
+def test_an_environment_with_another_number_of_copies_is_refused(make_run: Any) -> None:
+    run = make_run({"environment.num_envs": 3})
+    run.plugins.register(Counts(lambda settings, run: 1), "counts")
+    with pytest.raises(EnvironmentFailed, match=r"'corridor': was made with num_envs 1 where run.num_envs is 3"):
+        run.train()
 
 
 def test_evaluating_measures_the_agents_own_reward_and_the_groups_apart(make_run: Any) -> None:

@@ -52,8 +52,7 @@ class StatsWriterConformance:
         spec = plugins.stats_writer(self.writer)
         settings = checked_block(plugins, spec, self.settings) if spec.settings is not None else None
         config = RunConfig(behaviors={name: BehaviorSettings() for name in ("Walker", "Striker")})
-        steps = dict(resumed_steps or {})
-        run = RunContext(config, plugins, self.directory, 1, 1, resumed_step=sum(steps.values()), resumed_steps=steps)
+        run = RunContext(config, plugins, self.directory, 1, 1, resumed_steps=dict(resumed_steps or {}))
         return plugins.create_stats_writer(spec, settings, run)
 
     def check(self, expected: list[tuple[str, int, float]]) -> None:
