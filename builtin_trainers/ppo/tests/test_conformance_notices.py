@@ -114,6 +114,16 @@ def calls_hooks(trainer: PPOTrainer) -> None:
     trainer.update = broken  # type: ignore[method-assign]
 
 
+def lets_no_reward_learn(trainer: PPOTrainer) -> None:
+    for provider in trainer.providers:
+        provider.update = lambda transitions: {}  # type: ignore[method-assign]
+
+
+def forgets_what_rewards_learned(trainer: PPOTrainer) -> None:
+    for provider in trainer.providers:
+        provider.load_state_dict = lambda state: None  # type: ignore[method-assign]
+
+
 @pytest.mark.parametrize(
     ("broken", "rule"),
     [
@@ -128,6 +138,8 @@ def calls_hooks(trainer: PPOTrainer) -> None:
         (forgets_its_noise, "test_goes_on_from_its_state_as_if_never_stopped"),
         (saves_objects, "test_goes_on_from_its_state_as_if_never_stopped"),
         (keeps_half_of_a_refused_state, "test_a_state_that_does_not_fit_is_refused_and_changes_nothing"),
+        (lets_no_reward_learn, "test_rewards_that_learn_are_updated_saved_and_restored"),
+        (forgets_what_rewards_learned, "test_rewards_that_learn_are_updated_saved_and_restored"),
         (takes_over_counters, "test_weights_start_another_run_without_its_counters"),
     ],
 )
@@ -139,8 +151,10 @@ def test_a_broken_rule_is_noticed(tmp_path: Path, broken: Break, rule: str) -> N
         steps = 60
         learns_within = 2000
 
-        def make(self, environment: Environment, seed: int = 1, plugins: Plugins | None = None) -> Trainer:
-            made = super().make(environment, seed, plugins)
+        def make(
+            self, environment: Environment, seed: int = 1, plugins: Plugins | None = None, **settings: Any
+        ) -> Trainer:
+            made = super().make(environment, seed, plugins, **settings)
             assert isinstance(made, PPOTrainer)
             made.plugins_of_this_test = plugins  # type: ignore[attr-defined]
             broken(made)

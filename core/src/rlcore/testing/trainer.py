@@ -21,12 +21,15 @@ import pytest
 from numpy.typing import NDArray
 
 from rlcore.checkpoint import load_checkpoint, save_checkpoint
-from rlcore.config import config_from_mapping, dump_config
+from rlcore.config import RewardSettings, config_from_mapping, dump_config
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec, Environment
 from rlcore.errors import ConfigError, RunStateError, UnsupportedSpace
 from rlcore.plugins.calls import Plugins, load_plugins
 from rlcore.plugins.diagnosis import diagnose
 from rlcore.plugins.discover import selection_from
+from rlcore.plugins.markers import hookimpl
+from rlcore.plugins.records import RewardProviderSpec
+from rlcore.rewards import Transitions
 from rlcore.run_context import RunContext
 from rlcore.seeding import EpisodeSeeds
 from rlcore.testing.environments import (
@@ -71,15 +74,19 @@ class TrainerConformance:
 
     # ------------------------------------------------------------ making
 
-    def make(self, environment: Environment, seed: int = 1, plugins: Plugins | None = None) -> Trainer:
-        """The trainer of the environment's only behavior, made as a run makes it."""
+    def make(self, environment: Environment, seed: int = 1, plugins: Plugins | None = None, **settings: Any) -> Trainer:
+        """The trainer of the environment's only behavior, made as a run makes it; ``settings`` go over the class's."""
         [behavior] = environment.behaviors.values()
         plugins = plugins or self.plugins()
-        block = {"trainer_type": self.trainer, "hyperparameters": dict(self.hyperparameters), **self.settings}
+        block = {
+            "trainer_type": self.trainer,
+            "hyperparameters": dict(self.hyperparameters),
+            **self.settings,
+            **settings,
+        }
         config = config_from_mapping({"behaviors": {behavior.name: block}, "env_settings": {"seed": seed}}, plugins)
         run = RunContext(config, plugins, self.directory, seed, environment.num_envs)
-        settings = config.behaviors[behavior.name]
-        return plugins.create_trainer(plugins.trainer(self.trainer), settings, behavior, run)
+        return plugins.create_trainer(plugins.trainer(self.trainer), config.behaviors[behavior.name], behavior, run)
 
     def plugins(self) -> Plugins:
         return load_plugins(selection_from(None, {}, (), False, used=(self.trainer,)))
@@ -266,6 +273,31 @@ class TrainerConformance:
         theirs = [*learn(resumed, other, self.steps, seed=7), resumed.state_dict()]
         assert_equal({"all": ours}, {"all": theirs})
 
+    def test_rewards_that_learn_are_updated_saved_and_restored(self) -> None:
+        environment, other = self.environment(), self.environment()
+        trainer, reward = self.make_with_a_reward_that_learns(environment)
+        updates = learn(trainer, environment, self.steps)
+        assert reward.rewarded, "the provider's evaluate() was not called"
+        assert reward.updates == len(updates), "an update of the trainer calls update() of each reward provider once"
+        assert all(stats.get(LearningReward.TAG) for stats in updates), "what the provider returns is not passed on"
+        state = copied(trainer.state_dict())
+        check_storable(state)
+        resumed, restored = self.make_with_a_reward_that_learns(other)
+        resumed.load_state_dict(load_checkpoint(save_checkpoint(self.directory, 1, {"trainer": state}))["trainer"])
+        assert restored.updates == reward.updates, "the provider's state was not saved and restored"
+        ours = [*learn(trainer, environment, self.steps, seed=7), trainer.state_dict()]
+        theirs = [*learn(resumed, other, self.steps, seed=7), resumed.state_dict()]
+        assert_equal({"all": ours}, {"all": theirs})
+
+    def make_with_a_reward_that_learns(self, environment: Environment) -> tuple[Trainer, LearningReward]:
+        """A trainer with two rewards of different discounts, the second of which changes with every update."""
+        plugins, maker = self.plugins(), LearningRewards()
+        plugins.register(maker, "learning-reward")
+        signals = {"extrinsic": {}, LearningReward.name: {"gamma": 0.5, "strength": 0.1}}
+        trainer = self.make(environment, plugins=plugins, reward_signals=signals)
+        assert len(maker.made) == 1, "reward providers come from run.create_reward_providers(behavior, settings)"
+        return trainer, maker.made[0]
+
     def test_a_state_that_does_not_fit_is_refused_and_changes_nothing(self) -> None:
         trainer = self.make(self.environment())
         before = copied(trainer.state_dict())
@@ -297,6 +329,60 @@ class TrainerConformance:
 
 
 # ---------------------------------------------------------------- what the tests are made of
+
+
+class LearningReward:
+    """The environment's reward, weighted by how often this provider was updated."""
+
+    name = "learning"
+    ignore_done = False
+    TAG = "Losses/Learning Reward"
+
+    def __init__(self, gamma: float, strength: float) -> None:
+        self.gamma = gamma
+        self.strength = strength
+        self.rewarded = 0
+        self.updates = 0
+
+    def evaluate(self, transitions: Transitions) -> NDArray[np.float32]:
+        self.rewarded += transitions.reward.size
+        return transitions.reward * np.float32(1 + self.updates / 10)
+
+    def update(self, transitions: Transitions) -> Mapping[str, float]:
+        assert transitions.reward.size, "update() was given no transitions"
+        self.updates += 1
+        return {self.TAG: float(self.updates)}
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"updates": self.updates}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.updates = int(state["updates"])
+
+
+class LearningRewards:
+    """A plugin that makes :class:`LearningReward` and keeps what it made."""
+
+    def __init__(self) -> None:
+        self.made: list[LearningReward] = []
+
+    @hookimpl
+    def rlcore_reward_providers(self) -> list[RewardProviderSpec]:
+        return [
+            RewardProviderSpec(
+                name=LearningReward.name,
+                target="rlcore.testing.trainer:LearningReward",
+                settings="rlcore.config:RewardSettings",
+                summary="A reward that changes with every update",
+            )
+        ]
+
+    @hookimpl
+    def rlcore_create_reward_provider(self, spec: RewardProviderSpec, settings: RewardSettings) -> Any:
+        if spec.name != LearningReward.name:
+            return None
+        self.made.append(LearningReward(settings.gamma, settings.strength))
+        return self.made[-1]
 
 
 def first_batch(environment: Environment, seed: int = 1) -> AgentBatch:
