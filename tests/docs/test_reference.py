@@ -14,10 +14,17 @@ import attrs
 import pytest
 import yaml
 
-from rlcore.config import field_info
+from rlcore.config import (
+    BehaviorSettings,
+    CheckpointSettings,
+    NetworkSettings,
+    TorchSettings,
+    field_info,
+)
 from rlcore.config.structure import settings_fields
 from rlcore.plugins import HOOKS, Plugins, hookspecs
 from rlcore.plugins.catalog import REGISTRIES
+from rlcore_ppo.settings import PPOSettings
 
 ROOT = Path(__file__).parents[2]
 
@@ -110,6 +117,37 @@ def test_every_block_of_the_core_is_documented() -> None:
     bases = {settings.OnPolicySettings}  # shown as part of each class that derives from it
     defined = {cls for _, cls in inspect.getmembers(settings, attrs.has) if cls.__module__ == settings.__name__}
     assert defined - bases == {cls for _, cls in generate.CORE_BLOCKS}
+
+
+# The rows of "Come from ML-Agents" that list keys, and the keys of a class that have a row of their own.
+LISTED: dict[str, tuple[type, set[str]]] = {
+    "`hyperparameters` of `ppo`": (PPOSettings, set()),
+    "`network_settings`": (NetworkSettings, set()),
+    "other keys of a behavior": (
+        BehaviorSettings,
+        {"trainer_type", "hyperparameters", "network_settings", "reward_signals"},
+    ),
+    "`checkpoint_settings`": (CheckpointSettings, set()),
+    "`torch_settings`": (TorchSettings, set()),
+}
+
+
+@pytest.mark.parametrize("row", LISTED)
+def test_the_page_for_ml_agents_lists_every_key_where_it_belongs(row: str) -> None:
+    page = (ROOT / "docs/how-to/mlagents.md").read_text(encoding="utf-8")
+    (line,) = (line for line in page.splitlines() if line.startswith(f"| {row} |"))
+    columns = [set(re.findall(r"`(\w+)", cell)) for cell in line.split("|")[2:5]]
+    cls, elsewhere = LISTED[row]
+    expected: list[set[str]] = [set(), set(), set()]  # supported, not supported yet, new here
+    for key, attribute in settings_fields(cls).items():
+        info = field_info(attribute)
+        new = "(an rlcore key" in info.description
+        if key not in elsewhere:
+            expected[1 if info.not_supported else 2 if new else 0].add(key)
+    if line.split("|")[2].strip() == "all":
+        assert not expected[1]
+        columns[0] = expected[0]
+    assert columns == expected
 
 
 # ---------------------------------------------------------------- command line
