@@ -37,7 +37,8 @@ def test_a_run_killed_and_resumed_equals_the_run_never_stopped(
     last = place.verify()[-1]
     assert last < 2400
     assert place.finish("--resume") == 0, place.stderr
-    assert place.stderr == ""
+    told = [line for line in place.stderr.splitlines() if "no episode ended between two checkpoints" not in line]
+    assert told == []
     assert assert_equal_from(place, whole, last)[-1] == 2400
     assert place.json("result.json")["behaviors"] == whole.json("result.json")["behaviors"]
     assert metrics(place) == metrics(whole)
