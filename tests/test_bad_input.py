@@ -319,7 +319,9 @@ def test_a_corrupt_checkpoint(run_rlcore: RunRlcore, working: Path) -> None:
         shutil.copy(damaged.parent / "state.json", checkpoints / step / "Agent.safetensors")
     result = run_rlcore("run", "config.yaml", "--resume")
     assert (result.exit_code, result.stdout) == (5, "")
-    assert result.stderr.splitlines()[-1].startswith("error: results/run: no checkpoint of this run is usable (")
+    assert result.stderr.splitlines()[-1].startswith(
+        "error: results/run: there is no usable checkpoint in results/run/checkpoints ("
+    )
     assert result.stderr.splitlines()[-1].endswith("; restore one from a backup or start over with --force")
 
 

@@ -240,7 +240,9 @@ def test_when_all_are_damaged_nothing_starts(nearly_done: Any, run_rlcore: RunRl
     assert result.exit_code == 5 and result.stdout == ""
     *warnings, error = result.stderr.splitlines()
     assert len(warnings) == 5
-    assert error.startswith(f"error: {place.run}: no checkpoint of this run is usable (checkpoint {place.checkpoints}")
+    assert error.startswith(
+        f"error: {place.run}: there is no usable checkpoint in {place.checkpoints} (checkpoint {place.checkpoints}"
+    )
     assert error.endswith("; restore one from a backup or start over with --force")
     assert {path: path.read_bytes() for path in place.run.rglob("*") if path.is_file()} == before
 

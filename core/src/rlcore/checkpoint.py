@@ -10,10 +10,11 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import logging
 import os
 import re
 import shutil
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from rlcore.errors import RunStateError
+
+log = logging.getLogger(__name__)
 
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
@@ -127,13 +130,26 @@ def verify_checkpoint(path: Path) -> tuple[str, ...]:
     return tuple(files)
 
 
-def newest_good(directory: Path) -> Iterator[tuple[Checkpoint, dict[str, Any] | None, str]]:
-    """Checkpoints from the newest on, each ``(checkpoint, state, "")``, or ``(checkpoint, None, what is wrong)``."""
-    for checkpoint in reversed(find_checkpoints(directory)):
+def newest_good(
+    directory: Path, origin: str, advice: str = "", step: int | None = None
+) -> tuple[Checkpoint, dict[str, Any]]:
+    """The newest checkpoint under ``directory`` that is whole, or the one of ``step``, and its state.
+
+    One that is damaged is passed over with a warning. Raises RunStateError if none is left: ``origin`` says in its
+    message who asked for one, ``advice`` what to do.
+    """
+    problem = ""
+    found = find_checkpoints(directory)
+    for checkpoint in reversed(found):
+        if step is not None and checkpoint.step != step:
+            continue
         try:
-            yield checkpoint, load_checkpoint(checkpoint.path), ""
+            return checkpoint, load_checkpoint(checkpoint.path)
         except RunStateError as error:
-            yield checkpoint, None, str(error)
+            older = step is None and checkpoint != found[0]
+            log.warning("%s; going on from an older checkpoint" if older else "%s", error)
+            problem = problem or f" ({error})"
+    raise RunStateError(f"{origin}: there is no usable checkpoint in {directory}{problem}{advice}")
 
 
 def rotate(directory: Path, keep: int, newest: int) -> list[Checkpoint]:

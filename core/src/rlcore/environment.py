@@ -25,8 +25,8 @@ class ObservationSpec:
     """One named observation of an agent.
 
     ``kind`` tells a network how to read it: ``vector`` (any shape, flattened, may be normalised), ``image``
-    (height, width, channels) or ``one_hot`` (an indicator vector, never normalised). ``low``/``high`` are scalars;
-    an image of dtype uint8 spans 0 to 255.
+    (height, width, channels) or ``one_hot`` (an indicator vector, never normalised). An image of dtype uint8 spans 0
+    to 255.
     """
 
     name: str

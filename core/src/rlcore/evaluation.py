@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
@@ -55,7 +55,7 @@ class EvaluationResult:
 
 
 def evaluate_policies(
-    policies: Mapping[str, Policy],
+    policies_for: Callable[[Mapping[str, BehaviorSpec]], Mapping[str, Policy]],
     config: RunConfig,
     plugins: Plugins,
     context: RunContext,
@@ -63,7 +63,10 @@ def evaluate_policies(
     seed: int | None = None,
     deterministic: bool = True,
 ) -> EvaluationResult:
-    """Plays ``episodes`` episodes in a new environment; ``seed`` is the run's if it is None."""
+    """Plays ``episodes`` episodes in a new environment; ``seed`` is the run's if it is None.
+
+    ``policies_for`` is called with the environment's behaviors, before the first reset.
+    """
     if episodes < 1:
         raise ValueError("episodes must be at least 1")
     seed = derive_seed(context.seed if seed is None else seed, "evaluation")
@@ -76,7 +79,7 @@ def evaluate_policies(
     context = attrs.evolve(context, config=config, num_envs=copies)
     environment = make_environment(config, plugins, context)
     try:
-        return play(policies, environment, episodes, seed, deterministic)
+        return play(policies_for(environment.behaviors), environment, episodes, seed, deterministic)
     finally:
         environment.close()
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
@@ -134,7 +135,7 @@ class Run:
         self.start()
         context = self._require_context()
         policies = {name: behavior.trainer.policy for name, behavior in self.behaviors.items()}
-        return evaluate_policies(policies, self.config, self.plugins, context, episodes, seed, deterministic)
+        return evaluate_policies(lambda _: policies, self.config, self.plugins, context, episodes, seed, deterministic)
 
     def request_stop(self, signal_number: int | None = None) -> None:
         """Asks the run to save a checkpoint and end after the current environment step. Safe in a signal handler."""
@@ -201,7 +202,12 @@ class Run:
         self._writers = make_writers(self.config, self.plugins, context)
         for plugin in self.plugins.loaded:
             log.debug("plugin %s (%s %s): %s", plugin.name, plugin.distribution, plugin.version, plugin.why)
-        self.plugins.run_started(context)
+        try:
+            self.plugins.run_started(context)
+        except BaseException as error:  # where plugins are strict: those that heard of the start hear of the end
+            with suppress(Exception):
+                self.plugins.run_finished(context, outcome_of(error), error)
+            raise
         self.directory.started()
 
     def _begin_episodes(self, episodes: NDArray[np.int64]) -> None:

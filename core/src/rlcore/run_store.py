@@ -35,20 +35,14 @@ class RunStore:
 
     def newest_state(self) -> dict[str, Any]:
         """The state of the newest checkpoint that is whole. Raises RunStateError if there is none."""
-        problems = []
-        for checkpoint, state, problem in newest_good(self.directory.checkpoints):
-            if state is not None:
-                self.saved_step = checkpoint.step
-                self._sections = state["run"]["sections"]
-                return state
-            log.warning("%s; going on from an older checkpoint", problem)
-            problems.append(problem)
-        if problems:
-            raise RunStateError(
-                f"{self.directory.path}: no checkpoint of this run is usable ({problems[0]}); "
-                "restore one from a backup or start over with --force"
-            )
-        raise RunStateError(f"{self.directory.path}: this run has no checkpoint yet; start over with --force")
+        checkpoint, state = newest_good(
+            self.directory.checkpoints,
+            f"{self.directory.path}",
+            "; restore one from a backup or start over with --force",
+        )
+        self.saved_step = checkpoint.step
+        self._sections = state["run"]["sections"]
+        return state
 
     def restore_status(self, context: RunContext, behaviors: Mapping[str, BehaviorRun]) -> None:
         """Takes the status up again and hands its sections to the plugins.
@@ -165,13 +159,13 @@ def saved_models(checkpoints: Path, origin: str, step: int | None = None) -> dic
 
     ``origin`` is what the user wrote, for the message of the RunStateError raised if there is none.
     """
-    for checkpoint, state, problem in newest_good(checkpoints):
-        if step is not None and checkpoint.step != step:
-            continue
-        if state is not None:
-            return {name: entry["model"] for name, entry in state.items() if name != "run"}
-        log.warning("%s", problem)
-    raise RunStateError(f"{origin}: there is no usable checkpoint in {checkpoints}")
+    _, state = newest_good(checkpoints, origin, step=step)
+    return models_in(state)
+
+
+def models_in(state: Mapping[str, Any]) -> dict[str, Any]:
+    """The ``model`` entry of every behavior in the state of a checkpoint."""
+    return {name: entry["model"] for name, entry in state.items() if name != "run"}
 
 
 def model_of_path(path: Path, behavior: str, origin: str) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +10,15 @@ import attrs
 
 from rlcore.checkpoint import newest_good
 from rlcore.config import RunConfig
+from rlcore.environment import BehaviorSpec
 from rlcore.errors import RunStateError
 from rlcore.evaluation import EvaluationResult, evaluate_policies
 from rlcore.plugins.calls import Plugins
 from rlcore.run_context import RunContext
 from rlcore.run_directory import CONFIGURATION
-from rlcore.setup import make_environment, run_context, settings_of, with_seed
+from rlcore.run_store import model_of, models_in
+from rlcore.setup import run_context, settings_of, with_seed
 from rlcore.trainer import Policy
-
-log = logging.getLogger(__name__)
 
 
 def find_run(run: Path) -> Path:
@@ -31,41 +31,31 @@ def find_run(run: Path) -> Path:
 
 @attrs.define(eq=False)
 class SavedRun:
-    """The policies of a run at its newest good checkpoint."""
+    """A run at its newest good checkpoint."""
 
     config: RunConfig
     plugins: Plugins
     context: RunContext
     step: int
-    policies: dict[str, Policy]
+    models: dict[str, Any]  # by behavior
 
     @classmethod
     def load(cls, directory: Path, config: RunConfig, plugins: Plugins) -> SavedRun:
-        state, step = newest_state(directory)
+        checkpoint, state = newest_good(directory / "checkpoints", f"{directory}")
         config = with_seed(config, int(state["run"]["seed"]))
-        context = run_context(config, plugins, directory)
-        environment = make_environment(config, plugins, context)
+        return cls(config, plugins, run_context(config, plugins, directory), checkpoint.step, models_in(state))
+
+    def policies(self, behaviors: Mapping[str, BehaviorSpec]) -> dict[str, Policy]:
+        """The policy of every behavior, made anew."""
         policies = {}
-        try:
-            for name, spec in environment.behaviors.items():
-                settings = settings_of(config, name)
-                trainer = plugins.create_trainer(plugins.trainer(settings.trainer_type), settings, spec, context)
-                trainer.load_model(state[name]["model"])
-                policies[name] = trainer.policy
-        finally:
-            environment.close()
-        return cls(config, plugins, context, step, policies)
+        for name, spec in behaviors.items():
+            settings = settings_of(self.config, name)
+            record = self.plugins.trainer(settings.trainer_type)
+            trainer = self.plugins.create_trainer(record, settings, spec, self.context)
+            trainer.load_model(model_of(self.models, name, f"{self.context.directory}"))
+            policies[name] = trainer.policy
+        return policies
 
     def evaluate(self, episodes: int, seed: int | None, deterministic: bool = True) -> EvaluationResult:
+        """Plays in an environment of its own, the only one that is made."""
         return evaluate_policies(self.policies, self.config, self.plugins, self.context, episodes, seed, deterministic)
-
-
-def newest_state(directory: Path) -> tuple[dict[str, Any], int]:
-    """State and step of the newest good checkpoint."""
-    problems = []
-    for checkpoint, state, problem in newest_good(directory / "checkpoints"):
-        if state is not None:
-            return state, checkpoint.step
-        log.warning("%s; using an older checkpoint", problem)
-        problems.append(problem)
-    raise RunStateError(f"{directory}: has no usable checkpoint{': ' + problems[0] if problems else ''}")

@@ -197,14 +197,19 @@ def test_a_newer_format_names_the_remedy(tmp_path: Path) -> None:
         verify_checkpoint(path)
 
 
-def test_the_newest_good_checkpoint_comes_after_the_names_of_bad_files(tmp_path: Path) -> None:
+def test_the_newest_good_checkpoint_comes_after_the_names_of_bad_files(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     good(tmp_path, 1, 2, 3)
     (tmp_path / "3" / "state.json").unlink()
     (tmp_path / "2" / "Agent.safetensors").write_bytes(b"")
-    found = list(newest_good(tmp_path))
-    assert [checkpoint.step for checkpoint, _, _ in found] == [3, 2, 1]
-    assert "state.json is missing" in found[0][2] and "Agent.safetensors has 0 bytes" in found[1][2]
-    assert found[2][1] is not None and found[2][1]["run"]["step"] == 1
+    checkpoint, state = newest_good(tmp_path, "run")
+    assert checkpoint.step == state["run"]["step"] == 1
+    first, second = (record.getMessage() for record in caplog.records)
+    assert "state.json is missing" in first and "Agent.safetensors has 0 bytes" in second
+    assert first.endswith("; going on from an older checkpoint")
+    with pytest.raises(RunStateError, match=r"^run: there is no usable checkpoint in .* \(checkpoint .*3: state.json"):
+        newest_good(tmp_path, "run", step=3)
 
 
 # ---------------------------------------------------------------- what stays

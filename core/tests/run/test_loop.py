@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rlcore import hookimpl
-from rlcore.errors import EnvironmentFailed
+from rlcore.errors import EnvironmentFailed, PluginError
 from rlcore.run import Run
 from rlcore.testing import TinyCorridor
 
@@ -384,3 +384,31 @@ def test_a_failing_notification_does_not_stop_the_run(make_run: Any, files: Any)
     assert run.outcome == "done"
     (failure,) = run.plugins.failures
     assert "'fails' (acme-fails 1)" in failure and failure.endswith("(4 times)")
+
+
+def test_where_plugins_are_strict_those_that_heard_of_a_start_hear_of_its_end(make_run: Any, files: Any) -> None:
+    class Tracker:
+        def __init__(self, error: Exception | None = None) -> None:
+            self.error, self.heard = error, []  # type: ignore[var-annotated]
+
+        @hookimpl
+        def rlcore_run_started(self, run: Any) -> None:
+            self.heard.append("started")
+            if self.error:
+                raise self.error
+
+        @hookimpl
+        def rlcore_run_finished(self, outcome: str, error: Any) -> None:
+            self.heard.append((outcome, str(error)))
+
+    run = make_run()
+    run.plugins._dispatch._strict = True
+    trackers = [Tracker(), Tracker(OSError("no network")), Tracker()]
+    for number, tracker in enumerate(trackers):
+        run.plugins.register(tracker, f"tracker{number}", "acme")
+    with pytest.raises(PluginError, match="no network") as caught:
+        run.train()
+    for tracker in trackers:
+        assert tracker.heard[-1] == ("failed", str(caught.value)) and tracker.heard.count(tracker.heard[-1]) == 1
+    run.close()
+    assert not (files().path / "configuration.yaml").exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -172,6 +173,15 @@ def test_evaluate_prints_exactly_its_shape(run_rlcore: RunRlcore, config_file: P
     assert sampled.stdout != result.stdout
 
 
+def test_evaluate_makes_one_environment(
+    run_rlcore: RunRlcore, config_file: Path, files: Any, hook_calls: Counter[str]
+) -> None:
+    assert run_rlcore("run", config_file).exit_code == 0
+    hook_calls.clear()
+    assert run_rlcore("evaluate", files().path, "--episodes", "3").exit_code == 0
+    assert hook_calls["rlcore_create_environment"] == hook_calls["rlcore_create_trainer"] == 1
+
+
 def test_evaluate_equals_what_the_run_itself_measures(run_rlcore: RunRlcore, config_file: Path, files: Any) -> None:
     run = Run(config_file)
     run.train()
@@ -190,11 +200,11 @@ def test_evaluate_falls_back_to_an_older_checkpoint_with_a_line(
     (files().path / "checkpoints" / "200" / "Agent.safetensors").unlink()
     result = run_rlcore("evaluate", files().path, "--episodes", "2")
     assert result.exit_code == 0 and "(checkpoint 160)" in result.stdout
-    assert "200: Agent.safetensors is missing; using an older checkpoint" in result.stderr
+    assert "200: Agent.safetensors is missing; going on from an older checkpoint" in result.stderr
     for step in files().steps:
         (files().path / "checkpoints" / str(step) / "manifest.json").unlink(missing_ok=True)
     result = run_rlcore("evaluate", files().path)
-    assert result.exit_code == 5 and "has no usable checkpoint: checkpoint" in result.stderr.splitlines()[-1]
+    assert result.exit_code == 5 and "there is no usable checkpoint in" in result.stderr.splitlines()[-1]
 
 
 def test_evaluate_of_what_is_no_run_is_refused(run_rlcore: RunRlcore) -> None:

@@ -229,7 +229,7 @@ def test_without_a_usable_checkpoint_nothing_is_started_or_changed(make_run: Any
         (files().path / "checkpoints" / str(step) / "state.json").unlink()
     before = files().everything()
     with pytest.raises(
-        RunStateError, match=r"no checkpoint of this run is usable \(.*state.json is missing\); restore"
+        RunStateError, match=r"there is no usable checkpoint in .* \(.*state.json is missing\); restore"
     ):
         make_run(RESUME).train()
     assert files().everything() == before
@@ -239,7 +239,10 @@ def test_a_run_killed_before_its_first_checkpoint_cannot_be_resumed(make_run: An
     run = make_run()
     run.start()
     abandon(run)
-    with pytest.raises(RunStateError, match="has no checkpoint yet; start over with --force"):
+    with pytest.raises(
+        RunStateError,
+        match=r"there is no usable checkpoint in .*; restore one .* or start over with --force",
+    ):
         make_run(RESUME).train()
 
 

@@ -132,7 +132,7 @@ def rlcore_create_environment(
 ) -> Environment | None:
     """Makes the environment.
 
-    Called once per run, before the trainers are made, and once by ``rlcore evaluate``.
+    Called once per run, before the trainers are made, once by ``rlcore evaluate``, and once by each ``Run.evaluate()``.
     """
 
 
@@ -168,7 +168,7 @@ def rlcore_write_status(status: Mapping[str, Any], directory: Path) -> bool | No
 def rlcore_read_status(directory: Path) -> Mapping[str, Any] | None:
     """Reads back what ``rlcore_write_status`` stored; None if this plugin has nothing there.
 
-    Called once, on ``--resume``, and by ``rlcore status``.
+    Called once, on ``--resume`` and ``--inference``, and by ``rlcore status``.
     """
 
 
