@@ -160,6 +160,13 @@ def test_validate_tells_of_a_mistaken_plugins_block_beside_everything_else(
     ]
 
 
+@pytest.mark.parametrize("key", ["enable", "disable"])
+def test_no_before_a_name_is_for_the_command_line(write: Any, capsys: pytest.CaptureFixture[str], key: str) -> None:
+    path = write(GOOD + f"plugins:\n  {key}: ['no:tensorboard']\n")
+    assert main(["validate", path]) == EXIT_CONFIG
+    assert f"{path}:5: plugins.{key}[0]: 'no:tensorboard': 'no:' is for -p" in capsys.readouterr().out
+
+
 def test_a_distribution_that_is_mistyped_is_told_at_its_key_beside_everything_else(
     write: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:

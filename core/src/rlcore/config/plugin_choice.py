@@ -63,6 +63,8 @@ def _check_references(settings: PluginSettings, problems: Problems) -> None:
     for key, references in (("enable", settings.enable), ("disable", settings.disable)):
         for index, reference in enumerate(references):
             problem = reference_problem(reference)
+            if reference.startswith("no:"):
+                problem = f"{reference!r}: 'no:' is for -p and RLCORE_PLUGINS; write the plain name, here or in disable"
             if problem:
                 problems.add(("plugins", key, index), problem)
             elif key == "disable" and reference in settings.enable:
