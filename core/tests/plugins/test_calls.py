@@ -72,8 +72,8 @@ def test_two_owners_of_a_name_are_an_error_only_where_the_bare_name_is_used(plug
 
 def test_equal_records_of_two_plugins_keep_their_owners(plugins: Plugins) -> None:
     broken = {"name": "x", "target": "absent_module:X", "settings": "a:b"}
-    plugins.register(Brings(TrainerSpec(**broken)), "one", "acme-one", "1")  # type: ignore[arg-type]
-    plugins.register(Brings(TrainerSpec(**broken)), "two", "acme-two", "2")  # type: ignore[arg-type]
+    plugins.register(Brings(TrainerSpec(**broken)), "one", "acme-one", "1")
+    plugins.register(Brings(TrainerSpec(**broken)), "two", "acme-two", "2")
     for distribution in ("acme-one", "acme-two"):
         with pytest.raises(PluginError, match=rf"\({distribution} \d\)"):
             plugins.create_trainer(plugins.trainer(f"{distribution}/x"), None, WALKER, RUN)  # type: ignore[arg-type]
