@@ -149,6 +149,8 @@ def newest_good(
             older = step is None and checkpoint != found[0]
             log.warning("%s; going on from an older checkpoint" if older else "%s", error)
             problem = problem or f" ({error})"
+    if find_checkpoints(directory) != found:  # the run is training, and has replaced what was found
+        return newest_good(directory, origin, advice, step)
     raise RunStateError(f"{origin}: there is no usable checkpoint in {directory}{problem}{advice}")
 
 

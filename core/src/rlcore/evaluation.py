@@ -111,7 +111,9 @@ def play(
         with environment_does(environment, "step"):
             batches = environment.step(actions)
         for name, batch in batches.items():
-            refuse_non_finite_reward(name, batch.reward, environment.behaviors[name])
+            refuse_non_finite_reward(name, "reward", batch.reward, environment.behaviors[name])
+            if batch.group_reward is not None:
+                refuse_non_finite_reward(name, "group reward", batch.group_reward, environment.behaviors[name])
             recorder, ended = recorders[name], batch.ended
             recorder.record(batch)
             if ended.size:
@@ -137,12 +139,12 @@ def play(
     )
 
 
-def refuse_non_finite_reward(behavior: str, reward: NDArray[np.float32], spec: BehaviorSpec) -> None:
+def refuse_non_finite_reward(behavior: str, what: str, reward: NDArray[np.float32], spec: BehaviorSpec) -> None:
     """Raises NonFiniteError for a NaN or an infinity."""
     bad = np.flatnonzero(~np.isfinite(reward))
     if bad.size:
         slot = int(bad[0])
         raise NonFiniteError(
-            f"behavior {behavior!r}: reward of slot {slot} (environment copy {int(spec.env_index[slot])}) is "
+            f"behavior {behavior!r}: {what} of slot {slot} (environment copy {int(spec.env_index[slot])}) is "
             f"{reward[slot]:g} while evaluating; mend the environment, or wrap it to keep its values finite"
         )

@@ -170,6 +170,12 @@ class RunDirectory:
         return sorted(self.path.glob(f"{ASIDE}*"))
 
 
+def written_configuration(directory: Path) -> Path | None:
+    """The configuration of the run in ``directory``, also where a start that was killed had moved it aside."""
+    places = [directory / CONFIGURATION, *sorted(directory.glob(f"{ASIDE}*/{CONFIGURATION}"))]
+    return next((place for place in places if place.is_file()), None)
+
+
 def remove(path: Path) -> None:
     """Deletes a file, a link or a whole directory."""
     if path.is_dir() and not path.is_symlink():

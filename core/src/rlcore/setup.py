@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -152,11 +153,17 @@ def make_writers(config: RunConfig, plugins: Plugins, context: RunContext) -> li
         if isinstance(owned.record, StatsWriterSpec) and owned.record.default_on and owned.record not in configured
     }
     chosen |= {spec: settings for spec, settings in configured.items() if settings is not False}
-    writers = []
-    for spec, settings in chosen.items():
-        if context.inference and not spec.inference:
-            continue
-        if settings is None and spec.settings is not None:
-            settings = plugins.resolve(spec, "settings")()
-        writers.append(plugins.create_stats_writer(spec, settings, context))
+    writers: list[StatsWriter] = []
+    try:
+        for spec, settings in chosen.items():
+            if context.inference and not spec.inference:
+                continue
+            if settings is None and spec.settings is not None:
+                settings = plugins.resolve(spec, "settings")()
+            writers.append(plugins.create_stats_writer(spec, settings, context))
+    except BaseException:
+        for writer in writers:
+            with suppress(Exception):  # the first error is the one to report
+                writer.close()
+        raise
     return writers

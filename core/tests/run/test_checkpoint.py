@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from rlcore import checkpoint as checkpoint_module
 from rlcore.checkpoint import (
     find_checkpoints,
     load_checkpoint,
@@ -210,6 +211,22 @@ def test_the_newest_good_checkpoint_comes_after_the_names_of_bad_files(
     assert first.endswith("; going on from an older checkpoint")
     with pytest.raises(RunStateError, match=r"^run: there is no usable checkpoint in .* \(checkpoint .*3: state.json"):
         newest_good(tmp_path, "run", step=3)
+
+
+def test_a_checkpoint_that_is_replaced_while_it_is_read_is_looked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (first,) = good(tmp_path, 1)
+    verify = checkpoint_module.verify_checkpoint
+
+    def train_on(path: Path) -> tuple[str, ...]:
+        if path == first:
+            good(tmp_path, 2)
+            shutil.rmtree(path, ignore_errors=True)
+        return verify(path)
+
+    monkeypatch.setattr(checkpoint_module, "verify_checkpoint", train_on)
+    assert newest_good(tmp_path, "run")[0].step == 2
 
 
 # ---------------------------------------------------------------- what stays

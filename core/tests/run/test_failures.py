@@ -83,9 +83,10 @@ def test_an_environment_that_raises_while_evaluating_is_named(make_run: Any) -> 
     run.close("interrupted")
 
 
-def test_evaluating_refuses_values_that_are_not_finite(make_run: Any) -> None:
-    run = make_run(faulty("NaN reward", at=1))
-    with pytest.raises(NonFiniteError, match="behavior 'Agent': reward of slot 1"):
+@pytest.mark.parametrize("what", ["reward", "group reward"])
+def test_evaluating_refuses_values_that_are_not_finite(make_run: Any, what: str) -> None:
+    run = make_run(faulty(f"NaN {what}", at=1))
+    with pytest.raises(NonFiniteError, match=f"behavior 'Agent': {what} of slot 1"):
         run.evaluate(2)
     run.close("interrupted")
 
@@ -120,6 +121,24 @@ class Writer:
 
     def close(self) -> None:
         self.closed = True
+
+
+def test_a_writer_that_cannot_be_made_closes_those_that_were(make_run: Any, files: Any) -> None:
+    made: list[Writer] = []
+
+    class Makes:
+        @hookimpl
+        def rlcore_create_stats_writer(self, spec: Any) -> Any:
+            if made:
+                raise ConnectionError("no route")
+            made.append(Writer(RuntimeError()))
+            return made[0]
+
+    run = make_run({"stats": {"console": {}}})
+    run.plugins.register(Makes(), "cloud")
+    with pytest.raises(PluginError, match="no route"):
+        run.train()
+    assert made[0].closed
 
 
 def test_a_run_that_diverged_does_not_blame_the_environment(make_run: Any, files: Any) -> None:

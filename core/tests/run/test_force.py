@@ -10,6 +10,7 @@ import pytest
 from rlcore import hookimpl
 from rlcore.errors import PluginError
 from rlcore.run_directory import RunDirectory
+from rlcore.testing.fixtures import RunRlcore
 
 FORCE = {"checkpoint_settings": {"force": True}}
 RESUME = {"checkpoint_settings": {"resume": True}}
@@ -92,6 +93,19 @@ def test_a_forced_start_killed_at_any_rename_costs_no_old_run(
     for name in set(before) - {"run_logs/timers.json", "result.json"}:
         assert files().everything()[name] == before[name]
     assert not list(files().path.glob(".old*")) and not list(files().path.glob(".tmp*"))
+
+
+def test_a_run_that_a_killed_start_moved_aside_is_resumed_by_its_name(
+    make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch, run_rlcore: RunRlcore
+) -> None:
+    make_run(keep_checkpoints=0).train()
+    kill_after(monkeypatch, 5)
+    with pytest.raises(Killed):
+        make_run(FORCE).train()
+    monkeypatch.undo()
+    result = run_rlcore("run", "--resume", "--run-id", "run", "--results-dir", files().path.parent)
+    assert result.exit_code == 0, result.stderr
+    assert files().steps == [40, 80, 120, 160, 200]
 
 
 @pytest.mark.parametrize("renames", range(5))

@@ -173,6 +173,14 @@ def test_evaluate_prints_exactly_its_shape(run_rlcore: RunRlcore, config_file: P
     assert sampled.stdout != result.stdout
 
 
+def test_evaluate_names_the_groups_reward_apart(run_rlcore: RunRlcore, configure: Any, files: Any) -> None:
+    Run(configure({"environment.options": {"fault": "group reward now and then"}})).train()
+    assert (
+        " and mean group reward 2.50 over 4 episodes of 20.0 steps"
+        in run_rlcore("evaluate", files().path, "--episodes", "4").stdout
+    )
+
+
 def test_evaluate_makes_one_environment(
     run_rlcore: RunRlcore, config_file: Path, files: Any, hook_calls: Counter[str]
 ) -> None:

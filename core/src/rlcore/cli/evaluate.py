@@ -45,7 +45,8 @@ def evaluate_command(
         click.echo(json.dumps(result.to_json()))
         return
     for name, behavior in result.behaviors.items():
+        group = "" if behavior.mean_group_reward is None else f" and mean group reward {behavior.mean_group_reward:.2f}"
         click.echo(
-            f"{name}: mean reward {behavior.mean_reward:.2f} +/- {behavior.std_reward:.2f} over {behavior.episodes} "
-            f"episodes of {behavior.mean_length:.1f} steps (checkpoint {saved.step})"
+            f"{name}: mean reward {behavior.mean_reward:.2f} +/- {behavior.std_reward:.2f}{group} over "
+            f"{behavior.episodes} episodes of {behavior.mean_length:.1f} steps (checkpoint {saved.step})"
         )

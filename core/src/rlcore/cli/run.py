@@ -105,10 +105,12 @@ def configuration_of_run(flags: dict[str, Any]) -> Path:
     if not (flags["resume"] or flags["inference"]) or flags["run_id"] is None:
         raise click.UsageError("CONFIG is missing; only --resume or --inference with --run-id can do without")
     from rlcore.errors import RunStateError
+    from rlcore.run_directory import written_configuration
 
-    path: Path = Path(flags["results_dir"] or "results") / flags["run_id"] / "configuration.yaml"
-    if not path.is_file():
-        raise RunStateError(f"{path.parent}: there is no run to go on with")
+    directory = Path(flags["results_dir"] or "results") / flags["run_id"]
+    path = written_configuration(directory)
+    if path is None:
+        raise RunStateError(f"{directory}: there is no run to go on with")
     return path
 
 
