@@ -29,10 +29,8 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rlcore.behavior_run import BehaviorRun
-from rlcore.blame import environment_does, trainer_does
 from rlcore.config import RunConfig, write_config
 from rlcore.environment import Environment, SavesState
 from rlcore.errors import RunStateError, one_line
@@ -42,8 +40,8 @@ from rlcore.plugins.calls import Plugins
 from rlcore.results import BehaviorResult, EpochResult
 from rlcore.run_context import RunContext
 from rlcore.run_directory import RunDirectory
-from rlcore.run_store import RunStore, model_of, model_of_path
-from rlcore.seeding import EpisodeSeeds
+from rlcore.run_state import begin_episodes, capture, restore, take_initial_models, take_policies
+from rlcore.run_store import RunStore
 from rlcore.setup import (
     fresh_start,
     make_behavior_runs,
@@ -185,13 +183,16 @@ class Run:
         self._environment = environment = make_environment(self.config, self.plugins, context)
         self.behaviors = make_behavior_runs(self.config, self.plugins, context, environment)
         if saved is not None and not context.inference:
-            self._restore(saved)
+            restore(saved, environment, self.behaviors, self.directory.path)
+            self._seconds_before = float(saved["run"]["wall_seconds"])
+            self._store.restore_status(context, self.behaviors)
         else:
             if saved is not None:
-                self._take_policies(saved)
+                take_policies(saved, self.behaviors, self.directory.path)
+                self._store.restore_status(context, self.behaviors)
             else:
-                self._load_initial_models()
-            self._begin_episodes(np.zeros(environment.num_envs, np.int64))
+                self._take_initial_models()
+            begin_episodes(environment, self.behaviors, context.seed, np.zeros(environment.num_envs, np.int64))
             for behavior in self.behaviors.values():
                 behavior.finished_at_cut = 0
         for behavior in self.behaviors.values():
@@ -210,70 +211,10 @@ class Run:
             raise
         self.directory.started()
 
-    def _begin_episodes(self, episodes: NDArray[np.int64]) -> None:
-        environment = self._require_environment()
-        with environment_does(environment, "reset"):
-            batches = environment.reset(EpisodeSeeds(self._require_context().seed), episodes)
-        for name, behavior in self.behaviors.items():
-            behavior.check_finite(batches[name])
-            with trainer_does(behavior, "begin"):
-                behavior.begin(batches[name])
-
-    def _restore(self, saved: Mapping[str, Any]) -> None:
-        """Puts everything where the checkpoint ``saved`` found it."""
-        state, environment = saved["run"], self._require_environment()
-        self._require_behaviors(state)
-        episodes = np.asarray(state["episodes"])
-        if len(episodes) != environment.num_envs:
-            raise RunStateError(
-                f"{self.directory.path}: the checkpoint is of {len(episodes)} environment copies, this run has "
-                f"{environment.num_envs}; set environment.num_envs to {len(episodes)}"
-            )
-        for name, behavior in self.behaviors.items():
-            with trainer_does(behavior, "load_state_dict"):
-                behavior.trainer.load_state_dict(saved[name])
-            behavior.load_state_dict(state["behaviors"][name])
-        if isinstance(environment, SavesState) and state["environment"] is not None:
-            with environment_does(environment, "load_state_dict"):
-                batches = environment.load_state_dict(state["environment"])
-        else:
-            with environment_does(environment, "reset"):
-                batches = environment.reset(EpisodeSeeds(self._require_context().seed), episodes)
-        for name, behavior in self.behaviors.items():
-            behavior.batch = batches[name]
-        self._seconds_before = float(state["wall_seconds"])
-        self._store.restore_status(self._require_context(), self.behaviors)
-
-    def _take_policies(self, saved: Mapping[str, Any]) -> None:
-        """What acting needs of the checkpoint ``saved``; the environment and its number of copies may be others."""
-        self._require_behaviors(saved["run"])
-        for name, behavior in self.behaviors.items():
-            with trainer_does(behavior, "load_model"):
-                behavior.trainer.load_model(saved[name]["model"])
-            behavior.policy_steps = int(saved["run"]["steps"][name])
-        self._store.restore_status(self._require_context(), self.behaviors)
-
-    def _require_behaviors(self, state: Mapping[str, Any]) -> None:
-        if state["behaviors"].keys() != self.behaviors.keys():
-            raise RunStateError(
-                f"{self.directory.path}: the checkpoint has behaviors {', '.join(sorted(state['behaviors']))}, this "
-                f"configuration {', '.join(sorted(self.behaviors))}; resume with the configuration of the run"
-            )
-
-    def _load_initial_models(self) -> None:
-        """Weights from ``initialize_from`` or a behavior's ``init_path``, which wins."""
+    def _take_initial_models(self) -> None:
         run_id = self.config.checkpoint_settings.initialize_from
         models = None if run_id is None else self._store.models_of_run(run_id)
-        for name, behavior in self.behaviors.items():
-            path = behavior.settings.init_path
-            if path is not None:
-                model = model_of_path(Path(path), name, f"behaviors.{name}.init_path {path!r}")
-            elif models is not None:
-                model = model_of(models, name, f"checkpoint_settings.initialize_from {run_id!r}")
-            else:
-                continue
-            with trainer_does(behavior, "load_model"):
-                behavior.trainer.load_model(model)
+        take_initial_models(self.behaviors, models, f"checkpoint_settings.initialize_from {run_id!r}")
 
     # ------------------------------------------------------------ the loop
 
@@ -329,20 +270,7 @@ class Run:
         with self.timers.root.child("RLTrainer._checkpoint").measure():
             if not isinstance(environment, SavesState):
                 self._cut_episodes()
-            state: dict[str, Any] = {}
-            for name, behavior in self.behaviors.items():
-                with trainer_does(behavior, "state_dict"):
-                    state[name] = behavior.trainer.state_dict()
-            with environment_does(environment, "state_dict"):
-                where = environment.state_dict() if isinstance(environment, SavesState) else None
-            state["run"] = {
-                "seed": context.seed,
-                "steps": {name: behavior.steps for name, behavior in self.behaviors.items()},
-                "episodes": environment.episodes.copy(),
-                "environment": where,
-                "behaviors": {name: behavior.state_dict() for name, behavior in self.behaviors.items()},
-                "wall_seconds": self._wall_seconds(),
-            }
+            state = capture(environment, self.behaviors, context.seed, self._wall_seconds())
             path = self._store.save(self.steps, state, self.behaviors, context)
         for behavior in self.behaviors.values():
             behavior.checkpoint_saved()
@@ -369,7 +297,7 @@ class Run:
                 if settings.even_checkpoints and settings.keep_checkpoints > 0
                 else "raise it",
             )
-        self._begin_episodes(environment.episodes + 1)
+        begin_episodes(environment, self.behaviors, self._require_context().seed, environment.episodes + 1)
 
     # ------------------------------------------------------------ ending
 

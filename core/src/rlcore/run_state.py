@@ -1,0 +1,107 @@
+"""Where a run is, behaviors and environment together: beginning episodes, writing the state down, taking it up again.
+
+A checkpoint ends open episodes unless the environment can save itself, in the run that goes on as in the one that is
+resumed; that is what makes the two equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.behavior_run import BehaviorRun
+from rlcore.blame import environment_does, trainer_does
+from rlcore.environment import Environment, SavesState
+from rlcore.errors import RunStateError
+from rlcore.run_store import model_of, model_of_path
+from rlcore.seeding import EpisodeSeeds
+
+Behaviors = Mapping[str, BehaviorRun]
+
+
+def begin_episodes(environment: Environment, behaviors: Behaviors, seed: int, episodes: NDArray[np.int64]) -> None:
+    """Every copy c begins the episode numbered ``episodes[c]``."""
+    with environment_does(environment, "reset"):
+        batches = environment.reset(EpisodeSeeds(seed), episodes)
+    for name, behavior in behaviors.items():
+        behavior.check_finite(batches[name])
+        with trainer_does(behavior, "begin"):
+            behavior.begin(batches[name])
+
+
+def capture(environment: Environment, behaviors: Behaviors, seed: int, wall_seconds: float) -> dict[str, Any]:
+    """The state of a checkpoint: an entry for each behavior's trainer, and ``run`` for the rest."""
+    state: dict[str, Any] = {}
+    for name, behavior in behaviors.items():
+        with trainer_does(behavior, "state_dict"):
+            state[name] = behavior.trainer.state_dict()
+    with environment_does(environment, "state_dict"):
+        where = environment.state_dict() if isinstance(environment, SavesState) else None
+    state["run"] = {
+        "seed": seed,
+        "steps": {name: behavior.steps for name, behavior in behaviors.items()},
+        "episodes": environment.episodes.copy(),
+        "environment": where,
+        "behaviors": {name: behavior.state_dict() for name, behavior in behaviors.items()},
+        "wall_seconds": wall_seconds,
+    }
+    return state
+
+
+def restore(saved: Mapping[str, Any], environment: Environment, behaviors: Behaviors, where: Path) -> None:
+    """Puts everything where :func:`capture` found it. ``where`` is the run directory, for messages."""
+    state = saved["run"]
+    _require_behaviors(state, behaviors, where)
+    episodes = np.asarray(state["episodes"])
+    if len(episodes) != environment.num_envs:
+        raise RunStateError(
+            f"{where}: the checkpoint is of {len(episodes)} environment copies, this run has "
+            f"{environment.num_envs}; set environment.num_envs to {len(episodes)}"
+        )
+    for name, behavior in behaviors.items():
+        with trainer_does(behavior, "load_state_dict"):
+            behavior.trainer.load_state_dict(saved[name])
+        behavior.load_state_dict(state["behaviors"][name])
+    if isinstance(environment, SavesState) and state["environment"] is not None:
+        with environment_does(environment, "load_state_dict"):
+            batches = environment.load_state_dict(state["environment"])
+    else:
+        with environment_does(environment, "reset"):
+            batches = environment.reset(EpisodeSeeds(int(state["seed"])), episodes)
+    for name, behavior in behaviors.items():
+        behavior.batch = batches[name]
+
+
+def take_policies(saved: Mapping[str, Any], behaviors: Behaviors, where: Path) -> None:
+    """What acting needs of a checkpoint; the environment and its number of copies may be others."""
+    _require_behaviors(saved["run"], behaviors, where)
+    for name, behavior in behaviors.items():
+        with trainer_does(behavior, "load_model"):
+            behavior.trainer.load_model(saved[name]["model"])
+        behavior.policy_steps = int(saved["run"]["steps"][name])
+
+
+def take_initial_models(behaviors: Behaviors, models: Mapping[str, Any] | None, origin: str) -> None:
+    """Weights from a behavior's ``init_path``, else from ``models``, which ``origin`` brought, if there are any."""
+    for name, behavior in behaviors.items():
+        path = behavior.settings.init_path
+        if path is not None:
+            model = model_of_path(Path(path), name, f"behaviors.{name}.init_path {path!r}")
+        elif models is not None:
+            model = model_of(models, name, origin)
+        else:
+            continue
+        with trainer_does(behavior, "load_model"):
+            behavior.trainer.load_model(model)
+
+
+def _require_behaviors(state: Mapping[str, Any], behaviors: Behaviors, where: Path) -> None:
+    if state["behaviors"].keys() != behaviors.keys():
+        raise RunStateError(
+            f"{where}: the checkpoint has behaviors {', '.join(sorted(state['behaviors']))}, this "
+            f"configuration {', '.join(sorted(behaviors))}; resume with the configuration of the run"
+        )
