@@ -81,26 +81,27 @@ def test_a_distribution_that_a_configuration_names_and_that_is_absent_is_no_obst
     assert obstacles(decide([PPO], selection), selection) == ()
 
 
-LOCAL = """
+CLASHING = """
 from rlcore import TrainerSpec, hookimpl
 class T: ...
 @hookimpl
 def rlcore_trainers():
-    yield TrainerSpec(name="ppo", target="acme_clashing:T", settings="rlcore.config:NetworkSettings")
+    yield TrainerSpec(name="twin", target="acme_clashing:T", settings="rlcore.config:NetworkSettings")
 """
 
 
 def test_the_advice_about_a_clash_with_a_local_plugin_can_be_followed(
     run_rlcore: RunRlcore, tmp_path: Path, installed_plugin: InstallPlugin
 ) -> None:
-    (tmp_path / "acme_clashing.py").write_text(LOCAL)
+    installed_plugin("other", "other-rl", "1.0", CLASHING)
+    (tmp_path / "acme_clashing.py").write_text(CLASHING)
     config = tmp_path / "c.yaml"
     text = "behaviors:\n  B: {trainer_type: %s}\nplugins: {local: [./acme_clashing.py]}\n"
-    config.write_text(text % "ppo")
+    config.write_text(text % "twin")
     refused = run_rlcore("validate", config)
     assert refused.exit_code == 4
-    assert "write trainer_type: acme_clashing/ppo or rlcore-ppo/ppo" in refused.stderr
-    config.write_text(text % "acme_clashing/ppo")
+    assert "write trainer_type: acme_clashing/twin or other-rl/twin" in refused.stderr
+    config.write_text(text % "acme_clashing/twin")
     assert run_rlcore("validate", config).exit_code == 0
 
 
@@ -331,8 +332,9 @@ def test_what_a_run_writes_down_chooses_the_same_plugins_without_environment_and
     assert recorded(settings, None, again) == settings
 
 
-def test_a_block_that_nothing_overrules_is_written_down_as_it_is() -> None:
-    config = PluginSettings(enable=["ppo"], disable=["absent"])
+def test_a_block_that_nothing_overrules_is_written_down_as_it_is(installed_plugin: InstallPlugin) -> None:
+    installed_plugin("other", "other-rl", "1.0", EMPTY)
+    config = PluginSettings(enable=["other"], disable=["absent"])
     assert written_down(config, {}, [])[0] == config
 
 
