@@ -344,5 +344,7 @@ def test_initial_weights_of_another_network(run_rlcore: RunRlcore, working: Path
 
 def test_a_traceback_only_with_debug(run_rlcore: RunRlcore, working: Path) -> None:
     rewrite(working, "trainer_type: ppo", "trainer_type: pp0")
-    with pytest.raises(Exception, match="unknown trainer 'pp0'"):
-        run_rlcore("run", "config.yaml", "--debug")
+    quiet, loud = run_rlcore("run", "config.yaml"), run_rlcore("run", "config.yaml", "--debug")
+    assert quiet.stderr.count("\n") == 1 and "unknown trainer 'pp0'" in quiet.stderr
+    assert loud.stderr.startswith("Traceback") and loud.stderr.endswith(quiet.stderr)
+    assert loud.exit_code == quiet.exit_code == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -86,12 +87,14 @@ def test_an_error_is_one_line_and_an_exit_code(
     assert result.stdout == ""
     if issubclass(error, RlcoreError):
         assert result.stderr == "error: what is wrong and where\n"
-    for arguments in (["--debug", "status"], ["status", "--debug"]):
-        with pytest.raises(error):
-            run_rlcore(*arguments)
+    loud = [run_rlcore("--debug", "status"), run_rlcore("status", "--debug")]
     monkeypatch.setenv("RLCORE_DEBUG", "1")
-    with pytest.raises(error):
-        run_rlcore("status")
+    loud.append(run_rlcore("status"))
+    for each in loud:
+        assert each.exit_code == code
+        assert each.stderr.startswith("Traceback (most recent call last):\n") and ", in fail\n" in each.stderr
+        assert f"{os.sep}click{os.sep}" not in each.stderr
+        assert each.stderr.endswith(f"\n{result.stderr}")
 
 
 def test_ctrl_c_exits_with_130(monkeypatch: pytest.MonkeyPatch, run_rlcore: RunRlcore) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from types import TracebackType
 
 import click
 
@@ -56,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_INTERNAL
     except Exception as error:
         if _debugging(arguments):
-            raise
+            click.echo(_traceback(error), err=True, nl=False)
         click.echo(f"error: {_message(error)}", err=True)
         return error.exit_code if isinstance(error, RlcoreError) else EXIT_INTERNAL
 
@@ -66,6 +67,21 @@ def _message(error: Exception) -> str:
     if isinstance(error, RlcoreError | OSError):
         return text
     return f"unexpected {type(error).__name__}: {text}; --debug shows where it came from"
+
+
+def _traceback(error: Exception) -> str:
+    """The traceback as Python prints it, from where the command begins: how click got there helps nobody."""
+    import traceback
+
+    frames = error.__traceback__
+    while frames and frames.tb_next and _is_machinery(frames):
+        frames = frames.tb_next
+    return "".join(traceback.format_exception(type(error), error, frames))
+
+
+def _is_machinery(frame: TracebackType) -> bool:
+    module = str(frame.tb_frame.f_globals.get("__name__"))
+    return module.split(".")[0] == "click" or module == __name__
 
 
 def _debugging(arguments: Sequence[str]) -> bool:
