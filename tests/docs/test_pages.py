@@ -175,14 +175,39 @@ def test_shown_python_compiles_and_imports_what_exists(block: Block) -> None:
             assert [alias.name for alias in node.names if not hasattr(imported, alias.name)] == []
 
 
-def test_the_python_page_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def run_python_of(page: str) -> dict[str, Any]:
     names: dict[str, Any] = {"__name__": "page"}
     for block in blocks("python"):
-        if block.page == "docs/how-to/python.md":
+        if block.page == page:
             exec(compile(block.text, str(block), "exec"), names)
-    assert names["results"]["Pole"].steps >= 6000
-    assert names["summaries"][-1]["step"] == 6000
+    return names
+
+
+def test_the_python_page_runs_from_top_to_bottom_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        names = run_python_of("docs/how-to/python.md")
+        assert names["results"]["Pole"].steps >= 6000
+        assert names["saved"].step >= 8000
+        assert names["summaries"][-1]["step"] == 8000
+    assert {path.name for path in (tmp_path / "results").iterdir()} == {"first", "second", "third"}
+
+
+def test_the_readme_runs_from_top_to_bottom_and_its_python_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").mkdir()
+    example = (ROOT / "examples/cartpole.yaml").read_text()
+    shorter = re.sub(r"max_steps: \d+", "max_steps: 2000", example).replace("summary_freq: 10000", "summary_freq: 1000")
+    (tmp_path / "examples/cartpole.yaml").write_text(shorter)
+    first, second = (block for block in blocks("sh") if block.page == "README.md" and "rlcore run" in block.text)
+    for block in (first, second):
+        for words in commands_of(block):
+            assert main(words) == 0, words
+    for _ in range(2):
+        assert run_python_of("README.md")["run"].outcome == "done"
+    assert {path.name for path in (tmp_path / "results").iterdir()} == {"cartpole", "second", "from-python"}
 
 
 def test_the_configuration_of_the_python_page_is_valid_by_itself(plugins: Plugins) -> None:
