@@ -6,7 +6,7 @@ Tags are ML-Agents' own ("Environment/Cumulative Reward", "Losses/Policy Loss"),
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 import attrs
@@ -76,9 +76,10 @@ class StatsWindow:
     def __init__(self) -> None:
         self._values: dict[str, list[float]] = {}
 
-    def add(self, stats: Mapping[str, float]) -> None:
+    def add(self, stats: Mapping[str, float | Sequence[float]]) -> None:
+        """Takes one value, or several, by tag."""
         for tag, value in stats.items():
-            self._values.setdefault(tag, []).append(float(value))
+            self.extend(tag, list(value) if isinstance(value, Sequence) else [float(value)])
 
     def extend(self, tag: str, values: list[float]) -> None:
         if values:

@@ -13,7 +13,7 @@ The run calls, for each behavior::
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -71,8 +71,10 @@ class Trainer(Protocol):
         """Whether enough was collected for :meth:`update`."""
         ...
 
-    def update(self) -> Mapping[str, float]:
-        """All gradient steps on what was collected. Returns scalars by TensorBoard tag ("Losses/Policy Loss")."""
+    def update(self) -> Mapping[str, float | Sequence[float]]:
+        """All gradient steps on what was collected. Returns statistics by TensorBoard tag ("Losses/Policy Loss"): a
+        number, or one for each of several episodes, which weigh alike in the summary.
+        """
         ...
 
     def state_dict(self) -> dict[str, Any]:

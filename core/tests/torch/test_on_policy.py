@@ -196,8 +196,8 @@ class History:
         if self.begins and self.random.random() < 0.1:
             self.begin()
 
-    def finished_reward(self) -> float:
-        """Mean extrinsic reward, at its strength of 2, of episodes that ended and were not cut since; or NaN."""
+    def finished_rewards(self) -> list[float]:
+        """Extrinsic rewards, at their strength of 2, of the episodes that ended and were not cut."""
         finished = []
         for slot, transitions in enumerate(self.closed):
             for one in transitions:
@@ -206,7 +206,7 @@ class History:
                     if "cut" not in one:
                         finished.append(self.sums[slot])
                     self.sums[slot] = 0.0
-        return float(np.mean(finished)) if finished else np.nan
+        return finished
 
     def count(self) -> int:
         return sum(len(transitions) for transitions in self.closed)
@@ -300,7 +300,7 @@ def check_rollout(history: History, gamma: float, lambd: float, time_horizon: in
     assert sorted(seen.tobytes() + then.tobytes() for seen, then in followed) == sorted(pairs)
     close([stats["Policy/Extrinsic Value Estimate"], stats["Policy/Seen Value Estimate"]], value.mean(axis=0))
     close(stats["Losses/Explained Variance"], 1 - advantage.var() / (advantage + value).var())
-    close(stats.get("Policy/Extrinsic Reward", np.nan), history.finished_reward())
+    close(sorted(stats.get("Policy/Extrinsic Reward", [])), sorted(history.finished_rewards()))
     history.closed = [[] for _ in range(history.slots)]
 
 

@@ -402,7 +402,8 @@ def play(
         actions = trainer.act(batch)
         batch = environment.step({name: actions})[name]
         trainer.observe(actions, batch)
-        yield mask, actions, dict(trainer.update()) if trainer.ready() else None
+        stats = trainer.update() if trainer.ready() else None
+        yield mask, actions, None if stats is None else {tag: float(np.mean(value)) for tag, value in stats.items()}
 
 
 def learn(trainer: Trainer, environment: Environment, steps: int, seed: int = 1) -> list[Mapping[str, float]]:

@@ -50,6 +50,8 @@ from rlcore.torch.rollout import RolloutBuffer, valid_rows
 from rlcore.torch.schedules import Schedule
 from rlcore.torch.tensor_state import load_model_state, model_state, require_model_fit
 
+Statistic = float | Sequence[float]  # of an update, or one for each of several episodes
+
 
 class OnPolicyTrainer:
     """A trainer that learns from what its current policy does; see the module's text."""
@@ -134,7 +136,7 @@ class OnPolicyTrainer:
     def ready(self) -> bool:
         return self.buffer.full
 
-    def update(self) -> Mapping[str, float]:
+    def update(self) -> Mapping[str, Statistic]:
         hyperparameters = self.hyperparameters
         schedules = {"Policy/Learning Rate": self._learning_rate(self.steps), **self.schedules()}
         self.optimizer.learning_rate = schedules["Policy/Learning Rate"]
@@ -186,7 +188,7 @@ class OnPolicyTrainer:
     # ------------------------------------------------------------ the rollout
 
     @torch.no_grad()
-    def _prepare(self) -> tuple[Minibatch, Inputs | None, dict[str, float]]:
+    def _prepare(self) -> tuple[Minibatch, Inputs | None, dict[str, Statistic]]:
         """The rollout as one large minibatch, inputs the normaliser has yet to see, and statistics."""
         buffer = self.buffer
         lengths = buffer.lengths()
@@ -242,7 +244,7 @@ class OnPolicyTrainer:
 
     def _advantages(
         self, values: NDArray[np.float32], next_values: NDArray[np.float32], lengths: NDArray[np.int64], used: int
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32], dict[str, float]]:
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32], dict[str, Statistic]]:
         """Advantages [T, S] over all providers, value targets [T, S, R], and statistics."""
         buffer = self.buffer
         # Rows past a slot's length hold what an earlier rollout left there.
@@ -258,7 +260,7 @@ class OnPolicyTrainer:
         transitions = self._transitions(used, rows)
         total = np.zeros_like(values[..., 0])
         returns = np.empty_like(values)
-        stats: dict[str, float] = {}
+        stats: dict[str, Statistic] = {}
         for k, provider in enumerate(self.providers):
             given = provider.evaluate(transitions) * np.float32(provider.strength)
             reward = np.zeros_like(total)
@@ -274,7 +276,7 @@ class OnPolicyTrainer:
             title = self.provider_names[k].capitalize()
             stats[f"Policy/{title} Value Estimate"] = float(values[rows][..., k].mean())
             per_episode = self._rewards[k].record(reward, ended, buffer.cut_rows())
-            if per_episode is not None:
+            if per_episode:
                 stats[f"Policy/{title} Reward"] = per_episode
             stats.update(provider.update(transitions))
         stats["Losses/Explained Variance"] = explained_variance(values[rows], returns[rows])

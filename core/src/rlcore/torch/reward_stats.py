@@ -16,8 +16,8 @@ class EpisodeRewards:
         """The open episodes of these slots were cut before they ended."""
         self.open[slots] = 0.0
 
-    def record(self, reward: NDArray[np.float32], ended: NDArray[np.bool_], cuts: NDArray[np.int64]) -> float | None:
-        """Takes in rewards and ends, both [T, S]; the mean over the episodes that ended, None if none did.
+    def record(self, reward: NDArray[np.float32], ended: NDArray[np.bool_], cuts: NDArray[np.int64]) -> list[float]:
+        """Takes in rewards and ends, both [T, S]; the sum of each episode that ended.
 
         ``cuts`` [k, 2] names the (row, slot) pairs of ``ended`` at which an episode was only cut.
         """
@@ -35,5 +35,5 @@ class EpisodeRewards:
         last[slot] = at_end  # the last assignment of a slot wins: its latest end
         has_ended = ended.any(axis=0)
         self.open = np.where(has_ended, sums[-1] - last, self.open + sums[-1])
-        finished = (at_end - before)[~was_cut[row, slot]]
-        return float(finished.mean()) if len(finished) else None
+        finished: list[float] = (at_end - before)[~was_cut[row, slot]].tolist()
+        return finished
