@@ -78,6 +78,14 @@ def one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
+def traceback_hint(error: BaseException) -> str:
+    """``"; --debug shows the traceback"`` for an error that repeats, word for word, what foreign code raised."""
+    cause = error.__cause__
+    if cause is None or isinstance(cause, RlcoreError) or not isinstance(error, (PluginError, EnvironmentFailed)):
+        return ""
+    return "; --debug shows the traceback" if one_line(error).endswith(one_line(cause)) else ""
+
+
 def nearest(name: str, allowed: Iterable[str]) -> str | None:
     """The allowed name closest to ``name``, or None if nothing is close."""
     matches = difflib.get_close_matches(name, list(allowed), n=1, cutoff=0.6)

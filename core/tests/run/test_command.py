@@ -89,3 +89,37 @@ def test_a_run_with_plugins_from_the_command_line_can_be_resumed_and_read_withou
     ):
         done = run_rlcore(*command)
         assert done.exit_code == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("changes", "end"),
+    [
+        ({"environment.options": {"fault": "raise in step"}}, "ZeroDivisionError: division by zero"),
+        ({"behaviors.Agent.hyperparameters": {"fail_at": 1}}, "ZeroDivisionError: the loss is not what it was"),
+        ({"environment.options": {"nonsense": 1}}, "got an unexpected keyword argument 'nonsense'"),
+    ],
+)
+def test_what_foreign_code_raises_is_told_with_the_way_to_its_traceback(
+    write: Write, run_rlcore: RunRlcore, changes: Any, end: str
+) -> None:
+    failed = run_rlcore("run", write(changes))
+    assert failed.stderr.count("\n") == 1 and failed.stderr.endswith(f"{end}; --debug shows the traceback\n")
+
+
+def test_what_is_written_for_users_is_told_as_it_is(write: Write, run_rlcore: RunRlcore) -> None:
+    for changes in ({"environment.options": {"fault": "NaN reward"}}, {"environment.type": "nowhere"}):
+        assert "--debug" not in run_rlcore("run", write(changes)).stderr
+
+
+def test_the_traceback_of_a_notification_that_failed_is_shown_with_debug(
+    write: Write, run_rlcore: RunRlcore, tmp_path: Path
+) -> None:
+    hooks = tmp_path / "noisy.py"
+    hooks.write_text("from rlcore import hookimpl\n\n@hookimpl\ndef rlcore_run_started(run):\n    1 / 0\n")
+    stubs = Path(__file__).parent / "stub_plugin.py"
+    config = write({"plugins": {"local": [str(stubs), str(hooks)]}})
+    quiet = run_rlcore("run", config)
+    assert quiet.exit_code == 0
+    assert "ZeroDivisionError: division by zero; --debug shows the traceback\n" in quiet.stderr
+    assert "Traceback" not in quiet.stderr
+    assert "Traceback" in run_rlcore("run", config, "--force", "--debug").stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import traceback
 
 import click
 
@@ -12,6 +13,8 @@ class EchoHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         click.echo(f"{record.levelname.lower()}: {record.getMessage()}", err=True)
+        if record.exc_info:
+            click.echo("".join(traceback.format_exception(*record.exc_info)), err=True, nl=False)
 
 
 def show_log(debug: bool = False) -> None:

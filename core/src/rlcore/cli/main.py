@@ -14,7 +14,7 @@ import click
 
 from rlcore import __version__
 from rlcore.cli.lazy import LazyCommand, LazyGroup
-from rlcore.errors import EXIT_DONE, EXIT_INTERNAL, EXIT_SIGINT, RlcoreError
+from rlcore.errors import EXIT_DONE, EXIT_INTERNAL, EXIT_SIGINT, RlcoreError, traceback_hint
 
 ENV_DEBUG = "RLCORE_DEBUG"
 
@@ -65,8 +65,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _message(error: Exception) -> str:
     text = " ".join(str(error).split())
     if isinstance(error, RlcoreError | OSError):
-        return text
-    return f"unexpected {type(error).__name__}: {text}; --debug shows where it came from"
+        return f"{text}{traceback_hint(error)}"
+    return f"unexpected {type(error).__name__}: {text}; --debug shows the traceback"
 
 
 def _traceback(error: Exception) -> str:

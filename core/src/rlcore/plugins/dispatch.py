@@ -13,7 +13,7 @@ from typing import Any
 
 import pluggy
 
-from rlcore.errors import ConfigError, PluginError, RlcoreError, one_line
+from rlcore.errors import ConfigError, PluginError, RlcoreError, one_line, traceback_hint
 from rlcore.plugins.defaults import DEFAULTS_NAME
 from rlcore.plugins.manager import HookManager, LoadedPlugin
 
@@ -72,12 +72,14 @@ class Dispatch:
                 if hook == _MAY_REFUSE and isinstance(error, ConfigError):
                     raise
                 if not isinstance(error, PluginError):
-                    error = failed(self._manager.owner(implementation.plugin_name), hook, error)
+                    problem = failed(self._manager.owner(implementation.plugin_name), hook, error)
+                    problem.__cause__ = error
+                    error = problem
                 if self._strict:
                     raise error from error.__cause__
                 self.failures[str(error)] += 1
                 if self.failures[str(error)] == 1:  # the closing summary says how often
-                    self._log.error("%s", error)
+                    self._log.error("%s%s", error, traceback_hint(error))
                     self._log.debug("the traceback of it:", exc_info=error)
 
 
