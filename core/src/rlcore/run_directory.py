@@ -9,7 +9,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from rlcore.checkpoint import is_leftover, sweep
+from rlcore.checkpoint import find_checkpoints, is_leftover, sweep
 from rlcore.config import CheckpointSettings
 from rlcore.config.names import name_problem
 from rlcore.errors import ConfigError, RunStateError
@@ -86,7 +86,7 @@ class RunDirectory:
         exists = self.configuration.is_file() or bool(self._set_aside() and not self.settings.inference)
         if self._continuing and not exists:
             raise RunStateError(f"{self.path}: there is no run to go on with; start it without --resume")
-        if exists and not self._continuing and not self.settings.force:
+        if exists and not self._continuing and not self.settings.force and self._has_checkpoint():
             raise RunStateError(
                 f"{self.path}: this run exists; go on with it (--resume), replace it (--force) or choose another "
                 "--run-id"
@@ -98,6 +98,10 @@ class RunDirectory:
         """Whether nothing is there but what opening makes: a run that was refused, or killed, before its first step."""
         entries = {entry.name for entry in self.path.iterdir() if not is_leftover(entry.name)}
         return entries <= {LOCK, self.logs.name} and not (self.logs.is_dir() and any(self.logs.iterdir()))
+
+    def _has_checkpoint(self) -> bool:
+        """Whether an earlier run has anything that could not be had again by starting it once more."""
+        return any(find_checkpoints(place / self.checkpoints.name) for place in (self.path, *self._set_aside()))
 
     def begin(self) -> None:
         """Moves an earlier run aside, if this one replaces it. Until :meth:`started`, closing brings it back."""

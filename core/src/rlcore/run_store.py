@@ -35,6 +35,9 @@ class RunStore:
 
     def newest_state(self) -> dict[str, Any]:
         """The state of the newest checkpoint that is whole. Raises RunStateError if there is none."""
+        if not find_checkpoints(self.directory.checkpoints):
+            advice = "start it again without --resume" if self.directory.settings.resume else "train it first"
+            raise RunStateError(f"{self.directory.path}: this run has no checkpoint yet; {advice}")
         checkpoint, state = newest_good(
             self.directory.checkpoints,
             f"{self.directory.path}",

@@ -235,15 +235,27 @@ def test_without_a_usable_checkpoint_nothing_is_started_or_changed(make_run: Any
     assert files().everything() == before
 
 
-def test_a_run_killed_before_its_first_checkpoint_cannot_be_resumed(make_run: Any, abandon: Any) -> None:
+def test_a_run_killed_before_its_first_checkpoint_is_started_again_not_resumed(
+    make_run: Any, files: Any, abandon: Any
+) -> None:
     run = make_run()
     run.start()
     abandon(run)
-    with pytest.raises(
-        RunStateError,
-        match=r"there is no usable checkpoint in .*; restore one .* or start over with --force",
-    ):
+    with pytest.raises(RunStateError, match=r"run: this run has no checkpoint yet; start it again without --resume$"):
         make_run(RESUME).train()
+    with pytest.raises(RunStateError, match=r"run: this run has no checkpoint yet; train it first$"):
+        make_run({"checkpoint_settings.inference": True}).train()
+    (files().path / "notes").write_text("of the run that was killed")
+    make_run().train()
+    assert files().result["outcome"] == "done" and not (files().path / "notes").exists()
+
+
+def test_a_run_whose_only_checkpoint_is_damaged_is_not_taken_over(make_run: Any, files: Any, abandon: Any) -> None:
+    kill_after(make_run(), 50, abandon)
+    assert files().steps == [40]
+    (files().path / "checkpoints" / "40" / "state.json").unlink()
+    with pytest.raises(RunStateError, match="this run exists"):
+        make_run().train()
 
 
 def test_leftovers_of_a_killed_save_are_swept(make_run: Any, files: Any, abandon: Any) -> None:
