@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -132,15 +133,26 @@ class RunDirectory:
                 log.warning("%s: the run that was replaced cannot be deleted: %s", aside, error.strerror or error)
 
     def close(self) -> None:
-        """Frees the lock; a run that began and never started leaves the directory as it was."""
+        """Frees the lock; a run that began and never started leaves the directory as it was, or none."""
         try:
             if self._starting:
                 self._undo()
+            if self._lock.is_locked:
+                self._unmake()
         except RunStateError as error:
             log.warning("%s; the next start tries again", error)
         finally:
             self._starting = False
             self._lock.release()
+
+    def _unmake(self) -> None:
+        """Removes what opening made where nothing else came of it. While the lock is held: who waits for it retries."""
+        with suppress(OSError):  # what cannot be removed is taken over by the next start
+            if self._is_bare():
+                if self.logs.is_dir():
+                    self.logs.rmdir()
+                (self.path / LOCK).unlink(missing_ok=True)
+                self.path.rmdir()
 
     def _undo(self) -> None:
         """Undoes :meth:`begin`, which may have been cut short, as may an earlier attempt to undo it."""

@@ -26,7 +26,7 @@ def find_run(run: Path) -> Path:
     for directory in (run, Path("results") / run):
         if (directory / CONFIGURATION).is_file():
             return directory
-    raise RunStateError(f"{run}: is neither a run directory nor the id of a run in results/")
+    raise RunStateError(f"{run}: neither a run directory nor the id of a run in results/")
 
 
 @attrs.define(eq=False)

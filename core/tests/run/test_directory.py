@@ -82,8 +82,17 @@ def test_without_a_run_there_is_nothing_to_go_on_with(make_run: Any, files: Any,
 def test_a_start_that_failed_leaves_the_name_free(make_run: Any, files: Any) -> None:
     with pytest.raises(Exception, match="port"):
         make_run({"environment.options": {"fault": "raise in reset"}}).train()
+    assert not files().path.exists()
     make_run().train()
     assert files().result["outcome"] == "done"
+
+
+def test_a_start_that_failed_removes_nothing_that_somebody_put_there(make_run: Any, files: Any) -> None:
+    run = make_run({"environment.options": {"fault": "raise in reset"}})
+    run.directory.open()
+    (files().path / "notes").write_text("mine")
+    run.directory.close()
+    assert (files().path / "notes").read_text() == "mine"
 
 
 @pytest.mark.parametrize("run_id", ["../up", "a/b", ".hidden", "a..b", "", "x" * 101, "a\nb"])

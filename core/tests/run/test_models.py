@@ -218,7 +218,7 @@ def test_evaluate_falls_back_to_an_older_checkpoint_with_a_line(
 def test_evaluate_of_what_is_no_run_is_refused(run_rlcore: RunRlcore) -> None:
     result = run_rlcore("evaluate", "nothing")
     assert (result.exit_code, result.stdout) == (5, "")
-    assert result.stderr == "error: nothing: is neither a run directory nor the id of a run in results/\n"
+    assert result.stderr == "error: nothing: neither a run directory nor the id of a run in results/\n"
 
 
 def test_status_tells_steps_outcome_and_damage(run_rlcore: RunRlcore, config_file: Path, files: Any) -> None:
