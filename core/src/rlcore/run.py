@@ -84,6 +84,8 @@ class Run:
         self._environment: Environment | None = None
         self._writers: list[StatsWriter] = []
         self._context: RunContext | None = None
+        self._resumed_from: Path | None = None
+        self._nothing_left = False  # to learn, already when this process took the run up
         self._stop = False
         self._warned_of_cuts = False
         self._seconds_before = 0.0  # of earlier processes of this run
@@ -148,6 +150,16 @@ class Run:
         return not any(behavior.learning for behavior in self.behaviors.values())
 
     @property
+    def nothing_left(self) -> bool:
+        """Whether a run was resumed that had reached its ``max_steps`` before."""
+        return self._nothing_left
+
+    @property
+    def resumed_from(self) -> Path | None:
+        """The checkpoint this run goes on from, once it has started; None for one that begins anew or only acts."""
+        return self._resumed_from
+
+    @property
     def steps(self) -> int:
         """Agent steps of all behaviors."""
         return sum(behavior.steps for behavior in self.behaviors.values())
@@ -186,6 +198,7 @@ class Run:
             restore(saved, environment, self.behaviors, self.directory.path)
             self._seconds_before = float(saved["run"]["wall_seconds"])
             self._store.restore_status(context, self.behaviors)
+            self._resumed_from = self.directory.checkpoints / str(self._store.saved_step)
         else:
             if saved is not None:
                 take_policies(saved, self.behaviors, self.directory.path)
@@ -197,6 +210,7 @@ class Run:
                 behavior.finished_at_cut = 0
         for behavior in self.behaviors.values():
             behavior.set_boundaries()
+        self._nothing_left = self._resumed_from is not None and self.finished
         if not context.inference:
             self.directory.begin()
             self._write_configuration()
@@ -325,7 +339,7 @@ class Run:
     def _finish(self, context: RunContext, error: BaseException | None) -> None:
         try:
             self.plugins.run_finished(context, self.outcome or "failed", error)
-            if not context.inference:
+            if not context.inference and not (self._nothing_left and self._store.is_done()):
                 self._store.write_result(self._result(), self.timers)
         except RunStateError as late:
             if error is None:

@@ -148,6 +148,14 @@ class RunStore:
         status["metadata"] = metadata(plugin_versions(self.plugins)) | {"run_steps": self.saved_step}
         self.plugins.write_status(status, self.directory.logs)
 
+    def is_done(self) -> bool:
+        """Whether ``result.json`` says that the run reached its end."""
+        try:
+            result = json.loads(self.directory.result.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return False
+        return isinstance(result, dict) and result.get("outcome") == "done"
+
     def write_result(self, result: Mapping[str, Any], timers: Timers) -> None:
         """Writes ``result.json`` and ``timers.json``."""
         try:

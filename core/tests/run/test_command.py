@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,7 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
-from rlcore.cli.run import typed_flags
+from rlcore.cli.run import resuming, typed_flags
+from rlcore.run import Run
+from rlcore.run_store import RunStore
 from rlcore.testing.fixtures import RunRlcore
 
 Write = Callable[..., Path]
@@ -123,3 +128,48 @@ def test_the_traceback_of_a_notification_that_failed_is_shown_with_debug(
     assert "ZeroDivisionError: division by zero; --debug shows the traceback\n" in quiet.stderr
     assert "Traceback" not in quiet.stderr
     assert "Traceback" in run_rlcore("run", config, "--force", "--debug").stderr
+
+
+def test_an_interrupted_run_says_how_to_go_on_and_the_resumed_one_where_it_does(
+    write: Write, files: Any, run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save = RunStore.save
+
+    def save_and_interrupt(self: RunStore, *arguments: Any) -> Path:
+        path = save(self, *arguments)
+        os.kill(os.getpid(), signal.SIGINT)
+        return path
+
+    monkeypatch.setattr(RunStore, "save", save_and_interrupt)
+    interrupted = run_rlcore("run", write())
+    monkeypatch.setattr(RunStore, "save", save)
+    assert interrupted.exit_code == 130
+    words = shlex.split(interrupted.stdout.partition("; go on with: ")[2])
+    assert words[:2] == ["rlcore", "run"]
+    assert words[2:] == ["--resume", "--run-id", "run", "--results-dir", str(files().path.parent)]
+    (step,) = files().steps
+    resumed = run_rlcore(*words[1:])
+    first, last = resumed.stdout.splitlines()
+    assert first == f"resumed at step {step} from checkpoint {files().path / 'checkpoints' / str(step)}"
+    assert last.startswith("done: 200 steps") and "go on with" not in last
+
+
+def test_the_usual_results_directory_need_not_be_typed_to_go_on(configure: Any) -> None:
+    run = Run(configure({"checkpoint_settings.results_dir": "results"}))
+    assert resuming(run) == "rlcore run --resume --run-id run"
+
+
+def test_a_finished_run_has_nothing_left_to_learn(write: Write, files: Any, run_rlcore: RunRlcore) -> None:
+    config = write()
+    assert run_rlcore("run", config).exit_code == 0
+    before = files().everything()
+    again = run_rlcore("run", config, "--resume")
+    assert again.exit_code == 0
+    assert again.stdout == (
+        "nothing left to learn: max_steps 200 is reached; raise it with --set behaviors.Agent.max_steps=...\n"
+    )
+    for name in ("result.json", "run_logs/timers.json", "metrics.jsonl"):
+        assert files().everything()[name] == before[name]
+    (files().path / "result.json").unlink()  # as after a kill behind the last checkpoint
+    assert run_rlcore("run", config, "--resume").exit_code == 0
+    assert files().result["outcome"] == "done"

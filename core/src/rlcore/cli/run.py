@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -59,6 +60,9 @@ def run_command(
     run = Run(load_config(document, plugins), plugins)
     show_log(run.config.debug)
     with interrupts(run), show_progress(run):
+        run.start()
+        if run.resumed_from is not None and not run.nothing_left:
+            click.echo(f"resumed at step {run.steps} from checkpoint {run.resumed_from}")
         run.train()
     for failure in plugins.failures:
         click.echo(f"warning: {failure}", err=True)
@@ -141,9 +145,25 @@ def interrupts(run: Run) -> Iterator[None]:
 
 
 def closing_line(run: Run) -> str:
-    """``done: 100000 steps; CartPole mean reward 498.20; results/cartpole``"""
+    """``done: 100000 steps; CartPole mean reward 498.20; results/cartpole``, and what to type to go on."""
+    from rlcore.config.problems import dotted
+
+    if run.nothing_left and run.outcome == "done":
+        reached = ", ".join(dict.fromkeys(str(behavior.settings.max_steps) for behavior in run.behaviors.values()))
+        options = " ".join(f"--set {dotted(('behaviors', name, 'max_steps'))}=..." for name in run.behaviors)
+        return f"nothing left to learn: max_steps {reached} is reached; raise it with {options}"
     rewards = [
         f"{name} mean reward {'-' if result.mean_reward is None else format(result.mean_reward, '.2f')}"
         for name, result in run.results().items()
     ]
-    return f"{run.outcome}: {run.steps} steps; {', '.join(rewards)}; {run.directory.path}"
+    line = f"{run.outcome}: {run.steps} steps; {', '.join(rewards)}; {run.directory.path}"
+    return f"{line}; go on with: {resuming(run)}" if run.outcome == "interrupted" else line
+
+
+def resuming(run: Run) -> str:
+    """The command that goes on with a run."""
+    settings = run.config.checkpoint_settings
+    words = ["rlcore", "run", "--resume", "--run-id", settings.run_id]
+    if settings.results_dir != "results":
+        words += ["--results-dir", settings.results_dir]
+    return shlex.join(words)
