@@ -173,3 +173,8 @@ def test_a_finished_run_has_nothing_left_to_learn(write: Write, files: Any, run_
     (files().path / "result.json").unlink()  # as after a kill behind the last checkpoint
     assert run_rlcore("run", config, "--resume").exit_code == 0
     assert files().result["outcome"] == "done"
+
+
+def test_force_and_resume_cannot_both_be_typed(write: Write, run_rlcore: RunRlcore) -> None:
+    refused = run_rlcore("run", write(), "--force", "--resume")
+    assert refused.exit_code == 2 and "--resume goes on with a run and --force replaces it" in refused.stderr

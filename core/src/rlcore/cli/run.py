@@ -47,6 +47,8 @@ def run_command(
 
     Ctrl-C saves a checkpoint and ends the run; a second one ends it at once.
     """
+    if flags["force"] and flags["resume"]:
+        raise click.UsageError("--resume goes on with a run and --force replaces it; give one of them")
     limit_threads()
     from rlcore.cli.progress import show_progress
     from rlcore.config import apply_overrides, load_config, read_document
