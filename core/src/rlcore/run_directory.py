@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
 import shutil
@@ -62,7 +63,7 @@ class RunDirectory:
             if self.settings.inference:
                 return
             self.logs.mkdir(parents=True, exist_ok=True)
-            self._lock.acquire(timeout=0)
+            self._lock.acquire(timeout=0.2, poll_interval=0.05)  # is_locked() holds it for a moment
         except Timeout as error:
             raise RunStateError(f"{self.path}: another process is writing to this run; wait or stop it") from error
         except OSError as error:
@@ -184,6 +185,23 @@ class RunDirectory:
     def _set_aside(self) -> list[Path]:
         """What runs that were killed, or are, between :meth:`begin` and :meth:`started` moved aside."""
         return sorted(self.path.glob(f"{ASIDE}*"))
+
+
+def is_locked(directory: Path) -> bool:
+    """Whether a process holds the lock of the run in ``directory``; nothing is made there to find out."""
+    try:
+        descriptor = os.open(directory / LOCK, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # a file system without locks
+        return False
+    finally:
+        os.close(descriptor)  # which frees what was locked
+    return False
 
 
 def written_configuration(directory: Path) -> Path | None:

@@ -231,3 +231,19 @@ def test_status_tells_steps_outcome_and_damage(run_rlcore: RunRlcore, config_fil
     assert "Agent.safetensors is missing" in problems[3] and problems[:3] == ["", "", ""] and problems[4] == ""
     assert [entry["steps"] for entry in answer["status"]["Agent"]["checkpoints"]] == files().steps
     assert "damaged" in run_rlcore("status", files().path).stdout
+
+
+def test_status_tells_how_much_of_the_target_is_done_and_whether_the_run_is_running(
+    make_run: Any, run_rlcore: RunRlcore, files: Any
+) -> None:
+    run = make_run()
+    next(run)
+    lines = run_rlcore("status", files().path).stdout
+    assert "running" in lines and "not finished" not in lines
+    answer = json.loads(run_rlcore("status", files().path, "--json").stdout)
+    assert answer["running"] is True and answer["max_steps"] == {"Agent": 200}
+    assert "200 (20%)" in lines
+    run.train()
+    answer = json.loads(run_rlcore("status", files().path, "--json").stdout)
+    assert answer["running"] is False
+    assert "200 (100%)" in run_rlcore("status", files().path).stdout

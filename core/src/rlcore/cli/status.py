@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ def status_command(run: Path, as_json: bool, dash_p: tuple[str, ...], no_plugins
     from rlcore.checkpoint import find_checkpoints, verify_checkpoint
     from rlcore.config import read_document
     from rlcore.errors import RunStateError
+    from rlcore.run_directory import is_locked
     from rlcore.saved_run import find_run
 
     directory = find_run(run)
@@ -35,29 +37,51 @@ def status_command(run: Path, as_json: bool, dash_p: tuple[str, ...], no_plugins
         except RunStateError as error:
             problem = str(error)
         checkpoints.append({"step": checkpoint.step, "path": str(checkpoint.path), "problem": problem})
+    configured = document.data.get("behaviors") or {}
+    targets = {
+        str(name): block["max_steps"]
+        for name, block in (configured.items() if isinstance(configured, Mapping) else ())
+        if isinstance(block, Mapping) and isinstance(block.get("max_steps"), int)
+    }
+    running = is_locked(directory)
     result_path = directory / "result.json"
     result = json.loads(result_path.read_text(encoding="utf-8")) if result_path.is_file() else None
     if as_json:
-        click.echo(json.dumps({"run": str(directory), "result": result, "checkpoints": checkpoints, "status": status}))
+        report = {
+            "run": str(directory),
+            "running": running,
+            "result": result,
+            "max_steps": targets,
+            "checkpoints": checkpoints,
+            "status": status,
+        }
+        click.echo(json.dumps(report, indent=4))
         return
-    _print(directory, result, checkpoints, status)
+    outcome = f"{result['outcome']} after {result['wall_seconds']:.1f} s" if result else "not finished"
+    _print(directory, "running" if running else outcome, targets, checkpoints, status)
 
 
-def _print(directory: Path, result: Any, checkpoints: list[dict[str, Any]], status: dict[str, Any]) -> None:
+def _print(
+    directory: Path,
+    outcome: str,
+    targets: Mapping[str, int],
+    checkpoints: list[dict[str, Any]],
+    status: dict[str, Any],
+) -> None:
     from rich.console import Console
     from rich.table import Table
 
     console = Console()
-    outcome = f"{result['outcome']} after {result['wall_seconds']:.1f} s" if result else "not finished"
     console.print(f"{directory}: {outcome}", highlight=False)
-    table = Table("behavior", "steps", "mean reward", "checkpoints")
+    table = Table("behavior", "steps", "of", "mean reward", "checkpoints")
     for name, section in status.items():
         entries = section.get("checkpoints") if isinstance(section, dict) else None
         if entries:
-            reward = entries[-1]["reward"]
+            steps, reward, target = entries[-1]["steps"], entries[-1]["reward"], targets.get(name)
             table.add_row(
                 name,
-                str(entries[-1]["steps"]),
+                str(steps),
+                f"{target} ({100 * steps // target}%)" if target else "-",
                 "-" if reward is None else f"{reward:.2f}",
                 " ".join(str(entry["steps"]) for entry in entries),
             )
