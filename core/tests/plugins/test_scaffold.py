@@ -59,9 +59,13 @@ def test_the_command_says_what_to_do_next(run_rlcore: RunRlcore, tmp_path: Path)
     result = run_rlcore("plugins", "new", "rlcore-fresh", "--kind", "reward", "--dir", tmp_path)
     assert result.exit_code == 0
     assert f"cd {tmp_path / 'rlcore-fresh'}" in result.stdout
+    assert "rlcore run example.yaml" in result.stdout
+    assert "needs rlcore-gymnasium and rlcore-ppo" in result.stdout
     assert {path.name for path in (tmp_path / "rlcore-fresh").iterdir()} == {
+        ".gitignore",
         "CHANGELOG.md",
         "README.md",
+        "example.yaml",
         "pyproject.toml",
         "src",
         "tests",
@@ -77,6 +81,23 @@ def test_nothing_of_the_template_is_left_in_the_files(tmp_path: Path, kind: str)
             text = path.read_text()
             assert "${" not in text
             assert path.suffix != ".py" or max(map(len, text.splitlines()), default=0) <= 120
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "file", "expected"),
+    [
+        ("my-trainer", "trainer", "trainer", "MyTrainer"),
+        ("fast", "trainer", "trainer", "FastTrainer"),
+        ("trainer", "trainer", "trainer", "Trainer"),
+        ("my-reward", "reward", "reward", "MyReward"),
+        ("my-stats", "stats", "writer", "MyStatsWriter"),
+        ("my-env", "env", "environment", "MyEnvironment"),
+        ("maze-environment", "env", "environment", "MazeEnvironment"),
+    ],
+)
+def test_the_name_of_a_class_says_nothing_twice(tmp_path: Path, name: str, kind: str, file: str, expected: str) -> None:
+    source = write_plugin(name, kind, tmp_path) / "src" / f"rlcore_{name.replace('-', '_')}" / f"{file}.py"
+    assert f"class {expected}:" in source.read_text()
 
 
 @pytest.mark.parametrize("name", ["Big", "under_score", "9lives", "", "a--b", "a-", "class"])

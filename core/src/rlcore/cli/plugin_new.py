@@ -20,4 +20,7 @@ from rlcore.plugins.scaffold import KINDS, write_plugin
 def new_command(name: str, kind: str, parent: Path) -> None:
     """Write a new plugin package, rlcore-NAME, that works and is tested from the start."""
     directory = write_plugin(name, kind, parent)
-    click.echo(f"wrote {directory}\n\n  cd {directory}\n  pip install -e '.[test]'\n  pytest")
+    click.echo(
+        f"wrote {directory}\n\n  cd {directory}\n  pip install -e '.[test]'\n  pytest\n  rlcore run example.yaml\n\n"
+        f"The example needs {KINDS[kind].needs.replace(' ', ' and ')}."
+    )

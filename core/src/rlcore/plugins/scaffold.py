@@ -24,22 +24,40 @@ class Kind:
     """What a kind of plugin is called, and how it is used."""
 
     title: str
+    words: tuple[str, ...]  # names of its class; the first is used, unless the plugin's own name ends with one
     module: str  # the file that does the work
+    needs: str  # what example.yaml needs beside rlcore and the plugin
     usage: str
 
 
 KINDS = {
     "trainer": Kind(
-        "The trainer {name}", "trainer", "`rlcore run example.yaml` trains CartPole (`pip install rlcore-gymnasium`)."
+        "trainer for rlcore: a linear actor-critic on discrete actions",
+        ("Trainer",),
+        "trainer",
+        "rlcore-gymnasium",
+        "```yaml\nbehaviors:\n  Walker:\n    trainer_type: {name}\n```",
     ),
     "reward": Kind(
-        "The reward {name}",
+        "reward for rlcore: a constant for every step",
+        ("Reward",),
         "reward",
+        "rlcore-gymnasium rlcore-ppo",
         "```yaml\nbehaviors:\n  Walker:\n    reward_signals:\n      extrinsic: {{}}\n      {name}: {{}}\n```",
     ),
-    "stats": Kind("The statistics writer {name}", "writer", "```yaml\nstats:\n  {name}: {{}}\n```"),
+    "stats": Kind(
+        "statistics writer for rlcore: one line of CSV for each statistic",
+        ("Writer",),
+        "writer",
+        "rlcore-gymnasium rlcore-ppo",
+        "```yaml\nstats:\n  {name}: {{}}\n```",
+    ),
     "env": Kind(
-        "The environment {name}", "environment", "`rlcore run example.yaml` trains in it (`pip install rlcore-ppo`)."
+        "environment for rlcore: walk along a line to a goal",
+        ("Environment", "Env"),
+        "environment",
+        "rlcore-ppo",
+        "```yaml\nenvironment:\n  type: {name}\n```",
     ),
 }
 
@@ -69,16 +87,28 @@ def _check_name(name: str) -> None:
 
 def _values(name: str, kind: str) -> dict[str, str]:
     major, minor = __version__.split(".")[:2]
+    what = KINDS[kind]
     return {
         "name": name,
         "distribution": f"{_PREFIX}{name}",
         "module": f"rlcore_{name.replace('-', '_')}",
-        "class_name": "".join(part.capitalize() for part in name.split("-")),
-        "title": KINDS[kind].title.format(name=name),
-        "usage": KINDS[kind].usage.format(name=name),
-        "kind_module": KINDS[kind].module,
+        "settings_class": _class_name(name, "Settings"),
+        "class_name": _class_name(name, *what.words),
+        "agent": _class_name(name),
+        "title": f"{'An' if what.title[0] in 'aeiou' else 'A'} {what.title}",
+        "needs": what.needs,
+        "usage": what.usage.format(name=name),
+        "kind_module": what.module,
         "bounds": f">={major}.{minor},<{major}.{int(minor) + 1}",
     }
+
+
+def _class_name(name: str, *endings: str) -> str:
+    """``my-trainer`` as ``MyTrainer``, with the first of ``endings`` behind it unless it ends with one of them."""
+    words = [part.capitalize() for part in name.split("-")]
+    if endings and words[-1] in endings:
+        words.pop()
+    return "".join([*words, *endings[:1]])
 
 
 def _files(kind: str, module: str) -> Iterator[tuple[PurePosixPath, str]]:
