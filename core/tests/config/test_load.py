@@ -363,3 +363,22 @@ def test_a_bare_core_names_every_package_that_is_missing_at_once() -> None:
         config_from_mapping(data, Plugins())
     assert str(caught.value).endswith("; for all of it: pip install rlcore-ppo rlcore-gymnasium")
     assert caught.value.exit_code == 2
+
+
+def test_rules_between_fields_are_told_beside_the_errors_of_other_fields(errors: Errors) -> None:
+    text = (
+        "behaviors:\n  B?team=0:\n    trainer_type: ppo\n    max_steps: 0\n    hyperparameters:\n"
+        "      batch_size: 64\n      buffer_size: 32\n      num_epoch: 0\n      colour: red\n"
+        "checkpoint_settings: {run_id: a/b}\n"
+    )
+    found = errors(text)
+    assert len(found) == 6
+    for line, start in ((2, "behaviors.'B?team=0'"), (6, ""), (8, ""), (9, ""), (10, "checkpoint_settings.run_id")):
+        assert any(each.startswith(f"c.yaml:{line}: {start}") for each in found), (line, found)
+    assert any("batch_size must be at most buffer_size (32)" in each or "batch_size: must be" in each for each in found)
+
+
+@pytest.mark.parametrize("wrong", ["buffer_size: -1", "bufer_size: 99999"])
+def test_a_rule_between_fields_is_not_told_of_the_default_of_one_that_is_refused(errors: Errors, wrong: str) -> None:
+    text = f"behaviors: {{B: {{trainer_type: ppo, hyperparameters: {{batch_size: 20000, {wrong}}}}}}}\n"
+    assert len(errors(text)) == 1

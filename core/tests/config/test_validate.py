@@ -112,6 +112,18 @@ def test_validate_says_valid(write: Any, capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().out == f"{path}: valid\n"
 
 
+def test_a_file_without_an_environment_is_valid_and_cannot_be_run(
+    write: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(GOOD.splitlines()[0] + "\n" + GOOD.splitlines()[1])
+    assert main(["validate", path]) == EXIT_DONE
+    assert capsys.readouterr().out == (
+        f"{path}: valid, but `rlcore run` needs an environment block: environment: {{type: gymnasium, id: ...}}\n"
+    )
+    assert main(["validate", path, "--json"]) == EXIT_DONE
+    assert json.loads(capsys.readouterr().out) == {"valid": True, "errors": []}
+
+
 def test_validate_prints_every_error_on_its_line(write: Any, capsys: pytest.CaptureFixture[str]) -> None:
     path = write(BAD)
     assert main(["validate", path]) == EXIT_CONFIG

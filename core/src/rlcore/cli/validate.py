@@ -14,6 +14,9 @@ from rlcore.errors import EXIT_CONFIG, EXIT_DONE, ConfigError
 if TYPE_CHECKING:
     from rlcore.config.problems import Problem
 
+# ML-Agents' files have no such block, and there is nothing wrong with them.
+NO_ENVIRONMENT = ", but `rlcore run` needs an environment block: environment: {type: gymnasium, id: ...}"
+
 
 @click.command("validate")
 @click.argument("config", required=False, type=click.Path(path_type=Path))
@@ -51,11 +54,12 @@ def validate_command(
         if schema:
             click.echo(json.dumps(json_schema(plugins), indent=2))
             return EXIT_DONE
-        plugins.configured(load_config(document, plugins))
+        loaded = load_config(document, plugins)
+        plugins.configured(loaded)
     except ConfigError as error:
         _report(config, _problems(error), as_json)
         return EXIT_CONFIG
-    _report(config, [], as_json)
+    _report(config, [], as_json, "" if loaded.environment is not None else NO_ENVIRONMENT)
     return EXIT_DONE
 
 
@@ -65,7 +69,7 @@ def _problems(error: ConfigError) -> list[Problem]:
     return list(error.problems) if isinstance(error, ConfigErrors) else [Problem("", "", " ".join(str(error).split()))]
 
 
-def _report(config: Path | None, problems: list[Problem], as_json: bool) -> None:
+def _report(config: Path | None, problems: list[Problem], as_json: bool, but: str = "") -> None:
     if as_json:
         errors = [
             {"place": problem.place, "path": problem.path, "message": problem.message, "text": str(problem)}
@@ -76,4 +80,4 @@ def _report(config: Path | None, problems: list[Problem], as_json: bool) -> None
     for problem in problems:
         click.echo(str(problem))
     if not problems:
-        click.echo(f"{config}: valid")
+        click.echo(f"{config}: valid{but}")

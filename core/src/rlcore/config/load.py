@@ -41,7 +41,7 @@ def load_config(document: Document, plugins: Plugins) -> RunConfig:
     if isinstance(config, RunConfig):
         config = _join_num_envs(config, document, problems)
         config = attrs.evolve(config, plugins=recorded(config.plugins, directory_of(document), plugins))
-        _check_names(config, problems)
+    _check_names(document.data, problems)
     problems.raise_any()
     assert isinstance(config, RunConfig)
     return config
@@ -219,9 +219,10 @@ def _join_num_envs(config: RunConfig, document: Document, problems: Problems) ->
     )
 
 
-def _check_names(config: RunConfig, problems: Problems) -> None:
-    """Names that become paths, and starts that exclude one another."""
-    for name in config.behaviors:
+def _check_names(data: Mapping[str, Any], problems: Problems) -> None:
+    """Names that become paths, and starts that exclude one another; also where other values are refused."""
+    behaviors, start = data.get("behaviors"), data.get("checkpoint_settings")
+    for name in behaviors if isinstance(behaviors, Mapping) else ():
         if "?" in name:
             plain = name.partition("?")[0]
             problems.add(
@@ -229,13 +230,14 @@ def _check_names(config: RunConfig, problems: Problems) -> None:
             )
         elif problem := name_problem("a behavior's name", name):
             problems.add(("behaviors", name), problem)
-    start = config.checkpoint_settings
+    if not isinstance(start, Mapping):
+        return
     for key in ("run_id", "initialize_from"):
-        value = getattr(start, key)
-        if value is not None and (problem := name_problem("a run id", value)):
+        value = start.get(key)
+        if isinstance(value, str) and (problem := name_problem("a run id", value)):
             problems.add(("checkpoint_settings", key), problem)
     keys = (("checkpoint_settings", "resume"), ("checkpoint_settings", "initialize_from"))
     # Where only the file has initialize_from, it is how the run that is resumed once began: nothing to choose.
     typed = {problems.document.origin(key).order >= AFTER_THE_FILE for key in keys}
-    if start.resume and start.initialize_from is not None and len(typed) == 1:
+    if start.get("resume") is True and start.get("initialize_from") is not None and len(typed) == 1:
         problems.add(keys[1], "resume goes on with a run and initialize_from starts a new one; give one of them")

@@ -21,7 +21,7 @@ import attrs
 from rlcore.config.document import Document
 from rlcore.config.fields import field_info
 from rlcore.config.problems import ConfigErrors, KeyPath, Problem, dotted, shown
-from rlcore.errors import ConfigError, PluginError, did_you_mean
+from rlcore.errors import ConfigError, PluginError, did_you_mean, nearest
 
 
 class _Invalid(enum.Enum):
@@ -96,6 +96,7 @@ def build(
             problems.add((*path, key), "missing; it has no default")
             valid = False
     if not valid:
+        _check_rest(cls, values, [key for key in data if key not in allowed], path, problems)
         return INVALID
     try:
         return cls(**values)
@@ -103,6 +104,25 @@ def build(
         key, message = _blame(cls, error, fields)
         problems.add((*path, key) if key else path, message)
         return INVALID
+
+
+def _check_rest(
+    cls: type, values: Mapping[str, Any], unknown: Sequence[str], path: KeyPath, problems: Problems
+) -> None:
+    """Notes what the class itself has against the fields that are valid, so that one look shows all there is.
+
+    It gets its defaults for the rest. A complaint that names one of those may be of the default, and is left out.
+    """
+    fields = settings_fields(cls)
+    doubtful = {key for key in fields if values.get(key) is INVALID} | {nearest(key, fields) for key in unknown}
+    try:
+        cls(**{key: value for key, value in values.items() if value is not INVALID})
+    except (ConfigError, ValueError) as error:
+        if not doubtful & set(re.findall(r"\w+", str(error))):
+            key, message = _blame(cls, error, fields)
+            problems.add((*path, key) if key else path, message)
+    except Exception:  # a class that cannot do with its defaults; what is wrong with the values is noted already
+        return
 
 
 def structure(value: Any, kind: Any, path: KeyPath, problems: Problems) -> Any:
