@@ -26,6 +26,7 @@ from rlcore.cli.main import main
 from rlcore.cli.main import rlcore as command_line
 from rlcore.config import ConfigErrors, config_from_mapping, load_config, read_document
 from rlcore.plugins import Plugins, load_plugins
+from rlcore.plugins.scaffold import write_plugin
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "core/README.md", *(ROOT / "docs").rglob("*.md")])
@@ -273,6 +274,38 @@ def tags(directory: Path) -> set[str]:
 def test_the_first_tutorial_runs(run_page: RunPage) -> None:
     results = run_page("docs/tutorial/first-training.md") / "results"
     assert {path.name for path in results.iterdir()} == {"pole", "long", "tanh", "quiet"}
+
+
+def test_the_second_tutorial_changes_what_the_trainer_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = "docs/tutorial/first-trainer.md"
+    directory = write_plugin("my-trainer", "trainer", tmp_path)
+    source = directory / "src/rlcore_my_trainer"
+    plugin, as_written, changed = (b.text for b in blocks("python") if b.page == page and "orch" not in b.text)
+    assert plugin in (source / "plugin.py").read_text()
+    assert as_written.split("\n\n\n")[1] in (source / "settings.py").read_text()
+    (source / "settings.py").write_text(changed)
+    text = (source / "trainer.py").read_text()
+    for block in blocks("diff"):
+        lines = block.text.splitlines(keepends=True)
+        before, after = ("".join(line[1:] for line in lines if line[0] in kept) for kept in (" -", " +"))
+        assert text.count(before) == 1, block
+        text = text.replace(before, after)
+    (source / "trainer.py").write_text(text)
+
+    monkeypatch.chdir(directory)
+    monkeypatch.syspath_prepend(directory / "src")
+    shown = [words for b in blocks("sh") if b.page == page for words in commands_of(b) if "--run-id" in words]
+    assert len(shown) == 2
+    for words in shown:
+        shorter = ["--set=behaviors.CartPole.max_steps=8192", "--set=behaviors.CartPole.summary_freq=2048"]
+        assert main([*words, *shorter, "-p", "module:rlcore_my_trainer.plugin"]) == 0
+    rates = {}
+    for name in ("constant", "falling"):
+        lines = (directory / "results" / name / "metrics.jsonl").read_text().splitlines()
+        rates[name] = [json.loads(line)["stats"]["Policy/Learning Rate"] for line in lines]
+    assert rates["constant"] == pytest.approx([0.3] * 4)
+    assert rates["falling"] == sorted(rates["falling"], reverse=True)
+    assert rates["falling"][0] < 0.3 and rates["falling"][-1] < 0.1
 
 
 def test_the_plugin_page_runs(run_page: RunPage) -> None:
