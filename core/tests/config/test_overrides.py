@@ -41,7 +41,6 @@ def test_set_reads_its_value_as_yaml_and_makes_missing_blocks(load: Load) -> Non
             "behaviors.B.max_steps=5e5",
             "behaviors.B.trainer_type=ppo",
             "behaviors.B.hyperparameters.widths=[1, 2]",
-            "behaviors.C={max_steps: 3}",
             "torch_settings.device=null",
             "environment.options.'a.b'=text",
             "debug=true",
@@ -49,7 +48,6 @@ def test_set_reads_its_value_as_yaml_and_makes_missing_blocks(load: Load) -> Non
     )
     assert config.behaviors["B"].max_steps == 500_000
     assert config.behaviors["B"].hyperparameters.widths == (1, 2)
-    assert config.behaviors["C"].max_steps == 3
     assert config.environment is not None and config.environment.options == {"a.b": "text"}
     assert config.debug is True
 
@@ -127,3 +125,23 @@ def test_an_override_reaches_behaviors_through_default_settings(load: Load, erro
     assert errors("behaviors: {B: {}}", ["default_settings.max_steps=0"]) == [
         "--set default_settings.max_steps: must be at least 1, not 0"
     ]
+
+
+def test_a_key_at_the_top_that_belongs_into_a_block_is_told_where(errors: Errors) -> None:
+    (told,) = errors(FILE, ["max_steps=1"])
+    assert told.startswith("--set max_steps: unknown key; did you mean behaviors.B.max_steps? (allowed: behaviors, ")
+    assert "sections" not in told
+    assert "did you mean behaviors.NAME.max_steps?" in errors("default_settings: {}", ["max_steps=1"])[0]
+    assert "did you mean env_settings.seed?" in errors(FILE, ["seed=1"])[0]
+
+
+def test_a_set_adds_no_behavior_to_those_a_file_lists(load: Load, errors: Errors) -> None:
+    assert errors("behaviors: {Cartpole: {}}", ["behaviors.CartPole.max_steps=1"]) == [
+        "--set behaviors.CartPole.max_steps: the file has no behavior 'CartPole'; it has Cartpole; "
+        "did you mean 'Cartpole'?"
+    ]
+    assert errors(FILE, ["behaviors.Zebra={}"]) == ["--set behaviors.Zebra: the file has no behavior 'Zebra'; it has B"]
+    assert load("default_settings: {}", ["behaviors.C.max_steps=3", "behaviors.C.summary_freq=2"]).behaviors.keys() == {
+        "C"
+    }
+    assert load(FILE, ["behaviors={C: {max_steps: 3}}"]).behaviors.keys() == {"C"}

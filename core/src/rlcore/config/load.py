@@ -13,8 +13,15 @@ from rlcore.config.names import name_problem
 from rlcore.config.overrides import AFTER_THE_FILE
 from rlcore.config.plugin_choice import checked_block, directory_of, recorded
 from rlcore.config.problems import KeyPath, Origin, Problem, dotted, shown
-from rlcore.config.settings import BehaviorSettings, EnvironmentSettings, RunConfig
-from rlcore.config.structure import INVALID, Problems, build, structure
+from rlcore.config.settings import (
+    BehaviorSettings,
+    CheckpointSettings,
+    EnvironmentSettings,
+    EnvSettings,
+    RunConfig,
+    TorchSettings,
+)
+from rlcore.config.structure import INVALID, Problems, build, settings_fields, structure
 from rlcore.errors import NotInstalled, PluginError
 
 if TYPE_CHECKING:
@@ -70,8 +77,31 @@ class _Loader:
             ready["environment"] = self._environment(data["environment"], ("environment",))
         if "sections" in data:  # the attribute that holds plugins' blocks, not a key
             self.problems.add(("sections",), "unknown key; a plugin's block stands at the top level under its own name")
+            data = {key: value for key, value in data.items() if key != "sections"}
         ready["sections"] = sections
-        return build(RunConfig, data, (), self.problems, ready=ready, also_allowed=sections)
+        return build(
+            RunConfig,
+            data,
+            (),
+            self.problems,
+            ready=ready,
+            also_allowed=sections,
+            no_keys=("sections",),
+            elsewhere=self._elsewhere(),
+        )
+
+    def _elsewhere(self) -> dict[str, str]:
+        """Keys that somebody may look for at the top level, and where they are."""
+        behaviors = self.data.get("behaviors")
+        name = next(iter(behaviors), "NAME") if isinstance(behaviors, Mapping) else "NAME"
+        blocks: dict[str, type] = {
+            "torch_settings": TorchSettings,
+            "environment": EnvironmentSettings,
+            "env_settings": EnvSettings,
+            "checkpoint_settings": CheckpointSettings,
+            dotted(("behaviors", name)): BehaviorSettings,
+        }
+        return {key: f"{block}.{key}" for block, cls in blocks.items() for key in settings_fields(cls)}
 
     def _behavior(self, data: Any, path: KeyPath) -> Any:
         if not isinstance(data, Mapping):

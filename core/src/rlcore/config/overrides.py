@@ -10,7 +10,7 @@ import attrs
 
 from rlcore.config.document import Document, parse_document
 from rlcore.config.problems import KeyPath, Origin, dotted, shown
-from rlcore.errors import ConfigError
+from rlcore.errors import ConfigError, did_you_mean
 
 AFTER_THE_FILE = 1 << 30  # the order of overrides among errors: behind every line
 
@@ -35,6 +35,7 @@ def apply_overrides(
     changes: list[tuple[tuple[str, ...], Any, str]] = []
     for text in sets:
         keys, value = _parse_set(text)
+        _check_behavior(document.data.get("behaviors"), keys)
         changes.append((keys, value, f"--set {dotted(keys)}"))
     for keys, value in (flags or {}).items():
         if value is not None:
@@ -64,6 +65,17 @@ def _parse_set(text: str) -> tuple[tuple[str, ...], Any]:
     if set(parsed.data) != {"value"}:
         raise ConfigError(f"--set {text}: the value must be one YAML value")
     return path, parsed.data["value"]
+
+
+def _check_behavior(listed: Any, keys: tuple[str, ...]) -> None:
+    """A ``--set`` changes behaviors that a file lists; one of another name is mistyped, and would only be added."""
+    if keys[0] == "behaviors" and len(keys) > 1 and isinstance(listed, Mapping) and listed and keys[1] not in listed:
+        folded = {str(name).casefold(): str(name) for name in listed}
+        name = folded.get(keys[1].casefold())
+        hint = f"; did you mean {name!r}?" if name else did_you_mean(keys[1], map(str, listed))
+        raise ConfigError(
+            f"--set {dotted(keys)}: the file has no behavior {keys[1]!r}; it has {', '.join(map(str, listed))}{hint}"
+        )
 
 
 def _split(keys: str) -> tuple[str, ...]:

@@ -68,10 +68,14 @@ def build(
     *,
     ready: Mapping[str, Any] | None = None,
     also_allowed: Iterable[str] = (),
+    no_keys: Iterable[str] = (),
+    elsewhere: Mapping[str, str] | None = None,
 ) -> Any:
     """An instance of the settings class ``cls`` from a mapping, or INVALID.
 
-    ``ready`` holds fields the caller has built (INVALID among them); ``also_allowed`` names keys it takes care of.
+    ``ready`` holds fields the caller has built (INVALID among them); ``also_allowed`` names keys it takes care of,
+    ``no_keys`` names fields that are not for a file, ``elsewhere`` says of keys that belong
+    into another block where that is.
     """
     if not isinstance(data, Mapping):
         problems.add(path, f"must be a mapping of settings, not {shown(data)}")
@@ -80,10 +84,10 @@ def build(
     types_of = field_types(cls)
     values: dict[str, Any] = dict(ready or {})
     also_allowed = (*also_allowed, *values)
-    allowed = dict.fromkeys((*fields, *also_allowed))
+    allowed = dict.fromkeys(key for key in (*fields, *also_allowed) if key not in no_keys)
     for key in data:
         if key not in allowed:
-            problems.add((*path, key), _unknown_key(key, allowed))
+            problems.add((*path, key), _unknown_key(key, allowed, elsewhere or {}))
     valid = INVALID not in values.values() and all(key in allowed for key in data)
     for key, attribute in fields.items():
         if key in also_allowed:
@@ -207,10 +211,11 @@ def _field(attribute: attrs.Attribute[Any], raw: Any, kind: Any, path: KeyPath, 
     return value
 
 
-def _unknown_key(key: str, allowed: Iterable[str]) -> str:
+def _unknown_key(key: str, allowed: Iterable[str], elsewhere: Mapping[str, str]) -> str:
     if key in _REMOVED_KEYS:
         return _REMOVED_KEYS[key]
-    return f"unknown key{did_you_mean(key, allowed)} (allowed: {', '.join(allowed) or 'none'})"
+    hint = f"; did you mean {elsewhere[key]}?" if key in elsewhere else did_you_mean(key, allowed)
+    return f"unknown key{hint} (allowed: {', '.join(allowed) or 'none'})"
 
 
 def _blame(cls: type, error: Exception, fields: Iterable[str]) -> tuple[str | None, str]:
