@@ -233,11 +233,14 @@ def _write_files(directory: Path, step: int, state: Mapping[str, Any]) -> None:
         tree[name] = _split(entry, (name,), arrays)
         if arrays:
             save_file(arrays, directory / file_name(name))
-    (directory / STATE).write_text(json.dumps(tree, indent=1), encoding="utf-8")
+    (directory / STATE).write_text(json.dumps(tree, indent=4), encoding="utf-8")
     written = sorted(directory.iterdir())
+    permissions = (directory / STATE).stat().st_mode & 0o777
+    for file in written:
+        file.chmod(permissions)  # safetensors asks no umask
     files = {file.name: {"size": file.stat().st_size, "sha256": sha256(file)} for file in written}
     manifest = {"format_version": FORMAT_VERSION, "step": step, "files": files}
-    (directory / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
+    (directory / MANIFEST).write_text(json.dumps(manifest, indent=4), encoding="utf-8")
     for file in [*written, directory / MANIFEST]:
         with file.open("rb") as stream:
             os.fsync(stream.fileno())

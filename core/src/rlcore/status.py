@@ -21,7 +21,7 @@ STATS_FORMAT_VERSION = "0.3.0"
 
 def write_status_file(status: Mapping[str, Any], directory: Path) -> bool:
     """Core's own ``rlcore_write_status``."""
-    text = json.dumps(status, indent=4)
+    text = json.dumps(status, indent=4) + "\n"
     try:
         write_atomically(directory / FILE_NAME, text.encode())
     except OSError as error:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -199,6 +201,22 @@ def test_timers_json_has_a_gauge_for_every_statistic(make_run: Any, files: Any) 
     assert gauges["Agent.Losses.PolicyLoss.mean"] == {
         "value": losses[-1], "min": min(losses), "max": max(losses), "count": len(losses)
     }  # fmt: skip
+
+
+def test_files_have_the_permissions_of_the_umask_and_json_is_written_one_way(make_run: Any, files: Any) -> None:
+    before = os.umask(0o027)
+    try:
+        make_run().train()
+    finally:
+        os.umask(before)
+    written = [path for path in files().path.rglob("*") if path.is_file() and path.name != ".lock"]
+    assert {path.suffix for path in written} >= {".safetensors", ".json"}
+    assert {oct(path.stat().st_mode & 0o777) for path in written} == {"0o640"}
+    for path in written:
+        if path.suffix == ".json":
+            text = path.read_text()
+            end = "" if "checkpoints" in path.parts else "\n"  # a checkpoint's last byte must matter
+            assert text == json.dumps(json.loads(text), indent=4) + end, path
 
 
 def test_metrics_stay_monotone_through_kills(make_run: Any, files: Any, abandon: Any) -> None:

@@ -42,7 +42,7 @@ def evaluate_command(
     saved = SavedRun.load(directory, load_config(document, plugins), plugins)
     result = saved.evaluate(episodes, seed, deterministic=not stochastic)
     if as_json:
-        click.echo(json.dumps(result.to_json()))
+        click.echo(json.dumps(result.to_json(), indent=4))
         return
     for name, behavior in result.behaviors.items():
         group = "" if behavior.mean_group_reward is None else f" and mean group reward {behavior.mean_group_reward:.2f}"

@@ -28,7 +28,7 @@ def doctor_command(context: click.Context, name: str | None, import_targets: boo
     findings = [finding for decision in decisions for finding in diagnose(decision, import_targets)]
     findings += diagnose_together(decisions_for(None), only={each.candidate.label for each in decisions})
     if as_json:
-        click.echo(json.dumps({"findings": [finding._asdict() for finding in findings]}, indent=2))
+        click.echo(json.dumps({"findings": [finding._asdict() for finding in findings]}, indent=4))
     else:
         for decision in decisions:
             _print(decision.candidate.label, [each for each in findings if each.plugin == decision.candidate.label])

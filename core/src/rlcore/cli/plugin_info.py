@@ -28,7 +28,7 @@ def info_command(name: str, as_json: bool) -> None:
     """
     reports = [_report(decision) for decision in decisions_for(name)]
     if as_json:
-        click.echo(json.dumps(reports, indent=2, default=str))
+        click.echo(json.dumps(reports, indent=4, default=str))
         return
     for report in reports:
         _print(report)

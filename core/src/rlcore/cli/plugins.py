@@ -45,7 +45,7 @@ def list_command(dash_p: tuple[str, ...], no_plugins: bool, provides: bool, as_j
     if provides:
         notes += _add_provided(rows, decisions)
     if as_json:
-        click.echo(json.dumps({"plugins": rows, "problems": notes}, indent=2))
+        click.echo(json.dumps({"plugins": rows, "problems": notes}, indent=4))
         return
     _print_table(rows, provides)
     for note in notes:

@@ -52,7 +52,7 @@ def validate_command(
             tolerate_errors=not schema,
         )
         if schema:
-            click.echo(json.dumps(json_schema(plugins), indent=2))
+            click.echo(json.dumps(json_schema(plugins), indent=4))
             return EXIT_DONE
         loaded = load_config(document, plugins)
         plugins.configured(loaded)
@@ -75,7 +75,7 @@ def _report(config: Path | None, problems: list[Problem], as_json: bool, but: st
             {"place": problem.place, "path": problem.path, "message": problem.message, "text": str(problem)}
             for problem in problems
         ]
-        click.echo(json.dumps({"valid": not problems, "errors": errors}, indent=2))
+        click.echo(json.dumps({"valid": not problems, "errors": errors}, indent=4))
         return
     for problem in problems:
         click.echo(str(problem))
