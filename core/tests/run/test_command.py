@@ -178,3 +178,21 @@ def test_a_finished_run_has_nothing_left_to_learn(write: Write, files: Any, run_
 def test_force_and_resume_cannot_both_be_typed(write: Write, run_rlcore: RunRlcore) -> None:
     refused = run_rlcore("run", write(), "--force", "--resume")
     assert refused.exit_code == 2 and "--resume goes on with a run and --force replaces it" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--env", "build/Walker"], "--env: not supported yet: Unity environments"),
+        (["--env=build/Walker", "--env-args", "-x"], "--env: not supported yet: Unity environments"),
+        (["--no-graphics"], "--no-graphics: not supported yet: Unity environments"),
+        (["--timeout-wait", "3"], "--timeout-wait: not supported yet: supervised workers"),
+        (["--torch-device", "cpu"], "--torch-device: write --device"),
+    ],
+)
+def test_flags_that_only_ml_agents_has_are_answered(
+    write: Write, run_rlcore: RunRlcore, flags: list[str], message: str
+) -> None:
+    refused = run_rlcore("run", write(), *flags)
+    assert (refused.exit_code, refused.stderr) == (2, f"error: {message}\n")
+    assert "--env " not in run_rlcore("run", "--help").stdout

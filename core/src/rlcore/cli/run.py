@@ -15,12 +15,43 @@ import click
 
 from rlcore.cli.log import show_log
 from rlcore.cli.options import plugin_options, plugins_for
+from rlcore.errors import ConfigError
 
 if TYPE_CHECKING:
     from rlcore.run import Run
 
 
-@click.command("run")
+# Flags of mlagents-learn that rlcore has not, and what to say of them.
+_UNITY = "not supported yet: Unity environments"
+_WORKERS = "not supported yet: supervised workers"
+ML_AGENTS_FLAGS: Mapping[str, str] = {
+    **dict.fromkeys(("--env", "--env-args", "--base-port", "--num-areas"), _UNITY),
+    **dict.fromkeys(("--no-graphics", "--no-graphics-monitor", "--width", "--height", "--quality-level"), _UNITY),
+    **dict.fromkeys(("--time-scale", "--target-frame-rate", "--capture-frame-rate"), _UNITY),
+    **dict.fromkeys(
+        ("--timeout-wait", "--max-lifetime-restarts", "--restarts-rate-limit-n", "--restarts-rate-limit-period-s"),
+        _WORKERS,
+    ),
+    **dict.fromkeys(("--torch", "--tensorflow"), "every trainer here brings its own framework; leave it out"),
+    "--cpu": "write --device cpu",
+    "--torch-device": "write --device",
+    "--load": "write --resume",
+    "--train": "leave it out; a run trains unless --inference is given",
+}
+
+
+class RunCommand(click.Command):
+    """Answers for ML-Agents' flags before click looks for what they resemble."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        for word in args[: args.index("--")] if "--" in args else args:
+            flag = word.partition("=")[0]
+            if flag in ML_AGENTS_FLAGS:
+                raise ConfigError(f"{flag}: {ML_AGENTS_FLAGS[flag]}")
+        return super().parse_args(ctx, args)
+
+
+@click.command("run", cls=RunCommand)
 @click.argument("config", required=False, type=click.Path(path_type=Path))
 @click.option("--run-id", help="Name of the run; its directory is results/RUN_ID.")
 @click.option("--results-dir", help="Where run directories are made.")
