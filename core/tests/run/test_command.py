@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 import shlex
 import signal
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from rich.progress import Progress
 
+from rlcore.cli.progress import _follow
 from rlcore.cli.run import resuming, typed_flags
+from rlcore.plugins.calls import Plugins
 from rlcore.run import Run
 from rlcore.run_store import RunStore
 from rlcore.testing.fixtures import RunRlcore
@@ -196,3 +200,29 @@ def test_flags_that_only_ml_agents_has_are_answered(
     refused = run_rlcore("run", write(), *flags)
     assert (refused.exit_code, refused.stderr) == (2, f"error: {message}\n")
     assert "--env " not in run_rlcore("run", "--help").stdout
+
+
+def test_acting_counts_the_steps_it_takes_and_is_stopped(
+    write: Write, run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = write()
+    assert run_rlcore("run", config).exit_code == 0
+    monkeypatch.setattr(Plugins, "summary_written", lambda *arguments: os.kill(os.getpid(), signal.SIGTERM))
+    acted = run_rlcore("run", config, "--inference")
+    assert acted.exit_code == 143
+    assert acted.stdout.startswith("stopped after 50 steps; Agent mean reward ")
+    assert "go on with" not in acted.stdout
+
+
+def test_the_progress_bar_shows_the_steps_that_are_acted(make_run: Any) -> None:
+    make_run().train()
+    run = make_run({"checkpoint_settings.inference": True})
+    next(run)
+    next(run)
+    done = threading.Event()
+    done.set()
+    with Progress() as progress:
+        _follow(run, progress, done)
+        (task,) = progress.tasks
+    run.close("interrupted")
+    assert task.completed == run.behaviors["Agent"].inferred == 100 and task.total is None

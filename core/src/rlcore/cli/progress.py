@@ -48,22 +48,25 @@ def show_progress(run: Run) -> Iterator[None]:
 
 
 def _follow(run: Run, progress: Progress, done: threading.Event) -> None:
+    inference = run.config.checkpoint_settings.inference
     tasks: dict[str, TaskID] = {}
     seen: dict[str, tuple[float, int]] = {}
     finished = False
     while not finished:
         finished = done.wait(REFRESH_SECONDS)
         for name, behavior in list(run.behaviors.items()):
-            steps, now = behavior.steps, perf_counter()
+            # The last update may go beyond what is to be learned; what is only acted has no end.
+            steps = behavior.inferred if inference else min(behavior.steps, behavior.settings.max_steps)
+            now = perf_counter()
             if name not in tasks:
-                total = None if run.config.checkpoint_settings.inference else behavior.settings.max_steps
+                total = None if inference else behavior.settings.max_steps
                 tasks[name] = progress.add_task(name, total=total, completed=steps, speed="-", reward="-")
                 seen[name] = (now, steps)
             before, steps_before = seen[name]
             reward = behavior.mean_reward
             progress.update(
                 tasks[name],
-                completed=min(steps, behavior.settings.max_steps),
+                completed=steps,
                 reward="-" if reward is None else f"{reward:.2f}",
             )
             if now - before >= 1.0:

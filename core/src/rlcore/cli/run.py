@@ -189,6 +189,9 @@ def closing_line(run: Run) -> str:
         f"{name} mean reward {'-' if result.mean_reward is None else format(result.mean_reward, '.2f')}"
         for name, result in run.results().items()
     ]
+    if run.config.checkpoint_settings.inference and run.outcome == "interrupted":  # which is how that ends
+        acted = sum(behavior.inferred for behavior in run.behaviors.values())
+        return f"stopped after {acted} steps; {', '.join(rewards)}; {run.directory.path}"
     line = f"{run.outcome}: {run.steps} steps; {', '.join(rewards)}; {run.directory.path}"
     return f"{line}; go on with: {resuming(run)}" if run.outcome == "interrupted" else line
 
