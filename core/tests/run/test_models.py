@@ -247,3 +247,14 @@ def test_status_tells_how_much_of_the_target_is_done_and_whether_the_run_is_runn
     answer = json.loads(run_rlcore("status", files().path, "--json").stdout)
     assert answer["running"] is False
     assert "200 (100%)" in run_rlcore("status", files().path).stdout
+
+
+def test_status_takes_the_target_of_a_behavior_that_is_not_listed_from_default_settings(
+    configure: Any, run_rlcore: RunRlcore, files: Any
+) -> None:
+    config = configure()
+    config["default_settings"] = config.pop("behaviors")["Agent"]
+    config["environment"]["type"] = "pair"
+    Run(config).train()
+    answer = json.loads(run_rlcore("status", files().path, "--json").stdout)
+    assert answer["max_steps"] == {"Left": 200, "Right": 200}

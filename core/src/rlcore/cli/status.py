@@ -37,12 +37,7 @@ def status_command(run: Path, as_json: bool, dash_p: tuple[str, ...], no_plugins
         except RunStateError as error:
             problem = str(error)
         checkpoints.append({"step": checkpoint.step, "path": str(checkpoint.path), "problem": problem})
-    configured = document.data.get("behaviors") or {}
-    targets = {
-        str(name): block["max_steps"]
-        for name, block in (configured.items() if isinstance(configured, Mapping) else ())
-        if isinstance(block, Mapping) and isinstance(block.get("max_steps"), int)
-    }
+    targets = _targets(document.data, status)
     running = is_locked(directory)
     result_path = directory / "result.json"
     result = json.loads(result_path.read_text(encoding="utf-8")) if result_path.is_file() else None
@@ -59,6 +54,22 @@ def status_command(run: Path, as_json: bool, dash_p: tuple[str, ...], no_plugins
         return
     outcome = f"{result['outcome']} after {result['wall_seconds']:.1f} s" if result else "not finished"
     _print(directory, "running" if running else outcome, targets, checkpoints, status)
+
+
+def _targets(configured: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str, int]:
+    """``max_steps`` of every behavior, listed or not, in what the run wrote down."""
+    listed = configured.get("behaviors")
+    blocks: dict[str, Any] = {
+        name: configured.get("default_settings")
+        for name, section in status.items()
+        if isinstance(section, Mapping) and "checkpoints" in section
+    }
+    blocks |= listed if isinstance(listed, Mapping) else {}
+    return {
+        name: block["max_steps"]
+        for name, block in blocks.items()
+        if isinstance(block, Mapping) and isinstance(block.get("max_steps"), int)
+    }
 
 
 def _print(
