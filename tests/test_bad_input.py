@@ -121,7 +121,7 @@ def test_a_plugin_that_fails_to_import_is_fatal_if_asked_for(
     run_rlcore: RunRlcore, working: Path, installed_plugin: InstallPlugin
 ) -> None:
     installed_plugin("broken", "acme-broken", "0.4", BROKEN)
-    refused(run_rlcore("run", "config.yaml", "-p", "broken"), 4, WHY)
+    refused(run_rlcore("run", "config.yaml", "-p", "broken"), 4, f"{WHY}; --debug shows the traceback")
 
 
 def test_a_plugin_that_fails_to_import_and_is_merely_installed_is_left_out_with_a_line(
@@ -131,7 +131,7 @@ def test_a_plugin_that_fails_to_import_and_is_merely_installed_is_left_out_with_
     result = run_rlcore("run", "config.yaml")
     assert result.exit_code == 0
     assert result.stderr == f"warning: {WHY}; run rlcore plugins doctor\n"
-    refused(run_rlcore("run", "config.yaml", "--force", "--strict-plugins"), 4, WHY)
+    refused(run_rlcore("run", "config.yaml", "--force", "--strict-plugins"), 4, f"{WHY}; --debug shows the traceback")
 
 
 def test_a_plugin_that_is_not_installed(run_rlcore: RunRlcore, working: Path) -> None:
