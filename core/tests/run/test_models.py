@@ -242,7 +242,7 @@ def test_status_tells_how_much_of_the_target_is_done_and_whether_the_run_is_runn
     assert "running" in lines and "not finished" not in lines
     answer = json.loads(run_rlcore("status", files().path, "--json").stdout)
     assert answer["running"] is True and answer["max_steps"] == {"Agent": 200}
-    assert "200 (20%)" in lines
+    assert "200 (25%)" in lines
     run.train()
     answer = json.loads(run_rlcore("status", files().path, "--json").stdout)
     assert answer["running"] is False
@@ -258,3 +258,14 @@ def test_status_takes_the_target_of_a_behavior_that_is_not_listed_from_default_s
     Run(config).train()
     answer = json.loads(run_rlcore("status", files().path, "--json").stdout)
     assert answer["max_steps"] == {"Left": 200, "Right": 200}
+
+
+def test_status_of_a_run_that_has_no_checkpoint_yet_tells_its_last_summary(
+    make_run: Any, run_rlcore: RunRlcore, files: Any
+) -> None:
+    run = make_run(checkpoint_interval=1000)
+    next(run)
+    lines = run_rlcore("status", files().path).stdout
+    assert "200 (25%)" in lines and "none yet" in lines
+    run.close("interrupted")
+    assert "200 (25%)" in run_rlcore("status", files().path).stdout

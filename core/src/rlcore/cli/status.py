@@ -53,7 +53,9 @@ def status_command(run: Path, as_json: bool, dash_p: tuple[str, ...], no_plugins
         click.echo(json.dumps(report, indent=4))
         return
     outcome = f"{result['outcome']} after {result['wall_seconds']:.1f} s" if result else "not finished"
-    _print(directory, "running" if running else outcome, targets, checkpoints, status)
+    # What a process that ended has behind its last checkpoint is lost; while one runs, it counts.
+    seen = _summarised(directory) if running else {}
+    _print(directory, "running" if running else outcome, targets, seen, checkpoints, status)
 
 
 def _targets(configured: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str, int]:
@@ -72,10 +74,25 @@ def _targets(configured: Mapping[str, Any], status: Mapping[str, Any]) -> dict[s
     }
 
 
+def _summarised(directory: Path) -> dict[str, int]:
+    """The step of each behavior's last summary, where the run writes ``metrics.jsonl``."""
+    from rlcore.builtin.writers import METRICS_FILE
+
+    seen: dict[str, int] = {}
+    try:
+        for line in (directory / METRICS_FILE).read_text(encoding="utf-8").splitlines():
+            summary = json.loads(line)
+            seen[summary["behavior"]] = int(summary["step"])
+    except (OSError, ValueError, LookupError, TypeError):  # none, or its last line is being written
+        pass
+    return seen
+
+
 def _print(
     directory: Path,
     outcome: str,
     targets: Mapping[str, int],
+    seen: Mapping[str, int],
     checkpoints: list[dict[str, Any]],
     status: dict[str, Any],
 ) -> None:
@@ -85,17 +102,21 @@ def _print(
     console = Console()
     console.print(f"{directory}: {outcome}", highlight=False)
     table = Table("behavior", "steps", "of", "mean reward", "checkpoints")
-    for name, section in status.items():
-        entries = section.get("checkpoints") if isinstance(section, dict) else None
-        if entries:
-            steps, reward, target = entries[-1]["steps"], entries[-1]["reward"], targets.get(name)
-            table.add_row(
-                name,
-                str(steps),
-                f"{target} ({100 * steps // target}%)" if target else "-",
-                "-" if reward is None else f"{reward:.2f}",
-                " ".join(str(entry["steps"]) for entry in entries),
-            )
+    for name in dict.fromkeys((*targets, *status)):
+        section, target = status.get(name), targets.get(name)
+        entries = section.get("checkpoints", []) if isinstance(section, dict) else []
+        if target is None and not entries:
+            continue  # a section of a plugin
+        saved = entries[-1]["steps"] if entries else 0
+        reward = entries[-1]["reward"] if entries else None
+        steps = max(saved, seen.get(name, 0))
+        table.add_row(
+            name,
+            str(steps),
+            f"{target} ({100 * steps // target}%)" if target else "-",
+            "-" if reward is None else f"{reward:.2f}",
+            " ".join(str(entry["steps"]) for entry in entries) or "none yet",
+        )
     console.print(table)
     for checkpoint in checkpoints:
         if checkpoint["problem"]:
