@@ -10,6 +10,7 @@ import pytest
 from rlcore.config import config_from_mapping, dump_config, json_schema
 from rlcore.config.document import Document, parse_document
 from rlcore.errors import ConfigError
+from rlcore.plugins import load_plugins
 
 jsonschema = pytest.importorskip("jsonschema")
 
@@ -95,3 +96,7 @@ def fields(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     for name, block in [("", schema), *schema["$defs"].items()]:
         for key, field in block["properties"].items():
             yield f"{name}.{key}", field
+
+
+def test_the_schema_of_the_installed_plugins_is_one() -> None:
+    jsonschema.Draft202012Validator.check_schema(json_schema(load_plugins()))

@@ -89,21 +89,23 @@ class _SchemaWriter:
             "properties": {name: self._settings(owned, "settings") for name, owned in self._named("reward")},
             "additionalProperties": False,
         }
-        schema["allOf"] = [
+        rules = [
             _where("trainer_type", name, "hyperparameters", _or_null(self._settings(owned, "settings")))
             for name, owned in self._named("trainer")
         ]
+        schema |= {"allOf": rules} if rules else {}  # an empty allOf is not allowed
         return self._define(BehaviorSettings, schema)
 
     def _environment(self) -> Schema:
         schema = self._object(EnvironmentSettings)
         schema["properties"]["type"] |= self._choice("environment")
         schema["properties"]["options"] |= {"type": "object"}
-        schema["allOf"] = [
+        rules = [
             _where("type", name, "options", self._settings(owned, "settings"))
             for name, owned in self._named("environment")
             if getattr(owned.record, "settings", None) is not None
         ]
+        schema |= {"allOf": rules} if rules else {}
         return self._define(EnvironmentSettings, schema)
 
     def _writer(self, owned: Owned) -> Schema:
