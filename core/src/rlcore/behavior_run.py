@@ -152,11 +152,7 @@ class BehaviorRun:
     def state_dict(self) -> dict[str, Any]:
         self.take_episodes()
         return {
-            "returns": self.episodes.returns.copy(),
-            "group_returns": self.episodes.group_returns.copy(),
-            "shared": self.episodes.shared,
-            "lengths": self.episodes.lengths.copy(),
-            "finished": self.episodes.finished,
+            **self.episodes.state_dict(),
             "recent": list(self.recent),
             "window": self.window.state_dict(),
             "updates": self.updates,
@@ -164,11 +160,7 @@ class BehaviorRun:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.episodes.returns[:] = state["returns"]
-        self.episodes.group_returns[:] = state["group_returns"]
-        self.episodes.shared = bool(state["shared"])
-        self.episodes.lengths[:] = state["lengths"]
-        self.episodes.finished = int(state["finished"])
+        self.episodes.load_state_dict(state)
         self.recent.extend(state["recent"])
         self.window.load_state_dict(state["window"])
         self.updates = int(state["updates"])

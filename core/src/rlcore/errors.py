@@ -17,7 +17,6 @@ EXIT_ENVIRONMENT = 3  # the environment failed, or training diverged
 EXIT_PLUGIN = 4
 EXIT_RUN_STATE = 5
 EXIT_SIGINT = 130
-EXIT_SIGTERM = 143
 
 
 class RlcoreError(Exception):

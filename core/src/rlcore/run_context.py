@@ -27,11 +27,6 @@ class RunContext:
     resumed_steps: dict[str, int] = attrs.field(factory=dict)  # by behavior, as in the checkpoint this run went on from
 
     @property
-    def resumed_step(self) -> int:
-        """Agent steps of the checkpoint this run went on from; 0 for a fresh run."""
-        return sum(self.resumed_steps.values())
-
-    @property
     def run_id(self) -> str:
         return self.config.checkpoint_settings.run_id
 

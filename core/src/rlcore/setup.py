@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import numpy as np
 
 from rlcore.behavior_run import BehaviorRun
 from rlcore.config import (
@@ -134,8 +135,6 @@ def make_behavior_runs(
 
 def empty_batch(spec: BehaviorSpec) -> AgentBatch:
     """The batch of a behavior before its first reset: all zeros."""
-    import numpy as np
-
     return AgentBatch(
         observations={o.name: np.zeros((spec.slots, *o.shape), o.dtype) for o in spec.observations},
         reward=np.zeros(spec.slots, np.float32),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import attrs
 import numpy as np
@@ -151,3 +151,20 @@ class EpisodeRecorder:
         taken = self.finished_returns, self.finished_group_returns, self.finished_lengths
         self.finished_returns, self.finished_group_returns, self.finished_lengths = [], [], []
         return taken
+
+    def state_dict(self) -> dict[str, Any]:
+        """The open episodes and the count of those that ended; what ended since was taken before."""
+        return {
+            "returns": self.returns.copy(),
+            "group_returns": self.group_returns.copy(),
+            "shared": self.shared,
+            "lengths": self.lengths.copy(),
+            "finished": self.finished,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.returns[:] = state["returns"]
+        self.group_returns[:] = state["group_returns"]
+        self.shared = bool(state["shared"])
+        self.lengths[:] = state["lengths"]
+        self.finished = int(state["finished"])
