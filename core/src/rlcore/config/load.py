@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 # Names ML-Agents knows, refused as such while no installed plugin brings them.
 NOT_BUILT: Mapping[str, Mapping[str, str]] = {
-    "trainer": {"sac": "the SAC trainer", "poca": "the POCA trainer"},
+    "trainer": {"poca": "the POCA trainer"},
     "reward": {"curiosity": "the curiosity reward", "gail": "the GAIL reward", "rnd": "the RND reward"},
 }
 
@@ -115,6 +115,7 @@ class _Loader:
         return build(BehaviorSettings, data, path, self.problems, ready=ready)
 
     def _hyperparameters(self, data: Mapping[str, Any], path: KeyPath) -> Any:
+        """The trainer's own settings; refuses, on the way, what this trainer does not do."""
         given = data.get("hyperparameters")
         if given is not None and "trainer_type" not in data:
             self.problems.add((*path, "hyperparameters"), "trainer_type must be given when hyperparameters are")
@@ -125,6 +126,8 @@ class _Loader:
         spec = self._find("trainer", self.plugins.trainer, reference, (*path, "trainer_type"))
         if spec is INVALID:
             return INVALID
+        if data.get("behavioral_cloning") is not None and not spec.behavioral_cloning:
+            self.problems.add((*path, "behavioral_cloning"), f"trainer {spec.name!r} does not imitate demonstrations")
         return self._settings(spec, {} if given is None else given, (*path, "hyperparameters"))
 
     def _reward(self, data: Any, path: KeyPath) -> Any:

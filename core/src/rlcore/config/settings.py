@@ -86,6 +86,69 @@ class OnPolicySettings:
 
 
 @attrs.frozen(kw_only=True)
+class MinibatchSettings:
+    """``hyperparameters`` of every trainer that draws minibatches from a store of transitions."""
+
+    batch_size: int = setting(128, "Transitions in one minibatch.", minimum=1)
+    learning_rate: float = setting(3e-4, "Step size of Adam.", exclusive_minimum=0.0)
+    learning_rate_schedule: str = setting("constant", "How learning_rate falls over max_steps.", choices=SCHEDULES)
+    adam_epsilon: float = setting(1e-8, "Epsilon of Adam (an rlcore key).", exclusive_minimum=0.0)
+
+
+@attrs.frozen(kw_only=True)
+class PrioritizedReplaySettings:
+    """Proportional prioritised replay (Schaul et al. 2016, arXiv:1511.05952)."""
+
+    alpha: float = setting(0.6, "Exponent of priorities; 0 is uniform sampling.", minimum=0.0)
+    beta: float = setting(0.4, "Exponent of importance weights at the start.", minimum=0.0, maximum=1.0)
+    final_beta: float = setting(1.0, "What beta has grown to, linearly, at max_steps.", minimum=0.0, maximum=1.0)
+
+
+@attrs.frozen(kw_only=True)
+class OffPolicySettings(MinibatchSettings):
+    """``hyperparameters`` of a trainer built on :class:`rlcore.torch.off_policy.OffPolicyTrainer`; derive from it."""
+
+    buffer_size: int = setting(50_000, "Rows of the replay buffer, over all agents.", minimum=2)
+    buffer_init_steps: int = setting(0, "Agent steps of random actions before the first gradient step.", minimum=0)
+    steps_per_update: float = setting(1.0, "Agent steps for each gradient step; any ratio.", exclusive_minimum=0.0)
+    reward_signal_steps_per_update: float | None = setting(
+        None, "Agent steps for each update of learning reward signals; without it, steps_per_update.",
+        exclusive_minimum=0.0,
+    )  # fmt: skip
+    save_replay_buffer: bool = setting(False, "Keep the replay buffer in checkpoints, for an exact resume.")
+    n_steps: int = setting(1, "Rewards summed before bootstrapping (an rlcore key).", minimum=1)
+    prioritized_replay: PrioritizedReplaySettings | None = setting(
+        None, "Sample by temporal-difference error instead of uniformly (an rlcore key)."
+    )
+
+    def __attrs_post_init__(self) -> None:
+        if self.batch_size > self.buffer_size:
+            raise ConfigError(f"batch_size: must be at most buffer_size ({self.buffer_size}), not {self.batch_size}")
+
+
+@attrs.frozen(kw_only=True)
+class OfflineSettings(MinibatchSettings):
+    """``hyperparameters`` of a trainer built on :class:`rlcore.torch.offline.OfflineTrainer`; derive from it.
+
+    ``max_steps``, ``summary_freq`` and ``checkpoint_interval`` count gradient steps here.
+    """
+
+    demo_path: str = setting(description="Recorded data: a dataset's directory, or one that holds several.")
+
+
+@attrs.frozen(kw_only=True)
+class BehavioralCloningSettings:
+    """Imitating demonstrations beside reinforcement learning (ML-Agents' ``behavioral_cloning``)."""
+
+    demo_path: str = setting(description="Recorded data: a dataset's directory, or one that holds several.")
+    strength: float = setting(1.0, "Learning rate of imitation, as a factor on learning_rate.", exclusive_minimum=0.0)
+    steps: int = setting(0, "Agent steps after which imitation has faded out; 0 never does.", minimum=0)
+    samples_per_update: int = setting(0, "Demonstrated steps in one update; 0 takes all of them.", minimum=0)
+    num_epoch: int | None = setting(None, "Passes over them in one update; without it, the trainer's, or 3.", minimum=1)
+    batch_size: int | None = setting(None, "Steps in one minibatch; without it, the trainer's.", minimum=1)
+
+
+@attrs.frozen(kw_only=True)
 class BehaviorSettings:
     """How one behavior learns: a block of ``behaviors``, or ``default_settings``."""
 
@@ -108,8 +171,8 @@ class BehaviorSettings:
     summary_freq: int = setting(50_000, "Agent steps between summaries.", minimum=1)
     threaded: bool = setting(False, "Learn in a thread beside the environment.", not_supported="threaded training")
     self_play: dict[str, Any] | None = setting(None, "Self-play.", not_supported="the ghost trainer")
-    behavioral_cloning: dict[str, Any] | None = setting(
-        None, "Imitate demonstrations beside learning.", not_supported="behavioral cloning"
+    behavioral_cloning: BehavioralCloningSettings | None = setting(
+        None, "Imitate demonstrations beside reinforcement learning."
     )
 
 

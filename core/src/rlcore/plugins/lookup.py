@@ -24,6 +24,9 @@ _WORDS = {
 # Which of our packages brings what: for a user with a bare core, the only thing worth knowing.
 _PACKAGES = {
     ("trainer", "ppo"): "rlcore-ppo",
+    ("trainer", "sac"): "rlcore-sac",
+    ("trainer", "bc"): "rlcore-offline",
+    ("trainer", "iql"): "rlcore-offline",
     ("environment", "gymnasium"): "rlcore-gymnasium",
     ("writer", "tensorboard"): "rlcore-tensorboard",
 }

@@ -50,12 +50,14 @@ class TrainerSpec(Record):
     ``target`` is called as ``target(behavior: BehaviorSpec, settings: BehaviorSettings, run: RunContext)`` and
     returns a :class:`rlcore.trainer.Trainer`. ``settings`` names the attrs class of its ``hyperparameters`` block.
     ``spaces`` says which actions it can learn: any of ``"continuous"``, ``"discrete"``, ``"hybrid"``.
+    ``behavioral_cloning``: whether it honours that block of a behavior; one that does not has it refused.
     """
 
     kind: ClassVar[str] = "trainer"
 
     settings: str = attrs.field(validator=_check_target)
     spaces: frozenset[str] = attrs.field(default=frozenset({"continuous", "discrete", "hybrid"}), converter=_frozen)
+    behavioral_cloning: bool = False
 
 
 @attrs.frozen(kw_only=True)
