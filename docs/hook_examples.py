@@ -9,6 +9,7 @@ from rlcore import (
     CommandSpec,
     ConfigSection,
     EnvironmentSpec,
+    RecordingFormatSpec,
     RewardProviderSpec,
     StatsWriterSpec,
     TrainerSpec,
@@ -54,6 +55,17 @@ def rlcore_environments():
             target="acme_rl.warehouse:make_environment",
             settings="acme_rl.settings:WarehouseSettings",
             summary="robots that fetch boxes",
+        )
+    ]
+
+
+@hookimpl
+def rlcore_recording_formats():
+    return [
+        RecordingFormatSpec(
+            name="robot-log",
+            target="acme_rl.robot_log:RobotLogFormat",
+            summary="episodes from the log of our robots",
         )
     ]
 

@@ -13,6 +13,7 @@ from rlcore.plugins.records import (
     CommandSpec,
     ConfigSection,
     EnvironmentSpec,
+    RecordingFormatSpec,
     RewardProviderSpec,
     StatsWriterSpec,
     TrainerSpec,
@@ -20,6 +21,7 @@ from rlcore.plugins.records import (
 
 if TYPE_CHECKING:
     from rlcore.environment import Actions, AgentBatch, BehaviorSpec, Environment, ObservationSpec
+    from rlcore.recordings import Recording
     from rlcore.run import EpochResult, Run
     from rlcore.run_context import RunContext
 
@@ -32,6 +34,7 @@ _LAZY = {
     "Environment": "rlcore.environment",
     "EpochResult": "rlcore.run",
     "ObservationSpec": "rlcore.environment",
+    "Recording": "rlcore.recordings",
     "Run": "rlcore.run",
     "RunContext": "rlcore.run_context",
 }
@@ -46,6 +49,8 @@ __all__ = [
     "EnvironmentSpec",
     "EpochResult",
     "ObservationSpec",
+    "Recording",
+    "RecordingFormatSpec",
     "RewardProviderSpec",
     "Run",
     "RunContext",

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rlcore.config import BehaviorSettings, RunConfig
     from rlcore.environment import BehaviorSpec
     from rlcore.plugins.calls import Plugins
+    from rlcore.recordings import Recording
     from rlcore.rewards import RewardProvider
 
 
@@ -41,3 +42,17 @@ class RunContext:
             self.plugins.create_reward_provider(self.plugins.reward_provider(name), block, behavior, self)
             for name, block in settings.reward_signals.items()
         ]
+
+    def read_recording(self, path: str | Path, behavior_name: str) -> Recording:
+        """The recorded episodes that ``path`` names: a recording, a directory that holds one named after the behavior,
+        or a name that an installed format knows, such as an id of Minari's. ConfigError if there are none.
+        """
+        from rlcore.plugins.recording import read_recording
+
+        return read_recording(self.plugins, path, behavior_name)
+
+    def recorded_behavior(self, path: str | Path, behavior_name: str) -> BehaviorSpec:
+        """What that recording's agents saw and did, called ``behavior_name``, without reading the episodes."""
+        from rlcore.plugins.recording import recorded_behavior
+
+        return recorded_behavior(self.plugins, path, behavior_name)

@@ -24,6 +24,7 @@ from rlcore.plugins.records import (
     CommandSpec,
     EnvironmentSpec,
     Record,
+    RecordingFormatSpec,
     RewardProviderSpec,
     StatsWriterSpec,
     TrainerSpec,
@@ -129,7 +130,7 @@ class Plugins:
     # ------------------------------------------------------------ registries
 
     def records(self, kind: str) -> tuple[Owned, ...]:
-        """All records of a kind (trainer, reward, writer, environment, command, section), sorted by name."""
+        """All records of a kind (trainer, reward, writer, environment, recording, command, section), sorted by name."""
         return self._registry.records(kind)
 
     def trainer(self, reference: str) -> TrainerSpec:
@@ -144,6 +145,16 @@ class Plugins:
 
     def environment(self, reference: str) -> EnvironmentSpec:
         return cast(EnvironmentSpec, self._find("environment", reference))
+
+    def recording_format(self, reference: str | None = None) -> RecordingFormatSpec:
+        """The format called NAME or DIST/NAME; without one, the only one there is."""
+        records = self.records("recording")
+        if reference is None and len(records) > 1:
+            choices = " or ".join(owned.reference for owned in records)
+            raise PluginError(f"there are several recording formats; say which with --record-format: {choices}")
+        if reference is None:
+            reference = records[0].reference if records else "minari"
+        return cast(RecordingFormatSpec, self._find("recording", reference))
 
     def command(self, reference: str) -> CommandSpec:
         return cast(CommandSpec, self._find("command", reference))

@@ -11,6 +11,7 @@ from rlcore.plugins.records import (
     ConfigSection,
     EnvironmentSpec,
     Record,
+    RecordingFormatSpec,
     RewardProviderSpec,
     StatsWriterSpec,
     TrainerSpec,
@@ -34,6 +35,7 @@ HOOKS: tuple[HookInfo, ...] = (
     HookInfo("rlcore_reward_providers", "registry"),
     HookInfo("rlcore_stats_writers", "registry"),
     HookInfo("rlcore_environments", "registry"),
+    HookInfo("rlcore_recording_formats", "registry"),
     HookInfo("rlcore_commands", "registry"),
     HookInfo("rlcore_config_sections", "registry"),
     HookInfo("rlcore_create_trainer", "factory"),
@@ -60,6 +62,7 @@ REGISTRIES: dict[str, tuple[str, type[Record]]] = {
     "reward": ("rlcore_reward_providers", RewardProviderSpec),
     "writer": ("rlcore_stats_writers", StatsWriterSpec),
     "environment": ("rlcore_environments", EnvironmentSpec),
+    "recording": ("rlcore_recording_formats", RecordingFormatSpec),
     "command": ("rlcore_commands", CommandSpec),
     "section": ("rlcore_config_sections", ConfigSection),
 }

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         CommandSpec,
         ConfigSection,
         EnvironmentSpec,
+        RecordingFormatSpec,
         RewardProviderSpec,
         StatsWriterSpec,
         TrainerSpec,
@@ -73,6 +74,15 @@ def rlcore_environments() -> Iterable[EnvironmentSpec] | None:
     """The kinds of environment this plugin brings, for ``environment.type``.
 
     Called once per process, before the configuration is checked. Must not import torch or numpy.
+    """
+
+
+@hookspec
+def rlcore_recording_formats() -> Iterable[RecordingFormatSpec] | None:
+    """The kinds of files of recorded episodes this plugin reads and writes.
+
+    Called once per process, when a trainer asks for recorded episodes or ``rlcore evaluate --record`` writes them.
+    Must not import torch or numpy.
     """
 
 

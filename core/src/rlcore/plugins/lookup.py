@@ -19,6 +19,7 @@ _WORDS = {
     "reward": ("reward provider", "reward_signals"),
     "writer": ("statistics writer", "stats"),
     "environment": ("environment", "environment.type"),
+    "recording": ("recording format", "--record-format"),
     "command": ("command", "rlcore"),
 }
 # Which of our packages brings what: for a user with a bare core, the only thing worth knowing.
@@ -29,6 +30,7 @@ _PACKAGES = {
     ("trainer", "iql"): "rlcore-offline",
     ("environment", "gymnasium"): "rlcore-gymnasium",
     ("writer", "tensorboard"): "rlcore-tensorboard",
+    ("recording", "minari"): "rlcore-offline",
 }
 
 

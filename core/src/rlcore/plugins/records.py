@@ -98,6 +98,16 @@ class EnvironmentSpec(Record):
 
 
 @attrs.frozen(kw_only=True)
+class RecordingFormatSpec(Record):
+    """A kind of files that recorded episodes are read from and written to.
+
+    ``target()`` returns a :class:`rlcore.recordings.RecordingFormat`.
+    """
+
+    kind: ClassVar[str] = "recording"
+
+
+@attrs.frozen(kw_only=True)
 class CommandSpec(Record):
     """An extra ``rlcore NAME`` command. ``target`` is a :class:`click.Command`, imported when the command is run."""
 

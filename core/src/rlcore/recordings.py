@@ -1,0 +1,202 @@
+"""Recorded episodes: what agents saw, did and were given, to learn from without an environment.
+
+A *recording* holds whole episodes of one behavior's agents, one after another. A *recording format*, brought by a
+plugin, reads and writes them as files of one kind. Shapes: N transitions in E episodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.environment import Actions, BehaviorSpec
+from rlcore.errors import ConfigError, did_you_mean
+
+
+@attrs.frozen(eq=False)
+class Recording:
+    """Episodes of one behavior's agents, one after another.
+
+    An episode of n transitions has n + 1 observations: what its agent saw before each action and, last, what it saw
+    when the episode ended. Its last transition, and no other, is terminated or truncated, never both.
+    """
+
+    behavior: BehaviorSpec  # of one slot
+    observations: dict[str, NDArray[Any]]  # each [N + E, *shape]
+    actions: Actions  # each [N, ...], in the environment's own units
+    reward: NDArray[np.float32]  # [N] the agent's own; what its group was given is not recorded
+    terminated: NDArray[np.bool_]  # [N] the episode ended by the task's own rule
+    truncated: NDArray[np.bool_]  # [N] the episode was cut off: bootstrap from the observation after it
+    lengths: NDArray[np.int64]  # [E] transitions of each episode, at least one
+    action_mask: NDArray[np.bool_] | None = None  # [N + E, mask_size], True = allowed; None: everything was
+
+    @property
+    def transitions(self) -> int:
+        """N."""
+        return len(self.reward)
+
+    @property
+    def episodes(self) -> int:
+        """E."""
+        return len(self.lengths)
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """[N] where in ``observations`` and ``action_mask`` each transition begins; ``rows + 1`` is where it led."""
+        return np.arange(self.transitions) + np.repeat(np.arange(self.episodes), self.lengths)
+
+    @property
+    def returns(self) -> NDArray[np.float64]:
+        """[E] sum of the rewards of each episode."""
+        starts = np.cumsum(self.lengths) - self.lengths
+        return np.add.reduceat(self.reward, starts, dtype=np.float64) if self.episodes else np.empty(0)
+
+    def problem(self) -> str | None:
+        """What is wrong with the arrays in one line, None if nothing is: checked where a recording is read."""
+        n, e = self.transitions, self.episodes
+        wanted: dict[str, tuple[NDArray[Any] | None, tuple[int, ...]]] = {
+            "terminated": (self.terminated, (n,)),
+            "truncated": (self.truncated, (n,)),
+        }
+        for spec in self.behavior.observations:
+            wanted[f"observation {spec.name!r}"] = (self.observations.get(spec.name), (n + e, *spec.shape))
+        if self.behavior.continuous:
+            wanted["continuous actions"] = (self.actions.continuous, (n, self.behavior.continuous))
+        if self.behavior.discrete:
+            wanted["discrete actions"] = (self.actions.discrete, (n, len(self.behavior.discrete)))
+        if self.action_mask is not None:
+            wanted["action mask"] = (self.action_mask, (n + e, self.behavior.mask_size))
+        for what, (array, shape) in wanted.items():
+            if array is None:
+                return f"{what}: missing"
+            if array.shape != shape:
+                return f"{what}: shape {list(array.shape)}, expected {list(shape)}"
+        if not e or (self.lengths < 1).any() or self.lengths.sum() != n:
+            return f"{n} transitions do not make {e} episodes of at least one transition each"
+        last = np.zeros(n, np.bool_)
+        last[np.cumsum(self.lengths) - 1] = True
+        if not np.array_equal(self.terminated ^ self.truncated, last) or (self.terminated & self.truncated).any():
+            return "the last transition of an episode, and no other, must be either terminated or truncated"
+        return self._value_problem()
+
+    def _value_problem(self) -> str | None:
+        floats: dict[str, NDArray[Any]] = {"reward": self.reward}
+        if self.actions.continuous is not None:
+            floats["continuous actions"] = self.actions.continuous
+        floats |= {f"observation {name!r}": a for name, a in self.observations.items() if a.dtype.kind == "f"}
+        for what, array in floats.items():
+            if not np.isfinite(array).all():
+                row = int(np.argwhere(~np.isfinite(array))[0, 0])
+                return f"{what} is NaN or infinite in row {row}"
+        if self.actions.discrete is not None:
+            options = np.array(self.behavior.discrete)
+            if ((self.actions.discrete < 0) | (self.actions.discrete >= options)).any():
+                return f"discrete actions lie outside their branches, which have {list(self.behavior.discrete)} options"
+        return None
+
+
+@attrs.frozen
+class RecordingAbout:
+    """Where recorded episodes come from, as far as it is known: a format keeps what it has a place for."""
+
+    environment_type: str | None = None
+    environment_id: str | None = None
+    environment_options: Mapping[str, Any] = attrs.field(factory=dict)
+    trainer: str | None = None
+    description: str = ""
+
+
+@runtime_checkable
+class RecordingWriter(Protocol):
+    """Writes one recording. Under its final name there is nothing before ``close``, and all of it afterwards."""
+
+    def write(self, recording: Recording) -> None:
+        """Adds whole episodes of the writer's behavior."""
+        ...
+
+    def close(self) -> None:
+        """Makes what was written visible; called once, after at least one episode."""
+        ...
+
+    def discard(self) -> None:
+        """Throws away what was written; called instead of ``close`` when recording failed or was interrupted."""
+        ...
+
+
+@runtime_checkable
+class RecordingFormat(Protocol):
+    """Reads and writes recordings as files of one kind.
+
+    Files that cannot be read or written are a :class:`~rlcore.errors.ConfigError` or an OSError, and spaces that no
+    BehaviorSpec holds an :class:`~rlcore.errors.UnsupportedSpace`.
+    """
+
+    def reads(self, path: Path) -> bool:
+        """Whether a recording of this format is at ``path``. Called for any path; must be cheap."""
+        ...
+
+    def stored(self) -> Mapping[str, Path]:
+        """Recordings in a place of the format's own, by the names users may call them; usually none."""
+        ...
+
+    def behavior(self, path: Path, name: str) -> BehaviorSpec:
+        """The recorded behavior, of one slot and called ``name``, without reading its episodes."""
+        ...
+
+    def read(self, path: Path, name: str) -> Recording:
+        """All episodes at ``path``."""
+        ...
+
+    def writer(self, path: Path, behavior: BehaviorSpec, about: RecordingAbout) -> RecordingWriter:
+        """A writer for a new recording at ``path``; ConfigError if something is there already."""
+        ...
+
+
+def find_recording(path: str | Path, behavior: str, formats: Sequence[RecordingFormat]) -> tuple[RecordingFormat, Path]:
+    """The recording that ``path`` names for a behavior, and the format that reads it.
+
+    That is ``path`` itself, else ``path/behavior``, else what a format keeps under that name. A relative path is
+    relative to the working directory. ConfigError if there is none, saying what there is.
+    """
+    if not formats:
+        raise ConfigError(
+            f"recording {str(path)!r}: no plugin that reads recordings is loaded; pip install rlcore-offline"
+        )
+    given = Path(path).expanduser()
+    for candidate in (given, given / behavior):
+        for each in formats:
+            if each.reads(candidate):
+                return each, candidate
+    stored = {name: (each, at) for each in formats for name, at in each.stored().items()}
+    if str(path) in stored:
+        return stored[str(path)]
+    raise ConfigError(f"recording {str(path)!r}: {_what_is_there(given, str(path), behavior, formats, list(stored))}")
+
+
+def _what_is_there(
+    path: Path, name: str, behavior: str, formats: Sequence[RecordingFormat], stored: Sequence[str]
+) -> str:
+    if path.is_dir():
+        inside = sorted(child.name for child in path.iterdir() if any(each.reads(child) for each in formats))
+        if inside:
+            return (
+                f"none of the recordings there is of behavior {behavior!r}; name one of them: "
+                f"{', '.join(str(path / each) for each in inside)}{did_you_mean(behavior, inside)}"
+            )
+        return "no installed format reads what is there, or it is no recording"
+    if path.exists():
+        return "is no directory of a recording that an installed format reads"
+    known = [*stored]
+    if path.parent.is_dir():
+        known += [
+            str(path.parent / each.name)
+            for each in sorted(path.parent.iterdir())
+            if any(format_.reads(each) for format_ in formats)
+        ]
+    there = f"; there are {', '.join(known)}" if known else ""
+    return f"no such path or name{there}{did_you_mean(name, known)}"
