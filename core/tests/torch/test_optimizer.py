@@ -24,7 +24,7 @@ def loss(of: nn.Module, step: int) -> torch.Tensor:
 
 def test_flat_parameters_leave_the_model_as_it_was() -> None:
     plain, laid_out = model(), model()
-    flat = FlatParameters(laid_out)
+    flat = FlatParameters(laid_out.parameters())
     assert loss(laid_out, 0).equal(loss(plain, 0))
     assert flat.parameter.equal(torch.cat([p.detach().reshape(-1) for p in plain.parameters()]))
     loss(plain, 0).backward()
@@ -38,7 +38,7 @@ def test_flat_parameters_leave_the_model_as_it_was() -> None:
 def test_updates_are_those_of_torch_adam_with_gradient_clipping(max_norm: float) -> None:
     plain, laid_out = model(), model()
     theirs = torch.optim.Adam(plain.parameters(), lr=0.01, eps=1e-5)
-    flat = FlatParameters(laid_out)
+    flat = FlatParameters(laid_out.parameters())
     ours = Adam(flat, 0.01, 1e-5)
     for step in range(20):
         if step == 10:
@@ -64,9 +64,9 @@ def test_a_saved_optimiser_goes_on_where_it_was() -> None:
             optimizer.step()
 
     whole, restored = model(), model()
-    ours = Adam(FlatParameters(whole), 0.01, 1e-5)
+    ours = Adam(FlatParameters(whole.parameters()), 0.01, 1e-5)
     steps(ours, whole, 0)
-    other = Adam(FlatParameters(restored), 0.01, 1e-5)
+    other = Adam(FlatParameters(restored.parameters()), 0.01, 1e-5)
     other.flat.parameter.copy_(ours.flat.parameter)
     other.load_state_dict(ours.state_dict())
     steps(ours, whole, 5)
@@ -75,8 +75,8 @@ def test_a_saved_optimiser_goes_on_where_it_was() -> None:
 
 
 def test_moments_of_another_model_are_refused_and_nothing_changes() -> None:
-    ours = Adam(FlatParameters(model()), 0.01, 1e-5)
+    ours = Adam(FlatParameters(model().parameters()), 0.01, 1e-5)
     before = ours.state_dict()
     with pytest.raises(RunStateError, match="network_settings"):
-        ours.load_state_dict(Adam(FlatParameters(model(6)), 0.01, 1e-5).state_dict())
+        ours.load_state_dict(Adam(FlatParameters(model(6).parameters()), 0.01, 1e-5).state_dict())
     assert all((before[name] == array).all() for name, array in ours.state_dict().items())

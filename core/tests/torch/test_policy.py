@@ -15,7 +15,7 @@ from rlcore.environment import BehaviorSpec, ObservationSpec
 from rlcore.torch.actions import MASKED_LOGIT
 from rlcore.torch.activations import ACTIVATIONS
 from rlcore.torch.networks import ActorCritic, Inputs
-from rlcore.torch.policy import NUMPY_ROWS, ActorCriticPolicy, numpy_actor
+from rlcore.torch.policy import NUMPY_ROWS, ActorPolicy, numpy_actor
 
 SEEN = (
     ObservationSpec("speed", (2, 2), np.float32),
@@ -40,14 +40,14 @@ def observe(rows: int, seed: int = 0) -> dict[str, NDArray[Any]]:
 
 def model_and_policy(
     spec: BehaviorSpec, activation: str = "tanh", normalize: bool = False, layers: int = 2
-) -> tuple[ActorCritic, ActorCriticPolicy]:
+) -> tuple[ActorCritic, ActorPolicy]:
     torch.manual_seed(1)
     network = NetworkSettings(hidden_units=16, num_layers=layers, activation=activation, normalize=normalize)
     model = ActorCritic(spec, network, value_heads=1, shared=False)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))
-    return model, ActorCriticPolicy(spec, model, activation, torch.device("cpu"))
+    return model, ActorPolicy(spec, model, activation, torch.device("cpu"))
 
 
 @pytest.mark.parametrize("layers", [0, 1, 3])
@@ -112,9 +112,9 @@ def test_sampling_follows_the_seed_and_spreads_by_the_deviation() -> None:
     mean, _ = policy.parameters(seen, None)
     log_std = model.policy_head.log_std
     assert mean is not None and log_std is not None
-    np.testing.assert_allclose(policy.std(), log_std.detach().exp().numpy(), rtol=1e-6)
+    np.testing.assert_allclose(policy.std, log_std.detach().exp().numpy(), rtol=1e-6)
     policy.seed(3)
-    drawn = mean + policy.std() * np.random.default_rng(3).standard_normal(mean.shape, dtype=np.float32)
+    drawn = mean + policy.std * np.random.default_rng(3).standard_normal(mean.shape, dtype=np.float32)
     np.testing.assert_allclose(first.continuous, policy.layout.to_environment(drawn))
 
 
@@ -130,7 +130,7 @@ class Squashed(ActorCritic):
 def test_a_network_that_changes_the_policy_acts_by_its_own_words() -> None:
     spec = behavior()
     model = Squashed(spec, NetworkSettings(hidden_units=16), value_heads=1, shared=False)
-    policy = ActorCriticPolicy(spec, model, "swish", torch.device("cpu"))
+    policy = ActorPolicy(spec, model, "swish", torch.device("cpu"))
     seen = observe(8)
     with torch.no_grad():
         mean, _ = model.policy(model.inputs(model.inputs.raw(seen)))

@@ -38,8 +38,8 @@ class NetworkSettings:
     )
     init: str = setting(
         "kaiming",
-        "Initial weights: ML-Agents' Kaiming normal, or orthogonal (an rlcore key).",
-        choices=("kaiming", "orthogonal"),
+        "Initial weights: ML-Agents' Kaiming normal, orthogonal, or PyTorch's own uniform (an rlcore key).",
+        choices=("kaiming", "orthogonal", "uniform"),
     )
 
 

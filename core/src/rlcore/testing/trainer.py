@@ -54,6 +54,18 @@ SPACES: dict[str, Callable[[int], IdentityEnvironment]] = {
 }
 
 
+def mean_reward(trainer: Trainer, environment: Environment) -> float:
+    """Of 50 steps by the policy."""
+    [name] = environment.behaviors
+    batch = first_batch(environment, seed=99)
+    rewards = []
+    for _ in range(50):
+        actions = trainer.policy.act(batch.observations, batch.action_mask)
+        batch = environment.step({name: actions})[name]
+        rewards.append(batch.reward.mean())
+    return float(np.mean(rewards))
+
+
 class TrainerConformance:
     """Set ``trainer`` and ``hyperparameters``; ``skip`` maps the name of a test that cannot hold to the reason."""
 
@@ -196,16 +208,12 @@ class TrainerConformance:
     def test_learns(self) -> None:
         environment = identity_discrete(self.num_envs) if "discrete" in self.spaces else self.environment()
         assert isinstance(environment, IdentityEnvironment)
-        trainer = self.make(environment)
+        candidates = (self.make(environment, seed) for seed in range(1, 10))
+        # Now and then initial weights happen to do what is asked for, which would prove nothing.
+        trainer = next(t for t in candidates if mean_reward(t, environment) < 0.7)
         learn(trainer, environment, self.learns_within // self.num_envs)
-        rewards = []
-        [name] = environment.behaviors
-        batch = first_batch(environment, seed=99)
-        for _ in range(50):
-            actions = trainer.policy.act(batch.observations, batch.action_mask)
-            batch = environment.step({name: actions})[name]
-            rewards.append(batch.reward.mean())
-        assert np.mean(rewards) > 0.8, f"mean reward {np.mean(rewards):.2f} of at most 1 after {trainer.steps} steps"
+        reached = mean_reward(trainer, environment)
+        assert reached > 0.8, f"mean reward {reached:.2f} of at most 1 after {trainer.steps} steps"
 
     @pytest.mark.parametrize("case", ["episodes of one step", "time limits only", "cut by a reset"])
     def test_takes_episodes_of_every_kind(self, case: str) -> None:

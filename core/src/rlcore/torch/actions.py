@@ -22,6 +22,7 @@ from rlcore.environment import Actions, BehaviorSpec
 from rlcore.torch.mlp import refuse_second_derivative
 
 MASKED_LOGIT = -1e8  # finite, so that the entropy's p * log p stays 0 and never NaN
+LOG_STD_RANGE = (-20.0, 2.0)  # of squashed Gaussians (Haarnoja et al. 2018, as in their code)
 
 
 class ActionLayout:
@@ -89,6 +90,42 @@ def gaussian_log_prob(mean: Tensor, log_std: Tensor, raw: Tensor) -> Tensor:
 def gaussian_entropy(log_std: Tensor) -> Tensor:
     """Entropy of the diagonal Gaussian in nats, a scalar."""
     return log_std.sum() + 0.5 * (1.0 + math.log(2 * math.pi)) * log_std.shape[-1]
+
+
+def squashed_gaussian(columns: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+    """Actions tanh(mean + std * noise) [B, C] and their joint log-probability [B]; differentiable in ``columns``.
+
+    ``columns`` [B, 2C] holds the means, then the log standard deviations; ``noise`` [B, C] is standard normal. The
+    log-probability is corrected for the change of variables (Haarnoja et al. 2018, arXiv:1801.01290, appendix C).
+    """
+    return _SquashedGaussian.apply(columns, noise)  # type: ignore[no-any-return, no-untyped-call]
+
+
+class _SquashedGaussian(torch.autograd.Function):
+    """With a = tanh(u), u = mean + std * noise: da/du = 1 - a^2, and d log_prob = 2 a du - d log_std."""
+
+    @staticmethod
+    def forward(ctx: Any, columns: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        parts = noise.shape[1]
+        mean, given = columns[:, :parts], columns[:, parts:]
+        log_std = given.clamp(*LOG_STD_RANGE)
+        spread = log_std.exp() * noise
+        u = mean + spread
+        action = u.tanh()
+        # log(1 - tanh(u)^2) = 2 (log 2 - u - softplus(-2u)), which does not cancel for large u.
+        log_slope = 2.0 * (math.log(2.0) - u - torch.nn.functional.softplus(-2.0 * u))
+        log_prob = -(0.5 * noise.square() + log_std + log_slope).sum(-1) - 0.5 * math.log(2 * math.pi) * parts
+        ctx.save_for_backward(action, spread, (given == log_std))
+        return action, log_prob
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        refuse_second_derivative("write it with torch.distributions")
+        of_action, of_log_prob = gradients
+        action, spread, inside = ctx.saved_tensors
+        of_log_prob = of_log_prob.unsqueeze(-1)
+        of_u = of_action * (1.0 - action.square()) + of_log_prob * (2.0 * action)
+        return torch.cat([of_u, (of_u * spread - of_log_prob) * inside], dim=1), None
 
 
 def categorical_log_prob_entropy(logits: Tensor, choice: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,23 +1,25 @@
-"""All parameters of a model as views of one tensor.
+"""Parameters of a model as views of one tensor.
 
 Clipping a gradient and taking an optimiser step over one tensor costs a fifth of doing it over a dozen.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor, nn
 
 
 class FlatParameters:
-    """Lays the model's parameters, and their gradients, side by side in memory.
+    """Lays parameters, and their gradients, side by side in memory.
 
     The model goes on working as before. ``parameter`` is what an optimiser moves; ``gradient`` is filled by
     ``backward`` because each parameter's ``grad`` is a view of it, and must be zeroed before, not set to None.
     """
 
-    def __init__(self, model: nn.Module) -> None:
-        parameters = list(model.parameters())
+    def __init__(self, parameters: Iterable[nn.Parameter]) -> None:
+        parameters = list(parameters)
         flat = torch.cat([p.detach().reshape(-1) for p in parameters])
         self.parameter = flat  # [number of parameters]
         self.gradient = torch.zeros_like(flat)

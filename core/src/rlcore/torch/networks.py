@@ -78,16 +78,19 @@ class ObservationInputs(nn.Module):
 
 
 class Body(nn.Module):
-    """Encoders and hidden layers: inputs to features [B, features]."""
+    """Encoders and hidden layers: inputs to features [B, features].
 
-    def __init__(self, inputs: ObservationInputs, settings: NetworkSettings) -> None:
+    ``beside`` columns of something else, an action say, may enter the first layer beside the observations.
+    """
+
+    def __init__(self, inputs: ObservationInputs, settings: NetworkSettings, beside: int = 0) -> None:
         super().__init__()
         self.has_vector = inputs.vector_size > 0
         self.activation = settings.activation
         self.encoders = nn.ModuleList(
             image_encoder(settings.vis_encode_type, image, settings.hidden_units) for image in inputs.images
         )
-        width = inputs.vector_size + settings.hidden_units * len(inputs.images)
+        width = inputs.vector_size + settings.hidden_units * len(inputs.images) + beside
         self.layers = nn.ModuleList()
         for _ in range(settings.num_layers):
             linear = nn.Linear(width, settings.hidden_units)
@@ -96,39 +99,52 @@ class Body(nn.Module):
             width = settings.hidden_units
         self.features = width
 
-    def encode(self, inputs: Inputs) -> Tensor:
-        """Vector observations and encoded images side by side, [B, width of the first layer]."""
-        if not self.encoders:
-            return inputs[0]
+    def encode(self, inputs: Inputs, beside: Tensor | None = None) -> Tensor:
+        """Vector observations, encoded images and ``beside`` side by side, [B, width of the first layer]."""
         parts = list(inputs[:1]) if self.has_vector else []
         images = inputs[1:] if self.has_vector else inputs
         parts += [encoder(image) for encoder, image in zip(self.encoders, images, strict=True)]
-        return torch.cat(parts, dim=1)
+        if beside is not None:
+            parts.append(beside)
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
 
     def forward(self, inputs: Inputs) -> Tensor:
         return linear_stack(self.encode(inputs), linears(self.layers), self.activation, activate_last=True)
 
-    def into(self, inputs: Inputs, head: nn.Linear) -> Tensor:
-        """``head`` of the features, as one stack."""
-        return linear_stack(self.encode(inputs), [*linears(self.layers), head], self.activation)
+    def into(self, inputs: Inputs, head: nn.Linear, beside: Tensor | None = None, frozen: bool = False) -> Tensor:
+        """``head`` of the features, as one stack; ``frozen`` as in :func:`linear_stack`."""
+        return linear_stack(self.encode(inputs, beside), [*linears(self.layers), head], self.activation, frozen=frozen)
 
 
 class PolicyHead(nn.Module):
-    """Features to the parameters of the joint action distribution: means of continuous parts, then logits."""
+    """Features to the parameters of the joint action distribution: columns of the continuous parts, then logits.
 
-    def __init__(self, features: int, layout: ActionLayout, init: str, initial_log_std: float = 0.0) -> None:
+    A continuous part has one column, its mean, and a standard deviation that does not depend on the observation
+    (``log_std``), as in both ML-Agents and the PPO paper's code. With ``squashed`` it has two, mean and log standard
+    deviation of a Gaussian whose draws pass through tanh: first all means, then all log standard deviations.
+    """
+
+    def __init__(
+        self,
+        features: int,
+        layout: ActionLayout,
+        init: str,
+        initial_log_std: float = 0.0,
+        squashed: bool = False,
+    ) -> None:
         super().__init__()
-        self.continuous, self.logits = layout.continuous, layout.logits
-        self.linear = nn.Linear(features, layout.continuous + layout.logits)
-        # State-independent, as in both ML-Agents and the PPO paper's code.
-        self.log_std = nn.Parameter(torch.full((layout.continuous,), initial_log_std)) if layout.continuous else None
+        self.squashed = squashed
+        self.continuous, self.logits = layout.continuous * (2 if squashed else 1), layout.logits  # columns
+        self.linear = nn.Linear(features, self.continuous + layout.logits)
+        free = layout.continuous and not squashed
+        self.log_std = nn.Parameter(torch.full((layout.continuous,), initial_log_std)) if free else None
         initialise(self.linear, init, gain=0.01 if init == "orthogonal" else 0.1)
-        if init != "orthogonal":
+        if init == "kaiming":
             with torch.no_grad():
                 self.linear.weight[: self.continuous] *= 2.0  # ML-Agents: 0.2 for means, 0.1 for logits
 
     def split(self, output: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        """``(mean [B, continuous] or None, logits [B, logits] or None)`` of the linear layer's output."""
+        """``(columns of the continuous parts or None, logits [B, logits] or None)`` of the linear layer's output."""
         if not self.logits:
             return output, None
         if not self.continuous:
@@ -136,7 +152,28 @@ class PolicyHead(nn.Module):
         return output[:, : self.continuous], output[:, self.continuous :]
 
 
-class ActorCritic(nn.Module):
+class Actor(nn.Module):
+    """A policy network: what acting, evaluation and export need. Trainers derive from it and add critics."""
+
+    def __init__(
+        self,
+        behavior: BehaviorSpec,
+        settings: NetworkSettings,
+        initial_log_std: float = 0.0,
+        squashed: bool = False,
+    ) -> None:
+        super().__init__()
+        self.inputs = ObservationInputs(behavior.observations, settings.normalize)
+        self.actor = Body(self.inputs, settings)
+        layout = ActionLayout(behavior)
+        self.policy_head = PolicyHead(self.actor.features, layout, settings.init, initial_log_std, squashed)
+
+    def policy(self, inputs: Inputs) -> tuple[Tensor | None, Tensor | None]:
+        """Columns of the continuous parts (means, unless squashed) and logits, as :class:`PolicyHead` has them."""
+        return self.policy_head.split(self.actor.into(inputs, self.policy_head.linear))
+
+
+class ActorCritic(Actor):
     """A policy and one value head for each reward provider, on one body (``shared``) or on two."""
 
     def __init__(
@@ -147,18 +184,10 @@ class ActorCritic(nn.Module):
         shared: bool,
         initial_log_std: float = 0.0,
     ) -> None:
-        super().__init__()
-        layout = ActionLayout(behavior)
-        self.inputs = ObservationInputs(behavior.observations, settings.normalize)
-        self.actor = Body(self.inputs, settings)
+        super().__init__(behavior, settings, initial_log_std)
         self.critic = self.actor if shared else Body(self.inputs, settings)
-        self.policy_head = PolicyHead(self.actor.features, layout, settings.init, initial_log_std)
         self.value_head = nn.Linear(self.critic.features, value_heads)
         initialise(self.value_head, settings.init, gain=1.0)
-
-    def policy(self, inputs: Inputs) -> tuple[Tensor | None, Tensor | None]:
-        """``(mean, logits)`` of the action distribution; its log standard deviation is ``policy_head.log_std``."""
-        return self.policy_head.split(self.actor.into(inputs, self.policy_head.linear))
 
     def value(self, inputs: Inputs) -> Tensor:
         """Values by reward provider, [B, value_heads]."""
@@ -172,12 +201,28 @@ class ActorCritic(nn.Module):
         return *self.policy_head.split(self.policy_head.linear(features)), self.value_head(features)
 
 
+class Critic(nn.Module):
+    """A value network of its own: inputs, and an action's continuous parts if ``continuous``, to [B, outputs]."""
+
+    def __init__(self, inputs: ObservationInputs, settings: NetworkSettings, outputs: int, continuous: int = 0) -> None:
+        super().__init__()
+        self.body = Body(inputs, settings, beside=continuous)
+        self.head = nn.Linear(self.body.features, outputs)
+        initialise(self.head, settings.init, gain=1.0)
+
+    def forward(self, inputs: Inputs, continuous: Tensor | None = None, frozen: bool = False) -> Tensor:
+        """``frozen``: a gradient for ``continuous``, none for the weights of the layers."""
+        return self.body.into(inputs, self.head, continuous, frozen)
+
+
 def linears(layers: nn.ModuleList) -> list[nn.Linear]:
     return [layer for layer in layers if isinstance(layer, nn.Linear)]
 
 
 def initialise(linear: nn.Linear, init: str, gain: float) -> None:
-    """Zero bias, and weights by ``init`` times ``gain``."""
+    """Zero bias, and weights by ``init`` times ``gain``; ``uniform`` leaves PyTorch's own as they are."""
+    if init == "uniform":
+        return
     if init == "orthogonal":
         nn.init.orthogonal_(linear.weight, gain)
     else:

@@ -44,7 +44,7 @@ from rlcore.torch.minibatch import (
 )
 from rlcore.torch.networks import ActorCritic, Inputs, to_numpy
 from rlcore.torch.optimizer import Adam
-from rlcore.torch.policy import ActorCriticPolicy
+from rlcore.torch.policy import ActorPolicy
 from rlcore.torch.reward_stats import EpisodeRewards
 from rlcore.torch.rollout import RolloutBuffer, valid_rows
 from rlcore.torch.schedules import Schedule
@@ -67,9 +67,9 @@ class OnPolicyTrainer:
         with torch.random.fork_rng(devices=[]):  # initial weights depend on the run's seed and nothing else
             torch.manual_seed(derive_seed(run.seed, f"{behavior.name}/weights"))
             self.model = self.build_model(len(self.providers)).to(self.device)
-        self.flat = FlatParameters(self.model)
+        self.flat = FlatParameters(self.model.parameters())
         self.optimizer = Adam(self.flat, self.hyperparameters.learning_rate, self.hyperparameters.adam_epsilon)
-        self.policy = ActorCriticPolicy(behavior, self.model, settings.network_settings.activation, self.device)
+        self.policy = ActorPolicy(behavior, self.model, settings.network_settings.activation, self.device)
         self.buffer = RolloutBuffer(behavior, self.hyperparameters.buffer_size)
         self.steps = 0
         self._learning_rate = Schedule(
@@ -78,7 +78,6 @@ class OnPolicyTrainer:
         self._noise_generator = derive_generator(run.seed, f"{behavior.name}/actions")
         self._minibatch_generator = derive_generator(run.seed, f"{behavior.name}/minibatches")
         self._noise = ActionNoise(behavior, self.buffer.rows, self._noise_generator)
-        self._std = self.policy.std()
         self._rewards = [EpisodeRewards(behavior.slots) for _ in self.providers]
 
     # ------------------------------------------------------------ what a subclass brings
@@ -110,18 +109,10 @@ class OnPolicyTrainer:
         self.buffer.begin(batch)
 
     def act(self, batch: AgentBatch) -> Actions:
-        mean, logits = self.policy.parameters(batch.observations, batch.action_mask)
-        choices = None
-        if not self.settings.network_settings.deterministic:
-            gaussian, gumbel = self._noise.next()
-            if mean is not None:
-                mean = mean + self._std * gaussian
-            if logits is not None:
-                logits = logits + gumbel
-        if logits is not None:
-            choices = self.policy.layout.greedy_choices(logits)
-        self.buffer.act(mean, choices)
-        return self.policy.layout.actions(mean, choices)
+        noise = None if self.settings.network_settings.deterministic else self._noise.next()
+        raw, choices = self.policy.choose(self.policy.parameters(batch.observations, batch.action_mask), noise)
+        self.buffer.act(raw, choices)
+        return self.policy.layout.actions(raw, choices)
 
     def observe(self, actions: Actions, batch: AgentBatch) -> None:
         if batch.aborted is not None:
@@ -165,7 +156,6 @@ class OnPolicyTrainer:
         if unseen is not None:
             self.model.inputs.update_normalizer(unseen)
         self.policy.refresh()
-        self._std = self.policy.std()
         self.buffer.restart()
 
         policy_loss, value_loss, entropy, gradient_norm = torch.stack(losses).mean(0).tolist()
@@ -353,7 +343,7 @@ class OnPolicyTrainer:
         for name, provider, rewards in zip(self.provider_names, self.providers, self._rewards, strict=True):
             rewards.open[:] = state["episode_rewards"][name]
             provider.load_state_dict(state["providers"][name])
-        self._weights_changed()
+        self.policy.refresh()
 
     def _require_fit(self, state: Mapping[str, Any]) -> None:
         """Raises RunStateError, before anything is changed, for the state of another configuration."""
@@ -374,8 +364,4 @@ class OnPolicyTrainer:
 
     def load_model(self, model: Mapping[str, Any]) -> None:
         load_model_state(self.model, model, self.behavior.name)
-        self._weights_changed()
-
-    def _weights_changed(self) -> None:
         self.policy.refresh()
-        self._std = self.policy.std()

@@ -10,20 +10,24 @@ import torch
 from numpy.typing import NDArray
 
 from rlcore.environment import Actions, BehaviorSpec
-from rlcore.torch.actions import MASKED_LOGIT, ActionLayout, gumbel_noise
+from rlcore.torch.actions import LOG_STD_RANGE, MASKED_LOGIT, ActionLayout, gumbel_noise
 from rlcore.torch.activations import ACTIVATIONS
-from rlcore.torch.networks import ActorCritic, Body, ObservationInputs, PolicyHead, linears, to_numpy
+from rlcore.torch.networks import Actor, Body, ObservationInputs, PolicyHead, linears, to_numpy
+
+RawActions = NDArray[np.float32] | None
+Noise = tuple[NDArray[np.float32], NDArray[np.float32]]
 
 # Below this many rows PyTorch's dispatch costs more than the arithmetic of a small network.
 NUMPY_ROWS = 128
 
-Parameters = tuple[NDArray[np.float32] | None, NDArray[np.float32] | None]  # mean [R, continuous], logits [R, logits]
+# Columns of the continuous parts [R, ...] (means, unless squashed) and logits [R, logits].
+Parameters = tuple[NDArray[np.float32] | None, NDArray[np.float32] | None]
 
 
-class ActorCriticPolicy:
-    """The policy of an :class:`ActorCritic`. It reads the model's own weights: nothing to copy after an update."""
+class ActorPolicy:
+    """The policy of an :class:`Actor`. It reads the model's own weights: nothing to copy after an update."""
 
-    def __init__(self, behavior: BehaviorSpec, model: ActorCritic, activation: str, device: torch.device) -> None:
+    def __init__(self, behavior: BehaviorSpec, model: Actor, activation: str, device: torch.device) -> None:
         self.layout = ActionLayout(behavior)
         self.model = model
         self.activation = activation
@@ -34,6 +38,8 @@ class ActorCriticPolicy:
 
     def refresh(self) -> None:
         """Call after parameters or normalisers changed, or moved in memory."""
+        log_std = self.model.policy_head.log_std
+        self.std = np.empty(0, np.float32) if log_std is None else np.exp(to_numpy(log_std))
         if self.device.type == "cpu" and not self.model.inputs.images and computes_as_written(self.model):
             self._forward = numpy_actor(self.model, self.activation)
 
@@ -41,7 +47,7 @@ class ActorCriticPolicy:
         self._generator = np.random.default_rng(seed)
 
     def parameters(self, observations: Mapping[str, NDArray[Any]], mask: NDArray[np.bool_] | None) -> Parameters:
-        """``(mean, logits)`` of the action distribution for R rows; forbidden options have a logit of -1e8."""
+        """What :meth:`Actor.policy` gives for R rows, with a logit of -1e8 for forbidden options."""
         vectors = self.model.inputs.vectors
         if self._forward is not None and len(observations[vectors[0].name]) <= NUMPY_ROWS:
             parts = [observations[o.name].reshape(-1, o.size) for o in vectors]
@@ -60,10 +66,27 @@ class ActorCriticPolicy:
         mean, logits = self.model.policy(inputs(raw))
         return (None if mean is None else to_numpy(mean), None if logits is None else to_numpy(logits))
 
-    def std(self) -> NDArray[np.float32]:
-        """Standard deviation of each raw continuous part, [continuous]."""
-        log_std = self.model.policy_head.log_std
-        return np.empty(0, np.float32) if log_std is None else np.exp(to_numpy(log_std))
+    def choose(self, parameters: Parameters, noise: Noise | None) -> tuple[RawActions, NDArray[np.int64] | None]:
+        """Raw continuous parts [R, continuous] and choices [R, branches] by :meth:`parameters`.
+
+        With ``noise``, standard normal [R, continuous] and Gumbel [R, logits], they are a draw; without, the mean and
+        the most likely options.
+        """
+        columns, logits = parameters
+        raw = None
+        if columns is not None:
+            squashed = self.model.policy_head.squashed
+            raw = columns[:, : self.layout.continuous] if squashed else columns
+            if noise is not None:
+                std = self.std
+                if squashed:
+                    std = np.exp(np.clip(columns[:, self.layout.continuous :], *LOG_STD_RANGE))
+                raw = raw + std * noise[0]
+            if squashed:
+                raw = np.tanh(raw)
+        if logits is None:
+            return raw, None
+        return raw, self.layout.greedy_choices(logits if noise is None else logits + noise[1])
 
     def act(
         self,
@@ -71,26 +94,28 @@ class ActorCriticPolicy:
         action_mask: NDArray[np.bool_] | None = None,
         deterministic: bool = True,
     ) -> Actions:
-        mean, logits = self.parameters(observations, action_mask)
+        parameters = self.parameters(observations, action_mask)
+        noise = None
         if not deterministic:
-            if mean is not None:
-                mean = mean + self.std() * self._generator.standard_normal(mean.shape, dtype=np.float32)
-            if logits is not None:
-                logits = logits + gumbel_noise(self._generator, logits.shape)
-        return self.layout.actions(mean, None if logits is None else self.layout.greedy_choices(logits))
+            rows = len(next(iter(observations.values())))
+            noise = (
+                self._generator.standard_normal((rows, self.layout.continuous), dtype=np.float32),
+                gumbel_noise(self._generator, (rows, self.layout.logits)),
+            )
+        return self.layout.actions(*self.choose(parameters, noise))
 
 
-def computes_as_written(model: ActorCritic) -> bool:
+def computes_as_written(model: Actor) -> bool:
     """Whether the policy is what :func:`numpy_actor` computes; a subclass may have changed any part of it."""
     return (
-        type(model).policy is ActorCritic.policy
+        type(model).policy is Actor.policy
         and type(model.inputs) is ObservationInputs
         and type(model.actor) is Body
         and type(model.policy_head) is PolicyHead
     )
 
 
-def numpy_actor(model: ActorCritic, activation: str) -> Callable[[NDArray[np.float32]], Parameters]:
+def numpy_actor(model: Actor, activation: str) -> Callable[[NDArray[np.float32]], Parameters]:
     """The actor over vector observations as numpy arithmetic on views of the same weights.
 
     On eight rows it takes a quarter of the time PyTorch needs to dispatch the same operations.
