@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 
 from rlcore.environment import AgentBatch, BehaviorSpec
 from rlcore.errors import ConfigError, RunStateError
+from rlcore.torch.memory import choice_dtype, require_memory
+from rlcore.torch.priorities import Priorities
 
 FloatArray = NDArray[np.float32]
 Rows = NDArray[np.int64]
@@ -48,25 +50,31 @@ class Steps:
 class ReplayBuffer:
     """The last ``buffer_size`` rows over all slots, final and current observations included."""
 
-    def __init__(self, behavior: BehaviorSpec, buffer_size: int) -> None:
-        """Raises ConfigError if ``buffer_size`` leaves a slot fewer than four rows."""
+    def __init__(self, behavior: BehaviorSpec, buffer_size: int, priority_alpha: float | None = None) -> None:
+        """``priority_alpha`` is the exponent of prioritised sampling; without it rows have no priorities.
+
+        Raises ConfigError, before anything is allocated, if ``buffer_size`` leaves a slot fewer than four rows or does
+        not fit into memory.
+        """
         slots = behavior.slots
         if buffer_size < LEAST_ROWS * slots:
             raise ConfigError(
                 f"hyperparameters.buffer_size: must be at least {LEAST_ROWS * slots} for the {slots} agents of "
                 f"behavior {behavior.name!r} ({LEAST_ROWS} rows each), not {buffer_size}"
             )
+        require_memory(behavior, buffer_size, priorities=priority_alpha is not None)
         self.behavior = behavior
         self.buffer_size = buffer_size
         self.slots = slots  # S
         self.capacity = capacity = -(-buffer_size // slots) * slots  # S * C
         self.observations = {o.name: np.zeros((capacity, *o.shape), o.dtype) for o in behavior.observations}
         self.raw = np.zeros((capacity, behavior.continuous), np.float32)
-        self.choices = np.zeros((capacity, len(behavior.discrete)), choice_dtype(behavior))
+        self.choices = np.zeros((capacity, len(behavior.discrete)), choice_dtype(behavior.discrete))
         self.reward = np.zeros(capacity, np.float32)
         self.flags = np.zeros(capacity, np.uint8)
         self.masks: NDArray[np.bool_] | None = None  # [S * C, mask_size], from the first mask on
         self.group_reward: FloatArray | None = None  # [S * C], from the first group reward on
+        self.priorities = None if priority_alpha is None else Priorities(capacity, priority_alpha)
         self.filled = 0  # rows from here on were never used
         self.head: Rows = np.arange(slots)  # [S] row of each slot's current observation
         self.open = np.zeros(slots, np.bool_)  # [S] acted on and waiting for what follows
@@ -84,7 +92,8 @@ class ReplayBuffer:
     def nbytes(self) -> int:
         """Bytes of everything stored."""
         arrays = [*self.observations.values(), self.raw, self.choices, self.reward, self.flags]
-        return sum(a.nbytes for a in [*arrays, self.masks, self.group_reward] if a is not None)
+        tree = None if self.priorities is None else self.priorities.tree
+        return sum(a.nbytes for a in [*arrays, self.masks, self.group_reward, tree] if a is not None)
 
     # ------------------------------------------------------------ writing
 
@@ -128,6 +137,8 @@ class ReplayBuffer:
         self.flags[rows] = CLOSED
         count = len(rows)
         self._closed += count
+        if self.priorities is not None:
+            self.priorities.change(rows)
         if ended.size:
             last = self.head[ended]
             how = TERMINATED * batch.terminated[ended] + TRUNCATED * batch.truncated[ended]
@@ -162,6 +173,25 @@ class ReplayBuffer:
             accepted = drawn[self.flags.take(drawn) != 0]
             found = np.concatenate([found, accepted]) if len(found) else accepted
         return found[:batch_size]
+
+    def sample_prioritized(
+        self, batch_size: int, generator: np.random.Generator, beta: float
+    ) -> tuple[Rows, FloatArray]:
+        """``batch_size`` rows drawn by priority, and their importance weights [B], the largest of which is one.
+
+        Only for a buffer made with ``priority_alpha``; see :meth:`rlcore.torch.priorities.Priorities.sample`.
+        """
+        self._require_some()
+        priorities = self._require_priorities()
+        priorities.refresh(self.flags)
+        return priorities.sample(batch_size, generator, beta, self._closed)
+
+    def set_priorities(self, rows: Rows, errors: NDArray[np.floating[Any]]) -> None:
+        """Temporal-difference errors [B] of ``rows`` [B] decide how often they are drawn.
+
+        Of a row given twice the last one counts. Raises ValueError for an error that is not finite.
+        """
+        self._require_priorities().set(rows, errors, self.flags)
 
     def transitions(self, rows: Rows, last: Rows | None = None) -> Steps:
         """The transitions of ``rows`` [B].
@@ -217,6 +247,9 @@ class ReplayBuffer:
         for name in ("raw", "choices", "reward", "flags", "masks", "group_reward"):
             if (array := getattr(self, name)) is not None:
                 state[name] = array[:used]
+        if self.priorities is not None:
+            self.priorities.refresh(self.flags)
+            state["priorities"] = self.priorities.state_dict(used)
         return state
 
     def require_fit(self, state: Mapping[str, Any]) -> None:
@@ -249,6 +282,8 @@ class ReplayBuffer:
         self.awaiting[:] = state["awaiting"]
         self._all_open, self._all_awaiting = bool(self.open.all()), bool(self.awaiting.all())
         self._closed = int(np.count_nonzero(self.flags))
+        if self.priorities is not None:
+            self.priorities.load_state_dict(state["priorities"])
 
     def _layout(self) -> dict[str, Any]:
         """What another buffer must share to take this one's state; JSON values only."""
@@ -258,6 +293,7 @@ class ReplayBuffer:
             "buffer_size": self.buffer_size,
             "observations": [[o.name, list(o.shape), o.dtype.name] for o in behavior.observations],
             "actions": [behavior.continuous, list(behavior.discrete)],
+            "priority_alpha": None if self.priorities is None else self.priorities.alpha,
         }
 
     # ------------------------------------------------------------ inside
@@ -266,6 +302,8 @@ class ReplayBuffer:
         """Takes ``rows`` for new observations; the transitions they held are gone."""
         self._closed -= int(np.count_nonzero(self.flags[rows]))
         self.flags[rows] = 0
+        if self.priorities is not None:
+            self.priorities.change(rows)
         if self.filled < self.capacity and len(rows):
             self.filled = max(self.filled, int(rows.max()) + 1)
 
@@ -304,17 +342,30 @@ class ReplayBuffer:
         if not self._closed:
             raise ValueError(f"behavior {self.behavior.name!r}: the replay buffer holds no transition to sample yet")
 
+    def _require_priorities(self) -> Priorities:
+        if self.priorities is None:
+            raise ValueError("the replay buffer was made without priorities; pass priority_alpha")
+        return self.priorities
+
     def _mask_rows(self) -> NDArray[np.bool_]:
         if self.masks is None:
+            self._require_more(masks=True, groups=self.group_reward is not None)
             self.masks = np.ones((self.capacity, self.behavior.mask_size), np.bool_)
         return self.masks
 
     def _group_rewards(self) -> FloatArray:
         if self.group_reward is None:
+            self._require_more(masks=self.masks is not None, groups=True)
             self.group_reward = np.zeros(self.capacity, np.float32)
         return self.group_reward
 
-
-def choice_dtype(behavior: BehaviorSpec) -> np.dtype[Any]:
-    """The smallest unsigned integers that hold a choice of every branch."""
-    return np.dtype(np.min_scalar_type(max(behavior.discrete, default=1) - 1))
+    def _require_more(self, masks: bool, groups: bool) -> None:
+        """Raises ConfigError if there is no room for one more array."""
+        require_memory(
+            self.behavior,
+            self.buffer_size,
+            priorities=self.priorities is not None,
+            masks=masks,
+            groups=groups,
+            in_use=self.nbytes * self.filled // self.capacity,  # pages not written yet are still available
+        )

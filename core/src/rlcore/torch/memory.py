@@ -1,0 +1,113 @@
+"""How much memory a replay buffer needs and how much there is, before anything is allocated."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+
+from rlcore.environment import BehaviorSpec
+from rlcore.errors import ConfigError
+from rlcore.torch.priorities import tree_lengths
+
+
+def choice_dtype(discrete: tuple[int, ...]) -> np.dtype[Any]:
+    """The smallest unsigned integers that hold a choice of every branch."""
+    return np.dtype(np.min_scalar_type(max(discrete, default=1) - 1))
+
+
+def estimate(
+    behavior: BehaviorSpec, buffer_size: int, *, priorities: bool = False, masks: bool = False, groups: bool = False
+) -> int:
+    """Bytes of a replay buffer of ``buffer_size`` rows: with priorities, and with the arrays that action masks and
+    group rewards add when the first one is seen.
+    """
+    rows = -(-buffer_size // behavior.slots) * behavior.slots
+    of_a_row = sum(o.size * o.dtype.itemsize for o in behavior.observations)
+    of_a_row += 4 * behavior.continuous + choice_dtype(behavior.discrete).itemsize * len(behavior.discrete)
+    of_a_row += 4 + 1  # reward and flags
+    of_a_row += behavior.mask_size * masks + 4 * groups
+    return rows * of_a_row + (8 * sum(tree_lengths(rows)) if priorities else 0)
+
+
+def require_memory(
+    behavior: BehaviorSpec,
+    buffer_size: int,
+    *,
+    priorities: bool = False,
+    masks: bool = False,
+    groups: bool = False,
+    in_use: int = 0,
+    available: int | None = None,
+) -> None:
+    """Raises ConfigError if a replay buffer of ``buffer_size`` rows does not fit into memory.
+
+    ``in_use`` bytes of it are taken already. The message says what it needs, what is available (by default
+    :func:`available_memory`), and the largest buffer_size that fits.
+    """
+    there = (available_memory() if available is None else available) + in_use
+
+    def needed(size: int) -> int:
+        return estimate(behavior, size, priorities=priorities, masks=masks, groups=groups)
+
+    if needed(buffer_size) <= there:
+        return
+    fits, too_large = 0, buffer_size
+    while too_large - fits > 1:
+        middle = (fits + too_large) // 2
+        fits, too_large = (middle, too_large) if needed(middle) <= there else (fits, middle)
+    largest = f"at most {fits} fits" if fits else "not even one row fits"
+    raise ConfigError(
+        f"hyperparameters.buffer_size: {buffer_size} rows of behavior {behavior.name!r} need "
+        f"{_in_units(needed(buffer_size))} of memory and {_in_units(there)} are available; {largest}"
+    )
+
+
+def available_memory(root: Path = Path("/")) -> int:
+    """Bytes this process can still take: of the machine, and of every control group it is in that has a limit.
+
+    Files a group has read count as used by it but are given up when memory is short, so they count as available.
+    """
+    rooms = [int(psutil.virtual_memory().available)]
+    try:
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    except OSError:  # not Linux
+        return rooms[0]
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if not controllers:  # version 2; beside version 1 its tree is mounted elsewhere, without the memory controller
+            top, limit, usage, cache = root / "sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"
+        elif "memory" in controllers.split(","):
+            top, cache = root / "sys/fs/cgroup/memory", "total_inactive_file"
+            limit, usage = "memory.limit_in_bytes", "memory.usage_in_bytes"
+        else:
+            continue
+        group = top / path.lstrip("/")
+        while True:  # the group and those around it; in a container some of them cannot be seen
+            room = _room(group, limit, usage, cache)
+            if room is not None:
+                rooms.append(room)
+            if group == top or top not in group.parents:
+                break
+            group = group.parent
+    return max(0, min(rooms))
+
+
+def _room(group: Path, limit: str, usage: str, cache: str) -> int | None:
+    """Bytes left in a control group; None where it has no limit, or is not there."""
+    try:
+        most = (group / limit).read_text().strip()
+        if most == "max":
+            return None
+        used = int((group / usage).read_text())
+        statistics = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+        return int(most) - used + min(used, int(statistics.get(cache, 0)))
+    except (OSError, ValueError):
+        return None
+
+
+def _in_units(count: int) -> str:
+    """``3.2 GiB``"""
+    return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.1f} MiB"
