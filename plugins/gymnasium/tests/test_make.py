@@ -135,8 +135,14 @@ def test_a_native_form_whose_package_is_missing_says_so(make) -> None:
 def test_an_unsupported_space_is_named_with_the_environment(make, recorder) -> None:
     with pytest.raises(UnsupportedSpace, match=rf"{recorder}.*Text"):
         make(recorder, action_space=spaces.Text(3))
-    with pytest.raises(UnsupportedSpace, match=r"Blackjack-v1.*Tuple\(Discrete\(32\)"):
-        make("Blackjack-v1")
+
+
+def test_a_tuple_of_numbers_is_an_observation_for_each(make) -> None:
+    environment = make("Blackjack-v1", 2)
+    sums = environment.reset(EpisodeSeeds(0), np.zeros(2, np.int64))["Agent"].observations
+    assert {name: array.shape for name, array in sums.items()} == {"0": (2, 32), "1": (2, 11), "2": (2, 2)}
+    dealt = gymnasium.make("Blackjack-v1").reset(seed=EpisodeSeeds(0)(1, 0))[0]
+    assert tuple(int(sums[name][1].argmax()) for name in sums) == dealt
 
 
 def test_hybrid_and_image_environments_step(make, recorder) -> None:

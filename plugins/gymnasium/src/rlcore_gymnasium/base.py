@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rlcore.environment import AgentBatch, BehaviorSpec, Parameters
 from rlcore.errors import ConfigError, EnvironmentFailed, one_line
 from rlcore.seeding import EpisodeSeeds
-from rlcore_gymnasium.spaces import ActionCodec, ObservationCodec
+from rlcore.spaces import ActionCodec, ObservationCodec
 
 ACTION_MASK = "action_mask"  # the info entry in which environments such as Taxi list what is allowed
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from rlcore.environment import AgentBatch
 from rlcore.seeding import generator_state, restore_generator
+from rlcore.spaces import OBSERVATION
 from rlcore_gymnasium.native import NativeEnvironment
-from rlcore_gymnasium.spaces import OBSERVATION
 
 
 class PushLeftOrRight:

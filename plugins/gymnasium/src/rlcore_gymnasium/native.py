@@ -88,7 +88,7 @@ class SameStepEnvironment(NativeEnvironment):
     def _final_observations(self, final: Any, ended: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
         if isinstance(final, Mapping):  # a Dict observation, stacked key by key
             return self._observing.convert({key: _stack(final[key], ended) for key in final})
-        if np.asarray(final[ended[0]]).dtype == object:  # one mapping for each ended row
+        if self._observing.parts[0].key is not None:  # a mapping or a tuple for each ended row
             return self._observing.stack(final[row] for row in ended)
         return self._observing.convert(_stack(final, ended))
 

@@ -9,7 +9,7 @@ from gymnasium.vector.utils import batch_space, concatenate, create_empty_array
 
 from rlcore.environment import Actions
 from rlcore.errors import UnsupportedSpace
-from rlcore_gymnasium.spaces import ActionCodec, ObservationCodec
+from rlcore.spaces import ActionCodec, ObservationCodec
 
 ROWS = 5
 
@@ -61,6 +61,13 @@ def test_actions_become_members_of_the_space(name: str) -> None:
         assert len(rows) == ROWS
         assert all(space.contains(row) for row in rows)
         assert batch_space(space, ROWS).contains(codec.batch(actions))
+        back = codec.empty(ROWS + 2)
+        codec.read(codec.batch(actions), back, slice(1, ROWS + 1))
+        for written, given in ((back.continuous, actions.continuous), (back.discrete, actions.discrete)):
+            assert (written is None) == (given is None)
+            if written is not None:
+                assert written.dtype == given.dtype
+                np.testing.assert_array_equal(written[1:-1], given)
 
 
 def test_bounds_are_the_lowest_and_highest_action() -> None:
@@ -105,6 +112,10 @@ OBSERVATIONS = {
     "volume": (spaces.Box(0.0, 1.0, (4, 8, 6), np.float32), "vector", (4, 8, 6), np.float32),
     "discrete": (spaces.Discrete(4), "one_hot", (4,), np.float32),
     "discrete_start": (spaces.Discrete(4, start=-2), "one_hot", (4,), np.float32),
+    "multi_discrete": (spaces.MultiDiscrete([3, 2, 4]), "one_hot", (9,), np.float32),
+    "multi_discrete_2d": (spaces.MultiDiscrete([[3, 2], [4, 5]], dtype=np.uint8), "one_hot", (14,), np.float32),
+    "multi_binary": (spaces.MultiBinary(3), "one_hot", (3,), np.float32),
+    "multi_binary_2d": (spaces.MultiBinary((2, 2)), "one_hot", (4,), np.float32),
 }
 
 
@@ -139,6 +150,16 @@ def test_dict_observations_are_named_by_their_keys() -> None:
         np.testing.assert_array_equal(rows[key], alone["observation"])
 
 
+def test_tuple_observations_are_named_by_their_places() -> None:
+    space = spaces.Tuple((spaces.MultiDiscrete([2, 3], start=[5, -1]), spaces.Box(-1, 1)))
+    codec = ObservationCodec.of(space, "Env-v0")
+    assert [spec.name for spec in codec.specs] == ["0", "1"]
+    rows = codec.convert((np.array([[5, -1], [6, 1]]), np.array([[0.5], [1.0]])))
+    assert rows["0"].tolist() == [[1, 0, 1, 0, 0], [0, 1, 0, 0, 1]] and rows["1"].tolist() == [[0.5], [1.0]]
+    stacked = codec.stack([(np.array([5, -1]), [0.5]), (np.array([6, 1]), [1.0])])
+    assert all(np.array_equal(stacked[name], rows[name]) for name in rows)
+
+
 def test_a_rewritten_indicator_row_has_one_one() -> None:
     codec = ObservationCodec.of(spaces.Discrete(3), "Env-v0")
     buffers = codec.buffers(1)
@@ -170,9 +191,8 @@ def test_other_action_spaces_are_refused_by_name(space: spaces.Space) -> None:
 @pytest.mark.parametrize(
     "space",
     [
-        spaces.Tuple((spaces.Discrete(2), spaces.Discrete(2))),
+        spaces.Tuple((spaces.Discrete(2), spaces.Tuple((spaces.Discrete(2),)))),
         spaces.Dict(a=spaces.Dict(b=spaces.Discrete(2))),
-        spaces.MultiBinary(3),
         spaces.Text(4),
         spaces.Graph(spaces.Box(-1, 1), None),
     ],

@@ -1,13 +1,8 @@
-"""Gymnasium spaces as rlcore's observations and actions, and values carried between the two.
-
-An observation is a Box of any shape, a Discrete (becomes an indicator vector) or a Dict of those. An action is a Box
-(flattened), a Discrete, a MultiDiscrete or a MultiBinary (branches of two), or a Tuple or Dict of those, whose parts
-lie side by side in the space's own order. Every other space is refused with :class:`UnsupportedSpace`.
-"""
+"""Action spaces as rlcore's continuous parts and discrete branches, and values carried either way."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import attrs
@@ -15,120 +10,8 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from rlcore.environment import Actions, ObservationKind, ObservationSpec
+from rlcore.environment import Actions
 from rlcore.errors import UnsupportedSpace
-
-IMAGE_CHANNELS = (1, 3, 4)
-OBSERVATION = "observation"  # the name of an observation that is not part of a Dict
-
-RowWriter = Callable[[int, Any], None]
-Buffers = dict[str, NDArray[Any]]  # each [N, *shape]
-
-
-# ---------------------------------------------------------------- observations
-
-
-@attrs.frozen(eq=False)
-class ObservationPart:
-    """One observation: what a network is told of it, and how values of its space are written down."""
-
-    spec: ObservationSpec
-    key: str | None  # its key in a Dict observation
-    start: int = 0  # smallest value of a Discrete
-    channels_first: bool = False
-
-    @classmethod
-    def of(cls, space: spaces.Space[Any], name: str, key: str | None, where: str) -> ObservationPart:
-        if isinstance(space, spaces.Discrete):
-            return cls(ObservationSpec(name, (int(space.n),), np.float32, "one_hot"), key, start=int(space.start))
-        if not isinstance(space, spaces.Box) or space.dtype.kind not in "fiub":
-            raise UnsupportedSpace(
-                f"{where}: observation {name!r} has the unsupported space {space!r}; supported are Box, Discrete and a"
-                " Dict of those"
-            )
-        shape = space.shape
-        pixels = len(shape) == 3 and space.dtype == np.uint8
-        # Frame stacks and torch-minded environments put channels first; encoders expect height, width, channels.
-        channels_first = pixels and shape[2] not in IMAGE_CHANNELS and shape[0] <= max(IMAGE_CHANNELS)
-        if channels_first:
-            shape = (*shape[1:], shape[0])
-        image = pixels or (len(shape) == 3 and shape[2] in IMAGE_CHANNELS)
-        kind: ObservationKind = "image" if image else "vector"
-        return cls(
-            ObservationSpec(name, shape, np.uint8 if pixels else np.float32, kind), key, channels_first=channels_first
-        )
-
-    def row_writer(self, buffer: NDArray[Any]) -> RowWriter:
-        """A function that writes one agent's value into a row of ``buffer`` [N, *shape]."""
-        if self.spec.kind == "one_hot":
-            start = self.start
-
-            def write_indicator(row: int, value: Any) -> None:
-                buffer[row] = 0.0
-                buffer[row, value - start] = 1.0
-
-            return write_indicator
-        if self.channels_first:
-            buffer = np.moveaxis(buffer, -1, 1)
-        return buffer.__setitem__
-
-    def convert(self, values: Any) -> NDArray[Any]:
-        """[K, *shape] from K stacked values of the space; no copy where none is needed."""
-        if self.spec.kind == "one_hot":
-            indicators = np.zeros((len(values), *self.spec.shape), np.float32)
-            indicators[np.arange(len(values)), np.asarray(values) - self.start] = 1.0
-            return indicators
-        array = np.asarray(values, self.spec.dtype)
-        return np.moveaxis(array, 1, -1) if self.channels_first else array
-
-
-@attrs.frozen(eq=False)
-class ObservationCodec:
-    """Writes values of an observation space into arrays over copies."""
-
-    parts: tuple[ObservationPart, ...]
-
-    @classmethod
-    def of(cls, space: spaces.Space[Any], where: str) -> ObservationCodec:
-        if isinstance(space, spaces.Dict):
-            items = space.spaces.items()
-            return cls(tuple(ObservationPart.of(part, str(key), key, f"{where}: {space!r}") for key, part in items))
-        return cls((ObservationPart.of(space, OBSERVATION, None, where),))
-
-    @property
-    def specs(self) -> tuple[ObservationSpec, ...]:
-        return tuple(part.spec for part in self.parts)
-
-    def buffers(self, rows: int) -> Buffers:
-        return {spec.name: np.zeros((rows, *spec.shape), spec.dtype) for spec in self.specs}
-
-    def row_writer(self, buffers: Buffers) -> RowWriter:
-        """A function that writes one agent's whole observation into a row of ``buffers``."""
-        writers = [(part.key, part.row_writer(buffers[part.spec.name])) for part in self.parts]
-        if len(writers) == 1 and writers[0][0] is None:
-            return writers[0][1]
-
-        def write(row: int, value: Mapping[Any, Any]) -> None:
-            for key, write_part in writers:
-                write_part(row, value[key])
-
-        return write
-
-    def convert(self, batch: Any) -> Buffers:
-        """Arrays over copies from what a vector environment returned."""
-        return {part.spec.name: part.convert(batch if part.key is None else batch[part.key]) for part in self.parts}
-
-    def stack(self, values: Iterable[Any]) -> Buffers:
-        """Arrays over rows from a sequence of single observations."""
-        rows = list(values)
-        buffers = self.buffers(len(rows))
-        write = self.row_writer(buffers)
-        for row, value in enumerate(rows):
-            write(row, value)
-        return buffers
-
-
-# ---------------------------------------------------------------- actions
 
 
 @attrs.frozen(eq=False)
@@ -176,6 +59,12 @@ class ActionPart:
         if self.start is not None:
             discrete = discrete + self.start
         return discrete.astype(dtype).reshape(-1, *(self.space.shape or ()))
+
+    def read(self, values: Any) -> NDArray[Any]:
+        """The reverse of ``values``: stacked values of the space as the part's columns, [K, columns]."""
+        array = np.asarray(values)
+        columns = array.reshape(len(array), -1)
+        return columns if self.start is None else columns - self.start
 
 
 @attrs.frozen(eq=False)
@@ -233,6 +122,20 @@ class ActionCodec:
             return self.parts[0].values(actions)
         rows = zip(*(part.values(actions) for part in self.parts), strict=True)
         return rows if self.keys is None else (dict(zip(self.keys, row, strict=True)) for row in rows)
+
+    def empty(self, rows: int) -> Actions:
+        """Uninitialised actions of that many rows, for ``read`` to fill."""
+        continuous = np.empty((rows, len(self.bounds()[0])), np.float32)
+        discrete = np.empty((rows, len(self.discrete)), np.int64)
+        return Actions(continuous if continuous.shape[1] else None, discrete if discrete.shape[1] else None)
+
+    def read(self, batch: Any, actions: Actions, rows: slice) -> None:
+        """The reverse of ``batch``: stacked values of the space into ``rows`` of ``actions``."""
+        keys = self.keys if self.keys is not None else range(len(self.parts))
+        for part, key in zip(self.parts, keys, strict=True):
+            columns = actions.discrete if part.branches else actions.continuous
+            assert columns is not None
+            columns[rows, part.columns] = part.read(batch if self.single else batch[key])
 
     @property
     def maskable(self) -> bool:
