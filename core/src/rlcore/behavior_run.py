@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any
 
@@ -25,7 +25,13 @@ class BehaviorRun:
     """What the loop keeps for each behavior."""
 
     def __init__(
-        self, spec: BehaviorSpec, settings: BehaviorSettings, trainer: Trainer, first_batch: AgentBatch, seed: int = 0
+        self,
+        spec: BehaviorSpec,
+        settings: BehaviorSettings,
+        trainer: Trainer,
+        first_batch: AgentBatch,
+        seed: int = 0,
+        offline: bool = False,
     ) -> None:
         self.spec = spec
         self.name = spec.name
@@ -33,6 +39,7 @@ class BehaviorRun:
         self.trainer = trainer
         self.batch = first_batch
         self.seed = seed  # of the run
+        self.offline = offline  # the trainer learns from recorded data, and is told nothing of an environment
         self.episodes = EpisodeRecorder(spec.slots)
         self.window = StatsWindow()
         self.recent: deque[float] = deque(maxlen=RECENT_EPISODES)
@@ -95,7 +102,8 @@ class BehaviorRun:
         """All slots start an episode: the environment was reset."""
         self.batch = batch
         self.episodes.begin()
-        self.trainer.begin(batch)
+        if not self.offline:
+            self.trainer.begin(batch)
 
     def cut(self) -> bool:
         """A checkpoint is about to end all open episodes. Whether none has ended by itself since the last one did."""
@@ -130,6 +138,11 @@ class BehaviorRun:
             f"behavior {self.name!r}: {what} of slot {slot} (environment copy {int(self.spec.env_index[slot])}) is "
             f"{shown} at step {self.steps}; mend the environment, or wrap it to keep its values finite"
         )
+
+    def add_update(self, stats: Mapping[str, float | Sequence[float]]) -> None:
+        """One update of the trainer, and the scalars it returned."""
+        self.window.add(stats)
+        self.updates += 1
 
     def take_episodes(self) -> None:
         """Moves finished episodes into the window."""

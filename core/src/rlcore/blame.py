@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,13 @@ def trainer_failed(behavior: BehaviorRun, doing: str, error: Exception) -> Rlcor
         return error
     trainer = behavior.settings.trainer_type
     return PluginError(f"behavior {behavior.name!r}: trainer {trainer!r} failed in {doing}: {one_line(error)}")
+
+
+def nothing_to_learn(behaviors: Sequence[BehaviorRun]) -> PluginError:
+    """What to raise where trainers of recorded data are not at their end, and none has anything to learn from."""
+    names = ", ".join(repr(behavior.name) for behavior in behaviors if behavior.learning)
+    trainers = ", ".join(repr(behavior.settings.trainer_type) for behavior in behaviors if behavior.learning)
+    return PluginError(f"behavior {names}: trainer {trainers} has no data left to learn from before max_steps")
 
 
 @contextmanager

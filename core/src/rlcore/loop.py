@@ -8,7 +8,7 @@ from time import perf_counter
 import attrs
 
 from rlcore.behavior_run import BehaviorRun
-from rlcore.blame import environment_does, environment_failed, trainer_does, trainer_failed
+from rlcore.blame import environment_does, environment_failed, nothing_to_learn, trainer_does, trainer_failed
 from rlcore.environment import Actions, Environment
 
 
@@ -20,6 +20,7 @@ class Spent:
     stepping: float = 0.0
     recording: float = 0.0
     updating: float = 0.0
+    evaluating: float = 0.0
     environment_steps: int = 0
     updates: int = 0
 
@@ -29,61 +30,69 @@ class Spent:
 
 
 def learn(
-    environment: Environment,
+    environment: Environment | None,
     behaviors: Sequence[BehaviorRun],
     stop_requested: Callable[[], bool],
-    save_checkpoint: Callable[[], None],
+    boundary_reached: Callable[[], bool],
     spent: Spent,
 ) -> None:
-    """Steps and updates until a behavior's summary is due or a stop is asked for; checkpoints that fall between two
-    summaries are saved on the way. ``spent`` is added to also when an error ends the stretch.
+    """Steps and updates until ``boundary_reached`` says that the stretch is over, or a stop is asked for.
+
+    Without an environment every behavior learns from recorded data: there are only updates, and ``steps`` moves in
+    them. ``boundary_reached`` is called whenever a behavior's steps are at its ``next_boundary``. ``spent`` is added to
+    also when an error ends the stretch.
     """
-    step, clock = environment.step, perf_counter
-    actions: dict[str, Actions] = {}
+    clock = perf_counter
     while True:
-        started = clock()
-        for behavior in behaviors:
-            try:
-                actions[behavior.name] = (
-                    behavior.trainer.act(behavior.batch) if behavior.learning else behavior.exploit()
-                )
-            except Exception as error:
-                raise trainer_failed(behavior, "act", error) from error
-        acted = clock()
-        try:
-            batches = step(actions)
-        except Exception as error:
-            raise environment_failed(environment, "step", error) from error
-        stepped = clock()
+        started = clock() if environment is None else _collect(environment, behaviors, spent)
         boundary = False
+        updates = spent.updates
         for behavior in behaviors:
-            batch = behavior.batch = batches[behavior.name]
-            behavior.check_finite(batch)
             if behavior.learning:
-                behavior.episodes.record(batch)
-                try:
-                    behavior.trainer.observe(actions[behavior.name], batch)
-                except Exception as error:
-                    raise trainer_failed(behavior, "observe", error) from error
-                boundary |= behavior.trainer.steps >= behavior.next_boundary
-        recorded = clock()
-        for behavior in behaviors:
-            if behavior.learning and behavior.trainer.ready():
-                with trainer_does(behavior, "update"):
-                    behavior.window.add(behavior.trainer.update())
-                behavior.updates += 1
-                spent.updates += 1
-        spent.acting += acted - started
-        spent.stepping += stepped - acted
-        spent.recording += recorded - stepped
-        spent.updating += clock() - recorded
-        spent.environment_steps += 1
-        if boundary:
-            if any(behavior.summary_due for behavior in behaviors):
-                return
-            save_checkpoint()
-        if stop_requested():
+                trainer = behavior.trainer
+                if trainer.ready():
+                    with trainer_does(behavior, "update"):
+                        behavior.add_update(trainer.update())
+                    spent.updates += 1
+                boundary |= trainer.steps >= behavior.next_boundary
+        spent.updating += clock() - started
+        if environment is None and spent.updates == updates:
+            raise nothing_to_learn(behaviors)
+        if (boundary and boundary_reached()) or stop_requested():
             return
+
+
+def _collect(environment: Environment, behaviors: Sequence[BehaviorRun], spent: Spent) -> float:
+    """One environment step of all behaviors; those that learn observe it. Returns when it was over."""
+    clock = perf_counter
+    actions: dict[str, Actions] = {}
+    started = clock()
+    for behavior in behaviors:
+        try:
+            actions[behavior.name] = behavior.trainer.act(behavior.batch) if behavior.learning else behavior.exploit()
+        except Exception as error:
+            raise trainer_failed(behavior, "act", error) from error
+    acted = clock()
+    try:
+        batches = environment.step(actions)
+    except Exception as error:
+        raise environment_failed(environment, "step", error) from error
+    stepped = clock()
+    for behavior in behaviors:
+        batch = behavior.batch = batches[behavior.name]
+        behavior.check_finite(batch)
+        if behavior.learning:
+            behavior.episodes.record(batch)
+            try:
+                behavior.trainer.observe(actions[behavior.name], batch)
+            except Exception as error:
+                raise trainer_failed(behavior, "observe", error) from error
+    recorded = clock()
+    spent.acting += acted - started
+    spent.stepping += stepped - acted
+    spent.recording += recorded - stepped
+    spent.environment_steps += 1
+    return recorded
 
 
 def infer(

@@ -32,7 +32,8 @@ import numpy as np
 
 from rlcore.behavior_run import BehaviorRun
 from rlcore.config import RunConfig, write_config
-from rlcore.environment import Environment, SavesState
+from rlcore.config.data_source import learns_offline
+from rlcore.environment import BehaviorSpec, Environment, SavesState
 from rlcore.errors import RunStateError, one_line
 from rlcore.evaluation import EvaluationResult, evaluate_policies
 from rlcore.loop import Spent, infer, learn
@@ -47,6 +48,7 @@ from rlcore.setup import (
     make_behavior_runs,
     make_environment,
     make_writers,
+    recorded_behaviors,
     resolve_config,
     run_context,
     with_seed,
@@ -81,6 +83,7 @@ class Run:
         self.outcome: Outcome | None = None
         self.stop_signal: int | None = None
         self._store = RunStore(self.directory, self.plugins)
+        self.offline = learns_offline(self.config, self.plugins)  # from recorded data: no environment is stepped
         self._environment: Environment | None = None
         self._writers: list[StatsWriter] = []
         self._context: RunContext | None = None
@@ -171,7 +174,10 @@ class Run:
     # ------------------------------------------------------------ beginning
 
     def start(self) -> None:
-        """Makes the run directory, environment, trainers and writers, and restores a resumed run. Once."""
+        """Makes the run directory, environment, trainers and writers, and restores a resumed run. Once.
+
+        No environment is made where the trainers learn from recorded data.
+        """
         if self._context is not None:
             return
         with self.timers.root.child("run_training.setup").measure():
@@ -192,8 +198,13 @@ class Run:
         resumed = {} if saved is None else {name: int(steps) for name, steps in saved["run"]["steps"].items()}
         self._context = context = run_context(self.config, self.plugins, self.directory.path, resumed)
         self.plugins.configured(self.config)
-        self._environment = environment = make_environment(self.config, self.plugins, context)
-        self.behaviors = make_behavior_runs(self.config, self.plugins, context, environment)
+        specs: Mapping[str, BehaviorSpec]
+        if self.offline and not context.inference:
+            environment, specs = None, recorded_behaviors(self.config, self.plugins, context)
+        else:
+            self._environment = environment = make_environment(self.config, self.plugins, context)
+            specs = environment.behaviors
+        self.behaviors = make_behavior_runs(self.config, self.plugins, context, specs, self.offline)
         if saved is not None and not context.inference:
             restore(saved, environment, self.behaviors, self.directory.path)
             self._seconds_before = float(saved["run"]["wall_seconds"])
@@ -205,7 +216,9 @@ class Run:
                 self._store.restore_status(context, self.behaviors)
             else:
                 self._take_initial_models()
-            begin_episodes(environment, self.behaviors, context.seed, np.zeros(environment.num_envs, np.int64))
+            if environment is not None:
+                first = np.zeros(environment.num_envs, np.int64)
+                begin_episodes(environment, self.behaviors, context.seed, first)
             for behavior in self.behaviors.values():
                 behavior.finished_at_cut = 0
         for behavior in self.behaviors.values():
@@ -233,15 +246,15 @@ class Run:
     # ------------------------------------------------------------ the loop
 
     def _train_epoch(self) -> EpochResult:
-        environment, context = self._require_environment(), self._require_context()
+        context = self._require_context()
         behaviors = list(self.behaviors.values())
         started, steps_before = perf_counter(), self.steps
         spent = Spent()
         try:
             if context.inference:
-                infer(environment, behaviors, self._stop_requested, spent)
+                infer(self._require_environment(), behaviors, self._stop_requested, spent)
             else:
-                learn(environment, behaviors, self._stop_requested, self._save_checkpoint, spent)
+                learn(self._environment, behaviors, self._stop_requested, self._boundary_reached, spent)
         finally:
             self._add_timers(spent)
         seconds = perf_counter() - started
@@ -259,6 +272,13 @@ class Run:
         return self._stop
 
     # ------------------------------------------------------------ boundaries
+
+    def _boundary_reached(self) -> bool:
+        """Does what is due between two summaries; whether a summary is due."""
+        if any(behavior.summary_due for behavior in self.behaviors.values()):
+            return True
+        self._save_checkpoint()
+        return False
 
     def _summarise(self, behavior: BehaviorRun, steps_per_second: float) -> dict[str, StatSummary]:
         """Hands a behavior's summary to the writers if one is due."""
@@ -280,11 +300,11 @@ class Run:
 
     def _save_checkpoint(self) -> None:
         """Ends open episodes if the environment cannot save itself, then writes everything."""
-        environment, context = self._require_environment(), self._require_context()
+        context = self._require_context()
         with self.timers.root.child("RLTrainer._checkpoint").measure():
-            if not isinstance(environment, SavesState):
+            if self._environment is not None and not isinstance(self._environment, SavesState):
                 self._cut_episodes()
-            state = capture(environment, self.behaviors, context.seed, self._wall_seconds())
+            state = capture(self._environment, self.behaviors, context.seed, self._wall_seconds())
             path = self._store.save(self.steps, state, self.behaviors, context)
         for behavior in self.behaviors.values():
             behavior.checkpoint_saved()

@@ -33,18 +33,20 @@ def begin_episodes(environment: Environment, behaviors: Behaviors, seed: int, ep
             behavior.begin(batches[name])
 
 
-def capture(environment: Environment, behaviors: Behaviors, seed: int, wall_seconds: float) -> dict[str, Any]:
+def capture(environment: Environment | None, behaviors: Behaviors, seed: int, wall_seconds: float) -> dict[str, Any]:
     """The state of a checkpoint: an entry for each behavior's trainer, and ``run`` for the rest."""
     state: dict[str, Any] = {}
     for name, behavior in behaviors.items():
         with trainer_does(behavior, "state_dict"):
             state[name] = behavior.trainer.state_dict()
-    with environment_does(environment, "state_dict"):
-        where = environment.state_dict() if isinstance(environment, SavesState) else None
+    where = None
+    if isinstance(environment, SavesState):
+        with environment_does(environment, "state_dict"):
+            where = environment.state_dict()
     state["run"] = {
         "seed": seed,
         "steps": {name: behavior.steps for name, behavior in behaviors.items()},
-        "episodes": environment.episodes.copy(),
+        "episodes": None if environment is None else environment.episodes.copy(),
         "environment": where,
         "behaviors": {name: behavior.state_dict() for name, behavior in behaviors.items()},
         "wall_seconds": wall_seconds,
@@ -52,26 +54,23 @@ def capture(environment: Environment, behaviors: Behaviors, seed: int, wall_seco
     return state
 
 
-def restore(saved: Mapping[str, Any], environment: Environment, behaviors: Behaviors, where: Path) -> None:
+def restore(saved: Mapping[str, Any], environment: Environment | None, behaviors: Behaviors, where: Path) -> None:
     """Puts everything where :func:`capture` found it. ``where`` is the run directory, for messages."""
     state = saved["run"]
     _require_behaviors(state, behaviors, where)
-    episodes = np.asarray(state["episodes"])
-    if len(episodes) != environment.num_envs:
-        raise RunStateError(
-            f"{where}: the checkpoint is of {len(episodes)} environment copies, this run has "
-            f"{environment.num_envs}; set environment.num_envs to {len(episodes)}"
-        )
+    _require_environment(state, environment, where)
     for name, behavior in behaviors.items():
         with trainer_does(behavior, "load_state_dict"):
             behavior.trainer.load_state_dict(saved[name])
         behavior.load_state_dict(state["behaviors"][name])
+    if environment is None:
+        return
     if isinstance(environment, SavesState) and state["environment"] is not None:
         with environment_does(environment, "load_state_dict"):
             batches = environment.load_state_dict(state["environment"])
     else:
         with environment_does(environment, "reset"):
-            batches = environment.reset(EpisodeSeeds(int(state["seed"])), episodes)
+            batches = environment.reset(EpisodeSeeds(int(state["seed"])), np.asarray(state["episodes"]))
     for name, behavior in behaviors.items():
         behavior.batch = batches[name]
 
@@ -104,4 +103,21 @@ def _require_behaviors(state: Mapping[str, Any], behaviors: Behaviors, where: Pa
         raise RunStateError(
             f"{where}: the checkpoint has behaviors {', '.join(sorted(state['behaviors']))}, this "
             f"configuration {', '.join(sorted(behaviors))}; resume with the configuration of the run"
+        )
+
+
+def _require_environment(state: Mapping[str, Any], environment: Environment | None, where: Path) -> None:
+    """Raises RunStateError unless the checkpoint learned in as many copies, or as this run does in none."""
+    if (state["episodes"] is None) != (environment is None):
+        data, played = "from recorded data", "in an environment"
+        then, now = (data, played) if environment is not None else (played, data)
+        raise RunStateError(
+            f"{where}: the run learned {then}, this configuration learns {now}; resume with the configuration of the "
+            "run"
+        )
+    if environment is not None and len(state["episodes"]) != environment.num_envs:
+        copies = len(state["episodes"])
+        raise RunStateError(
+            f"{where}: the checkpoint is of {copies} environment copies, this run has {environment.num_envs}; set "
+            f"environment.num_envs to {copies}"
         )

@@ -23,7 +23,7 @@ from rlcore.config import (
 from rlcore.config.document import document_from_mapping
 from rlcore.config.plugin_choice import recorded
 from rlcore.environment import AgentBatch, BehaviorSpec, Environment
-from rlcore.errors import ConfigError, EnvironmentFailed, did_you_mean
+from rlcore.errors import ConfigError, EnvironmentFailed, PluginError, did_you_mean
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.records import StatsWriterSpec
 from rlcore.run_context import RunContext
@@ -67,13 +67,14 @@ def fresh_start(config: RunConfig) -> RunConfig:
 def run_context(
     config: RunConfig, plugins: Plugins, directory: Path, resumed_steps: Mapping[str, int] | None = None
 ) -> RunContext:
-    environment = environment_settings(config)
+    """What plugins are told. The number of copies means nothing where no environment is stepped."""
+    copies = None if config.environment is None else config.environment.num_envs
     return RunContext(
         config=config,
         plugins=plugins,
         directory=directory,
         seed=config.env_settings.seed,
-        num_envs=environment.num_envs or config.env_settings.num_envs,
+        num_envs=copies or config.env_settings.num_envs,
         inference=config.checkpoint_settings.inference,
         resumed_steps=dict(resumed_steps or {}),
     )
@@ -115,21 +116,41 @@ def settings_of(config: RunConfig, behavior: str) -> BehaviorSettings:
     return settings
 
 
+def recorded_behaviors(config: RunConfig, plugins: Plugins, context: RunContext) -> dict[str, BehaviorSpec]:
+    """What the recorded data of a run without an environment says of its behaviors."""
+    specs = {}
+    for name, settings in config.behaviors.items():
+        demo_path = getattr(settings.hyperparameters, "demo_path", None)
+        if demo_path is None:
+            raise PluginError(
+                f"trainer {settings.trainer_type!r} learns from recorded data, but its hyperparameters have no "
+                "demo_path; derive them from rlcore.config.OfflineSettings"
+            )
+        specs[name] = context.recorded_behavior(demo_path, name)
+    return specs
+
+
 def make_behavior_runs(
-    config: RunConfig, plugins: Plugins, context: RunContext, environment: Environment
+    config: RunConfig, plugins: Plugins, context: RunContext, specs: Mapping[str, BehaviorSpec], offline: bool
 ) -> dict[str, BehaviorRun]:
-    """A trainer for every behavior of the environment."""
-    idle = sorted(set(config.behaviors) - set(environment.behaviors))
+    """A trainer for every behavior of the environment, or, ``offline``, of the recorded data."""
+    idle = sorted(set(config.behaviors) - set(specs))
     if idle:
         raise ConfigError(
             f"behaviors.{idle[0]}: the environment has no such behavior; it has "
-            f"{', '.join(sorted(environment.behaviors))}{did_you_mean(idle[0], environment.behaviors)}"
+            f"{', '.join(sorted(specs))}{did_you_mean(idle[0], specs)}"
         )
     runs = {}
-    for name, spec in environment.behaviors.items():
+    for name, spec in specs.items():
         settings = settings_of(config, name)
-        trainer = plugins.create_trainer(plugins.trainer(settings.trainer_type), settings, spec, context)
-        runs[name] = BehaviorRun(spec, settings, trainer, empty_batch(spec), context.seed)
+        record = plugins.trainer(settings.trainer_type)
+        if record.offline != offline:
+            raise ConfigError(
+                f"behaviors: the environment has a behavior {name!r}, which trainer {settings.trainer_type!r} of "
+                "default_settings would learn from recorded data; list it with a trainer that learns in an environment"
+            )
+        trainer = plugins.create_trainer(record, settings, spec, context)
+        runs[name] = BehaviorRun(spec, settings, trainer, empty_batch(spec), context.seed, offline)
     return runs
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import EnvironmentSpec, TrainerSpec, hookimpl
-from rlcore.config import BehaviorSettings, setting
+from rlcore.config import BehaviorSettings, OfflineSettings, setting
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec, Parameters
 from rlcore.errors import RunStateError
 from rlcore.run_context import RunContext
@@ -22,7 +22,15 @@ from rlcore.testing.environments import ArrayEnvironment
 
 @hookimpl
 def rlcore_trainers() -> list[TrainerSpec]:
-    return [TrainerSpec(name="numpy", target="stub_plugin:NumpyTrainer", settings="stub_plugin:NumpySettings")]
+    return [
+        TrainerSpec(name="numpy", target="stub_plugin:NumpyTrainer", settings="stub_plugin:NumpySettings"),
+        TrainerSpec(
+            name="recorded", target="stub_plugin:RecordedTrainer", settings="stub_plugin:RecordedSettings", offline=True
+        ),
+        TrainerSpec(
+            name="pathless", target="stub_plugin:RecordedTrainer", settings="stub_plugin:NumpySettings", offline=True
+        ),
+    ]
 
 
 @hookimpl
@@ -120,6 +128,32 @@ class NumpyTrainer:
         if model["weights"].shape != self.weights.shape:
             raise RunStateError(f"behavior {self.spec.name!r}: the saved network does not fit this configuration")
         self.weights = np.array(model["weights"])
+
+
+@attrs.frozen(kw_only=True)
+class RecordedSettings(OfflineSettings):
+    width: int = setting(3, "Columns of the weights.", minimum=1)
+    gradient_steps: int = setting(4, "In one update.", minimum=1)
+    last_step: int | None = setting(None, "Where the data ends.")
+    buffer_size: int = setting(1, "Unused.")
+    fail_at: int | None = setting(None, "Unused.")
+
+
+class RecordedTrainer(NumpyTrainer):
+    """Learns as little, from data: its steps count gradient steps."""
+
+    def begin(self, batch: AgentBatch) -> None:
+        raise AssertionError("no environment is stepped")
+
+    act = observe = begin  # type: ignore[assignment]
+
+    def ready(self) -> bool:
+        return self.settings.last_step is None or self.steps < self.settings.last_step
+
+    def update(self) -> Mapping[str, float]:
+        self.buffer = [1.0]
+        self.steps += self.settings.gradient_steps
+        return super().update()
 
 
 # ---------------------------------------------------------------- environments

@@ -91,6 +91,11 @@ def run_command(
     document = apply_overrides(document, sets, typed_flags(flags, document.data))
     plugins = plugins_for(document, dash_p=dash_p, no_plugins=no_plugins, strict_plugins=strict_plugins)
     run = Run(load_config(document, plugins), plugins)
+    if run.offline and flags["num_envs"] is not None and not flags["inference"]:
+        raise ConfigError(
+            "--num-envs: this run learns from recorded data, so no environment is stepped; the copies of an evaluation "
+            "are evaluation.environment.num_envs"
+        )
     show_log(run.config.debug)
     with interrupts(run), show_progress(run):
         run.start()
@@ -125,7 +130,8 @@ def typed_flags(flags: dict[str, Any], data: Mapping[str, Any]) -> dict[tuple[st
     }
     if flags.get("num_envs") is not None:
         typed["env_settings", "num_envs"] = flags["num_envs"]
-        typed["environment", "num_envs"] = flags["num_envs"]
+        if data.get("environment") is not None:
+            typed["environment", "num_envs"] = flags["num_envs"]
     if flags.get("deterministic"):
         behaviors = data.get("behaviors")
         blocks: list[tuple[str, ...]] = []

@@ -39,6 +39,7 @@ def validate_command(
     Exit code 0 if it is valid, 2 if not. With --schema nothing is checked, and CONFIG only says which plugins count.
     """
     from rlcore.config import apply_overrides, json_schema, load_config, read_document
+    from rlcore.config.data_source import learns_offline
 
     if config is None and not schema:
         raise click.UsageError("give a CONFIG to check, or --schema")
@@ -59,7 +60,8 @@ def validate_command(
     except ConfigError as error:
         _report(config, _problems(error), as_json)
         return EXIT_CONFIG
-    _report(config, [], as_json, "" if loaded.environment is not None else NO_ENVIRONMENT)
+    needless = loaded.environment is not None or learns_offline(loaded, plugins)
+    _report(config, [], as_json, "" if needless else NO_ENVIRONMENT)
     return EXIT_DONE
 
 

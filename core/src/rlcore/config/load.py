@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from rlcore.config.data_source import check_data_source
 from rlcore.config.document import Document, document_from_mapping
 from rlcore.config.names import name_problem
 from rlcore.config.overrides import AFTER_THE_FILE
@@ -47,6 +48,7 @@ def load_config(document: Document, plugins: Plugins) -> RunConfig:
     config = _Loader(document, plugins, problems).run_config()
     if isinstance(config, RunConfig):
         config = _join_num_envs(config, document, problems)
+        check_data_source(config, plugins, problems)
         config = attrs.evolve(config, plugins=recorded(config.plugins, directory_of(document), plugins))
     _check_names(document.data, problems)
     problems.raise_any()

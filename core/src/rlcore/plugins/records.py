@@ -57,6 +57,7 @@ class TrainerSpec(Record):
 
     settings: str = attrs.field(validator=_check_target)
     spaces: frozenset[str] = attrs.field(default=frozenset({"continuous", "discrete", "hybrid"}), converter=_frozen)
+    offline: bool = False
     behavioral_cloning: bool = False
 
 

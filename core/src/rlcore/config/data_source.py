@@ -1,0 +1,42 @@
+"""Whether a run learns in an environment or from recorded data; one run does one or the other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rlcore.config.problems import dotted
+from rlcore.config.settings import BehaviorSettings, RunConfig
+from rlcore.config.structure import Problems
+
+if TYPE_CHECKING:
+    from rlcore.plugins.calls import Plugins
+
+
+def learns_offline(config: RunConfig, plugins: Plugins) -> bool:
+    """Whether the trainers of ``config`` learn from recorded data, so that no environment is stepped for them."""
+    return any(_is_offline(settings, plugins) for settings in config.behaviors.values())
+
+
+def check_data_source(config: RunConfig, plugins: Plugins, problems: Problems) -> None:
+    """Notes trainers of both kinds in one run, and recorded behaviors that nothing names."""
+    defaults = config.default_settings
+    if not config.behaviors and defaults is not None and _is_offline(defaults, plugins):
+        problems.add(
+            ("behaviors",),
+            f"trainer {defaults.trainer_type!r} learns from recorded data, which no environment names; list its "
+            "behavior here by the name it was recorded under",
+        )
+    offline = [name for name, settings in config.behaviors.items() if _is_offline(settings, plugins)]
+    online = [name for name in config.behaviors if name not in offline]
+    if offline and online:
+        name, other = offline[0], online[0]
+        problems.add(
+            ("behaviors", name, "trainer_type"),
+            f"{config.behaviors[name].trainer_type!r} learns from recorded data, but "
+            f"{config.behaviors[other].trainer_type!r} of {dotted(('behaviors', other))} in an environment; one run "
+            "does one or the other, so give them a configuration each",
+        )
+
+
+def _is_offline(settings: BehaviorSettings, plugins: Plugins) -> bool:
+    return plugins.trainer(settings.trainer_type).offline

@@ -1,0 +1,155 @@
+"""Trainers that learn from recorded data: the same loop, without an environment."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlcore.config import ConfigErrors
+from rlcore.environment import BehaviorSpec, ObservationSpec
+from rlcore.errors import ConfigError, PluginError, RunStateError
+from rlcore.run import Run
+from rlcore.run_context import RunContext
+from rlcore.testing.fixtures import RunRlcore
+
+CORRIDOR = BehaviorSpec("Agent", (ObservationSpec("position", (6,), np.float32),), discrete=(2,))
+
+
+@pytest.fixture(autouse=True)
+def recorded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """Stands in for a recording of the corridor; the list is of what was asked for."""
+    asked: list[tuple[str, str]] = []
+
+    def recorded_behavior(self: RunContext, path: str, name: str) -> BehaviorSpec:
+        asked.append((path, name))
+        return CORRIDOR
+
+    monkeypatch.setattr(RunContext, "recorded_behavior", recorded_behavior)
+    return asked
+
+
+@pytest.fixture
+def offline(configure: Any) -> Callable[..., dict[str, Any]]:
+    """``offline({"environment": {...}}, max_steps=100)``: a configuration without an environment."""
+
+    def make(changes: dict[str, Any] | None = None, **behavior: Any) -> dict[str, Any]:
+        changes = {"environment": None, **(changes or {})}
+        settings = {"trainer_type": "recorded", "hyperparameters": {"demo_path": "somewhere"}, **behavior}
+        config: dict[str, Any] = configure(changes, **settings)
+        return config
+
+    return make
+
+
+def test_no_environment_is_made_and_the_behavior_is_the_recorded_one(
+    offline: Any, hook_calls: Counter[str], recorded: list[tuple[str, str]]
+) -> None:
+    with Run(offline({"environment": {"type": "corridor"}})) as run:
+        run.train()
+        assert run.behaviors["Agent"].spec is CORRIDOR
+    assert recorded == [("somewhere", "Agent")]
+    assert hook_calls["rlcore_create_environment"] == 0 and hook_calls["rlcore_create_trainer"] == 1
+
+
+def test_max_steps_summaries_and_checkpoints_count_gradient_steps(offline: Any, files: Any) -> None:
+    run = Run(offline(max_steps=202, summary_freq=50, checkpoint_interval=40))
+    epochs = list(run)
+    assert [epoch.behaviors["Agent"].steps for epoch in epochs] == [52, 100, 152, 200, 204]
+    assert [epoch.behaviors["Agent"].updates for epoch in epochs] == [13, 25, 38, 50, 51]
+    assert [line["step"] for line in files().metrics] == [50, 100, 150, 200, 204]
+    assert files().steps == [80, 120, 160, 200, 204]
+    assert all(epoch.steps_per_second > 0 and epoch.collect_seconds == 0 for epoch in epochs)
+    assert epochs[-1].behaviors["Agent"].mean_reward is None
+    assert files().result["behaviors"]["Agent"] == {"steps": 204, "episodes": 0, "mean_reward": None}
+
+
+@pytest.mark.parametrize("stopped_at", [48, 52, 100])
+def test_a_resumed_run_equals_the_run_never_stopped(offline: Any, files: Any, abandon: Any, stopped_at: int) -> None:
+    Run(offline({"checkpoint_settings.run_id": "whole"}, keep_checkpoints=0)).train()
+    run = Run(offline(keep_checkpoints=0))
+    run.start()
+    trainer, update = run.behaviors["Agent"].trainer, run.behaviors["Agent"].trainer.update
+
+    def stopping() -> Any:
+        if trainer.steps + 4 >= stopped_at:
+            run.request_stop()
+        return update()
+
+    trainer.update = stopping  # type: ignore[method-assign]
+    run.train()
+    assert run.steps == stopped_at and run.outcome == "interrupted"
+    resumed = Run(offline({"checkpoint_settings.resume": True}, keep_checkpoints=0))
+    resumed.train()
+    for step in files("whole").steps:
+        assert files().checkpoint(step) == files("whole").checkpoint(step)
+
+
+def test_recorded_data_and_an_environment_in_one_run_are_refused(configure: Any) -> None:
+    config = configure({"environment.type": "pair"}, behaviors=("Left", "Right"))
+    config["behaviors"]["Right"] |= {"trainer_type": "recorded", "hyperparameters": {"demo_path": "x"}}
+    with pytest.raises(ConfigErrors) as refused:
+        Run(config)
+    assert refused.value.messages == (
+        "behaviors.Right.trainer_type: 'recorded' learns from recorded data, but 'numpy' of behaviors.Left in an "
+        "environment; one run does one or the other, so give them a configuration each",
+    )
+
+
+def test_a_behavior_of_the_environment_that_default_settings_would_learn_from_data_is_refused(configure: Any) -> None:
+    config = configure({"environment.type": "pair"}, behaviors=("Left",))
+    config["default_settings"] = {"trainer_type": "recorded", "hyperparameters": {"demo_path": "x"}}
+    config["behaviors"]["Left"]["hyperparameters"] = {"buffer_size": 16}
+    with pytest.raises(ConfigErrors, match="unknown key"):  # demo_path is taken over from the defaults
+        Run(config)
+    config["behaviors"]["Left"] = {"trainer_type": "recorded", "hyperparameters": {"demo_path": "x"}}
+    Run(config)
+
+
+def test_a_recorded_behavior_must_be_listed(offline: Any) -> None:
+    config = offline()
+    config["default_settings"] = config.pop("behaviors")["Agent"]
+    with pytest.raises(ConfigErrors, match="behaviors: trainer 'recorded' learns from recorded data, which no environ"):
+        Run(config)
+
+
+def test_a_trainer_of_recorded_data_without_a_demo_path_is_told_what_to_derive_from(offline: Any) -> None:
+    with pytest.raises(PluginError, match=r"'pathless' .* have no demo_path; derive them from rlcore.config.Offline"):
+        Run(offline(trainer_type="pathless", hyperparameters={})).train()
+
+
+def test_data_that_ends_before_max_steps_stops_the_run_instead_of_spinning(offline: Any) -> None:
+    with pytest.raises(PluginError, match="behavior 'Agent': trainer 'recorded' has no data left to learn from"):
+        Run(offline(hyperparameters={"demo_path": "x", "last_step": 60})).train()
+
+
+def test_a_run_does_not_change_between_recorded_data_and_an_environment(
+    configure: Any, make_run: Any, offline: Any
+) -> None:
+    make_run(max_steps=40).train()
+    with pytest.raises(RunStateError, match="learned in an environment, this configuration learns from recorded data"):
+        Run(offline({"checkpoint_settings.resume": True})).train()
+
+
+def test_inference_needs_an_environment_and_acts_in_it(offline: Any) -> None:
+    Run(offline()).train()
+    with pytest.raises(ConfigError, match="environment: missing"):
+        Run(offline({"checkpoint_settings.inference": True})).train()
+    run = Run(offline({"checkpoint_settings.inference": True, "environment": {"type": "corridor", "num_envs": 3}}))
+    assert next(run).behaviors["Agent"].steps == 200 and run.behaviors["Agent"].spec.slots == 3
+    run.close("interrupted")
+
+
+def test_num_envs_is_refused_where_no_environment_is_stepped(
+    offline: Any, run_rlcore: RunRlcore, tmp_path: Any
+) -> None:
+    import yaml
+
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump(offline()))
+    refused = run_rlcore("run", path, "--num-envs", "4")
+    assert refused.exit_code == 2
+    assert "--num-envs: this run learns from recorded data, so no environment is stepped" in refused.stderr
