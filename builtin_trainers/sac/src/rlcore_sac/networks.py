@@ -1,0 +1,79 @@
+"""SAC's networks: a policy that draws differentiably, twin critics and their targets, temperatures."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import attrs
+import torch
+from torch import Tensor, nn
+
+from rlcore.config import NetworkSettings
+from rlcore.environment import BehaviorSpec
+from rlcore.torch.actions import ActionLayout, mask_logits, squashed_gaussian
+from rlcore.torch.networks import Actor, Critic, Inputs
+from rlcore_sac.options import DiscreteOptions
+
+
+@attrs.define(eq=False)
+class PolicyDraw:
+    """What the policy does at B observations: a draw of the continuous parts, the whole distribution of branches."""
+
+    action: Tensor | None  # [B, continuous] in [-1, 1]
+    log_prob: Tensor | None  # [B] of the continuous parts together
+    probabilities: Tensor | None  # [B, logits] of each branch's options
+    entropies: Tensor | None  # [B, branches] nats
+
+
+class SoftActorCritic(Actor):
+    """The policy, two critics with a value for each of R rewards, slow copies of them, and the temperatures.
+
+    There is one temperature for the continuous parts together and one for each discrete branch.
+    """
+
+    def __init__(
+        self, behavior: BehaviorSpec, settings: NetworkSettings, rewards: int, initial_temperature: float
+    ) -> None:
+        super().__init__(behavior, settings, squashed=True)
+        self.layout = ActionLayout(behavior)
+        self.options = DiscreteOptions(self.layout)
+        self.rewards = rewards
+        outputs = rewards * self.options.columns
+        self.critics = nn.ModuleList(Critic(self.inputs, settings, outputs, self.layout.continuous) for _ in range(2))
+        self.targets = nn.ModuleList(copy.deepcopy(critic) for critic in self.critics)
+        self.targets.requires_grad_(False)
+        temperatures = bool(self.layout.continuous) + len(self.layout.branches)
+        self.log_temperature = nn.Parameter(torch.full((temperatures,), math.log(initial_temperature)))
+
+    def draw(self, inputs: Inputs, mask: Tensor | None, noise: Tensor | None) -> PolicyDraw:
+        """``noise`` [B, continuous] is standard normal; ``mask`` [B, logits] is True where allowed."""
+        columns, logits = self.policy(inputs)
+        action = log_prob = probabilities = entropies = None
+        if columns is not None and noise is not None:
+            action, log_prob = squashed_gaussian(columns, noise)
+        if logits is not None:
+            if mask is not None:
+                logits = mask_logits(logits, mask)
+            log_p = [branch.log_softmax(1) for branch in self.options.branches(logits)]
+            p = [branch.exp() for branch in log_p]
+            probabilities = torch.cat(p, dim=1)
+            entropies = torch.stack([-(a * b).sum(1) for a, b in zip(p, log_p, strict=True)], dim=1)
+        return PolicyDraw(action, log_prob, probabilities, entropies)
+
+    def values(self, critic: nn.Module, inputs: Inputs, action: Tensor | None, frozen: bool = False) -> Tensor:
+        """[B, R, columns] of one critic; ``frozen`` gives the action a gradient and the weights none."""
+        values: Tensor = critic(inputs, action, frozen)
+        return values.unflatten(1, (self.rewards, self.options.columns))
+
+    def entropy_bonus(self, drawn: PolicyDraw) -> Tensor:
+        """[B]: each part's entropy (for continuous ones, minus the log-probability of the draw) by its temperature."""
+        temperature = self.log_temperature.detach().exp()
+        bonus: Tensor | None = None
+        if drawn.log_prob is not None:
+            bonus = -temperature[0] * drawn.log_prob
+        if drawn.entropies is not None:
+            of_branches = drawn.entropies @ temperature[-len(self.layout.branches) :]
+            bonus = of_branches if bonus is None else bonus + of_branches
+        assert bonus is not None
+        return bonus

@@ -1,0 +1,17 @@
+"""What rlcore-sac brings. Imported whenever rlcore starts: torch enters with the target, not here."""
+
+from __future__ import annotations
+
+from rlcore import TrainerSpec, hookimpl
+
+
+@hookimpl
+def rlcore_trainers() -> list[TrainerSpec]:
+    return [
+        TrainerSpec(
+            name="sac",
+            target="rlcore_sac.trainer:SACTrainer",
+            settings="rlcore_sac.settings:SACSettings",
+            summary="soft actor-critic: off-policy, maximum entropy, twin critics",
+        )
+    ]

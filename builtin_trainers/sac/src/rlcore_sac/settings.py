@@ -1,0 +1,29 @@
+"""SAC's ``hyperparameters``. Names and defaults are ML-Agents'; the rest is marked as rlcore's own."""
+
+from __future__ import annotations
+
+import attrs
+
+from rlcore.config import OffPolicySettings, setting
+
+
+@attrs.frozen(kw_only=True)
+class SACSettings(OffPolicySettings):
+    """How SAC learns."""
+
+    tau: float = setting(
+        0.005, "Share of the critics that enters the target critics in a gradient step.",
+        exclusive_minimum=0.0, maximum=1.0,
+    )  # fmt: skip
+    init_entcoef: float = setting(1.0, "Temperature at the start: the weight of entropy.", exclusive_minimum=0.0)
+    learn_entcoef: bool = setting(True, "Whether the temperature follows the target entropy (an rlcore key).")
+    continuous_target_entropy: float = setting(
+        -1.0, "Target entropy of continuous actions, in nats for each part (an rlcore key)."
+    )
+    discrete_target_entropy: float = setting(
+        0.2,
+        "Target entropy of a discrete branch, as a share of that of choosing among the allowed options at random "
+        "(an rlcore key).",
+        minimum=0.0,
+        maximum=1.0,
+    )

@@ -1,0 +1,185 @@
+"""The off-policy template: store what is done, and follow it with gradient steps on samples of what was stored.
+
+A subclass brings a network, optimisers and one gradient step (see :mod:`rlcore.torch.minibatch_trainer`), and may
+change how it explores. The replay buffer, the random beginning, the ratio of gradient steps to agent steps,
+bootstrapping, the normaliser, schedules and state live here.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.config import BehaviorSettings, OffPolicySettings
+from rlcore.environment import Actions, AgentBatch, BehaviorSpec
+from rlcore.errors import RunStateError
+from rlcore.rewards import ExtrinsicReward
+from rlcore.run_context import RunContext
+from rlcore.seeding import derive_generator, generator_state, restore_generator
+from rlcore.torch.action_noise import ActionNoise
+from rlcore.torch.actions import MASKED_LOGIT
+from rlcore.torch.minibatch_trainer import GradientStep, MinibatchTrainer
+from rlcore.torch.policy import RawActions
+from rlcore.torch.replay import ReplayBuffer
+from rlcore.torch.transition_batch import BatchReader
+from rlcore.torch.update_ratio import UpdateRatio
+
+log = logging.getLogger(__name__)
+
+NOISE_ROWS = 64  # steps whose exploration noise is drawn at once
+
+
+class OffPolicyTrainer(MinibatchTrainer):
+    """A trainer that learns from what any earlier policy did; see the module's text.
+
+    Gradient steps begin when ``buffer_init_steps`` agent steps are taken and ``batch_size`` of them stored. From then
+    on there is one for every ``steps_per_update`` agent steps.
+    """
+
+    hyperparameters: OffPolicySettings
+
+    def __init__(self, behavior: BehaviorSpec, settings: BehaviorSettings, run: RunContext) -> None:
+        h: OffPolicySettings = settings.hyperparameters
+        self.buffer = ReplayBuffer(behavior, h.buffer_size)
+        super().__init__(behavior, settings, run)
+        self.reader = BatchReader(
+            self.buffer, self.model.inputs, self.policy.layout, self.providers, self.device, h.n_steps
+        )
+        start = max(h.buffer_init_steps, h.batch_size)
+        self._ratio = UpdateRatio(h.steps_per_update, start)
+        self._reward_ratio = UpdateRatio(h.reward_signal_steps_per_update or h.steps_per_update, start)
+        # Those with nothing to learn need no samples.
+        self._learning_providers = [p for p in self.providers if type(p).update is not ExtrinsicReward.update]
+        self._action_generator = derive_generator(run.seed, f"{behavior.name}/actions")
+        self._noise = ActionNoise(behavior, NOISE_ROWS, self._action_generator)
+        self._begun = False  # the buffer knows the current observation
+
+    # ------------------------------------------------------------ what a subclass may change
+
+    def explore(self, batch: AgentBatch) -> tuple[RawActions, NDArray[np.int64] | None]:
+        """Raw continuous parts [S, continuous] and choices [S, branches], a draw from the current policy."""
+        noise = None if self.settings.network_settings.deterministic else self._noise.next()
+        return self.policy.choose(self.policy.parameters(batch.observations, batch.action_mask), noise)
+
+    def random_actions(self, batch: AgentBatch) -> tuple[RawActions, NDArray[np.int64] | None]:
+        """The same, uniform over the range of each part and over the allowed options of each branch."""
+        generator, layout, slots = self._action_generator, self.policy.layout, self.behavior.slots
+        raw = choices = None
+        if layout.continuous:
+            raw = generator.uniform(-1.0, 1.0, (slots, layout.continuous)).astype(np.float32)
+        if layout.branches:
+            lot = generator.random((slots, layout.logits), dtype=np.float32)
+            if batch.action_mask is not None:
+                lot = np.where(batch.action_mask, lot, np.float32(MASKED_LOGIT))
+            choices = layout.greedy_choices(lot)
+        return raw, choices
+
+    # ------------------------------------------------------------ the Trainer contract
+
+    def begin(self, batch: AgentBatch) -> None:
+        self.buffer.begin(batch)
+        self._begun = True
+        self._normalise(batch)
+
+    def act(self, batch: AgentBatch) -> Actions:
+        if not self._begun:  # resumed from a checkpoint without the buffer
+            self.begin(batch)
+        early = self.steps < self.hyperparameters.buffer_init_steps
+        raw, choices = self.random_actions(batch) if early else self.explore(batch)
+        self.buffer.act(raw, choices)
+        return self.policy.layout.actions(raw, choices)
+
+    def observe(self, actions: Actions, batch: AgentBatch) -> None:
+        self.steps += self.buffer.observe(batch)
+        self._normalise(batch)
+
+    def ready(self) -> bool:
+        return self._ratio.due(self.steps) > 0 and len(self.buffer) > 0
+
+    def update(self) -> Mapping[str, float | Sequence[float]]:
+        h = self.hyperparameters
+        stats = self.set_learning_rates()
+        taken: list[GradientStep] = []
+        for _ in range(self._ratio.due(self.steps)):
+            rows = self.buffer.sample(h.batch_size, self.generator)
+            taken.append(self.gradient_step(self.reader.read(rows)))
+            self._ratio.done += 1
+        self.gradient_steps += len(taken)
+        stats |= self.summarise(taken)
+        if self._learning_providers:
+            stats |= self._update_rewards()
+        self.policy.refresh()
+        return stats
+
+    # ------------------------------------------------------------ inside
+
+    def _update_rewards(self) -> dict[str, float]:
+        stats: dict[str, float] = {}
+        for _ in range(self._reward_ratio.due(self.steps)):
+            shown = self.reader.transitions(self.buffer.sample(self.hyperparameters.batch_size, self.generator))
+            for provider in self._learning_providers:
+                stats |= provider.update(shown)
+            self._reward_ratio.done += 1
+        return stats
+
+    def _normalise(self, batch: AgentBatch) -> None:
+        """Takes the current observations of slots that act next into the running mean and variance."""
+        inputs = self.model.inputs
+        if inputs.normalizer is None:
+            return
+        seen = batch.observations
+        if batch.needs_action is not None:
+            seen = {name: array[batch.needs_action] for name, array in seen.items()}
+        if len(next(iter(seen.values()))):
+            inputs.update_normalizer(tuple(x.to(self.device) for x in inputs.raw(seen)))
+            self.policy.refresh()
+
+    # ------------------------------------------------------------ state
+
+    def state_dict(self) -> dict[str, Any]:
+        state = super().state_dict()
+        state["generators"]["actions"] = generator_state(self._action_generator)
+        state |= {
+            "noise": self._noise.state_dict(),
+            "ratio": self._ratio.state_dict(),
+            "reward_ratio": self._reward_ratio.state_dict(),
+            "slots": self.behavior.slots,
+        }
+        if self.hyperparameters.save_replay_buffer:
+            state["buffer"] = self.buffer.state_dict()
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        super().load_state_dict(state)
+        restore_generator(self._action_generator, state["generators"]["actions"])
+        self._noise.load_state_dict(state["noise"])
+        self._ratio.load_state_dict(state["ratio"], self.steps)
+        self._reward_ratio.load_state_dict(state["reward_ratio"], self.steps)
+        if "buffer" in state:
+            self.buffer.load_state_dict(state["buffer"])
+            self._begun = True
+            return
+        log.warning(
+            "behavior %r: the checkpoint has no replay buffer, so learning goes on when %d new transitions are stored; "
+            "hyperparameters.save_replay_buffer: true keeps the buffer in checkpoints",
+            self.behavior.name,
+            self.hyperparameters.batch_size,
+        )
+        self._begun = False
+        start = max(self.steps + self.hyperparameters.batch_size, self.hyperparameters.buffer_init_steps)
+        self._ratio.restart(start)
+        self._reward_ratio.restart(start)
+
+    def require_fit(self, state: Mapping[str, Any]) -> None:
+        super().require_fit(state)
+        if state["slots"] != self.behavior.slots:
+            raise RunStateError(
+                f"behavior {self.behavior.name!r}: the checkpoint is of {state['slots']} agents, this run has "
+                f"{self.behavior.slots}; set environment.num_envs as it was"
+            )
+        if "buffer" in state:
+            self.buffer.require_fit(state["buffer"])

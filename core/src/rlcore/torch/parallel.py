@@ -1,0 +1,76 @@
+"""Two independent pieces of work side by side, on the two cores most machines have at least.
+
+PyTorch and NumPy let go of Python's global lock inside their operations, so that a thread each is enough for, say, the
+twin critics of an update. Threads inside one matrix product would serve the same small networks worse: they wait for
+one another thousands of times a second, and crawl as soon as something else runs on the machine.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+import torch
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+
+class Pair:
+    """Runs two functions at once where there is a second core, one after the other elsewhere.
+
+    Which of the two happens changes no result, as long as neither function touches what the other one writes. The
+    thread ends with the object. Autograd's mode belongs to a thread: a function sets it for itself.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        """On other devices than a CPU the work is queued there anyway, and a thread would only cost."""
+        self._threaded = device.type == "cpu" and cores() > 1
+        self._thread: threading.Thread | None = None
+        self._tasks: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
+        self._answers: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
+
+    def run(self, first: Callable[[], A], second: Callable[[], B]) -> tuple[A, B]:
+        """The answers of both. What either of them raises is raised here, when both have ended."""
+        if not self._threaded:
+            return first(), second()
+        if self._thread is None:
+            work = (self._tasks, self._answers, torch.get_num_threads())
+            self._thread = threading.Thread(target=_serve, args=work, name="rlcore pair", daemon=True)
+            self._thread.start()
+        self._tasks.put(second)
+        try:
+            one = first()
+        finally:
+            two, error = self._answers.get()
+        if error is not None:
+            raise error
+        return one, two
+
+    def __del__(self) -> None:
+        if self._thread is not None:
+            self._tasks.put(None)
+            if self._thread is not threading.current_thread():
+                self._thread.join(timeout=1.0)
+
+
+def cores() -> int:
+    """Cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _serve(
+    tasks: SimpleQueue[Callable[[], Any] | None], answers: SimpleQueue[tuple[Any, BaseException | None]], threads: int
+) -> None:
+    torch.set_num_threads(threads)
+    while (task := tasks.get()) is not None:
+        try:
+            answers.put((task(), None))
+        except BaseException as error:
+            answers.put((None, error))
+        del task  # what it holds must not outlive it: a queue may stay empty for long
