@@ -1,0 +1,97 @@
+"""How a behavior lies in a Minari dataset: spaces in the metadata, and values of theirs in each episode.
+
+A dataset of anybody's is read as its spaces say. One that rlcore wrote also says what spaces cannot, the names, kinds
+and types of the observations, so that exactly the behavior that was recorded comes back.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import numpy as np
+from gymnasium import spaces
+
+from rlcore.environment import BehaviorSpec, ObservationSpec
+from rlcore.spaces import OBSERVATION, ActionCodec, ObservationCodec, ObservationPart
+
+RLCORE = "rlcore"  # what we add to the metadata: JSON in a string, as Minari keeps spaces
+
+
+@attrs.frozen(eq=False)
+class Layout:
+    """A behavior, and how its values are read from those of the dataset's spaces."""
+
+    behavior: BehaviorSpec  # of one slot
+    observing: ObservationCodec
+    acting: ActionCodec
+
+    @classmethod
+    def of(
+        cls, observation: spaces.Space[Any], action: spaces.Space[Any], ours: str | None, name: str, where: str
+    ) -> Layout:
+        """What the spaces mean; ``ours`` is the metadata's entry :data:`RLCORE`. UnsupportedSpace names ``where``."""
+        observing = ObservationCodec.of(observation, where) if ours is None else _recorded(json.loads(ours))
+        acting = ActionCodec.of(action, where)
+        low, high = acting.bounds()
+        return cls(BehaviorSpec(name, observing.specs, len(low), acting.discrete, low, high), observing, acting)
+
+
+def observation_space(behavior: BehaviorSpec) -> spaces.Space[Any]:
+    """One Box, or a Dict of a Box for each observation."""
+    boxes: dict[str, spaces.Space[Any]] = {key: _box(spec) for key, spec in observation_keys(behavior).items()}
+    return boxes[OBSERVATION] if list(boxes) == [OBSERVATION] else spaces.Dict(boxes)
+
+
+def action_space(behavior: BehaviorSpec) -> spaces.Space[Any]:
+    """A Box, a Discrete or a MultiDiscrete; a Dict of ``continuous`` and ``discrete`` for hybrid actions."""
+    parts: dict[str, spaces.Space[Any]] = {}
+    if behavior.continuous:
+        parts["continuous"] = spaces.Box(behavior.low, behavior.high, dtype=np.float32)
+    if len(behavior.discrete) == 1:
+        parts["discrete"] = spaces.Discrete(behavior.discrete[0])
+    elif behavior.discrete:
+        parts["discrete"] = spaces.MultiDiscrete(np.array(behavior.discrete))
+    return spaces.Dict(parts) if len(parts) > 1 else next(iter(parts.values()))
+
+
+def observation_keys(behavior: BehaviorSpec) -> dict[str, ObservationSpec]:
+    """The observations by the keys they are stored under: HDF5 takes a slash for a path."""
+    return {
+        f"{place} {spec.name.replace('/', ' ')}" if "/" in spec.name else spec.name: spec
+        for place, spec in enumerate(behavior.observations)
+    }
+
+
+def notes(behavior: BehaviorSpec) -> str:
+    """The entry :data:`RLCORE` of the metadata."""
+    described = [
+        {"key": key, "name": spec.name, "shape": list(spec.shape), "dtype": spec.dtype.str, "kind": spec.kind}
+        for key, spec in observation_keys(behavior).items()
+    ]
+    return json.dumps({"observations": described})
+
+
+def _recorded(ours: Mapping[str, Any]) -> ObservationCodec:
+    alone = [each["key"] for each in ours["observations"]] == [OBSERVATION]
+    return ObservationCodec(
+        tuple(
+            ObservationPart(
+                ObservationSpec(each["name"], tuple(each["shape"]), each["dtype"], each["kind"]),
+                key=None if alone else each["key"],
+            )
+            for each in ours["observations"]
+        )
+    )
+
+
+def _box(spec: ObservationSpec) -> spaces.Box:
+    if spec.dtype.kind == "f":
+        low, high = -np.inf, np.inf
+    elif spec.dtype.kind == "b":
+        low, high = 0, 1
+    else:
+        low, high = np.iinfo(spec.dtype).min, np.iinfo(spec.dtype).max
+    return spaces.Box(low, high, spec.shape, spec.dtype.type)

@@ -1,0 +1,124 @@
+"""All episodes of a Minari dataset in arrays allocated once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+from minari.dataset.minari_storage import MinariStorage
+from numpy.typing import NDArray
+
+from rlcore.environment import Actions
+from rlcore.errors import ConfigError, NotInstalled
+from rlcore.recordings import Recording
+from rlcore_offline.layout import Layout
+
+ACTION_MASK = "action_mask"  # the info entry in which Gymnasium environments, and our writer, list what is allowed
+
+
+def read_episodes(path: Path, metadata: Mapping[str, Any], layout: Layout) -> Recording:
+    """The dataset as one recording.
+
+    An episode that stops without an end was cut off. One with an end in its midst is as many episodes: what was seen
+    after that end is where the one led and where the next begins.
+    """
+    transitions, episodes = int(metadata["total_steps"]), int(metadata["total_episodes"])
+    reading = _Reading(path, layout, transitions, episodes)
+    try:
+        for episode in _stored_episodes(path, episodes):
+            reading.add(episode)
+    except OSError as error:
+        raise ConfigError(f"Minari dataset {path} cannot be read: {error}") from error
+    return reading.finished()
+
+
+def _stored_episodes(path: Path, episodes: int) -> Iterator[Mapping[str, Any]]:
+    try:
+        yield from MinariStorage.read(path / "data").get_episodes(range(episodes))
+    except ImportError as error:  # Minari says which of its extras it needs
+        raise NotInstalled(f"Minari dataset {path}: {error}") from error
+
+
+@attrs.define(eq=False)
+class _Reading:
+    """The arrays while they are filled."""
+
+    path: Path
+    layout: Layout
+    transitions: int
+    episodes: int
+
+    observations: dict[str, NDArray[Any]] = attrs.field(init=False)
+    actions: Actions = attrs.field(init=False)
+    reward: NDArray[np.float32] = attrs.field(init=False)
+    terminated: NDArray[np.bool_] = attrs.field(init=False)
+    truncated: NDArray[np.bool_] = attrs.field(init=False)
+    masks: list[NDArray[np.bool_]] = attrs.field(init=False, factory=list)  # of each episode, as long as all have one
+    lengths: list[int] = attrs.field(init=False, factory=list)
+    step: int = attrs.field(init=False, default=0)  # transitions that are there
+
+    def __attrs_post_init__(self) -> None:
+        n = self.transitions
+        self.observations = {
+            spec.name: np.empty((n + self.episodes, *spec.shape), spec.dtype) for spec in self.layout.observing.specs
+        }
+        self.actions = self.layout.acting.empty(n)
+        self.reward = np.empty(n, np.float32)
+        self.terminated, self.truncated = np.empty(n, np.bool_), np.empty(n, np.bool_)
+
+    def add(self, episode: Mapping[str, Any]) -> None:
+        reward = np.asarray(episode["rewards"]).reshape(-1)
+        length, first = len(reward), self.step
+        converted = self.layout.observing.convert(episode["observations"])
+        if any(len(array) != length + 1 for array in converted.values()) or first + length > self.transitions:
+            self._refuse(f"episode {len(self.lengths)} has {length} rewards, which do not fit its observations")
+        if not length:
+            return
+        rows, at = slice(first, first + length), first + len(self.lengths)
+        for name, array in converted.items():
+            self.observations[name][at : at + length + 1] = array
+        self.layout.acting.read(episode["actions"], self.actions, rows)
+        self.reward[rows] = reward
+        self.terminated[rows] = np.asarray(episode["terminations"]).reshape(-1)
+        self.truncated[rows] = np.asarray(episode["truncations"]).reshape(-1)
+        self.truncated[first + length - 1] = True
+        self._add_mask(episode.get("infos"), length + 1)
+        self.lengths.append(length)
+        self.step += length
+
+    def _add_mask(self, infos: Mapping[str, Any] | None, rows: int) -> None:
+        mask = infos.get(ACTION_MASK) if infos else None
+        shape = (rows, self.layout.behavior.mask_size)
+        if isinstance(mask, np.ndarray) and mask.shape == shape and len(self.masks) == len(self.lengths):
+            self.masks.append(mask.astype(np.bool_))
+
+    def finished(self) -> Recording:
+        if self.step != self.transitions or not self.lengths:
+            self._refuse(f"it has {self.step} transitions where its metadata promises {self.transitions}")
+        lengths = np.array(self.lengths, np.int64)
+        mask = np.concatenate(self.masks) if len(self.masks) == len(lengths) else None
+        self.truncated &= ~self.terminated
+        ends = np.flatnonzero(self.terminated | self.truncated)
+        observations = {name: array[: self.step + len(lengths)] for name, array in self.observations.items()}
+        if len(ends) > len(lengths):
+            rows = np.arange(self.step) + np.repeat(np.arange(len(lengths)), lengths)
+            kept = np.insert(rows, ends + 1, rows[ends] + 1)
+            observations = {name: array[kept] for name, array in observations.items()}
+            mask = None if mask is None else mask[kept]
+            lengths = np.diff(ends, prepend=-1)
+        return Recording(
+            self.layout.behavior,
+            observations,
+            self.actions,
+            self.reward,
+            self.terminated,
+            self.truncated,
+            lengths,
+            mask,
+        )
+
+    def _refuse(self, problem: str) -> None:
+        raise ConfigError(f"Minari dataset {self.path}: {problem}; it is damaged or was not written to its end")

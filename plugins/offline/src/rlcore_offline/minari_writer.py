@@ -1,0 +1,121 @@
+"""New Minari datasets, written by Minari's own storage."""
+
+from __future__ import annotations
+
+import copy
+import os
+import re
+import shutil
+import uuid
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import minari
+import numpy as np
+from gymnasium.envs.registration import EnvSpec
+from minari.data_collector import EpisodeBuffer
+from minari.dataset.minari_storage import MinariStorage
+from numpy.typing import NDArray
+
+from rlcore.checkpoint import fsync_directory
+from rlcore.environment import BehaviorSpec
+from rlcore.errors import ConfigError
+from rlcore.recordings import Recording, RecordingAbout
+from rlcore.spaces import OBSERVATION
+from rlcore_offline.layout import RLCORE, action_space, notes, observation_keys, observation_space
+from rlcore_offline.minari_reader import ACTION_MASK
+
+
+class MinariWriter:
+    """Writes into a hidden directory beside the final one, which takes its name when everything is on disk."""
+
+    def __init__(self, path: Path, behavior: BehaviorSpec, about: RecordingAbout) -> None:
+        self._path, self._behavior = path, behavior
+        self._refuse_existing()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._hidden = path.parent / f".{path.name}.{uuid.uuid4().hex[:8]}"
+        try:
+            self._hidden.mkdir()
+            self._storage = MinariStorage.new(
+                self._hidden / "data",
+                observation_space(behavior),
+                action_space(behavior),
+                env_spec_of(about),
+                data_format="hdf5",
+                jpeg_encoding=False,  # what comes back must be what was seen
+            )
+            self._storage.update_metadata(
+                {
+                    "dataset_id": dataset_id(path.name),
+                    "minari_version": minari.__version__,
+                    "description": about.description,
+                    RLCORE: notes(behavior),
+                }
+                | ({"algorithm_name": about.trainer} if about.trainer else {})
+            )
+        except BaseException:
+            self.discard()
+            raise
+
+    def write(self, recording: Recording) -> None:
+        self._storage.update_episodes(
+            self._buffer(recording, step, step + episode, length)
+            for episode, (step, length) in enumerate(
+                zip(np.cumsum(recording.lengths) - recording.lengths, recording.lengths, strict=True)
+            )
+        )
+
+    def close(self) -> None:
+        self._refuse_existing()
+        for file in self._hidden.rglob("*"):
+            if file.is_file():
+                with file.open("rb") as stream:
+                    os.fsync(stream.fileno())
+        fsync_directory(self._hidden / "data")
+        self._hidden.rename(self._path)
+        fsync_directory(self._path.parent)
+
+    def discard(self) -> None:
+        shutil.rmtree(self._hidden, ignore_errors=True)
+
+    def _refuse_existing(self) -> None:
+        if self._path.exists():
+            raise ConfigError(f"{self._path} exists already; remove it, or record to another directory")
+
+    def _buffer(self, recording: Recording, step: int, row: int, length: int) -> EpisodeBuffer:
+        """The episode of ``length`` transitions that begins with transition ``step``, whose observation is ``row``."""
+        steps, rows = slice(step, step + length), slice(row, row + length + 1)
+        seen = {key: recording.observations[spec.name][rows] for key, spec in observation_keys(self._behavior).items()}
+        done: dict[str, NDArray[Any]] = {}
+        if recording.actions.continuous is not None:
+            done["continuous"] = recording.actions.continuous[steps]
+        if recording.actions.discrete is not None:
+            chosen = recording.actions.discrete[steps]
+            done["discrete"] = chosen[:, 0] if len(self._behavior.discrete) == 1 else chosen
+        return EpisodeBuffer(
+            observations=seen[OBSERVATION] if list(seen) == [OBSERVATION] else seen,
+            actions=done if len(done) > 1 else next(iter(done.values())),
+            rewards=recording.reward[steps],
+            terminations=recording.terminated[steps],
+            truncations=recording.truncated[steps],
+            infos=None if recording.action_mask is None else {ACTION_MASK: recording.action_mask[rows]},
+        )
+
+
+def env_spec_of(about: RecordingAbout) -> EnvSpec | None:
+    """What Gymnasium knows of the environment, so that ``MinariDataset.recover_environment`` makes it."""
+    if about.environment_type != "gymnasium" or about.environment_id is None:
+        return None
+    try:
+        spec = copy.deepcopy(gymnasium.spec(about.environment_id))  # the registry's own must stay as it is
+    except (gymnasium.error.Error, ImportError):
+        return None
+    spec.kwargs = {**spec.kwargs, **about.environment_options}
+    return spec
+
+
+def dataset_id(name: str) -> str:
+    """An id that Minari accepts, ``name-v0``."""
+    plain = re.sub(r"[^-\w]+", "_", name)
+    return plain if re.search(r"\w-v\d+$", plain) else f"{plain}-v0"

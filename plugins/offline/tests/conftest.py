@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+from rlcore.environment import Actions, BehaviorSpec
+from rlcore.recordings import Recording, RecordingAbout
+from rlcore_offline.minari_format import MinariFormat
+
+MakeRecording = Callable[..., Recording]
+
+
+@pytest.fixture(scope="session")
+def random_recording() -> MakeRecording:
+    """``random_recording(behavior, lengths, masked=False)``: every value the behavior allows, ends of both kinds."""
+
+    def make(behavior: BehaviorSpec, lengths: Sequence[int], masked: bool = False) -> Recording:
+        generator = np.random.default_rng(len(lengths))
+        transitions, rows = sum(lengths), sum(lengths) + len(lengths)
+
+        def values(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+            if dtype.kind == "f":
+                return generator.normal(size=shape).astype(dtype)
+            return np.frombuffer(generator.bytes(int(np.prod(shape)) * dtype.itemsize), dtype).reshape(shape).copy()
+
+        bits = np.dtype(np.bool_)
+        last = np.zeros(transitions, np.bool_)
+        last[np.cumsum(lengths) - 1] = True
+        terminated = last & (generator.random(transitions) < 0.5)
+        return Recording(
+            behavior,
+            {
+                o.name: generator.random((rows, *o.shape)) < 0.5
+                if o.dtype == bits
+                else values((rows, *o.shape), o.dtype)
+                for o in behavior.observations
+            },
+            Actions(
+                values((transitions, behavior.continuous), np.dtype(np.float32)) if behavior.continuous else None,
+                generator.integers(behavior.discrete, size=(transitions, len(behavior.discrete)))
+                if behavior.discrete
+                else None,
+            ),
+            values((transitions,), np.dtype(np.float32)),
+            terminated,
+            last & ~terminated,
+            np.array(lengths),
+            generator.random((rows, behavior.mask_size)) < 0.7 if masked else None,
+        )
+
+    return make
+
+
+@pytest.fixture
+def write(tmp_path) -> Callable[..., MinariFormat]:
+    """``write(name, recording, ...)`` into a dataset of that name, one part after the other."""
+
+    def write(name: str, *parts: Recording, about: RecordingAbout | None = None) -> MinariFormat:
+        made = MinariFormat()
+        writer = made.writer(tmp_path / name, parts[0].behavior, about or RecordingAbout())
+        for part in parts:
+            writer.write(part)
+        writer.close()
+        return made
+
+    return write

@@ -1,0 +1,165 @@
+"""What rlcore writes comes back exactly, and Minari reads it too."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import attrs
+import gymnasium
+import minari
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from minari.dataset.minari_storage import MinariStorage
+
+from rlcore.environment import BehaviorSpec, ObservationSpec
+from rlcore.errors import ConfigError
+from rlcore.recordings import Recording, RecordingAbout
+from rlcore.spaces import OBSERVATION
+from rlcore_offline.minari_format import MinariFormat
+
+VECTOR = ObservationSpec(OBSERVATION, (3,), np.float32)
+ONE_SIDED = np.array([-1.0, 0.1], np.float32), np.array([np.inf, 0.3], np.float32)
+
+BEHAVIORS = {
+    "continuous": BehaviorSpec("A", (VECTOR,), 2, (), *ONE_SIDED),
+    "discrete": BehaviorSpec("A", (VECTOR,), discrete=(4,)),
+    "branches": BehaviorSpec("A", (VECTOR,), discrete=(4, 2, 3)),
+    "hybrid": BehaviorSpec("A", (VECTOR,), 2, (4,), *ONE_SIDED),
+    "hybrid_branches": BehaviorSpec("A", (VECTOR,), 2, (4, 2), *ONE_SIDED),
+    "several": BehaviorSpec(
+        "A",
+        (
+            ObservationSpec("speed", (), np.float32),
+            ObservationSpec("arm/joints", (2, 2), np.float64),
+            ObservationSpec("where", (5,), np.float32, "one_hot"),
+            ObservationSpec("eyes", (40, 40, 3), np.uint8, "image"),
+            ObservationSpec("stacked", (2, 64, 64), np.uint8),
+            ObservationSpec("depth", (8, 8, 1), np.float32, "image"),
+            ObservationSpec("count", (2,), np.int32),
+            ObservationSpec("flags", (3,), np.bool_),
+        ),
+        discrete=(2,),
+    ),
+    "image": BehaviorSpec("A", (ObservationSpec(OBSERVATION, (48, 48, 1), np.uint8, "image"),), discrete=(2,)),
+    "named": BehaviorSpec("A", (ObservationSpec("rays", (4,), np.float32),), discrete=(2,)),
+}
+
+
+def same_behavior(one: BehaviorSpec, other: BehaviorSpec) -> None:
+    for field in attrs.fields(BehaviorSpec):
+        ours, theirs = getattr(one, field.name), getattr(other, field.name)
+        if isinstance(ours, np.ndarray):
+            assert ours.dtype == theirs.dtype
+            np.testing.assert_array_equal(ours, theirs)
+        else:
+            assert ours == theirs, field.name
+
+
+def same(one: Recording, other: Recording) -> None:
+    same_behavior(one.behavior, other.behavior)
+    pairs = [(one.observations[name], other.observations[name]) for name in one.observations]
+    pairs += [(one.actions.continuous, other.actions.continuous), (one.actions.discrete, other.actions.discrete)]
+    pairs += [(getattr(one, key), getattr(other, key)) for key in ("reward", "terminated", "truncated", "lengths")]
+    pairs.append((one.action_mask, other.action_mask))
+    for ours, theirs in pairs:
+        assert (ours is None) == (theirs is None)
+        if ours is not None:
+            assert ours.dtype == theirs.dtype
+            np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("masked", [False, True], ids=["", "masked"])
+@pytest.mark.parametrize("name", BEHAVIORS)
+def test_every_behavior_comes_back_exactly(tmp_path: Path, random_recording, write, name: str, masked: bool) -> None:
+    behavior = BEHAVIORS[name]
+    recording = random_recording(behavior, [3, 1, 5], masked and bool(behavior.discrete))
+    made = write("A", recording)
+    same(made.read(tmp_path / "A", "A"), recording)
+    same_behavior(made.behavior(tmp_path / "A", "A"), behavior)
+    assert recording.problem() is None
+
+
+@settings(max_examples=15, deadline=None)
+@given(lengths=st.lists(st.integers(1, 40), min_size=1, max_size=12))
+def test_episodes_of_any_lengths_come_back(tmp_path_factory, random_recording, lengths: list[int]) -> None:
+    path = tmp_path_factory.mktemp("ragged") / "A"
+    recording = random_recording(BEHAVIORS["hybrid_branches"], lengths, True)
+    writer = MinariFormat().writer(path, recording.behavior, RecordingAbout())
+    writer.write(recording)
+    writer.close()
+    same(MinariFormat().read(path, "A"), recording)
+
+
+def test_episodes_written_one_by_one_are_those_written_at_once(tmp_path: Path, random_recording, write) -> None:
+    behavior = BEHAVIORS["several"]
+    parts = [random_recording(behavior, [2, 3]), random_recording(behavior, [1]), random_recording(behavior, [4, 1, 1])]
+    read = write("A", *parts).read(tmp_path / "A", "A")
+    assert read.lengths.tolist() == [2, 3, 1, 4, 1, 1]
+    for name, array in read.observations.items():
+        np.testing.assert_array_equal(array, np.concatenate([part.observations[name] for part in parts]))
+    np.testing.assert_array_equal(read.reward, np.concatenate([part.reward for part in parts]))
+
+
+def test_minari_opens_it_with_the_environment_it_came_from(tmp_path: Path, random_recording, write) -> None:
+    behavior = BehaviorSpec("Car", (ObservationSpec(OBSERVATION, (2,), np.float32),), discrete=(3,))
+    recording = random_recording(behavior, [3, 1])
+    about = RecordingAbout("gymnasium", "MountainCar-v0", {"goal_velocity": 0.05}, "ppo", "a drive")
+    write("Car", recording, about=about)
+    dataset = minari.MinariDataset(tmp_path / "Car/data")
+    assert (dataset.total_episodes, dataset.total_steps, dataset.spec.dataset_id) == (2, 4, "Car-v0")
+    metadata = dataset.storage.metadata
+    assert (metadata["algorithm_name"], metadata["description"]) == ("ppo", "a drive")
+    first, second = dataset.iterate_episodes()
+    np.testing.assert_array_equal(first.observations, recording.observations[OBSERVATION][:4])
+    np.testing.assert_array_equal(second.actions, recording.actions.discrete[3:, 0])
+    assert dataset.action_space.contains(first.actions[0])
+    environment = dataset.recover_environment()
+    assert environment.unwrapped.goal_velocity == 0.05
+    assert gymnasium.spec("MountainCar-v0").kwargs == {}  # the registry's own is left alone
+    environment.close()
+
+
+def test_minari_reads_every_space_that_is_written(tmp_path: Path, random_recording, write) -> None:
+    for name, behavior in BEHAVIORS.items():
+        write(name, random_recording(behavior, [2, 1]))
+        storage = MinariStorage.read(tmp_path / name / "data")
+        (first, _) = storage.get_episodes(range(2))
+        leaves = first["actions"] if isinstance(first["actions"], dict) else {"": first["actions"]}
+        assert all(len(values) == 2 for values in leaves.values())
+
+
+# ------------------------------------------------------------ nothing half done
+
+
+def test_nothing_is_there_before_the_end_and_nothing_stays_of_what_was_given_up(
+    tmp_path: Path, random_recording
+) -> None:
+    recording = random_recording(BEHAVIORS["discrete"], [3])
+    for end, left in (("discard", set()), ("close", {"A"})):
+        writer = MinariFormat().writer(tmp_path / "to/A", recording.behavior, RecordingAbout())
+        writer.write(recording)
+        assert not (tmp_path / "to/A").exists()
+        getattr(writer, end)()
+        assert set(os.listdir(tmp_path / "to")) == left
+
+
+def test_what_exists_is_never_replaced(tmp_path: Path, random_recording) -> None:
+    recording = random_recording(BEHAVIORS["discrete"], [3])
+    begun = MinariFormat().writer(tmp_path / "A", recording.behavior, RecordingAbout())
+    (tmp_path / "A").mkdir()
+    begun.write(recording)
+    for refused in (begun.close, lambda: MinariFormat().writer(tmp_path / "A", recording.behavior, RecordingAbout())):
+        with pytest.raises(ConfigError, match=r"A exists already; remove it, or record to another directory"):
+            refused()
+    begun.discard()
+    assert os.listdir(tmp_path) == ["A"] and not os.listdir(tmp_path / "A")
+
+
+def test_a_writer_that_cannot_begin_leaves_nothing(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(MinariStorage, "update_metadata", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        MinariFormat().writer(tmp_path / "A", BEHAVIORS["discrete"], RecordingAbout())
+    assert not os.listdir(tmp_path)
