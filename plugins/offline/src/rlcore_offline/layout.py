@@ -42,7 +42,7 @@ class Layout:
 def observation_space(behavior: BehaviorSpec) -> spaces.Space[Any]:
     """One Box, or a Dict of a Box for each observation."""
     boxes: dict[str, spaces.Space[Any]] = {key: _box(spec) for key, spec in observation_keys(behavior).items()}
-    return boxes[OBSERVATION] if list(boxes) == [OBSERVATION] else spaces.Dict(boxes)
+    return boxes[OBSERVATION] if list(boxes) == [OBSERVATION] else spaces.Dict([*boxes.items()])
 
 
 def action_space(behavior: BehaviorSpec) -> spaces.Space[Any]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.environment import BehaviorSpec
-from rlcore.errors import ConfigError
+from rlcore.errors import ConfigError, one_line
 from rlcore.recordings import Recording, RecordingAbout, RecordingWriter
 from rlcore_offline.layout import RLCORE, Layout
 
@@ -67,8 +67,6 @@ def metadata_of(path: Path) -> dict[str, Any]:
 
 def layout_of(path: Path, metadata: Mapping[str, Any], name: str) -> Layout:
     """What the metadata says of the dataset's behavior; the environment that it names is not made."""
-    from minari.serialization import deserialize_space
-
     where = f"Minari dataset {path}"
     found = []
     for key in ("observation_space", "action_space"):
@@ -77,10 +75,20 @@ def layout_of(path: Path, metadata: Mapping[str, Any], name: str) -> Layout:
                 f"{where}: {METADATA} says nothing of its {key}; make it again with Minari, with its spaces"
             )
         try:
-            found.append(deserialize_space(metadata[key]))
-        except (NotImplementedError, KeyError) as error:
-            raise ConfigError(f"{where}: Minari cannot read its {key} {metadata[key]}") from error
+            found.append(_space(metadata[key]))
+        except Exception as error:  # Minari raises errors of many kinds for what it does not know
+            raise ConfigError(f"{where}: Minari cannot read its {key} {metadata[key]}: {one_line(error)}") from error
     return Layout.of(found[0], found[1], metadata.get(RLCORE), name, where)
+
+
+def _space(text: str) -> Any:
+    from gymnasium import spaces
+    from minari.serialization import deserialize_space
+
+    space = deserialize_space(text)
+    if isinstance(space, spaces.Dict):  # Minari sorts the keys; the environment's own order is in the text
+        return spaces.Dict([(key, space[key]) for key in json.loads(text)["subspaces"]])
+    return space
 
 
 def _datasets_in(directory: Path) -> Iterator[Path]:

@@ -1,0 +1,284 @@
+"""Datasets that Minari made are read as the environment would have shown them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import minari
+import numpy as np
+import pytest
+from gymnasium import spaces
+from minari.data_collector import EpisodeBuffer
+
+from rlcore.errors import ConfigError, NotInstalled, UnsupportedSpace
+from rlcore.recordings import Recording
+from rlcore_offline.minari_format import MinariFormat
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*(eval_env|env_spec) is:UserWarning")
+
+Steps = list[tuple[Any, Any, float, bool, bool]]  # observation, action, reward, terminated, truncated
+CreateDataset = Callable[..., Path]
+
+
+def stack(space: spaces.Space[Any], values: Iterable[Any]) -> Any:
+    """What ``EpisodeBuffer`` wants of a space's values: mappings and tuples of arrays."""
+    values = list(values)
+    if isinstance(space, spaces.Dict):
+        return {key: stack(part, [value[key] for value in values]) for key, part in space.spaces.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(stack(part, [value[i] for value in values]) for i, part in enumerate(space.spaces))
+    return np.array(values, space.dtype)
+
+
+@pytest.fixture(autouse=True)
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Minari's own place."""
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def create(root: Path) -> CreateDataset:
+    """``create(id, observation_space, action_space, episodes)``, each its steps, final observation and infos."""
+
+    def create(
+        name: str, seen: Any, done: Any, episodes: list[tuple[Steps, Any]], infos: Any = None, **how: Any
+    ) -> Path:
+        buffers = [
+            EpisodeBuffer(
+                observations=stack(seen, [*(step[0] for step in steps), final]),
+                actions=stack(done, [step[1] for step in steps]),
+                rewards=[step[2] for step in steps],
+                terminations=[step[3] for step in steps],
+                truncations=[step[4] for step in steps],
+                infos=infos,
+            )
+            for steps, final in episodes
+        ]
+        minari.create_dataset_from_buffers(
+            name, buffers, observation_space=seen, action_space=done, author="a", author_email="a@b.c",
+            code_permalink="c", algorithm_name="random", description="d",
+        )  # fmt: skip
+        return root / name
+
+    return create
+
+
+def sampled(seen: spaces.Space[Any], done: spaces.Space[Any], lengths: Iterable[int]) -> list[tuple[Steps, Any]]:
+    seen.seed(0)
+    done.seed(1)
+    return [
+        ([(seen.sample(), done.sample(), 0.5 * i, i == n - 1, False) for i in range(n)], seen.sample()) for n in lengths
+    ]
+
+
+def raw(recording: Recording) -> list[tuple[dict[str, np.ndarray], slice]]:
+    """The observations of each episode and its transitions."""
+    cut = np.cumsum(recording.lengths + 1)[:-1]
+    parts = {name: np.split(array, cut) for name, array in recording.observations.items()}
+    ends = np.cumsum(recording.lengths)
+    return [
+        ({name: parts[name][i] for name in parts}, slice(end - n, end))
+        for i, (end, n) in enumerate(zip(ends, recording.lengths, strict=True))
+    ]
+
+
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "Pendulum-v1"])
+def test_episodes_are_those_that_were_played(create: CreateDataset, env_id: str) -> None:
+    environment = gymnasium.make(env_id, max_episode_steps=30)
+    environment.action_space.seed(3)
+    episodes: list[tuple[Steps, Any]] = []
+    for seed in range(4):
+        observation, _ = environment.reset(seed=seed)
+        steps: Steps = []
+        while not steps or not (steps[-1][3] or steps[-1][4]):
+            action = environment.action_space.sample()
+            following, reward, terminated, truncated, _ = environment.step(action)
+            steps.append((observation, action, float(reward), terminated, truncated))
+            observation = following
+        episodes.append((steps, observation))
+    path = create("ours/played-v0", environment.observation_space, environment.action_space, episodes)
+    recording = MinariFormat().read(path, "Agent")
+    assert recording.problem() is None and recording.behavior.name == "Agent"
+    assert recording.lengths.tolist() == [len(steps) for steps, _ in episodes]
+    actions = recording.actions.discrete if env_id == "CartPole-v1" else recording.actions.continuous
+    assert actions is not None
+    for (seen, rows), (steps, final) in zip(raw(recording), episodes, strict=True):
+        np.testing.assert_array_equal(seen["observation"], [*(step[0] for step in steps), final])
+        np.testing.assert_array_equal(actions[rows].reshape(len(steps)), [np.ravel(step[1])[0] for step in steps])
+        np.testing.assert_array_equal(recording.reward[rows], np.float32([step[2] for step in steps]))
+        np.testing.assert_array_equal(recording.terminated[rows], [step[3] for step in steps])
+        np.testing.assert_array_equal(recording.truncated[rows], [step[4] for step in steps])
+    first, rows = recording.observations["observation"], recording.rows
+    np.testing.assert_array_equal(first[rows[: recording.lengths[0]]], [step[0] for step in episodes[0][0]])
+    np.testing.assert_array_equal(first[rows[recording.lengths[0] - 1] + 1], episodes[0][1])
+    np.testing.assert_allclose(recording.returns, [sum(s[2] for s in steps) for steps, _ in episodes], rtol=1e-6)
+
+
+SEEN = {
+    "box": spaces.Box(-1.0, 1.0, (2, 3), np.float64),
+    "discrete": spaces.Discrete(4, start=-2),
+    "multi_discrete": spaces.MultiDiscrete([3, 2], start=[1, 5]),
+    "multi_binary": spaces.MultiBinary(3),
+    "dict": spaces.Dict(speed=spaces.Box(-1, 1, (2,)), place=spaces.Discrete(3), bits=spaces.MultiBinary(2)),
+    "tuple": spaces.Tuple((spaces.Discrete(3), spaces.Box(-1, 1, (2,)))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_observations_hold_what_gymnasium_flattens(create: CreateDataset, name: str) -> None:
+    space, done = SEEN[name], spaces.Discrete(2)
+    episodes = sampled(space, done, [3, 1])
+    recording = MinariFormat().read(create("seen-v0", space, done, episodes), "A")
+    assert recording.problem() is None
+    for (seen, _), (steps, final) in zip(raw(recording), episodes, strict=True):
+        for row, value in enumerate([*(step[0] for step in steps), final]):
+            ours = np.concatenate([array[row].ravel() for array in seen.values()])
+            np.testing.assert_array_equal(ours, spaces.flatten(space, value).astype(np.float32))
+
+
+DONE = {
+    "box": (spaces.Box(-1.0, 1.0, (2, 2)), lambda a: (a.ravel(), [])),
+    "discrete": (spaces.Discrete(3, start=5), lambda a: ([], [a - 5])),
+    "multi_discrete": (spaces.MultiDiscrete([3, 2], start=[1, -1]), lambda a: ([], [a[0] - 1, a[1] + 1])),
+    "multi_binary": (spaces.MultiBinary(2), lambda a: ([], a)),
+    "dict": (  # in an order of its own
+        spaces.Dict(turn=spaces.Box(0, 5, (1,)), fire=spaces.Discrete(2), aim=spaces.Box(-1, 1, (2,))),
+        lambda a: ([*a["turn"], *a["aim"]], [a["fire"]]),
+    ),
+    "tuple": (spaces.Tuple((spaces.Discrete(3), spaces.Box(-1, 1, (2,)))), lambda a: (a[1], [a[0]])),
+}
+
+
+@pytest.mark.parametrize("name", DONE)
+def test_actions_are_the_parts_of_their_space(create: CreateDataset, name: str) -> None:
+    space, parts = DONE[name]
+    seen = spaces.Box(-1, 1, (2,))
+    episodes = sampled(seen, space, [3, 1])
+    recording = MinariFormat().read(create("done-v0", seen, space, episodes), "A")
+    assert recording.problem() is None
+    given = [step[1] for steps, _ in episodes for step in steps]
+    for row, action in enumerate(given):
+        continuous, discrete = parts(action)
+        for array, expected in ((recording.actions.continuous, continuous), (recording.actions.discrete, discrete)):
+            assert ([] if array is None else array[row].tolist()) == np.asarray(expected).tolist()
+
+
+def test_frames_with_channels_first_are_turned_and_jpeg_is_read(create: CreateDataset) -> None:
+    shades = np.arange(0, 250, 25, np.uint8)
+    for name, shape in (("plain", (40, 48, 3)), ("stack", (4, 40, 48))):
+        space = spaces.Box(0, 255, shape, np.uint8)
+        frames = [np.full(shape, shade, np.uint8) for shade in shades]
+        steps: Steps = [(frame, 0, 0.0, False, False) for frame in frames[:-1]]
+        path = create(f"{name}-v0", space, spaces.Discrete(2), [(steps, frames[-1])])
+        recording = MinariFormat().read(path, "A")
+        (spec,) = recording.behavior.observations
+        assert (spec.kind, spec.dtype) == ("image", np.uint8)
+        assert spec.shape == ((40, 48, 3) if name == "plain" else (40, 48, 4))
+        assert np.abs(recording.observations["observation"][:, 0, 0, 0].astype(int) - shades).max() <= 1
+
+
+def test_the_mask_of_the_infos_is_the_action_mask(create: CreateDataset) -> None:
+    seen, done = spaces.Discrete(5), spaces.Discrete(3)
+    mask = np.array([[1, 1, 0], [0, 1, 1], [1, 0, 0], [1, 1, 1]], np.int8)
+    path = create("masked-v0", seen, done, sampled(seen, done, [3]), infos={"action_mask": mask})
+    recording = MinariFormat().read(path, "A")
+    assert recording.action_mask is not None and recording.action_mask.dtype == np.bool_
+    np.testing.assert_array_equal(recording.action_mask, mask.astype(bool))
+    other = create("other-v0", seen, done, sampled(seen, done, [3]), infos={"action_mask": mask[:, :2]})
+    assert MinariFormat().read(other, "A").action_mask is None
+
+
+# ------------------------------------------------------------ where episodes end
+
+
+def flagged(*flags: str) -> tuple[Steps, Any]:
+    """Steps that see 0, 1, 2, ...; a flag is "t" where it terminated, "c" where it was cut, "" or both."""
+    steps: Steps = [(np.float32([i]), 0, 1.0, "t" in flag, "c" in flag) for i, flag in enumerate(flags)]
+    return steps, np.float32([len(flags)])
+
+
+def test_an_end_in_the_midst_makes_two_episodes_that_share_what_was_seen_there(create: CreateDataset) -> None:
+    path = create(
+        "ends-v0", spaces.Box(0, 99, (1,)), spaces.Discrete(1),
+        [flagged("", "t", "c", "", "t"), flagged("", ""), flagged("tc"), flagged("t", "", "t")],
+    )  # fmt: skip
+    recording = MinariFormat().read(path, "A")
+    assert recording.problem() is None
+    assert recording.lengths.tolist() == [2, 1, 2, 2, 1, 1, 2]
+    seen = [episode["observation"].ravel().tolist() for episode, _ in raw(recording)]
+    assert seen == [[0, 1, 2], [2, 3], [3, 4, 5], [0, 1, 2], [0, 1], [0, 1], [1, 2, 3]]
+    ends = np.cumsum(recording.lengths) - 1
+    assert recording.terminated[ends].tolist() == [True, False, True, False, True, True, True]
+    assert recording.truncated[ends].tolist() == [False, True, False, True, False, False, False]
+
+
+# ------------------------------------------------------------ names, and what is refused
+
+
+def test_datasets_in_minaris_place_are_known_by_their_ids(create: CreateDataset, root: Path) -> None:
+    seen, done = spaces.Discrete(2), spaces.Discrete(2)
+    for name in ("D4RL/door/human-v2", "top-v0"):
+        create(name, seen, done, sampled(seen, done, [1]))
+    assert MinariFormat().stored() == {"D4RL/door/human-v2": root / "D4RL/door/human-v2", "top-v0": root / "top-v0"}
+
+
+def test_looking_makes_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(root / "absent"))
+    assert MinariFormat().stored() == {} and not MinariFormat().reads(root / "absent")
+    assert not list(root.iterdir())
+
+
+@pytest.mark.parametrize("part", ["observation", "action"])
+def test_a_space_no_behavior_has_is_named(create: CreateDataset, part: str) -> None:
+    odd, plain = spaces.Text(4), spaces.Discrete(2)
+    pair = (odd, plain) if part == "observation" else (plain, odd)
+    path = create("odd-v0", plain, plain, sampled(plain, plain, [1]))
+    change(path, **{f"{key}_space": minari.serialization.serialize_space(space)
+                    for key, space in zip(("observation", "action"), pair, strict=True)})  # fmt: skip
+    with pytest.raises(UnsupportedSpace, match=rf"Minari dataset .*odd-v0: .*{part}.*Text\(1, 4"):
+        MinariFormat().behavior(path, "A")
+
+
+def change(path: Path, **changes: Any) -> None:
+    """Changes entries of the metadata; None removes one."""
+    file = path / "data/metadata.json"
+    metadata = json.loads(file.read_text()) | changes
+    file.write_text(json.dumps({key: value for key, value in metadata.items() if value is not None}))
+
+
+DAMAGES = {
+    "spaces": (lambda path: change(path, action_space=None), r"says nothing of its action_space"),
+    "odd space": (lambda path: change(path, action_space='{"type": "Own"}'), r"Minari cannot read its action_space"),
+    "metadata": (lambda path: (path / "data/metadata.json").write_text("{"), r"metadata.json is no JSON"),
+    "counts": (lambda path: change(path, total_steps=None), r"lacks total_steps"),
+    "fewer": (lambda path: change(path, total_steps=99), r"4 transitions where its metadata promises 99"),
+    "more": (lambda path: change(path, total_steps=2), r"episode 0 has 3 rewards, which do not fit"),
+    "cut": (
+        lambda path: (path / "data/main_data.hdf5").write_bytes((path / "data/main_data.hdf5").read_bytes()[:900]),
+        r"cannot be read: .*truncated file",
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_dataset_is_refused_with_its_path(create: CreateDataset, damage: str) -> None:
+    seen, done = spaces.Box(-1, 1), spaces.Discrete(2)
+    path = create("damaged-v0", seen, done, sampled(seen, done, [3, 1]))
+    do, expected = DAMAGES[damage]
+    do(path)
+    with pytest.raises(ConfigError, match=rf"Minari dataset .*damaged-v0.*{expected}"):
+        MinariFormat().read(path, "A")
+
+
+def test_a_storage_that_is_not_installed_is_named(create: CreateDataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = done = spaces.Discrete(2)
+    path = create("arrow-v0", seen, done, sampled(seen, done, [1]))
+    change(path, data_format="arrow")
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    with pytest.raises(NotInstalled, match=r'arrow-v0: .*pip install "minari\[arrow\]"'):
+        MinariFormat().read(path, "A")
