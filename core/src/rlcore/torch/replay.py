@@ -226,9 +226,8 @@ class ReplayBuffer:
         if n == 1:
             return rows[None], np.ones((1, len(rows)), np.bool_), rows
         indices = (rows + self.slots * np.arange(n)[:, None]) % self.capacity  # [n, B]
-        flags = self.flags.take(indices)
-        valid = np.ones(indices.shape, np.bool_)
-        np.logical_and.accumulate((flags[:-1] == CLOSED) & (flags[1:] != 0), 0, out=valid[1:])
+        # A final or current observation, which holds no transition, is between any two stretches.
+        valid = np.logical_and.accumulate(self.flags.take(indices) != 0, 0)
         last = indices[np.count_nonzero(valid, 0) - 1, np.arange(len(rows))]
         return np.where(valid, indices, last), valid, last
 
@@ -333,7 +332,7 @@ class ReplayBuffer:
         """Ends the trajectories of ``slots`` at their current observation, which their last transition leads to."""
         rows = self.head[slots]
         previous = (rows - self.slots) % self.capacity
-        going_on = self.flags[previous] == CLOSED
+        going_on = self.flags[previous] != 0  # no transition, or a final observation, has none
         self.flags[previous[going_on]] |= TRUNCATED
         self.head[slots[going_on]] = following = self.next_rows(rows[going_on])
         self._claim(following)
