@@ -162,6 +162,11 @@ def rlcore_summary_written(behavior, step, stats):
 
 
 @hookimpl
+def rlcore_evaluated(run, step, result):
+    print(f"{run.run_id}: scored {result.score:.2f} at step {step}")
+
+
+@hookimpl
 def rlcore_checkpoint_saved(step, path):
     print(f"step {step} is safe in {path}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from math import isfinite
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,15 @@ from numpy.typing import NDArray
 from rlcore.config import BehaviorSettings
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec
 from rlcore.errors import NonFiniteError
+from rlcore.results import BehaviorResult
 from rlcore.seeding import derive_seed
 from rlcore.stats import CUMULATIVE_REWARD, EPISODE_LENGTH, GROUP_REWARD, EpisodeRecorder, StatSummary, StatsWindow
 from rlcore.trainer import Trainer
 
 # How many of the latest episodes the mean reward of results and progress is taken over.
 RECENT_EPISODES = 100
+# How many of the latest values of an update's scalar its moving average is taken over.
+RECENT_UPDATES = 100
 
 
 class BehaviorRun:
@@ -43,6 +47,10 @@ class BehaviorRun:
         self.episodes = EpisodeRecorder(spec.slots)
         self.window = StatsWindow()
         self.recent: deque[float] = deque(maxlen=RECENT_EPISODES)
+        self.recent_updates: dict[str, deque[float]] = {}  # by tag; only what is finite
+        self.evaluated: float | None = None  # mean reward of the latest evaluation of this process
+        self.epoch_episodes = StatsWindow()  # of this epoch, as the window is of this summary
+        self.epoch_updates = StatsWindow()
         self.updates = 0
         self.policy_steps: int | None = None  # that the policy was trained for, where only that was loaded
         self.inferred = 0  # agent steps acted under --inference
@@ -78,6 +86,10 @@ class BehaviorRun:
         interval = self.checkpoint_interval
         self.next_checkpoint = (self.steps // interval + 1) * interval
         self.next_boundary = min(self.next_summary, self.next_checkpoint, self.settings.max_steps)
+
+    def look_up(self, step: int) -> None:
+        """Something of the run's may be due at ``step``, until the boundaries are set anew."""
+        self.next_boundary = min(self.next_summary, self.next_checkpoint, self.settings.max_steps, step)
 
     @property
     def summary_due(self) -> bool:
@@ -142,6 +154,11 @@ class BehaviorRun:
     def add_update(self, stats: Mapping[str, float | Sequence[float]]) -> None:
         """One update of the trainer, and the scalars it returned."""
         self.window.add(stats)
+        self.epoch_updates.add(stats)
+        for tag, value in stats.items():
+            values = value if isinstance(value, Sequence) else (value,)
+            latest = self.recent_updates.setdefault(tag, deque(maxlen=RECENT_UPDATES))
+            latest.extend(float(each) for each in values if isfinite(each))
         self.updates += 1
 
     def take_episodes(self) -> None:
@@ -151,6 +168,29 @@ class BehaviorRun:
         self.window.extend(CUMULATIVE_REWARD, returns)
         self.window.extend(GROUP_REWARD, group_returns)
         self.window.extend(EPISODE_LENGTH, [float(length) for length in lengths])
+        self.epoch_episodes.extend(CUMULATIVE_REWARD, returns)
+        self.epoch_episodes.extend(EPISODE_LENGTH, [float(length) for length in lengths])
+
+    def begin_epoch(self) -> None:
+        """What follows is of a new epoch."""
+        self.take_episodes()
+        self.epoch_episodes, self.epoch_updates = StatsWindow(), StatsWindow()
+
+    def result(self, stats: Mapping[str, StatSummary]) -> BehaviorResult:
+        """Where the behavior stands, and what this epoch brought; ``stats`` are those of its summary."""
+        self.take_episodes()
+        episodes = self.epoch_episodes.summaries()
+        return BehaviorResult(
+            steps=self.steps,
+            episodes=self.episodes.finished,
+            updates=self.updates,
+            mean_reward=self.mean_reward,
+            stats=stats,
+            returns=episodes.get(CUMULATIVE_REWARD),
+            lengths=episodes.get(EPISODE_LENGTH),
+            update_stats={tag: summary.mean for tag, summary in self.epoch_updates.summaries().items()},
+            moving_averages={tag: fmean(values) for tag, values in self.recent_updates.items() if values},
+        )
 
     def summarise(self) -> dict[str, StatSummary]:
         self.take_episodes()
@@ -169,6 +209,7 @@ class BehaviorRun:
             "recent": list(self.recent),
             "window": self.window.state_dict(),
             "updates": self.updates,
+            "recent_updates": {tag: list(values) for tag, values in self.recent_updates.items()},
             "exploited": self.exploited,
         }
 
@@ -177,4 +218,6 @@ class BehaviorRun:
         self.recent.extend(state["recent"])
         self.window.load_state_dict(state["window"])
         self.updates = int(state["updates"])
+        for tag, values in state["recent_updates"].items():
+            self.recent_updates[tag] = deque(values, maxlen=RECENT_UPDATES)
         self.exploited = int(state["exploited"])

@@ -160,20 +160,24 @@ def rotate(directory: Path, keep: int, newest: int) -> list[Checkpoint]:
     ``newest`` is the step just saved. What claims to be newer is of a future that was given up: the run went on from an
     older checkpoint because those were bad. It must go first, or it would push out good ones.
     """
-    found = find_checkpoints(directory)
-    stay = [checkpoint for checkpoint in found if checkpoint.step <= newest]
+    stay = [checkpoint for checkpoint in find_checkpoints(directory) if checkpoint.step <= newest]
     if keep > 0:
         stay = stay[-keep:]
+    keep_only(directory, *(checkpoint.step for checkpoint in stay))
+    return stay
+
+
+def keep_only(directory: Path, *steps: int) -> None:
+    """Deletes all checkpoints but those of ``steps``."""
     try:
-        for checkpoint in found:
-            if checkpoint not in stay:
+        for checkpoint in find_checkpoints(directory):
+            if checkpoint.step not in steps:
                 # Renamed first: a deletion that is cut short must not leave a checkpoint with files missing.
                 doomed = directory / f".old-{checkpoint.step}-{os.getpid()}"
                 checkpoint.path.rename(doomed)
                 shutil.rmtree(doomed)
     except OSError as error:
         raise RunStateError(f"{directory}: cannot delete an old checkpoint: {error.strerror or error}") from error
-    return stay
 
 
 def sweep(directory: Path) -> None:

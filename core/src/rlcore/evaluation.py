@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from pathlib import Path
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.blame import environment_does
-from rlcore.config import RunConfig
+from rlcore.config import EnvironmentSettings, RunConfig
+from rlcore.config.load import evaluation_environment
 from rlcore.environment import BehaviorSpec, Environment
-from rlcore.errors import NonFiniteError
+from rlcore.errors import ConfigError, NonFiniteError
 from rlcore.plugins.calls import Plugins
+from rlcore.results import BehaviorEvaluation, EvaluationResult
 from rlcore.run_context import RunContext
 from rlcore.seeding import EpisodeSeeds, derive_seed
-from rlcore.setup import environment_settings, make_environment
+from rlcore.setup import make_environment
 from rlcore.stats import EpisodeRecorder
 from rlcore.trainer import Policy
 
@@ -24,64 +26,131 @@ from rlcore.trainer import Policy
 MAX_COPIES = 16
 
 
-@attrs.frozen
-class BehaviorEvaluation:
-    """Returns of the counted episodes of one behavior: the agents' own rewards, as in "Cumulative Reward"."""
-
-    mean_reward: float
-    std_reward: float  # population standard deviation
-    episodes: int
-    mean_length: float  # environment steps
-    returns: tuple[float, ...] = attrs.field(repr=False)
-    mean_group_reward: float | None = None  # "Group Cumulative Reward"; None: nobody shares rewards
+PoliciesFor = Callable[[Mapping[str, BehaviorSpec]], Mapping[str, Policy]]
 
 
-@attrs.frozen
-class EvaluationResult:
-    """What :func:`evaluate_policies` measured."""
+class Evaluator:
+    """Measures policies for one run: all evaluations within it, by :meth:`rlcore.run.Run.evaluate` and by
+    ``rlcore evaluate`` are made here.
 
-    behaviors: Mapping[str, BehaviorEvaluation]
-
-    def to_json(self) -> dict[str, Any]:
-        """``mean_group_reward`` is there only for behaviors whose agents share rewards."""
-        behaviors: dict[str, dict[str, Any]] = {
-            name: {"mean_reward": b.mean_reward, "std_reward": b.std_reward, "episodes": b.episodes}
-            for name, b in self.behaviors.items()
-        }
-        for name, b in self.behaviors.items():
-            if b.mean_group_reward is not None:
-                behaviors[name]["mean_group_reward"] = b.mean_group_reward
-        return {"behaviors": behaviors}
-
-
-def evaluate_policies(
-    policies_for: Callable[[Mapping[str, BehaviorSpec]], Mapping[str, Policy]],
-    config: RunConfig,
-    plugins: Plugins,
-    context: RunContext,
-    episodes: int,
-    seed: int | None = None,
-    deterministic: bool = True,
-) -> EvaluationResult:
-    """Plays ``episodes`` episodes in a new environment; ``seed`` is the run's if it is None.
-
-    ``policies_for`` is called with the environment's behaviors, before the first reset.
+    The environment is made on first use and kept for all evaluations that want as many copies. ``specs`` are what the
+    policies were made for, which the environment must fit; None where they are made for the environment. ``video``, a
+    directory, has every episode filmed.
     """
-    if episodes < 1:
-        raise ValueError("episodes must be at least 1")
-    seed = derive_seed(context.seed if seed is None else seed, "evaluation")
-    copies = min(episodes, MAX_COPIES)
-    config = attrs.evolve(
-        config,
-        environment=attrs.evolve(environment_settings(config), num_envs=copies),
-        env_settings=attrs.evolve(config.env_settings, num_envs=copies),
-    )
-    context = attrs.evolve(context, config=config, num_envs=copies)
-    environment = make_environment(config, plugins, context)
-    try:
-        return play(policies_for(environment.behaviors), environment, episodes, seed, deterministic)
-    finally:
-        environment.close()
+
+    def __init__(
+        self,
+        config: RunConfig,
+        plugins: Plugins,
+        context: RunContext,
+        specs: Mapping[str, BehaviorSpec] | None = None,
+        video: Path | None = None,
+    ) -> None:
+        self._config = config
+        self._plugins = plugins
+        self._context = context
+        self._specs = specs
+        self._video = video
+        self._environment: Environment | None = None
+
+    def evaluate(
+        self,
+        policies_for: PoliciesFor,
+        step: int,
+        episodes: int,
+        seed: int | None = None,
+        deterministic: bool = True,
+    ) -> EvaluationResult:
+        """Plays ``episodes`` episodes, the same ones for one ``seed``, which is the run's if it is None.
+
+        ``policies_for`` is called with the environment's behaviors, before the first reset; ``step`` is the run's, for
+        those who hear of the result.
+        """
+        if episodes < 1:
+            raise ValueError("episodes must be at least 1")
+        seed = derive_seed(self._context.seed if seed is None else seed, "evaluation")
+        environment, kept = self._open(episodes)
+        try:
+            result = play(policies_for(environment.behaviors), environment, episodes, seed, deterministic)
+        finally:
+            if not kept:
+                environment.close()
+        self._plugins.evaluated(self._context, step, result)
+        return result
+
+    def open(self, episodes: int) -> None:
+        """Makes the environment for evaluations of ``episodes`` episodes before the first of them."""
+        self._open(episodes)
+
+    def close(self) -> None:
+        if self._environment is not None:
+            self._environment.close()
+
+    def _open(self, episodes: int) -> tuple[Environment, bool]:
+        """An environment, and whether it stays open."""
+        settings = self._settings()
+        copies = 1 if self._video is not None else settings.num_envs or min(episodes, MAX_COPIES)
+        if self._environment is not None:
+            if self._environment.num_envs == copies:
+                return self._environment, True
+            return self._make(settings, copies), False
+        self._environment = self._make(settings, copies)
+        return self._environment, True
+
+    def _settings(self) -> EnvironmentSettings:
+        settings = evaluation_environment(self._config, self._plugins)
+        if settings is None:
+            raise ConfigError(
+                "environment: missing, so there is nowhere to measure the policies; name one in the configuration, or "
+                "with --set environment.type=gymnasium --set environment.id=... of rlcore evaluate"
+            )
+        if self._video is not None and not self._plugins.environment(settings.type).video:
+            raise ConfigError(f"--video: environments of type {settings.type!r} cannot record video")
+        return settings
+
+    def _make(self, settings: EnvironmentSettings, copies: int) -> Environment:
+        config = attrs.evolve(
+            self._config,
+            environment=attrs.evolve(settings, num_envs=copies),
+            env_settings=attrs.evolve(self._config.env_settings, num_envs=copies),
+        )
+        context = attrs.evolve(self._context, config=config, num_envs=copies, video=self._video)
+        environment = make_environment(config, self._plugins, context)
+        if self._specs is not None:
+            problem = misfit(self._specs, environment.behaviors)
+            if problem:
+                environment.close()
+                raise ConfigError(f"environment {settings.id or settings.type!r} to evaluate in: {problem}")
+        return environment
+
+
+def misfit(learned: Mapping[str, BehaviorSpec], played: Mapping[str, BehaviorSpec]) -> str | None:
+    """Where behaviors of an environment are not those that policies learned, in one line; None if they fit."""
+    if learned.keys() != played.keys():
+        return f"has behaviors {', '.join(sorted(played))}, the policies are of {', '.join(sorted(learned))}"
+    for name, spec in learned.items():
+        ours = {o.name: (o.shape, o.dtype.kind) for o in spec.observations}
+        theirs = {o.name: (o.shape, o.dtype.kind) for o in played[name].observations}
+        for observation in {**ours, **theirs}:
+            if ours.get(observation) != theirs.get(observation):
+                wanted, found = (_shown(each.get(observation)) for each in (ours, theirs))
+                return f"behavior {name!r}: observation {observation!r} is {found}, the policy learned it as {wanted}"
+        for what in ("continuous", "discrete"):
+            wanted, found = getattr(spec, what), getattr(played[name], what)
+            if wanted != found:
+                return f"behavior {name!r}: {what} actions are {found}, the policy learned {wanted}"
+        for what in ("low", "high"):
+            wanted, found = getattr(spec, what), getattr(played[name], what)
+            if not np.allclose(wanted, found):
+                return f"behavior {name!r}: the bound {what!r} of actions is {found}, the policy learned {wanted}"
+    return None
+
+
+def _shown(observation: tuple[tuple[int, ...], str] | None) -> str:
+    if observation is None:
+        return "not there"
+    shape, kind = observation
+    return f"{list(shape)} {'real numbers' if kind == 'f' else 'integers'}"
 
 
 def play(

@@ -1,8 +1,10 @@
-"""What iterating over a run yields."""
+"""What iterating over a run yields, and what evaluating measures."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from statistics import fmean
+from typing import Any
 
 import attrs
 
@@ -11,13 +13,52 @@ from rlcore.stats import StatSummary
 
 @attrs.frozen
 class BehaviorResult:
-    """Where one behavior stands at the end of an epoch."""
+    """Where one behavior stands at the end of an epoch, and what the epoch brought."""
 
     steps: int  # agent steps so far
     episodes: int  # episodes finished so far
     updates: int  # trainer updates so far
     mean_reward: float | None  # mean return of the latest episodes; None before the first one ended
     stats: Mapping[str, StatSummary]  # everything its summary held, by tag; empty if none was due in this epoch
+    returns: StatSummary | None = None  # of the episodes that ended in this epoch; None: none did
+    lengths: StatSummary | None = None  # of the same episodes, agent steps
+    update_stats: Mapping[str, float] = attrs.field(factory=dict)  # mean over this epoch's updates, by tag
+    moving_averages: Mapping[str, float] = attrs.field(factory=dict)  # mean of the latest 100 finite values, by tag
+
+
+@attrs.frozen
+class BehaviorEvaluation:
+    """Returns of the counted episodes of one behavior: the agents' own rewards, as in "Cumulative Reward"."""
+
+    mean_reward: float
+    std_reward: float  # population standard deviation
+    episodes: int
+    mean_length: float  # environment steps
+    returns: tuple[float, ...] = attrs.field(repr=False)
+    mean_group_reward: float | None = None  # "Group Cumulative Reward"; None: nobody shares rewards
+
+
+@attrs.frozen
+class EvaluationResult:
+    """What one evaluation measured."""
+
+    behaviors: Mapping[str, BehaviorEvaluation]
+
+    @property
+    def score(self) -> float:
+        """Mean over behaviors of the mean reward of their episodes."""
+        return fmean(behavior.mean_reward for behavior in self.behaviors.values())
+
+    def to_json(self) -> dict[str, Any]:
+        """``mean_group_reward`` is there only for behaviors whose agents share rewards."""
+        behaviors: dict[str, dict[str, Any]] = {
+            name: {"mean_reward": b.mean_reward, "std_reward": b.std_reward, "episodes": b.episodes}
+            for name, b in self.behaviors.items()
+        }
+        for name, b in self.behaviors.items():
+            if b.mean_group_reward is not None:
+                behaviors[name]["mean_group_reward"] = b.mean_group_reward
+        return {"behaviors": behaviors}
 
 
 @attrs.frozen
@@ -29,4 +70,13 @@ class EpochResult:
     seconds: float
     collect_seconds: float  # acting, stepping and recording
     update_seconds: float
-    steps_per_second: float  # agent steps of all behaviors
+    steps_per_second: float  # agent steps of all behaviors; the time of evaluations is not counted
+    evaluate_seconds: float = 0.0
+    evaluation: EvaluationResult | None = None  # the latest one of this epoch; None: there was none
+    best_score: float | None = None  # of all evaluations of the run so far
+    best_step: int | None = None  # where it was scored
+
+
+def steps_per_second(steps: int, seconds: float) -> float:
+    """A speed that is finite, and 0 where no time was measured."""
+    return steps / seconds if seconds > 0 else 0.0

@@ -10,6 +10,7 @@ agent step          one agent's one transition; ``max_steps`` and the intervals 
 rollout             what an on-policy trainer collects between two updates
 update              one ``Trainer.update()``: all gradient steps on what was collected
 epoch               the stretch between two summaries; iterating over a run yields one result per epoch
+evaluation          whole episodes of the policies as they are, in an environment of their own; they have a score
 checkpoint          everything a resumed run needs, in one verified directory
 ==================  ====================================================================================
 
@@ -35,12 +36,13 @@ from rlcore.config import RunConfig, write_config
 from rlcore.config.data_source import learns_offline
 from rlcore.environment import BehaviorSpec, Environment, SavesState
 from rlcore.errors import RunStateError, one_line
-from rlcore.evaluation import EvaluationResult, evaluate_policies
+from rlcore.evaluation import Evaluator
 from rlcore.loop import Spent, infer, learn
 from rlcore.plugins.calls import Plugins
-from rlcore.results import BehaviorResult, EpochResult
+from rlcore.results import BehaviorResult, EpochResult, EvaluationResult, steps_per_second
 from rlcore.run_context import RunContext
 from rlcore.run_directory import RunDirectory
+from rlcore.run_evaluation import RunEvaluation, Scores
 from rlcore.run_state import begin_episodes, capture, restore, take_initial_models, take_policies
 from rlcore.run_store import RunStore
 from rlcore.setup import (
@@ -85,11 +87,14 @@ class Run:
         self._store = RunStore(self.directory, self.plugins)
         self.offline = learns_offline(self.config, self.plugins)  # from recorded data: no environment is stepped
         self._environment: Environment | None = None
+        self._evaluation: RunEvaluation | None = None
         self._writers: list[StatsWriter] = []
         self._context: RunContext | None = None
         self._resumed_from: Path | None = None
         self._nothing_left = False  # to learn, already when this process took the run up
         self._stop = False
+        self._spent = Spent()  # in this epoch
+        self._evaluated: EvaluationResult | None = None  # in this epoch, latest
         self._warned_of_cuts = False
         self._seconds_before = 0.0  # of earlier processes of this run
         self._started_at = 0.0
@@ -134,11 +139,15 @@ class Run:
         return self.results()
 
     def evaluate(self, episodes: int = 20, seed: int | None = None, deterministic: bool = True) -> EvaluationResult:
-        """Plays ``episodes`` whole episodes with the current policies in an environment of their own."""
+        """Plays ``episodes`` whole episodes with the current policies in an environment of their own.
+
+        Equal seeds play equal episodes; without one, those are the episodes of the evaluations within the run. Nothing
+        of the training changes, and no score is noted.
+        """
         self.start()
-        context = self._require_context()
         policies = {name: behavior.trainer.policy for name, behavior in self.behaviors.items()}
-        return evaluate_policies(lambda _: policies, self.config, self.plugins, context, episodes, seed, deterministic)
+        evaluator = self._require_evaluation().evaluator
+        return evaluator.evaluate(lambda _: policies, self.steps, episodes, seed, deterministic)
 
     def request_stop(self, signal_number: int | None = None) -> None:
         """Asks the run to save a checkpoint and end after the current environment step. Safe in a signal handler."""
@@ -147,14 +156,16 @@ class Run:
 
     @property
     def finished(self) -> bool:
-        """Whether every behavior has reached its ``max_steps``."""
+        """Whether every behavior has reached its ``max_steps``, or an evaluation ``stop_at``."""
         if self._require_context().inference:
             return False
+        if self.scores.stopped:
+            return True
         return not any(behavior.learning for behavior in self.behaviors.values())
 
     @property
     def nothing_left(self) -> bool:
-        """Whether a run was resumed that had reached its ``max_steps`` before."""
+        """Whether a run was resumed that had reached its ``max_steps``, or ``stop_at``, before."""
         return self._nothing_left
 
     @property
@@ -163,13 +174,18 @@ class Run:
         return self._resumed_from
 
     @property
+    def scores(self) -> Scores:
+        """What the evaluations within the run found."""
+        return self._require_evaluation().scores
+
+    @property
     def steps(self) -> int:
         """Agent steps of all behaviors."""
         return sum(behavior.steps for behavior in self.behaviors.values())
 
     def results(self) -> dict[str, BehaviorResult]:
         """Where every behavior stands."""
-        return {name: self._behavior_result(behavior, {}) for name, behavior in self.behaviors.items()}
+        return {name: behavior.result({}) for name, behavior in self.behaviors.items()}
 
     # ------------------------------------------------------------ beginning
 
@@ -205,10 +221,14 @@ class Run:
             self._environment = environment = make_environment(self.config, self.plugins, context)
             specs = environment.behaviors
         self.behaviors = make_behavior_runs(self.config, self.plugins, context, specs, self.offline)
+        evaluator = Evaluator(self.config, self.plugins, context, specs)
+        self._evaluation = RunEvaluation(self.config.evaluation, evaluator, self._store)
         if saved is not None and not context.inference:
             restore(saved, environment, self.behaviors, self.directory.path)
             self._seconds_before = float(saved["run"]["wall_seconds"])
             self._store.restore_status(context, self.behaviors)
+            self._evaluation.load_state_dict(saved["run"].get("evaluation"))
+            self._store.settle_best()
             self._resumed_from = self.directory.checkpoints / str(self._store.saved_step)
         else:
             if saved is not None:
@@ -224,6 +244,8 @@ class Run:
         for behavior in self.behaviors.values():
             behavior.set_boundaries()
         self._nothing_left = self._resumed_from is not None and self.finished
+        if not (context.inference or self._nothing_left):
+            self._evaluation.begin(self.steps)
         if not context.inference:
             self.directory.begin()
             self._write_configuration()
@@ -246,27 +268,42 @@ class Run:
     # ------------------------------------------------------------ the loop
 
     def _train_epoch(self) -> EpochResult:
-        context = self._require_context()
+        context, evaluation = self._require_context(), self._require_evaluation()
         behaviors = list(self.behaviors.values())
         started, steps_before = perf_counter(), self.steps
-        spent = Spent()
+        self._spent = spent = Spent()
+        self._evaluated = None
+        for behavior in behaviors:
+            behavior.begin_epoch()
         try:
             if context.inference:
                 infer(self._require_environment(), behaviors, self._stop_requested, spent)
             else:
+                evaluation.watch(self.behaviors, self.steps)
                 learn(self._environment, behaviors, self._stop_requested, self._boundary_reached, spent)
         finally:
             self._add_timers(spent)
         seconds = perf_counter() - started
         taken = spent.environment_steps * sum(b.spec.slots for b in behaviors) if context.inference else None
-        speed = (self.steps - steps_before if taken is None else taken) / max(seconds, 1e-9)
+        speed = steps_per_second(self.steps - steps_before if taken is None else taken, seconds - spent.evaluating)
         self.epoch += 1
-        results = {b.name: self._behavior_result(b, self._summarise(b, speed)) for b in behaviors}
+        results = {b.name: b.result(self._summarise(b, speed)) for b in behaviors}
         if any(behavior.checkpoint_due for behavior in behaviors):
             self._save_checkpoint()
         for behavior in behaviors:
             behavior.set_boundaries()
-        return EpochResult(self.epoch, results, seconds, spent.collecting, spent.updating, speed)
+        return EpochResult(
+            epoch=self.epoch,
+            behaviors=results,
+            seconds=seconds,
+            collect_seconds=spent.collecting,
+            update_seconds=spent.updating,
+            steps_per_second=speed,
+            evaluate_seconds=spent.evaluating,
+            evaluation=self._evaluated,
+            best_score=evaluation.scores.best_score,
+            best_step=evaluation.scores.best_step,
+        )
 
     def _stop_requested(self) -> bool:
         return self._stop
@@ -274,22 +311,37 @@ class Run:
     # ------------------------------------------------------------ boundaries
 
     def _boundary_reached(self) -> bool:
-        """Does what is due between two summaries; whether a summary is due."""
-        if any(behavior.summary_due for behavior in self.behaviors.values()):
+        """Does what is due between two summaries; whether a summary is due, or an evaluation ended the run."""
+        evaluation, behaviors = self._require_evaluation(), self.behaviors.values()
+        ending = all(behavior.steps >= behavior.settings.max_steps for behavior in behaviors)
+        if evaluation.due(self.steps, ending):
+            self._evaluate()
+        if self.scores.stopped or any(behavior.summary_due for behavior in behaviors):
             return True
-        self._save_checkpoint()
+        if any(behavior.checkpoint_due for behavior in behaviors):
+            self._save_checkpoint()
+        evaluation.watch(self.behaviors, self.steps)
         return False
 
-    def _summarise(self, behavior: BehaviorRun, steps_per_second: float) -> dict[str, StatSummary]:
+    def _evaluate(self) -> None:
+        started = perf_counter()
+        seed = self._require_context().seed
+        self._evaluated = self._require_evaluation().evaluate(self.behaviors, self.steps, seed)
+        seconds = perf_counter() - started
+        self._spent.evaluating += seconds
+        self.timers.root.child("Evaluator.evaluate").add(seconds)
+
+    def _summarise(self, behavior: BehaviorRun, speed: float) -> dict[str, StatSummary]:
         """Hands a behavior's summary to the writers if one is due."""
         context = self._require_context()
-        if not (behavior.summary_due or context.inference):
+        last = self.scores.stopped and behavior.learning  # max_steps is not reached, and yet nothing more will come
+        if not (behavior.summary_due or context.inference or last):
             return {}
         # ML-Agents' x value: the boundary that was crossed, not the step that crossed it.
         boundary = min(behavior.next_summary, behavior.steps)
         if context.inference:
             boundary = behavior.inferred
-        behavior.window.add({STEPS_PER_SECOND: steps_per_second, "Is Training": float(not context.inference)})
+        behavior.window.add({STEPS_PER_SECOND: speed, "Is Training": float(not context.inference)})
         stats = behavior.summarise()
         for tag, summary in stats.items():
             self.timers.set_gauge(gauge_name(behavior.name, tag), summary.mean)
@@ -304,7 +356,8 @@ class Run:
         with self.timers.root.child("RLTrainer._checkpoint").measure():
             if self._environment is not None and not isinstance(self._environment, SavesState):
                 self._cut_episodes()
-            state = capture(self._environment, self.behaviors, context.seed, self._wall_seconds())
+            found = self._require_evaluation().state_dict()
+            state = capture(self._environment, self.behaviors, found, context.seed, self._wall_seconds())
             path = self._store.save(self.steps, state, self.behaviors, context)
         for behavior in self.behaviors.values():
             behavior.checkpoint_saved()
@@ -369,10 +422,12 @@ class Run:
             self._release(logging.WARNING if error is None else logging.DEBUG)
 
     def _result(self) -> dict[str, Any]:
+        evaluation = self._require_evaluation().to_json()
         return {
             "outcome": self.outcome,
             "wall_seconds": self._wall_seconds(),
-            "steps_per_second": (self.steps - self._steps_at_start) / max(perf_counter() - self._started_at, 1e-9),
+            "steps_per_second": steps_per_second(self.steps - self._steps_at_start, perf_counter() - self._started_at),
+            **({} if evaluation is None else {"evaluation": evaluation}),
             "behaviors": {
                 name: {
                     "steps": behavior.steps,
@@ -385,7 +440,9 @@ class Run:
 
     def _release(self, level: int = logging.DEBUG) -> None:
         """Closes everything; what one of them raises, logged at ``level``, keeps none of the others open."""
-        held: list[StatsWriter | Environment] = [*self._writers]
+        held: list[StatsWriter | Environment | Evaluator] = [*self._writers]
+        if self._evaluation is not None:
+            held.append(self._evaluation.evaluator)
         if self._environment is not None:
             held.append(self._environment)
         self._writers = []
@@ -406,9 +463,6 @@ class Run:
         except OSError as error:
             raise RunStateError(f"{self.directory.configuration}: {error.strerror or error}") from error
 
-    def _behavior_result(self, behavior: BehaviorRun, stats: Mapping[str, StatSummary]) -> BehaviorResult:
-        return BehaviorResult(behavior.steps, behavior.episodes.finished, behavior.updates, behavior.mean_reward, stats)
-
     def _add_timers(self, spent: Spent) -> None:
         """Into the tree, under ML-Agents' names."""
         tree = self.timers.root.child("TrainerController.start_learning")
@@ -425,6 +479,11 @@ class Run:
         if self._context is None:
             raise RuntimeError("the run has not started; call start()")
         return self._context
+
+    def _require_evaluation(self) -> RunEvaluation:
+        if self._evaluation is None:
+            raise RuntimeError("the run has not started; call start()")
+        return self._evaluation
 
     def _require_environment(self) -> Environment:
         if self._environment is None:

@@ -26,6 +26,7 @@ class RunContext:
     num_envs: int
     inference: bool = False
     resumed_steps: dict[str, int] = attrs.field(factory=dict)  # by behavior, as in the checkpoint this run went on from
+    video: Path | None = None  # where an environment that can record video is to write its films
 
     @property
     def run_id(self) -> str:

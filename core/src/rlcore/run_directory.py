@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 # A directory without this file is not ours to delete.
 CONFIGURATION = "configuration.yaml"
 LOCK = ".lock"
+CHECKPOINTS = "checkpoints"
+BEST = "best"
 # What a run that is being replaced is moved into until the new one has started.
 ASIDE = ".old-"
 
@@ -43,7 +45,12 @@ class RunDirectory:
 
     @property
     def checkpoints(self) -> Path:
-        return self.path / "checkpoints"
+        return self.path / CHECKPOINTS
+
+    @property
+    def best(self) -> Path:
+        """Where the policies of the best evaluation are, a directory beside the checkpoints of the run."""
+        return self.checkpoints / BEST
 
     @property
     def logs(self) -> Path:
@@ -71,7 +78,7 @@ class RunDirectory:
         try:
             self._undo()  # what a killed process began
             self._check()  # another process may have begun, and ended, a run since we looked
-            for place in (self.path, self.logs, self.checkpoints):
+            for place in (self.path, self.logs, self.checkpoints, self.best):
                 sweep(place)
         except BaseException:
             self._lock.release()

@@ -33,8 +33,13 @@ def begin_episodes(environment: Environment, behaviors: Behaviors, seed: int, ep
             behavior.begin(batches[name])
 
 
-def capture(environment: Environment | None, behaviors: Behaviors, seed: int, wall_seconds: float) -> dict[str, Any]:
-    """The state of a checkpoint: an entry for each behavior's trainer, and ``run`` for the rest."""
+def capture(
+    environment: Environment | None, behaviors: Behaviors, evaluation: Mapping[str, Any], seed: int, wall_seconds: float
+) -> dict[str, Any]:
+    """The state of a checkpoint: an entry for each behavior's trainer, and ``run`` for the rest.
+
+    ``evaluation`` is what the run's evaluations found.
+    """
     state: dict[str, Any] = {}
     for name, behavior in behaviors.items():
         with trainer_does(behavior, "state_dict"):
@@ -49,6 +54,7 @@ def capture(environment: Environment | None, behaviors: Behaviors, seed: int, wa
         "episodes": None if environment is None else environment.episodes.copy(),
         "environment": where,
         "behaviors": {name: behavior.state_dict() for name, behavior in behaviors.items()},
+        "evaluation": evaluation,
         "wall_seconds": wall_seconds,
     }
     return state

@@ -10,7 +10,15 @@ from time import time
 from typing import Any
 
 from rlcore.behavior_run import BehaviorRun
-from rlcore.checkpoint import find_checkpoints, newest_good, rotate, save_checkpoint, write_atomically
+from rlcore.checkpoint import (
+    find_checkpoints,
+    keep_only,
+    newest_good,
+    rotate,
+    save_checkpoint,
+    verify_checkpoint,
+    write_atomically,
+)
 from rlcore.errors import PluginError, RunStateError
 from rlcore.plugins.calls import Plugins
 from rlcore.run_context import RunContext
@@ -30,6 +38,7 @@ class RunStore:
         self.saved_step: int | None = None  # agent steps of the checkpoint last written or read
         self._index: dict[str, list[dict[str, Any]]] = {}  # ML-Agents' list of checkpoints, by behavior
         self._sections: dict[str, Any] = {}  # of plugins, as of that checkpoint
+        self._evaluation: Mapping[str, Any] | None = None  # scores, as of that checkpoint
 
     # ------------------------------------------------------------ reading
 
@@ -45,6 +54,7 @@ class RunStore:
         )
         self.saved_step = checkpoint.step
         self._sections = state["run"]["sections"]
+        self._evaluation = state["run"].get("evaluation")
         return state
 
     def restore_status(self, context: RunContext, behaviors: Mapping[str, BehaviorRun]) -> None:
@@ -105,12 +115,14 @@ class RunStore:
                 if key in self._sections[name]:
                     raise PluginError(f"a plugin reports in the status section {name!r}: {key!r} is rlcore's own")
         state["run"]["sections"] = self._sections
+        self._evaluation = state["run"]["evaluation"]
         try:
             path = save_checkpoint(self.directory.checkpoints, step, state)
         except TypeError as error:
             raise PluginError(f"checkpoint of step {step}: {error}") from error
         self.saved_step = step
         keep = [behavior.settings.keep_checkpoints for behavior in behaviors.values()]
+        self.settle_best()
         stay = rotate(self.directory.checkpoints, 0 if min(keep) <= 0 else max(keep), newest=step)
         kept = {checkpoint.step for checkpoint in stay}
         now = time()
@@ -124,6 +136,33 @@ class RunStore:
                 f"checkpoint of step {step} is saved, its status is not: {error}; mend that and go on with --resume"
             ) from error
         return path
+
+    def save_best(self, step: int, models: Mapping[str, Any], about: Mapping[str, Any]) -> None:
+        """Writes the policies of the best evaluation so far beside the older ones.
+
+        Those stay until a checkpoint knows of the new one: a run that is killed before goes on from one that does not.
+        """
+        state = {name: {"model": model} for name, model in models.items()}
+        try:
+            save_checkpoint(self.directory.best, step, state | {"run": about})
+        except TypeError as error:
+            raise PluginError(f"best checkpoint, of step {step}: {error}") from error
+
+    def settle_best(self) -> None:
+        """Deletes all best checkpoints but the one that the checkpoint last written or read calls so, if it is whole.
+
+        Where that one is missing, because an older checkpoint had to do, what there is stays until the next best.
+        """
+        best = None if self._evaluation is None else self._evaluation["best_step"]
+        found = {checkpoint.step: checkpoint.path for checkpoint in find_checkpoints(self.directory.best)}
+        if best not in found or len(found) == 1:
+            return
+        try:
+            verify_checkpoint(found[best])
+        except RunStateError as error:
+            log.warning("%s; the other best checkpoints stay", error)
+        else:
+            keep_only(self.directory.best, best)
 
     def _entry(self, behavior: BehaviorRun, step: int, created: float) -> dict[str, Any]:
         """One checkpoint in the status, as ML-Agents writes it; ``run_steps`` is over all behaviors."""
@@ -146,6 +185,8 @@ class RunStore:
                 section["final_checkpoint"] = entries[-1]
             status[name] = section | status.get(name, {})
         status["metadata"] = metadata(plugin_versions(self.plugins)) | {"run_steps": self.saved_step}
+        if self._evaluation is not None and self._evaluation["score"] is not None:
+            status["metadata"]["evaluation"] = self._evaluation
         self.plugins.write_status(status, self.directory.logs)
 
     def is_done(self) -> bool:

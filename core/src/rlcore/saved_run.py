@@ -8,14 +8,15 @@ from typing import Any
 
 import attrs
 
-from rlcore.checkpoint import newest_good
+from rlcore.checkpoint import Checkpoint, find_checkpoints, newest_good
 from rlcore.config import RunConfig
 from rlcore.environment import BehaviorSpec
 from rlcore.errors import RunStateError
-from rlcore.evaluation import EvaluationResult, evaluate_policies
+from rlcore.evaluation import Evaluator
 from rlcore.plugins.calls import Plugins
+from rlcore.results import EvaluationResult
 from rlcore.run_context import RunContext
-from rlcore.run_directory import CONFIGURATION
+from rlcore.run_directory import BEST, CHECKPOINTS, CONFIGURATION
 from rlcore.run_store import model_of, models_in
 from rlcore.setup import run_context, settings_of, with_seed
 from rlcore.trainer import Policy
@@ -31,7 +32,7 @@ def find_run(run: Path) -> Path:
 
 @attrs.define(eq=False)
 class SavedRun:
-    """A run at its newest good checkpoint."""
+    """A run at one of its checkpoints."""
 
     config: RunConfig
     plugins: Plugins
@@ -40,10 +41,16 @@ class SavedRun:
     models: dict[str, Any]  # by behavior
 
     @classmethod
-    def load(cls, directory: Path, config: RunConfig, plugins: Plugins) -> SavedRun:
-        checkpoint, state = newest_good(directory / "checkpoints", f"{directory}")
+    def load(cls, directory: Path, config: RunConfig, plugins: Plugins, checkpoint: str = "last") -> SavedRun:
+        """The newest good checkpoint (``last``), the policies of the ``best`` evaluation, or the checkpoint of a step.
+
+        Raises RunStateError if there is no such checkpoint, saying which there are.
+        """
+        found, state = _find(directory, checkpoint)
         config = with_seed(config, int(state["run"]["seed"]))
-        return cls(config, plugins, run_context(config, plugins, directory), checkpoint.step, models_in(state))
+        context = run_context(config, plugins, directory)
+        context.inference = True  # trainers are made for their policies alone
+        return cls(config, plugins, context, found.step, models_in(state))
 
     def policies(self, behaviors: Mapping[str, BehaviorSpec]) -> dict[str, Policy]:
         """The policy of every behavior, made anew."""
@@ -56,6 +63,31 @@ class SavedRun:
             policies[name] = trainer.policy
         return policies
 
-    def evaluate(self, episodes: int, seed: int | None, deterministic: bool = True) -> EvaluationResult:
-        """Plays in an environment of its own, the only one that is made."""
-        return evaluate_policies(self.policies, self.config, self.plugins, self.context, episodes, seed, deterministic)
+    def evaluate(
+        self, episodes: int, seed: int | None, deterministic: bool = True, video: Path | None = None
+    ) -> EvaluationResult:
+        """Plays in an environment of its own, the only one that is made; ``video``: every episode is filmed there."""
+        evaluator = Evaluator(self.config, self.plugins, self.context, video=video)
+        try:
+            return evaluator.evaluate(self.policies, self.step, episodes, seed, deterministic)
+        finally:
+            evaluator.close()
+
+
+def _find(directory: Path, checkpoint: str) -> tuple[Checkpoint, dict[str, Any]]:
+    checkpoints = directory / CHECKPOINTS
+    if checkpoint == "last":
+        return newest_good(checkpoints, f"{directory}")
+    steps = [str(found.step) for found in find_checkpoints(checkpoints)]
+    best = [str(found.step) for found in find_checkpoints(checkpoints / BEST)]
+    there = f"; there are {', '.join(steps) or 'none'}" + (f", and best (of step {best[-1]})" if best else "")
+    if checkpoint == "best":
+        if not best:
+            raise RunStateError(
+                f"{directory}: there is no best checkpoint, because no evaluation was made while it trained, or "
+                f"evaluation.keep_best was off{there}"
+            )
+        return newest_good(checkpoints / BEST, f"{directory}")
+    if checkpoint not in steps:
+        raise RunStateError(f"{directory}: there is no checkpoint {checkpoint!r}{there}")
+    return newest_good(checkpoints, f"{directory}", step=int(checkpoint))

@@ -19,6 +19,8 @@ from rlcore.errors import PluginError, RlcoreError, RunStateError, one_line
 CUMULATIVE_REWARD = "Environment/Cumulative Reward"
 GROUP_REWARD = "Environment/Group Cumulative Reward"
 EPISODE_LENGTH = "Environment/Episode Length"
+EVALUATION_REWARD = "Evaluation/Cumulative Reward"
+EVALUATION_LENGTH = "Evaluation/Episode Length"
 STEPS_PER_SECOND = "Performance/Steps Per Second"
 
 
@@ -85,11 +87,15 @@ class StatsWindow:
         if values:
             self._values.setdefault(tag, []).extend(values)
 
-    def summarise(self) -> dict[str, StatSummary]:
-        """Summaries of everything collected; the window starts anew."""
-        summaries = {
+    def summaries(self) -> dict[str, StatSummary]:
+        """Summaries of everything collected so far."""
+        return {
             tag: StatSummary.of(values, keep_values=tag == CUMULATIVE_REWARD) for tag, values in self._values.items()
         }
+
+    def summarise(self) -> dict[str, StatSummary]:
+        """The same, and the window starts anew."""
+        summaries = self.summaries()
         self._values = {}
         return summaries
 

@@ -17,6 +17,17 @@ from rlcore.cli.run import limit_threads
 @click.option("--episodes", type=click.IntRange(min=1), default=20, show_default=True, help="Episodes to play.")
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of the episodes; without it, the run's.")
 @click.option("--stochastic", is_flag=True, help="Sample actions as training does, instead of the most likely ones.")
+@click.option(
+    "--checkpoint",
+    metavar="best|last|STEP",
+    default="last",
+    show_default=True,
+    help="Which policies: of the best evaluation, of the last checkpoint, or of the one of this step.",
+)
+@click.option(
+    "--video", type=click.Path(path_type=Path), help="Film every episode, played one by one, into this directory."
+)
+@click.option("--set", "sets", multiple=True, metavar="A.B=VALUE", help="Set any key of the run's configuration.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @plugin_options
 @debug_option
@@ -25,28 +36,37 @@ def evaluate_command(
     episodes: int,
     seed: int | None,
     stochastic: bool,
+    checkpoint: str,
+    video: Path | None,
+    sets: tuple[str, ...],
     as_json: bool,
     dash_p: tuple[str, ...],
     no_plugins: bool,
     strict_plugins: bool,
 ) -> None:
-    """Measure the agents of RUN (a run directory, or the id of a run in results/) at its last checkpoint."""
+    """Measure the agents of RUN (a run directory, or the id of a run in results/).
+
+    Where the run's configuration has an evaluation block, its environment is the one that is played.
+    """
     limit_threads()
-    from rlcore.config import load_config, read_document
+    from rlcore.config import apply_overrides, load_config, read_document
     from rlcore.saved_run import SavedRun, find_run
 
     directory = find_run(run)
-    document = read_document(directory / "configuration.yaml")
+    document = apply_overrides(read_document(directory / "configuration.yaml"), sets)
     plugins = plugins_for(document, dash_p=dash_p, no_plugins=no_plugins, strict_plugins=strict_plugins)
     show_log()
-    saved = SavedRun.load(directory, load_config(document, plugins), plugins)
-    result = saved.evaluate(episodes, seed, deterministic=not stochastic)
+    saved = SavedRun.load(directory, load_config(document, plugins), plugins, checkpoint)
+    result = saved.evaluate(episodes, seed, not stochastic, video)
+    for failure in plugins.failures:
+        click.echo(f"warning: {failure}", err=True)
     if as_json:
         click.echo(json.dumps(result.to_json(), indent=4))
         return
+    place = f"best checkpoint {saved.step}" if checkpoint == "best" else f"checkpoint {saved.step}"
     for name, behavior in result.behaviors.items():
         group = "" if behavior.mean_group_reward is None else f" and mean group reward {behavior.mean_group_reward:.2f}"
         click.echo(
             f"{name}: mean reward {behavior.mean_reward:.2f} +/- {behavior.std_reward:.2f}{group} over "
-            f"{behavior.episodes} episodes of {behavior.mean_length:.1f} steps (checkpoint {saved.step})"
+            f"{behavior.episodes} episodes of {behavior.mean_length:.1f} steps ({place})"
         )

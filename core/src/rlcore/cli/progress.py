@@ -33,7 +33,7 @@ def show_progress(run: Run) -> Iterator[None]:
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("{task.fields[speed]} steps/s"),
-        TextColumn("reward {task.fields[reward]}"),
+        TextColumn("reward {task.fields[reward]}{task.fields[score]}"),
         TimeRemainingColumn(),
     )
     with Progress(*columns, speed_estimate_period=10.0) as progress:
@@ -60,14 +60,15 @@ def _follow(run: Run, progress: Progress, done: threading.Event) -> None:
             now = perf_counter()
             if name not in tasks:
                 total = None if inference else behavior.settings.max_steps
-                tasks[name] = progress.add_task(name, total=total, completed=steps, speed="-", reward="-")
+                tasks[name] = progress.add_task(name, total=total, completed=steps, speed="-", reward="-", score="")
                 seen[name] = (now, steps)
             before, steps_before = seen[name]
-            reward = behavior.mean_reward
+            reward, score = behavior.mean_reward, behavior.evaluated
             progress.update(
                 tasks[name],
                 completed=steps,
                 reward="-" if reward is None else f"{reward:.2f}",
+                score="" if score is None else f" evaluation {score:.2f}",
             )
             if now - before >= 1.0:
                 progress.update(tasks[name], speed=f"{(steps - steps_before) / (now - before):,.0f}")

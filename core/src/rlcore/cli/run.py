@@ -188,6 +188,13 @@ def closing_line(run: Run) -> str:
     from rlcore.config.problems import dotted
 
     if run.nothing_left and run.outcome == "done":
+        if run.scores.stopped:
+            assert run.config.evaluation is not None
+            return (
+                f"nothing left to learn: evaluation.stop_at {run.config.evaluation.stop_at:g} is reached, with a score of "
+                f"{run.scores.score:.2f} at step {run.scores.step}; raise it with --set evaluation.stop_at=..., or "
+                "remove it with --set evaluation.stop_at=null"
+            )
         reached = ", ".join(dict.fromkeys(str(behavior.settings.max_steps) for behavior in run.behaviors.values()))
         options = " ".join(f"--set {dotted(('behaviors', name, 'max_steps'))}=..." for name in run.behaviors)
         return f"nothing left to learn: max_steps {reached} is reached; raise it with {options}"
@@ -198,8 +205,20 @@ def closing_line(run: Run) -> str:
     if run.config.checkpoint_settings.inference and run.outcome == "interrupted":  # which is how that ends
         acted = sum(behavior.inferred for behavior in run.behaviors.values())
         return f"stopped after {acted} steps; {', '.join(rewards)}; {run.directory.path}"
-    line = f"{run.outcome}: {run.steps} steps; {', '.join(rewards)}; {run.directory.path}"
+    scored = "".join(f"; {text}" for text in evaluation_texts(run))
+    line = f"{run.outcome}: {run.steps} steps; {', '.join(rewards)}{scored}; {run.directory.path}"
     return f"{line}; go on with: {resuming(run)}" if run.outcome == "interrupted" else line
+
+
+def evaluation_texts(run: Run) -> list[str]:
+    """What the evaluations within a run found, and whether one of them ended it."""
+    scores, settings = run.scores, run.config.evaluation
+    if scores.score is None or settings is None:
+        return []
+    texts = [f"evaluation {scores.score:.2f}, best {scores.best_score:.2f} at step {scores.best_step}"]
+    if scores.stopped:
+        texts.append(f"stopped at step {scores.step} because stop_at {settings.stop_at:g} was reached")
+    return texts
 
 
 def resuming(run: Run) -> str:

@@ -38,6 +38,7 @@ def status_command(run: Path, as_json: bool, dash_p: tuple[str, ...], no_plugins
             problem = str(error)
         checkpoints.append({"step": checkpoint.step, "path": str(checkpoint.path), "problem": problem})
     targets = _targets(document.data, status)
+    evaluation = _evaluation(status)
     running = is_locked(directory)
     result_path = directory / "result.json"
     result = json.loads(result_path.read_text(encoding="utf-8")) if result_path.is_file() else None
@@ -47,6 +48,7 @@ def status_command(run: Path, as_json: bool, dash_p: tuple[str, ...], no_plugins
             "running": running,
             "result": result,
             "max_steps": targets,
+            "evaluation": evaluation,
             "checkpoints": checkpoints,
             "status": status,
         }
@@ -72,6 +74,12 @@ def _targets(configured: Mapping[str, Any], status: Mapping[str, Any]) -> dict[s
         for name, block in blocks.items()
         if isinstance(block, Mapping) and isinstance(block.get("max_steps"), int)
     }
+
+
+def _evaluation(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Last and best score as of the last checkpoint; None before the first evaluation."""
+    about = status.get("metadata")
+    return about.get("evaluation") if isinstance(about, Mapping) else None
 
 
 def _summarised(directory: Path) -> dict[str, int]:
@@ -118,6 +126,13 @@ def _print(
             " ".join(str(entry["steps"]) for entry in entries) or "none yet",
         )
     console.print(table)
+    scored = _evaluation(status)
+    if scored:
+        console.print(
+            f"evaluation: score {scored['score']:.2f} at step {scored['step']}, best {scored['best_score']:.2f} "
+            f"at step {scored['best_step']}",
+            highlight=False,
+        )
     for checkpoint in checkpoints:
         if checkpoint["problem"]:
             console.print(f"[red]damaged:[/red] {checkpoint['problem']}", highlight=False)

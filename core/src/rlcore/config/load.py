@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -10,15 +9,18 @@ import attrs
 
 from rlcore.config.data_source import check_data_source
 from rlcore.config.document import Document, document_from_mapping
+from rlcore.config.dump import plain
+from rlcore.config.inherit import evaluation_block, inherit_defaults, with_evaluation_origins
 from rlcore.config.names import name_problem
 from rlcore.config.overrides import AFTER_THE_FILE
 from rlcore.config.plugin_choice import checked_block, directory_of, recorded
-from rlcore.config.problems import KeyPath, Origin, Problem, dotted, shown
+from rlcore.config.problems import KeyPath, Problem, dotted, shown
 from rlcore.config.settings import (
     BehaviorSettings,
     CheckpointSettings,
     EnvironmentSettings,
     EnvSettings,
+    EvaluationSettings,
     RunConfig,
     TorchSettings,
 )
@@ -43,7 +45,7 @@ def config_from_mapping(data: Mapping[str, Any], plugins: Plugins) -> RunConfig:
 
 def load_config(document: Document, plugins: Plugins) -> RunConfig:
     """The checked, complete configuration. Raises :class:`rlcore.config.ConfigErrors` with every problem."""
-    document = _inherit(document)
+    document = with_evaluation_origins(inherit_defaults(document))
     problems = Problems(document)
     config = _Loader(document, plugins, problems).run_config()
     if isinstance(config, RunConfig):
@@ -54,6 +56,20 @@ def load_config(document: Document, plugins: Plugins) -> RunConfig:
     problems.raise_any()
     assert isinstance(config, RunConfig)
     return config
+
+
+def evaluation_environment(config: RunConfig, plugins: Plugins) -> EnvironmentSettings | None:
+    """The environment that evaluations play in; None if ``config`` has none. ``num_envs`` is None if nobody gave it."""
+    overrides = {} if config.evaluation is None else config.evaluation.environment
+    if config.environment is None and not overrides:
+        return None
+    base = None if config.environment is None else plain(config.environment, ("environment",))
+    block = evaluation_block(base, overrides)
+    problems = Problems(Document(None, {}))
+    settings = _Loader(problems.document, plugins, problems)._environment(block, ("evaluation", "environment"))
+    problems.raise_any()
+    assert isinstance(settings, EnvironmentSettings)
+    return settings
 
 
 class _Loader:
@@ -77,6 +93,8 @@ class _Loader:
         ready["plugins"] = checked_block(data.get("plugins", {}), self.problems)
         if data.get("environment") is not None:
             ready["environment"] = self._environment(data["environment"], ("environment",))
+        if data.get("evaluation") is not None:
+            ready["evaluation"] = self._evaluation(data["evaluation"], ("evaluation",))
         if "sections" in data:  # the attribute that holds plugins' blocks, not a key
             self.problems.add(("sections",), "unknown key; a plugin's block stands at the top level under its own name")
             data = {key: value for key, value in data.items() if key != "sections"}
@@ -165,6 +183,21 @@ class _Loader:
             ready["options"] = structure(options, dict[str, Any], (*path, "options"), self.problems)
         return build(EnvironmentSettings, data, path, self.problems, ready=ready)
 
+    def _evaluation(self, data: Any, path: KeyPath) -> Any:
+        """The block as it is written; that its overrides make an environment block is checked beside it."""
+        settings = build(EvaluationSettings, data, path, self.problems)
+        overrides = data.get("environment", {}) if isinstance(data, Mapping) else None
+        base = self.data.get("environment")
+        if base is None and not overrides:
+            self.problems.add(
+                path, "there is no environment to evaluate in; give environment or evaluation.environment"
+            )
+        if overrides and isinstance(overrides, Mapping) and (base is None or isinstance(base, Mapping)):
+            block = evaluation_block(base, overrides)
+            if self._environment(block, (*path, "environment")) is INVALID:
+                return INVALID
+        return settings
+
     def _sections(self) -> dict[str, Any]:
         """Plugins' own top-level blocks, those left out included, by name."""
         owners: dict[str, str] = {}
@@ -201,38 +234,6 @@ class _Loader:
 
     def _settings(self, record: Record, data: Any, path: KeyPath) -> Any:
         return build(self.plugins.resolve(record, "settings"), data, path, self.problems)
-
-
-def _inherit(document: Document) -> Document:
-    """The document with ``default_settings`` merged under each behavior, as deep as both are mappings.
-
-    What a behavior takes over keeps its origin, so that an error points to where it is written.
-    """
-    defaults, behaviors = document.data.get("default_settings"), document.data.get("behaviors")
-    if not isinstance(defaults, Mapping) or not isinstance(behaviors, Mapping):
-        return document
-    origins = dict(document.origins)
-
-    def merge(own: dict[str, Any], base: Mapping[str, Any], path: KeyPath, base_path: KeyPath) -> dict[str, Any]:
-        merged = dict(own)
-        for key, value in base.items():
-            inner, base_inner = (*path, key), (*base_path, key)
-            if key not in own:
-                merged[key] = copy.deepcopy(value)
-                for known, origin in document.origins.items():
-                    if known[: len(base_inner)] == base_inner:
-                        origins[(*inner, *known[len(base_inner) :])] = origin
-                # Data without a file has no origins; the path in messages is worth noting all the same.
-                origins.setdefault(inner, Origin(document.where(base_inner), 0, base_inner))
-            elif isinstance(own[key], dict) and isinstance(value, Mapping):
-                merged[key] = merge(own[key], value, inner, base_inner)
-        return merged
-
-    merged = {
-        name: merge(own, defaults, ("behaviors", name), ("default_settings",)) if isinstance(own, dict) else own
-        for name, own in behaviors.items()
-    }
-    return attrs.evolve(document, data={**document.data, "behaviors": merged}, origins=origins)
 
 
 def _join_num_envs(config: RunConfig, document: Document, problems: Problems) -> RunConfig:

@@ -84,7 +84,8 @@ def used_references(document: Document) -> tuple[str, ...]:
         return value if isinstance(value, Mapping) else {}
 
     behaviors = [("default_settings",), *(("behaviors", name) for name in block("behaviors"))]
-    names: list[Any] = [block("environment").get("type"), *block("stats")]
+    names: list[Any] = [block(*path).get("type") for path in (("environment",), ("evaluation", "environment"))]
+    names += block("stats")
     for path in behaviors:
         names += [block(*path).get("trainer_type"), *block(*path, "reward_signals")]
     return tuple(dict.fromkeys(name for name in names if isinstance(name, str) and "/" in name))

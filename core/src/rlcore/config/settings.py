@@ -187,6 +187,22 @@ class EnvironmentSettings:
 
 
 @attrs.frozen(kw_only=True)
+class EvaluationSettings:
+    """Measuring the policies while a run trains, in an environment of their own."""
+
+    interval: int = setting(description="Agent steps of the run, over all behaviors, between evaluations.", minimum=1)
+    episodes: int = setting(10, "Episodes of one evaluation; every evaluation plays the same ones.", minimum=1)
+    environment: dict[str, Any] = setting(
+        factory=dict, description="Where evaluations differ from the environment block: id, options, num_envs."
+    )
+    deterministic: bool = setting(True, "Act by the mean or most likely action, instead of sampling as training does.")
+    stop_at: float | None = setting(
+        None, "The run ends when an evaluation scores this: mean reward of its episodes, averaged over behaviors."
+    )
+    keep_best: bool = setting(True, "Keep the policies of the best score in checkpoints/best.")
+
+
+@attrs.frozen(kw_only=True)
 class EnvSettings:
     """ML-Agents' ``env_settings``: the seed, the number of copies, and Unity's player."""
 
@@ -269,6 +285,9 @@ class RunConfig:
         None, "What behaviors start from, and what a behavior that is not listed gets."
     )
     environment: EnvironmentSettings | None = setting(None, "Which environment to train in (an rlcore block).")
+    evaluation: EvaluationSettings | None = setting(
+        None, "Measuring the policies while the run trains (an rlcore block)."
+    )
     env_settings: EnvSettings = setting(factory=EnvSettings, description="Seed, copies and Unity's player.")
     engine_settings: EngineSettings = setting(factory=EngineSettings, description="Unity's player.")
     environment_parameters: dict[str, Any] | None = setting(

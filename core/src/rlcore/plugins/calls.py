@@ -35,6 +35,7 @@ from rlcore.plugins.targets import import_target, require_protocol, require_spac
 if TYPE_CHECKING:
     from rlcore.config import BehaviorSettings, EnvironmentSettings, RunConfig
     from rlcore.environment import BehaviorSpec, Environment
+    from rlcore.results import EvaluationResult
     from rlcore.rewards import RewardProvider
     from rlcore.run_context import RunContext
     from rlcore.stats import StatSummary, StatsWriter
@@ -249,6 +250,9 @@ class Plugins:
 
     def checkpoint_saved(self, run: RunContext, step: int, path: Path) -> None:
         self._dispatch.notify("rlcore_checkpoint_saved", run=run, step=step, path=path)
+
+    def evaluated(self, run: RunContext, step: int, result: EvaluationResult) -> None:
+        self._dispatch.notify("rlcore_evaluated", run=run, step=step, result=result)
 
     def run_finished(
         self, run: RunContext, outcome: Literal["done", "interrupted", "failed"], error: BaseException | None

@@ -49,6 +49,7 @@ HOOKS: tuple[HookInfo, ...] = (
     HookInfo("rlcore_configured", "notification"),
     HookInfo("rlcore_run_started", "notification"),
     HookInfo("rlcore_summary_written", "notification"),
+    HookInfo("rlcore_evaluated", "notification"),
     HookInfo("rlcore_checkpoint_saved", "notification"),
     HookInfo("rlcore_run_finished", "notification"),
     HookInfo("rlcore_addhooks", "extension"),

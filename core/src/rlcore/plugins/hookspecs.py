@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         StatsWriterSpec,
         TrainerSpec,
     )
+    from rlcore.results import EvaluationResult
     from rlcore.rewards import RewardProvider
     from rlcore.run_context import RunContext
     from rlcore.stats import StatSummary, StatsWriter
@@ -142,7 +143,9 @@ def rlcore_create_environment(
 ) -> Environment | None:
     """Makes the environment.
 
-    Called once per run, before the trainers are made, once by ``rlcore evaluate``, and once by each ``Run.evaluate()``.
+    Called once per run, before the trainers are made, unless they learn from recorded data. An environment to evaluate
+    in is made when a run with an ``evaluation`` block starts, else by its first ``Run.evaluate()``, or later by one of
+    so many episodes that it needs another number of copies; and once by ``rlcore evaluate``.
     """
 
 
@@ -207,6 +210,15 @@ def rlcore_summary_written(run: RunContext, behavior: str, step: int, stats: Map
     """A summary of one behavior was handed to the writers.
 
     Called once per ``summary_freq`` agent steps of each behavior. ``step`` is the boundary that was crossed.
+    """
+
+
+@hookspec
+def rlcore_evaluated(run: RunContext, step: int, result: EvaluationResult) -> None:
+    """Whole episodes were played with the policies as they are; ``result.score`` is the mean over behaviors.
+
+    Called once per evaluation: by those within a run, by ``Run.evaluate()`` and by ``rlcore evaluate``, which starts no
+    run. ``step`` counts the run's agent steps, of all behaviors.
     """
 
 

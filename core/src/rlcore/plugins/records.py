@@ -90,12 +90,14 @@ class EnvironmentSpec(Record):
     """A kind of environment that ``environment.type`` may name.
 
     ``target(settings: EnvironmentSettings, run: RunContext)`` returns an :class:`rlcore.environment.Environment`.
-    ``settings`` names the attrs class of ``environment.options``; None passes options on as they are.
+    ``settings`` names the attrs class of ``environment.options``; None passes options on as they are. One that can
+    record ``video`` writes a film of every whole episode into the directory ``run.video``, where that is not None.
     """
 
     kind: ClassVar[str] = "environment"
 
     settings: str | None = attrs.field(default=None, validator=_check_target)
+    video: bool = False
 
 
 @attrs.frozen(kw_only=True)
