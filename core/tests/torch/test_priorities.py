@@ -96,7 +96,7 @@ def test_a_new_transition_gets_the_largest_priority_seen() -> None:
 
     def arrives(row: int) -> float:
         flags[row] = 1
-        priorities.change(np.array([row]))
+        priorities.change(np.array([row]), flags)
         priorities.refresh(flags)
         return float(priorities.tree.leaves[row])
 
@@ -110,7 +110,7 @@ def test_a_new_transition_gets_the_largest_priority_seen() -> None:
 def test_a_transition_gets_the_largest_priority_of_when_it_arrived() -> None:
     flags = np.array([1, 1], np.uint8)
     priorities = Priorities(2, 1.0)
-    priorities.change(np.array([1]))
+    priorities.change(np.array([1]), flags)
     priorities.set(np.array([0]), np.array([7.0]), flags)
     assert priorities.tree.leaves.tolist() == [7.0 + EPSILON, 1.0]
 
@@ -133,7 +133,7 @@ def test_an_error_that_is_not_finite_is_refused_before_anything_changes() -> Non
 def test_changes_nobody_asks_about_do_not_pile_up() -> None:
     flags, priorities = np.ones(64, np.uint8), Priorities(64, 0.5)
     for _ in range(PENDING_ROWS // 16):
-        priorities.change(np.arange(64))
+        priorities.change(np.arange(64), flags)
     assert sum(map(len, priorities._pending)) <= PENDING_ROWS
     priorities.refresh(flags)
     assert priorities.tree.total == 64.0

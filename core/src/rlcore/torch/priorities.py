@@ -16,7 +16,7 @@ DoubleArray = NDArray[np.float64]
 
 FANOUT = 16  # children of a node: a million leaves in five levels, each one pass over whole arrays
 EPSILON = 1e-6  # what the paper adds to |error|, so that a transition without error can still be drawn
-PENDING_ROWS = 1 << 14  # changes kept before they are merged
+PENDING_ROWS = 1 << 13  # changes kept at most while nobody samples
 
 
 class SumTree:
@@ -79,13 +79,12 @@ class Priorities:
         self._pending: list[Rows] = []  # rows that changed since the tree was brought up to date
         self._pending_count = 0
 
-    def change(self, rows: Rows) -> None:
-        """Notes that ``rows`` gained or lost a transition."""
+    def change(self, rows: Rows, flags: NDArray[np.uint8]) -> None:
+        """Notes that ``rows`` gained or lost a transition; ``flags`` say which, now or when the tree is needed."""
         self._pending.append(rows.copy())
         self._pending_count += len(rows)
         if self._pending_count > PENDING_ROWS:
-            self._pending = [np.unique(np.concatenate(self._pending))]
-            self._pending_count = 0
+            self.refresh(flags)
 
     def refresh(self, flags: NDArray[np.uint8]) -> None:
         """Brings the tree up to date; rows without ``flags`` hold no transition."""

@@ -1,13 +1,5 @@
-"""The replay buffer: what an off-policy trainer samples from.
-
-Every slot has a ring of C rows with a write cursor of its own, and each observation is stored once: the row after a
-transition holds what followed it. The row at the cursor holds the current observation and becomes a transition when the
-slot acts and the environment answers. Where an episode ended or was cut, its final observation takes a row of its own,
-which is never sampled, and the next episode starts in the row after.
-
-All arrays are flat. Position p of slot s is row ``p * S + s``, so the part in use is one stretch from the start until
-the rings are full, the row that follows is ``row + S`` (modulo the number of rows), and a checkpoint takes the arrays
-as they are. Rows that hold no transition have no flags; nothing in them matters unless a transition leads there.
+"""The replay buffer: what an off-policy trainer samples from. How rows are laid out and written is told in
+:mod:`rlcore.torch.replay_rings`.
 """
 
 from __future__ import annotations
@@ -19,16 +11,12 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.environment import AgentBatch, BehaviorSpec
-from rlcore.errors import ConfigError, RunStateError
-from rlcore.torch.memory import choice_dtype, require_memory
+from rlcore.errors import RunStateError
 from rlcore.torch.priorities import Priorities
+from rlcore.torch.replay_rings import TERMINATED, TRUNCATED, ReplayRings
 
 FloatArray = NDArray[np.float32]
 Rows = NDArray[np.int64]
-
-CLOSED, TERMINATED, TRUNCATED = 1, 2, 4  # flags of a row; a truncated one bootstraps, also where an episode was cut
-LEAST_ROWS = 4  # of a ring: a transition, a final observation, the current one, and one to tell them apart from
 
 
 @attrs.frozen(eq=False)
@@ -47,117 +35,10 @@ class Steps:
     truncated: NDArray[np.bool_]  # [B] ended by a time limit, or cut: bootstrap from the next observation
 
 
-class ReplayBuffer:
-    """The last ``buffer_size`` rows over all slots, final and current observations included."""
+class ReplayBuffer(ReplayRings):
+    """Rows to sample, and what is in them."""
 
-    def __init__(self, behavior: BehaviorSpec, buffer_size: int, priority_alpha: float | None = None) -> None:
-        """``priority_alpha`` is the exponent of prioritised sampling; without it rows have no priorities.
-
-        Raises ConfigError, before anything is allocated, if ``buffer_size`` leaves a slot fewer than four rows or does
-        not fit into memory.
-        """
-        slots = behavior.slots
-        if buffer_size < LEAST_ROWS * slots:
-            raise ConfigError(
-                f"hyperparameters.buffer_size: must be at least {LEAST_ROWS * slots} for the {slots} agents of "
-                f"behavior {behavior.name!r} ({LEAST_ROWS} rows each), not {buffer_size}"
-            )
-        require_memory(behavior, buffer_size, priorities=priority_alpha is not None)
-        self.behavior = behavior
-        self.buffer_size = buffer_size
-        self.slots = slots  # S
-        self.capacity = capacity = -(-buffer_size // slots) * slots  # S * C
-        self.observations = {o.name: np.zeros((capacity, *o.shape), o.dtype) for o in behavior.observations}
-        self.raw = np.zeros((capacity, behavior.continuous), np.float32)
-        self.choices = np.zeros((capacity, len(behavior.discrete)), choice_dtype(behavior.discrete))
-        self.reward = np.zeros(capacity, np.float32)
-        self.flags = np.zeros(capacity, np.uint8)
-        self.masks: NDArray[np.bool_] | None = None  # [S * C, mask_size], from the first mask on
-        self.group_reward: FloatArray | None = None  # [S * C], from the first group reward on
-        self.priorities = None if priority_alpha is None else Priorities(capacity, priority_alpha)
-        self.filled = 0  # rows from here on were never used
-        self.head: Rows = np.arange(slots)  # [S] row of each slot's current observation
-        self.open = np.zeros(slots, np.bool_)  # [S] acted on and waiting for what follows
-        self.awaiting = np.ones(slots, np.bool_)  # [S] slots that act next
-        self._closed = 0
-        self._all_open = False  # open.all() and awaiting.all(), without asking in every step
-        self._all_awaiting = True
-        self._claim(self.head)
-
-    def __len__(self) -> int:
-        """Closed transitions, all of which can be sampled."""
-        return self._closed
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of everything stored."""
-        arrays = [*self.observations.values(), self.raw, self.choices, self.reward, self.flags]
-        tree = None if self.priorities is None else self.priorities.tree
-        return sum(a.nbytes for a in [*arrays, self.masks, self.group_reward, tree] if a is not None)
-
-    # ------------------------------------------------------------ writing
-
-    def begin(self, batch: AgentBatch) -> None:
-        """First observations of new episodes in all slots; trajectories that were going on are cut."""
-        self._cut(np.arange(self.slots))
-        self.open[:] = self._all_open = False
-        self._write_current(batch)
-
-    def act(self, raw: FloatArray | None, choices: NDArray[np.int64] | None) -> None:
-        """What the slots do at their current observation: [S, continuous] and [S, branches]."""
-        acting = slice(None) if self._all_awaiting else np.flatnonzero(self.awaiting)
-        rows = self.head[acting]
-        if raw is not None:
-            self.raw[rows] = raw[acting]
-        if choices is not None:
-            self.choices[rows] = choices[acting]
-        self.open[acting] = True
-        self._all_open |= self._all_awaiting
-
-    def observe(self, batch: AgentBatch) -> int:
-        """Closes transitions; returns how many."""
-        if batch.aborted is not None and batch.aborted.any():
-            self.open[batch.aborted] = self._all_open = False
-            self._cut(np.flatnonzero(batch.aborted))
-        ended, finals = batch.ended, batch.final_observations
-        closing: slice | NDArray[np.intp] = slice(None)
-        if not self._all_open or batch.needs_action is not None:
-            moved = batch.moved
-            moves = self.open if moved is None else self.open & moved
-            closing = np.flatnonzero(moves)
-            if ended.size and not (kept := moves[ended]).all():
-                ended = ended[kept]
-                finals = None if finals is None else {name: array[kept] for name, array in finals.items()}
-        rows = self.head[closing]  # rows of what closes here; a view of the cursors where everything does
-        self.reward[rows] = batch.reward[closing]
-        if batch.group_reward is not None:
-            self._group_rewards()[rows] = batch.group_reward[closing]
-        elif self.group_reward is not None:
-            self.group_reward[rows] = 0.0
-        self.flags[rows] = CLOSED
-        count = len(rows)
-        self._closed += count
-        if self.priorities is not None:
-            self.priorities.change(rows)
-        if ended.size:
-            last = self.head[ended]
-            how = TERMINATED * batch.terminated[ended] + TRUNCATED * batch.truncated[ended]
-            self.flags[last] = CLOSED + how
-            self._write_finals(self.next_rows(last), finals)
-            self.head[ended] = self.next_rows(last)
-        self.head[closing] = self.next_rows(self.head[closing])
-        self._claim(self.head[closing])
-        self.open[closing] = False
-        self._all_open = False
-        self._write_current(batch)
-        return count
-
-    # ------------------------------------------------------------ reading
-
-    def next_rows(self, rows: Rows) -> Rows:
-        """The rows that follow, in the same slots."""
-        following: Rows = (rows + self.slots) % self.capacity
-        return following
+    # ------------------------------------------------------------ sampling
 
     def sample(self, batch_size: int, generator: np.random.Generator) -> Rows:
         """``batch_size`` rows that hold a transition, uniformly, with replacement.
@@ -192,6 +73,16 @@ class ReplayBuffer:
         Of a row given twice the last one counts. Raises ValueError for an error that is not finite.
         """
         self._require_priorities().set(rows, errors, self.flags)
+
+    def fill(self, flags: NDArray[np.uint8], masks: NDArray[np.bool_] | None = None) -> None:
+        """Declares the first rows, which the caller has written, to hold what ``flags`` say; for recorded data."""
+        self.flags[: len(flags)] = flags
+        if masks is not None:
+            self._mask_rows()[: len(masks)] = masks
+        self.filled = len(flags)
+        self._closed = int(np.count_nonzero(flags))
+
+    # ------------------------------------------------------------ reading
 
     def transitions(self, rows: Rows, last: Rows | None = None) -> Steps:
         """The transitions of ``rows`` [B].
@@ -297,46 +188,6 @@ class ReplayBuffer:
 
     # ------------------------------------------------------------ inside
 
-    def _claim(self, rows: Rows) -> None:
-        """Takes ``rows`` for new observations; the transitions they held are gone."""
-        self._closed -= int(np.count_nonzero(self.flags[rows]))
-        self.flags[rows] = 0
-        if self.priorities is not None:
-            self.priorities.change(rows)
-        if self.filled < self.capacity and len(rows):
-            self.filled = max(self.filled, int(rows.max()) + 1)
-
-    def _write_current(self, batch: AgentBatch) -> None:
-        acting = slice(None) if batch.needs_action is None else np.flatnonzero(batch.needs_action)
-        rows = self.head[acting]
-        for name, array in self.observations.items():
-            array[rows] = batch.observations[name][acting]
-        if batch.action_mask is not None:
-            self._mask_rows()[rows] = batch.action_mask[acting]
-        elif self.masks is not None:
-            self.masks[rows] = True
-        self.awaiting[:] = True if batch.needs_action is None else batch.needs_action
-        self._all_awaiting = len(rows) == self.slots
-
-    def _write_finals(self, rows: Rows, finals: Mapping[str, NDArray[Any]] | None) -> None:
-        """The last observations of episodes that ended."""
-        if finals is None:
-            raise ValueError("an environment must give final_observations for the rows that ended")
-        self._claim(rows)
-        for name, array in self.observations.items():
-            array[rows] = finals[name]
-        if self.masks is not None:
-            self.masks[rows] = True
-
-    def _cut(self, slots: NDArray[np.intp]) -> None:
-        """Ends the trajectories of ``slots`` at their current observation, which their last transition leads to."""
-        rows = self.head[slots]
-        previous = (rows - self.slots) % self.capacity
-        going_on = self.flags[previous] != 0  # no transition, or a final observation, has none
-        self.flags[previous[going_on]] |= TRUNCATED
-        self.head[slots[going_on]] = following = self.next_rows(rows[going_on])
-        self._claim(following)
-
     def _require_some(self) -> None:
         if not self._closed:
             raise ValueError(f"behavior {self.behavior.name!r}: the replay buffer holds no transition to sample yet")
@@ -345,26 +196,3 @@ class ReplayBuffer:
         if self.priorities is None:
             raise ValueError("the replay buffer was made without priorities; pass priority_alpha")
         return self.priorities
-
-    def _mask_rows(self) -> NDArray[np.bool_]:
-        if self.masks is None:
-            self._require_more(masks=True, groups=self.group_reward is not None)
-            self.masks = np.ones((self.capacity, self.behavior.mask_size), np.bool_)
-        return self.masks
-
-    def _group_rewards(self) -> FloatArray:
-        if self.group_reward is None:
-            self._require_more(masks=self.masks is not None, groups=True)
-            self.group_reward = np.zeros(self.capacity, np.float32)
-        return self.group_reward
-
-    def _require_more(self, masks: bool, groups: bool) -> None:
-        """Raises ConfigError if there is no room for one more array."""
-        require_memory(
-            self.behavior,
-            self.buffer_size,
-            priorities=self.priorities is not None,
-            masks=masks,
-            groups=groups,
-            in_use=self.nbytes * self.filled // self.capacity,  # pages not written yet are still available
-        )
