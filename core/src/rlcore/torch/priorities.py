@@ -41,7 +41,7 @@ class SumTree:
         """Weights of ``rows`` [B]; of a row given twice the last one counts."""
         self.leaves[rows] = values
         for lower, upper in pairwise(self._levels):
-            rows = rows // FANOUT
+            rows = np.unique(rows // FANOUT)
             upper[rows] = lower.reshape(-1, FANOUT)[rows].cumsum(1)[:, -1]
 
     def fill(self, values: DoubleArray) -> None:
