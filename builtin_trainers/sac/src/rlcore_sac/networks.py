@@ -64,7 +64,7 @@ class SoftActorCritic(Actor):
     def values(self, critic: nn.Module, inputs: Inputs, action: Tensor | None, frozen: bool = False) -> Tensor:
         """[B, R, columns] of one critic; ``frozen`` gives the action a gradient and the weights none."""
         values: Tensor = critic(inputs, action, frozen)
-        return values.unflatten(1, (self.rewards, self.options.columns))
+        return values.view(len(values), self.rewards, self.options.columns)
 
     def entropy_bonus(self, drawn: PolicyDraw) -> Tensor:
         """[B]: each part's entropy (for continuous ones, minus the log-probability of the draw) by its temperature."""

@@ -12,15 +12,16 @@ class EchoHandler(logging.Handler):
     """Writes to the standard error of the moment, which a progress bar may have put its own stream in front of."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        click.echo(f"{record.levelname.lower()}: {record.getMessage()}", err=True)
+        kind = "" if record.levelno == logging.INFO else f"{record.levelname.lower()}: "
+        click.echo(f"{kind}{record.getMessage()}", err=True)
         if record.exc_info:
             click.echo("".join(traceback.format_exception(*record.exc_info)), err=True, nl=False)
 
 
 def show_log(debug: bool = False) -> None:
-    """Shows warnings, with ``debug`` everything."""
+    """Shows what a user should know and warnings, with ``debug`` everything."""
     logger = logging.getLogger("rlcore")
     if not any(isinstance(handler, EchoHandler) for handler in logger.handlers):
         logger.addHandler(EchoHandler())
     logger.propagate = False
-    logger.setLevel(logging.DEBUG if debug else logging.WARNING)
+    logger.setLevel(logging.DEBUG if debug else logging.INFO)

@@ -52,6 +52,12 @@ class ActionLayout:
             clipped = np.clip(clipped * self.half_range + self.middle, self.low, self.high)
         return clipped
 
+    def to_raw(self, actions: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The raw actions that :meth:`to_environment` makes these of, within [-1, 1] where there are bounds."""
+        # A part without any range has the same raw action whatever it does.
+        raw = (actions - self.middle) / np.where(self.half_range > 0, self.half_range, np.float32(1))
+        return np.clip(raw, -self.clip, self.clip)
+
     def greedy_choices(self, logits: NDArray[np.float32]) -> NDArray[np.int64]:
         """The largest logit of each branch: [R, branches] from [R, logits]."""
         if len(self.branches) == 1:

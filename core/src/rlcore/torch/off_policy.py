@@ -16,15 +16,17 @@ from numpy.typing import NDArray
 
 from rlcore.config import BehaviorSettings, OffPolicySettings
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec
-from rlcore.errors import RunStateError
+from rlcore.errors import ConfigError, RunStateError
 from rlcore.rewards import ExtrinsicReward
 from rlcore.run_context import RunContext
 from rlcore.seeding import derive_generator, generator_state, restore_generator
 from rlcore.torch.action_noise import ActionNoise
 from rlcore.torch.actions import MASKED_LOGIT
 from rlcore.torch.minibatch_trainer import GradientStep, MinibatchTrainer
+from rlcore.torch.networks import to_numpy
 from rlcore.torch.policy import RawActions
 from rlcore.torch.replay import ReplayBuffer
+from rlcore.torch.replay_rings import LEAST_ROWS
 from rlcore.torch.transition_batch import BatchReader
 from rlcore.torch.update_ratio import UpdateRatio
 
@@ -44,7 +46,7 @@ class OffPolicyTrainer(MinibatchTrainer):
 
     def __init__(self, behavior: BehaviorSpec, settings: BehaviorSettings, run: RunContext) -> None:
         h: OffPolicySettings = settings.hyperparameters
-        self.buffer = ReplayBuffer(behavior, h.buffer_size)
+        self.buffer = self._make_buffer(behavior, h, run)
         super().__init__(behavior, settings, run)
         self.reader = BatchReader(
             self.buffer, self.model.inputs, self.policy.layout, self.providers, self.device, h.n_steps
@@ -101,12 +103,10 @@ class OffPolicyTrainer(MinibatchTrainer):
         return self._ratio.due(self.steps) > 0 and len(self.buffer) > 0
 
     def update(self) -> Mapping[str, float | Sequence[float]]:
-        h = self.hyperparameters
         stats = self.set_learning_rates()
         taken: list[GradientStep] = []
         for _ in range(self._ratio.due(self.steps)):
-            rows = self.buffer.sample(h.batch_size, self.generator)
-            taken.append(self.gradient_step(self.reader.read(rows)))
+            taken.append(self._learn_from_sample())
             self._ratio.done += 1
         self.gradient_steps += len(taken)
         stats |= self.summarise(taken)
@@ -116,6 +116,34 @@ class OffPolicyTrainer(MinibatchTrainer):
         return stats
 
     # ------------------------------------------------------------ inside
+
+    @staticmethod
+    def _make_buffer(behavior: BehaviorSpec, h: OffPolicySettings, run: RunContext) -> ReplayBuffer:
+        """Room for ``buffer_size`` rows, or for nothing to speak of where nothing is learned."""
+        if run.inference:
+            return ReplayBuffer(behavior, LEAST_ROWS * behavior.slots)
+        priorities = h.prioritized_replay
+        buffer = ReplayBuffer(behavior, h.buffer_size, None if priorities is None else priorities.alpha)
+        log.info(
+            "behavior %r: a replay buffer of %d rows takes %.1f MB", behavior.name, buffer.capacity, buffer.nbytes / 1e6
+        )
+        return buffer
+
+    def _learn_from_sample(self) -> GradientStep:
+        h, priorities = self.hyperparameters, self.hyperparameters.prioritized_replay
+        if priorities is None:
+            return self.gradient_step(self.reader.read(self.buffer.sample(h.batch_size, self.generator)))
+        progress = min(1.0, self.steps / self.settings.max_steps)
+        beta = priorities.beta + (priorities.final_beta - priorities.beta) * progress
+        rows, weights = self.buffer.sample_prioritized(h.batch_size, self.generator, beta)
+        step = self.gradient_step(self.reader.read(rows, weights))
+        if step.td_error is None:
+            raise ConfigError(
+                f"behavior {self.behavior.name!r}: prioritized_replay needs temporal-difference errors, which "
+                f"trainer {self.settings.trainer_type!r} does not give; leave it out"
+            )
+        self.buffer.set_priorities(rows, to_numpy(step.td_error))
+        return step
 
     def _update_rewards(self) -> dict[str, float]:
         stats: dict[str, float] = {}

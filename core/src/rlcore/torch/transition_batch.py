@@ -109,7 +109,8 @@ class BatchReader:
         return _columns(rewards), _columns(discounts)
 
     def _inputs(self, observations: dict[str, NDArray[Any]]) -> Inputs:
-        return self.inputs(tuple(x.to(self.device) for x in self.inputs.raw(observations)))
+        inputs: Inputs = self.inputs(tuple(x.to(self.device) for x in self.inputs.raw(observations)))
+        return inputs
 
     def _tensor(self, array: NDArray[Any]) -> Tensor:
         return torch.from_numpy(array).to(self.device)

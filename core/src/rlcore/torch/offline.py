@@ -1,0 +1,81 @@
+"""The offline template: gradient steps on recorded data, with no environment in the loop.
+
+A subclass brings a network, optimisers and one gradient step (see :mod:`rlcore.torch.minibatch_trainer`). The data is
+read once into the arrays of a replay buffer and never changes. ``steps`` counts gradient steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+from rlcore.config import BehaviorSettings, OfflineSettings
+from rlcore.environment import Actions, AgentBatch, BehaviorSpec
+from rlcore.errors import RunStateError
+from rlcore.rewards import ExtrinsicReward
+from rlcore.run_context import RunContext
+from rlcore.torch.minibatch_trainer import MinibatchTrainer
+from rlcore.torch.recorded import recorded_transitions
+from rlcore.torch.transition_batch import BatchReader
+
+
+class OfflineTrainer(MinibatchTrainer):
+    """A trainer that learns from recorded data alone; see the module's text.
+
+    Its record says ``offline=True``, so that no environment is made for it to act in. A normaliser takes in the whole
+    recording before the first step and stays as it is.
+    """
+
+    hyperparameters: OfflineSettings
+
+    def __init__(self, behavior: BehaviorSpec, settings: BehaviorSettings, run: RunContext) -> None:
+        super().__init__(behavior, settings, run)
+        self._learning_providers = [p for p in self.providers if type(p).update is not ExtrinsicReward.update]
+        if run.inference:  # the data is not needed, and may not be there
+            return
+        recording = run.read_recording(self.hyperparameters.demo_path, behavior.name)
+        inputs, layout = self.model.inputs, self.policy.layout
+        self.buffer = recorded_transitions(recording, behavior, layout)
+        self.reader = BatchReader(self.buffer, inputs, layout, self.providers, self.device)
+        inputs.update_normalizer(tuple(x.to(self.device) for x in inputs.raw(recording.observations)))
+        self.policy.refresh()
+
+    def ready(self) -> bool:
+        return True
+
+    def update(self) -> Mapping[str, float | Sequence[float]]:
+        stats = self.set_learning_rates()
+        batch_size = self.hyperparameters.batch_size
+        stats |= self.summarise([self.gradient_step(self.reader.read(self.buffer.sample(batch_size, self.generator)))])
+        for provider in self._learning_providers:
+            shown = self.reader.transitions(self.buffer.sample(batch_size, self.generator))
+            stats |= provider.update(shown)
+        self.gradient_steps += 1
+        self.steps += 1
+        self.policy.refresh()
+        return stats
+
+    def begin(self, batch: AgentBatch) -> NoReturn:
+        self._no_environment()
+
+    def act(self, batch: AgentBatch) -> Actions:
+        self._no_environment()
+
+    def observe(self, actions: Actions, batch: AgentBatch) -> NoReturn:
+        self._no_environment()
+
+    def _no_environment(self) -> NoReturn:
+        raise TypeError(f"{type(self).__name__} learns from recorded data and acts in no environment")
+
+    # ------------------------------------------------------------ state
+
+    def state_dict(self) -> dict[str, Any]:
+        return super().state_dict() | {"transitions": len(self.buffer)}
+
+    def require_fit(self, state: Mapping[str, Any]) -> None:
+        super().require_fit(state)
+        if state["transitions"] != len(self.buffer):
+            raise RunStateError(
+                f"behavior {self.behavior.name!r}: the checkpoint was learned from {state['transitions']} recorded "
+                f"transitions, {self.hyperparameters.demo_path} holds {len(self.buffer)}; resume with the same data"
+            )
