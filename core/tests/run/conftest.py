@@ -43,7 +43,16 @@ class Files:
     @property
     def steps(self) -> list[int]:
         """Of the checkpoints on disk, ascending."""
-        return sorted(int(path.name) for path in (self.path / "checkpoints").iterdir())
+        return self._steps("checkpoints")
+
+    @property
+    def best(self) -> list[int]:
+        """Of the best checkpoints on disk, ascending."""
+        return self._steps("checkpoints/best")
+
+    def _steps(self, name: str) -> list[int]:
+        place = self.path / name
+        return sorted(int(path.name) for path in place.iterdir() if path.name != "best") if place.is_dir() else []
 
     def checkpoint(self, step: int) -> dict[str, Any]:
         """Every file of a checkpoint that must be equal in equal runs, ``state.json`` without the time it took."""

@@ -191,8 +191,8 @@ def closing_line(run: Run) -> str:
         if run.scores.stopped:
             assert run.config.evaluation is not None
             return (
-                f"nothing left to learn: evaluation.stop_at {run.config.evaluation.stop_at:g} is reached, with a score of "
-                f"{run.scores.score:.2f} at step {run.scores.step}; raise it with --set evaluation.stop_at=..., or "
+                f"nothing left to learn: evaluation.stop_at {run.config.evaluation.stop_at:g} is reached, by a score "
+                f"of {run.scores.score:.2f} at step {run.scores.step}; raise it with --set evaluation.stop_at=..., or "
                 "remove it with --set evaluation.stop_at=null"
             )
         reached = ", ".join(dict.fromkeys(str(behavior.settings.max_steps) for behavior in run.behaviors.values()))
