@@ -78,8 +78,10 @@ class Workplace:
         return json.loads((self.run / name).read_text())
 
     def configure(self, **behavior: Any) -> None:
-        """Writes ``config.yaml``; keywords are the behavior's, and ``environment`` is the environment's id."""
+        """Writes ``config.yaml``; keywords are the behavior's, but for ``environment``, its id, and ``evaluation``."""
         config = copy.deepcopy(CONFIG)
+        if "evaluation" in behavior:
+            config["evaluation"] = behavior.pop("evaluation")
         config["environment"]["id"] = behavior.pop("environment", "CartPole-v1")
         config["checkpoint_settings"]["results_dir"] = str(self.results)
         config["behaviors"]["Agent"] |= behavior
