@@ -8,13 +8,12 @@ Libraries are imported by the class that needs them, so a process loads only the
 from __future__ import annotations
 
 from collections.abc import Callable
-from tempfile import TemporaryDirectory
-from typing import Any, Protocol
+from typing import Any
 
 import attrs
+from trainings import RlcoreTraining, Training, stable_baselines3_returns
 
 WIDTH = 64
-BEHAVIOR = "Agent"
 
 
 @attrs.frozen(kw_only=True)
@@ -47,71 +46,36 @@ class PPOCase:
         return attrs.evolve(self, steps=max(1, round(steps / self.rollout)) * self.rollout)
 
 
-class Training(Protocol):
-    """A training that is ready to begin: environments and networks are made."""
-
-    def train(self) -> int:
-        """Trains to the end; returns the agent steps taken."""
-        ...
-
-    def evaluate(self, episodes: int) -> list[float]:
-        """Returns of ``episodes`` whole episodes of the trained policy, acting deterministically."""
-        ...
-
-
-class RlcoreTraining:
-    """rlcore as ``rlcore run`` has it: run directory, checkpoints and the default statistics writers included."""
-
-    def __init__(self, case: PPOCase, seed: int) -> None:
-        from rlcore import Run
-
-        self._results = TemporaryDirectory()
-        self.run = Run(self.config(case, seed))
-        self.run.start()
-
-    def config(self, case: PPOCase, seed: int) -> dict[str, Any]:
-        """The configuration file, as a mapping."""
-        behavior = {
-            "trainer_type": "ppo",
-            "hyperparameters": {
-                "batch_size": case.batch_size,
-                "buffer_size": case.rollout,
-                "num_epoch": case.num_epoch,
-                "learning_rate": case.learning_rate,
-                "learning_rate_schedule": "constant",
-                "epsilon": case.epsilon,
-                "lambd": case.lambd,
-                "beta": 0.0,
-                "value_coefficient": case.value_coefficient,
-                "max_grad_norm": case.max_grad_norm,
-                "adam_epsilon": case.adam_epsilon,
-                "initial_log_std": case.initial_log_std,
-                "advantage_normalization": "minibatch",
-            },
-            "network_settings": {
-                "hidden_units": WIDTH,
-                "num_layers": 2,
-                "activation": "tanh",
-                "init": "orthogonal",
-                "normalize": case.normalize,
-            },
-            "reward_signals": {"extrinsic": {"gamma": case.gamma}},
-            "time_horizon": case.rollout_rows,
-            "max_steps": case.steps,
-        }
-        return {
-            "environment": {"type": "gymnasium", "id": case.env_id, "num_envs": case.num_envs},
-            "env_settings": {"seed": seed},
-            "behaviors": {BEHAVIOR: behavior},
-            "checkpoint_settings": {"run_id": "benchmark", "results_dir": self._results.name},
-        }
-
-    def train(self) -> int:
-        self.run.train()
-        return self.run.steps
-
-    def evaluate(self, episodes: int) -> list[float]:
-        return list(self.run.evaluate(episodes).behaviors[BEHAVIOR].returns)
+def rlcore_training(case: PPOCase, seed: int) -> Training:
+    behavior = {
+        "trainer_type": "ppo",
+        "hyperparameters": {
+            "batch_size": case.batch_size,
+            "buffer_size": case.rollout,
+            "num_epoch": case.num_epoch,
+            "learning_rate": case.learning_rate,
+            "learning_rate_schedule": "constant",
+            "epsilon": case.epsilon,
+            "lambd": case.lambd,
+            "beta": 0.0,
+            "value_coefficient": case.value_coefficient,
+            "max_grad_norm": case.max_grad_norm,
+            "adam_epsilon": case.adam_epsilon,
+            "initial_log_std": case.initial_log_std,
+            "advantage_normalization": "minibatch",
+        },
+        "network_settings": {
+            "hidden_units": WIDTH,
+            "num_layers": 2,
+            "activation": "tanh",
+            "init": "orthogonal",
+            "normalize": case.normalize,
+        },
+        "reward_signals": {"extrinsic": {"gamma": case.gamma}},
+        "time_horizon": case.rollout_rows,
+        "max_steps": case.steps,
+    }
+    return RlcoreTraining(case.env_id, case.num_envs, behavior, seed)
 
 
 class StableBaselines3Training:
@@ -159,18 +123,17 @@ class StableBaselines3Training:
         return int(self.model.num_timesteps)
 
     def evaluate(self, episodes: int) -> list[float]:
-        from stable_baselines3.common.env_util import make_vec_env
-        from stable_baselines3.common.evaluation import evaluate_policy
+        return stable_baselines3_returns(self.model, self.case.env_id, self.seed, episodes, self._normalised)
+
+    def _normalised(self, environment: Any) -> Any:
+        """As in training, with the statistics held fixed."""
+        if not self.case.normalize:
+            return environment
         from stable_baselines3.common.vec_env import VecNormalize
 
-        environment: Any = make_vec_env(self.case.env_id, n_envs=min(episodes, 10), seed=self.seed + 10_000)
-        if self.case.normalize:
-            environment = VecNormalize(environment, training=False, norm_obs=True, norm_reward=False, clip_obs=5.0)
-            environment.obs_rms = self.environment.obs_rms
-        returns, _ = evaluate_policy(
-            self.model, environment, n_eval_episodes=episodes, deterministic=True, return_episode_rewards=True
-        )
-        return [float(value) for value in returns]
+        environment = VecNormalize(environment, training=False, norm_obs=True, norm_reward=False, clip_obs=5.0)
+        environment.obs_rms = self.environment.obs_rms
+        return environment
 
 
 class TianshouTraining:
@@ -253,7 +216,7 @@ class TianshouTraining:
 
 
 LIBRARIES: dict[str, Callable[[PPOCase, int], Training]] = {
-    "rlcore": RlcoreTraining,
+    "rlcore": rlcore_training,
     "stable-baselines3": StableBaselines3Training,
     "tianshou": TianshouTraining,
 }

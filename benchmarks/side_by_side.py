@@ -25,7 +25,17 @@ Measured = TypeVar("Measured")
 
 HERE = Path(__file__).resolve().parent
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-DISTRIBUTIONS = ("rlcore", "rlcore-ppo", "stable-baselines3", "tianshou", "torch", "numpy", "gymnasium", "mujoco")
+DISTRIBUTIONS = (
+    "rlcore",
+    "rlcore-ppo",
+    "rlcore-sac",
+    "stable-baselines3",
+    "tianshou",
+    "torch",
+    "numpy",
+    "gymnasium",
+    "mujoco",
+)
 
 # Exit codes of every benchmark: 0 all targets met, 1 a target missed, 2 a measurement failed.
 MISSED = 1
@@ -37,15 +47,16 @@ class MeasurementFailed(click.ClickException):
     exit_code = 2
 
 
-def one_thread_environment() -> dict[str, str]:
-    """This process's environment variables, with one thread for every numerical library."""
-    return {**os.environ, **dict.fromkeys(THREAD_VARIABLES, "1")}
+def environment_with_threads(count: int = 1) -> dict[str, str]:
+    """This process's environment variables, with ``count`` threads for every numerical library."""
+    return {**os.environ, **dict.fromkeys(THREAD_VARIABLES, str(count))}
 
 
-def in_own_process(target: str, **arguments: Any) -> Any:
-    """What ``"module:function"`` of this directory returns in a new Python process with one thread.
+def in_own_process(target: str, *, thread_variables: int = 1, **arguments: Any) -> Any:
+    """What ``"module:function"`` of this directory returns in a new Python process.
 
-    Arguments and result travel as JSON. What the child prints is dropped; its errors are shown if it fails.
+    ``thread_variables`` is what OMP_NUM_THREADS and its kind say there. Arguments and result travel as JSON. What the
+    child prints is dropped; its errors are shown if it fails.
     """
     with tempfile.TemporaryDirectory() as directory:
         result = Path(directory) / "result.json"
@@ -55,7 +66,7 @@ def in_own_process(target: str, **arguments: Any) -> Any:
             text=True,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            env=one_thread_environment(),
+            env=environment_with_threads(thread_variables),
             check=False,
         )
         if child.returncode != 0 or not result.exists():

@@ -26,7 +26,7 @@ from side_by_side import (
     MISSED,
     MeasurementFailed,
     alternate,
-    one_thread_environment,
+    environment_with_threads,
     pairwise_ratio,
     write_report,
 )
@@ -65,7 +65,7 @@ def checked(command: Sequence[str], **variables: str) -> str:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
-        env={**one_thread_environment(), **variables},
+        env={**environment_with_threads(), **variables},
         check=False,
     )
     if done.returncode != 0:

@@ -1,4 +1,4 @@
-"""What PPO learns on HalfCheetah-v5, against Stable-Baselines3 with the same hyperparameters.
+"""What PPO or SAC learns on HalfCheetah-v5, against Stable-Baselines3 with the same hyperparameters.
 
 Each (library, seed) trains in a process of its own and then plays 20 whole episodes deterministically, with the
 observation normaliser of the training held fixed. The figure compared is the interquartile mean of the returns over
@@ -19,15 +19,19 @@ from typing import Any
 import attrs
 import click
 import numpy as np
-from ppo_trainings import PPOCase, ready_training
+import ppo_trainings
+import sac_trainings
+from ppo_trainings import PPOCase
 from rich.console import Console
 from rich.table import Table
+from sac_trainings import SACCase
 from side_by_side import MISSED, circumstances, in_own_process
+from trainings import Training
 
 OURS, PEER = "rlcore", "stable-baselines3"
 TARGET = 0.95
 EPISODES = 20
-HALFCHEETAH = PPOCase(
+PPO = PPOCase(
     env_id="HalfCheetah-v5",
     num_envs=8,
     rollout_rows=256,
@@ -39,11 +43,19 @@ HALFCHEETAH = PPOCase(
     # some seeds to slide on its back: what is compared then is luck.
     initial_log_std=-1.0,
 )
+SAC = SACCase(env_id="HalfCheetah-v5", steps=100_000, random_steps=10_000)
+CASES: dict[str, PPOCase | SACCase] = {"ppo": PPO, "sac": SAC}
 
 
-def train_and_evaluate(library: str, case: dict[str, Any], seed: int) -> dict[str, Any]:
+def ready_training(algorithm: str, library: str, case: dict[str, Any], seed: int) -> Training:
+    if algorithm == "ppo":
+        return ppo_trainings.ready_training(library, PPOCase(**case), seed)
+    return sac_trainings.ready_training(library, SACCase(**case), seed)
+
+
+def train_and_evaluate(algorithm: str, library: str, case: dict[str, Any], seed: int) -> dict[str, Any]:
     """Trains to the end and plays; runs in a process of its own."""
-    training = ready_training(library, PPOCase(**case), seed)
+    training = ready_training(algorithm, library, case, seed)
     started = perf_counter()
     steps = training.train()
     seconds = perf_counter() - started
@@ -78,13 +90,18 @@ def finished_trainings(path: Path, case: dict[str, Any]) -> dict[tuple[str, int]
 
 
 def train_missing(
-    missing: Sequence[tuple[str, int]], case: dict[str, Any], path: Path, jobs: int, console: Console
+    algorithm: str,
+    missing: Sequence[tuple[str, int]],
+    case: dict[str, Any],
+    path: Path,
+    jobs: int,
+    console: Console,
 ) -> dict[tuple[str, int], dict[str, Any]]:
     """Trains what the file lacks, ``jobs`` at a time, and appends each result as it comes."""
 
     def one(library: str, seed: int) -> dict[str, Any]:
-        target = "ppo_halfcheetah_learning:train_and_evaluate"
-        result = in_own_process(target, library=library, case=case, seed=seed)
+        target = "halfcheetah_learning:train_and_evaluate"
+        result = in_own_process(target, algorithm=algorithm, library=library, case=case, seed=seed)
         line = json.dumps({**result, **circumstances()})
         with path.open("a") as file:  # a single short write: lines of two threads do not mix
             file.write(line + "\n")
@@ -109,8 +126,10 @@ def describe(result: dict[str, Any]) -> str:
     return f"mean return {mean:,.0f} +- {std:,.0f}, {result['steps'] / result['seconds']:,.0f} steps/s"
 
 
-def results_table(results: dict[tuple[str, int], dict[str, Any]], quartile_means: dict[str, float]) -> Table:
-    table = Table(title="PPO on HalfCheetah-v5, deterministic returns")
+def results_table(
+    algorithm: str, results: dict[tuple[str, int], dict[str, Any]], quartile_means: dict[str, float]
+) -> Table:
+    table = Table(title=f"{algorithm.upper()} on HalfCheetah-v5, deterministic returns")
     for column in ("library", "mean by seed", "interquartile mean"):
         table.add_column(column, justify="left" if column == "library" else "right")
     for library, quartile_mean in quartile_means.items():
@@ -120,30 +139,31 @@ def results_table(results: dict[tuple[str, int], dict[str, Any]], quartile_means
 
 
 @click.command(help=__doc__)
-@click.option("--steps", default=1_000_000, show_default=True, type=int, help="Agent steps of each training.")
+@click.option("--algorithm", default="ppo", show_default=True, type=click.Choice(list(CASES)))
+@click.option("--steps", type=int, help="Agent steps of each training: without it, 1M of PPO and 100k of SAC.")
 @click.option("--seeds", default=3, show_default=True, type=click.IntRange(1), help="Trainings of each library.")
 @click.option("--jobs", default=2, show_default=True, type=click.IntRange(1, 2), help="Trainings at a time.")
 @click.option(
     "--results",
     "path",
-    default="results/ppo_halfcheetah_learning.jsonl",
-    show_default=True,
     type=click.Path(path_type=Path),
-    help="One line of JSON for each finished training.",
+    help="One line of JSON for each finished training; without it, results/ALGORITHM_halfcheetah_learning.jsonl.",
 )
-def main(steps: int, seeds: int, jobs: int, path: Path) -> None:
+def main(algorithm: str, steps: int | None, seeds: int, jobs: int, path: Path | None) -> None:
     console = Console()
-    case = attrs.asdict(HALFCHEETAH.with_steps(steps))
+    path = path or Path("results", f"{algorithm}_halfcheetah_learning.jsonl")
+    stated = CASES[algorithm]
+    case = attrs.asdict(stated.with_steps(steps or stated.steps))
     # Seed by seed, so that an interrupted benchmark has pairs.
     keys = [(library, seed) for seed in range(1, seeds + 1) for library in (OURS, PEER)]
     finished = finished_trainings(path, case)
-    finished |= train_missing([key for key in keys if key not in finished], case, path, jobs, console)
+    finished |= train_missing(algorithm, [key for key in keys if key not in finished], case, path, jobs, console)
     results = {key: finished[key] for key in keys}
     quartile_means = {
         library: interquartile_mean([r for key in keys if key[0] == library for r in results[key]["returns"]])
         for library in (OURS, PEER)
     }
-    console.print(results_table(results, quartile_means))
+    console.print(results_table(algorithm, results, quartile_means))
     if quartile_means[PEER] <= 0:
         console.print(f"{PEER} has not learned to run yet: no ratio; give it more --steps")
         sys.exit(MISSED)

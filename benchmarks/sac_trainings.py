@@ -1,0 +1,99 @@
+"""One SAC training, stated once and given to each library in its own words.
+
+Both use ReLU layers with PyTorch's initial weights for the policy and for each of the twin critics, a learned
+temperature with minus the number of action parts as the target entropy, and Adam with epsilon 1e-8 at a constant rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+from trainings import RlcoreTraining, Training, stable_baselines3_returns
+
+
+@attrs.frozen(kw_only=True)
+class SACCase:
+    """What to train, and SAC's hyperparameters; one environment, one gradient step for each of its steps."""
+
+    env_id: str
+    steps: int
+    random_steps: int  # at the beginning, without learning
+    batch_size: int = 256
+    buffer_size: int = 1_000_000
+    width: int = 256
+    layers: int = 2
+    learning_rate: float = 3e-4
+    gamma: float = 0.99
+    tau: float = 0.005
+
+    def with_steps(self, steps: float) -> SACCase:
+        return attrs.evolve(self, steps=round(steps))
+
+
+def rlcore_training(case: SACCase, seed: int) -> Training:
+    behavior = {
+        "trainer_type": "sac",
+        "hyperparameters": {
+            "batch_size": case.batch_size,
+            "buffer_size": case.buffer_size,
+            "buffer_init_steps": case.random_steps,
+            "learning_rate": case.learning_rate,
+            "tau": case.tau,
+        },
+        "network_settings": {
+            "hidden_units": case.width,
+            "num_layers": case.layers,
+            "activation": "relu",
+            "init": "uniform",
+        },
+        "reward_signals": {"extrinsic": {"gamma": case.gamma}},
+        "max_steps": case.steps,
+    }
+    return RlcoreTraining(case.env_id, 1, behavior, seed)
+
+
+class StableBaselines3Training:
+    """Stable-Baselines3 as its documentation advises on a CPU: the environment in the process, no logging."""
+
+    def __init__(self, case: SACCase, seed: int) -> None:
+        from stable_baselines3 import SAC
+        from stable_baselines3.common.env_util import make_vec_env
+
+        self.case, self.seed = case, seed
+        self.model: Any = SAC(
+            "MlpPolicy",
+            make_vec_env(case.env_id, n_envs=1, seed=seed),
+            learning_rate=case.learning_rate,
+            buffer_size=case.buffer_size,
+            learning_starts=case.random_steps,
+            batch_size=case.batch_size,
+            tau=case.tau,
+            gamma=case.gamma,
+            policy_kwargs={"net_arch": [case.width] * case.layers},
+            seed=seed,
+            device="cpu",
+            verbose=0,
+        )
+
+    def train(self) -> int:
+        self.model.learn(total_timesteps=self.case.steps)
+        return int(self.model.num_timesteps)
+
+    def evaluate(self, episodes: int) -> list[float]:
+        return stable_baselines3_returns(self.model, self.case.env_id, self.seed, episodes)
+
+
+LIBRARIES: dict[str, Callable[[SACCase, int], Training]] = {
+    "rlcore": rlcore_training,
+    "stable-baselines3": StableBaselines3Training,
+}
+
+
+def ready_training(library: str, case: SACCase, seed: int, threads: int = 1) -> Training:
+    """A training of ``library``, in a process whose PyTorch computes each operation with ``threads`` threads."""
+    import torch
+
+    torch.set_num_threads(threads)
+    return LIBRARIES[library](case, seed)
