@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from rlcore.config import NetworkSettings
 from rlcore.environment import BehaviorSpec
 from rlcore.torch.actions import ActionLayout, mask_logits, squashed_gaussian
+from rlcore.torch.discrete_options import DiscreteOptions
 from rlcore.torch.networks import Actor, Critic, Inputs
-from rlcore_sac.options import DiscreteOptions
 
 
 @attrs.define(eq=False)
