@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import attrs
@@ -13,6 +14,7 @@ from rlcore.blame import environment_does
 from rlcore.config import EnvironmentSettings, RunConfig
 from rlcore.config.load import evaluation_environment
 from rlcore.environment import BehaviorSpec, Environment
+from rlcore.episode_tap import EpisodeTap
 from rlcore.errors import ConfigError, NonFiniteError
 from rlcore.plugins.calls import Plugins
 from rlcore.results import BehaviorEvaluation, EvaluationResult
@@ -27,6 +29,7 @@ MAX_COPIES = 16
 
 
 PoliciesFor = Callable[[Mapping[str, BehaviorSpec]], Mapping[str, Policy]]
+TapsFor = Callable[[Mapping[str, BehaviorSpec]], AbstractContextManager[Mapping[str, EpisodeTap]]]
 
 
 class Evaluator:
@@ -60,18 +63,21 @@ class Evaluator:
         episodes: int,
         seed: int | None = None,
         deterministic: bool = True,
+        taps_for: TapsFor | None = None,
     ) -> EvaluationResult:
         """Plays ``episodes`` episodes, the same ones for one ``seed``, which is the run's if it is None.
 
         ``policies_for`` is called with the environment's behaviors, before the first reset; ``step`` is the run's, for
-        those who hear of the result.
+        those who hear of the result. ``taps_for``, called with the behaviors too, records what is played.
         """
         if episodes < 1:
             raise ValueError("episodes must be at least 1")
         seed = derive_seed(self._context.seed if seed is None else seed, "evaluation")
         environment, kept = self._open(episodes)
         try:
-            result = play(policies_for(environment.behaviors), environment, episodes, seed, deterministic)
+            policies = policies_for(environment.behaviors)
+            with taps_for(environment.behaviors) if taps_for is not None else nullcontext({}) as taps:
+                result = play(policies, environment, episodes, seed, deterministic, taps)
         finally:
             if not kept:
                 environment.close()
@@ -154,9 +160,14 @@ def _shown(observation: tuple[tuple[int, ...], str] | None) -> str:
 
 
 def play(
-    policies: Mapping[str, Policy], environment: Environment, episodes: int, seed: int, deterministic: bool
+    policies: Mapping[str, Policy],
+    environment: Environment,
+    episodes: int,
+    seed: int,
+    deterministic: bool,
+    taps: Mapping[str, EpisodeTap],
 ) -> EvaluationResult:
-    """Plays until every copy has finished its share of ``episodes``.
+    """Plays until every copy has finished its share of ``episodes``, which ``taps`` of behaviors catch.
 
     Each copy's share is fixed beforehand: taking the first episodes to finish would favour short ones.
     """
@@ -177,6 +188,8 @@ def play(
             name: policies[name].act(batch.observations, batch.action_mask, deterministic)
             for name, batch in batches.items()
         }
+        for name, tap in taps.items():
+            tap.act(batches[name], actions[name])
         with environment_does(environment, "step"):
             batches = environment.step(actions)
         for name, batch in batches.items():
@@ -185,8 +198,10 @@ def play(
                 refuse_non_finite_reward(name, "group reward", batch.group_reward, environment.behaviors[name])
             recorder, ended = recorders[name], batch.ended
             recorder.record(batch)
+            wanted = left[name][ended] > 0
+            if name in taps:
+                taps[name].observe(batch, ended[wanted])
             if ended.size:
-                wanted = left[name][ended] > 0
                 own, of_group, took = recorder.take_finished()
                 returns[name].extend(np.array(own)[wanted].tolist())
                 if of_group:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +12,14 @@ import attrs
 
 from rlcore.checkpoint import Checkpoint, find_checkpoints, newest_good
 from rlcore.config import RunConfig
+from rlcore.config.load import evaluation_environment
 from rlcore.environment import BehaviorSpec
+from rlcore.episode_tap import EpisodeTap
 from rlcore.errors import RunStateError
 from rlcore.evaluation import Evaluator
 from rlcore.plugins.calls import Plugins
+from rlcore.plugins.recording import recorded_to
+from rlcore.recordings import RecordingAbout
 from rlcore.results import EvaluationResult
 from rlcore.run_context import RunContext
 from rlcore.run_directory import BEST, CHECKPOINTS, CONFIGURATION
@@ -64,14 +70,42 @@ class SavedRun:
         return policies
 
     def evaluate(
-        self, episodes: int, seed: int | None, deterministic: bool = True, video: Path | None = None
+        self,
+        episodes: int,
+        seed: int | None,
+        deterministic: bool = True,
+        video: Path | None = None,
+        record: Path | None = None,
+        record_format: str | None = None,
     ) -> EvaluationResult:
-        """Plays in an environment of its own, the only one that is made; ``video``: every episode is filmed there."""
+        """Plays in an environment of its own, the only one that is made; ``video``: every episode is filmed there.
+
+        ``record``: the episodes become a recording of each behavior there, ``record/<behavior>``, of the format called
+        ``record_format``, or of the only installed one.
+        """
+        taps_for = None if record is None else partial(self._taps, record, record_format)
         evaluator = Evaluator(self.config, self.plugins, self.context, video=video)
         try:
-            return evaluator.evaluate(self.policies, self.step, episodes, seed, deterministic)
+            return evaluator.evaluate(self.policies, self.step, episodes, seed, deterministic, taps_for)
         finally:
             evaluator.close()
+
+    def _taps(
+        self, directory: Path, record_format: str | None, behaviors: Mapping[str, BehaviorSpec]
+    ) -> AbstractContextManager[Mapping[str, EpisodeTap]]:
+        settings = evaluation_environment(self.config, self.plugins)
+        assert settings is not None  # or there would be no behaviors
+        about = {
+            name: RecordingAbout(
+                self.plugins.environment(settings.type).name,
+                settings.id,
+                settings.options if isinstance(settings.options, Mapping) else {},
+                settings_of(self.config, name).trainer_type,
+                f"Episodes played by run {self.context.run_id} as it was at step {self.step}.",
+            )
+            for name in behaviors
+        }
+        return recorded_to(self.plugins, directory, behaviors, about, record_format)
 
 
 def _find(directory: Path, checkpoint: str) -> tuple[Checkpoint, dict[str, Any]]:

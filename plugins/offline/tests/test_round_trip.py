@@ -146,6 +146,15 @@ def test_nothing_is_there_before_the_end_and_nothing_stays_of_what_was_given_up(
         assert set(os.listdir(tmp_path / "to")) == left
 
 
+def test_a_relative_path_is_relative_to_the_working_directory(tmp_path: Path, random_recording, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    recording = random_recording(BEHAVIORS["discrete"], [3])
+    writer = MinariFormat().writer(Path("to/A"), recording.behavior, RecordingAbout())
+    writer.write(recording)
+    writer.close()
+    same(MinariFormat().read(tmp_path / "to/A", "A"), recording)
+
+
 def test_what_exists_is_never_replaced(tmp_path: Path, random_recording) -> None:
     recording = random_recording(BEHAVIORS["discrete"], [3])
     begun = MinariFormat().writer(tmp_path / "A", recording.behavior, RecordingAbout())

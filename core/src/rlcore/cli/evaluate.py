@@ -27,6 +27,13 @@ from rlcore.cli.run import limit_threads
 @click.option(
     "--video", type=click.Path(path_type=Path), help="Film every episode, played one by one, into this directory."
 )
+@click.option(
+    "--record",
+    type=click.Path(path_type=Path),
+    help="Keep the episodes as a recording of each behavior, DIR/BEHAVIOR.",
+    metavar="DIR",
+)
+@click.option("--record-format", metavar="NAME", help="The format of --record, if several are installed.")
 @click.option("--set", "sets", multiple=True, metavar="A.B=VALUE", help="Set any key of the run's configuration.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @plugin_options
@@ -38,6 +45,8 @@ def evaluate_command(
     stochastic: bool,
     checkpoint: str,
     video: Path | None,
+    record: Path | None,
+    record_format: str | None,
     sets: tuple[str, ...],
     as_json: bool,
     dash_p: tuple[str, ...],
@@ -57,7 +66,7 @@ def evaluate_command(
     plugins = plugins_for(document, dash_p=dash_p, no_plugins=no_plugins, strict_plugins=strict_plugins)
     show_log()
     saved = SavedRun.load(directory, load_config(document, plugins), plugins, checkpoint)
-    result = saved.evaluate(episodes, seed, not stochastic, video)
+    result = saved.evaluate(episodes, seed, not stochastic, video, record, record_format)
     for failure in plugins.failures:
         click.echo(f"warning: {failure}", err=True)
     if as_json:

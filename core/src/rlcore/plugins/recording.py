@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import cast
 
 from rlcore.environment import BehaviorSpec
-from rlcore.errors import ConfigError, PluginError, RlcoreError, one_line
+from rlcore.episode_tap import EpisodeTap, one_slot
+from rlcore.errors import ConfigError, PluginError, RlcoreError, RunStateError, one_line
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.lookup import Owned
-from rlcore.plugins.records import RecordingFormatSpec
 from rlcore.plugins.targets import require_protocol
 from rlcore.recordings import (
     Recording,
@@ -25,7 +27,7 @@ from rlcore.recordings import (
 def read_recording(plugins: Plugins, path: str | Path, behavior: str) -> Recording:
     """The whole recording that ``path`` names; ConfigError if it is not there or not sound."""
     found, location, owner = _find(plugins, path, behavior)
-    with _blamed(owner, f"read {location}"):
+    with _readable(owner, location):
         recording = found.read(location, behavior)
     problem = recording.problem()
     if problem:
@@ -36,19 +38,74 @@ def read_recording(plugins: Plugins, path: str | Path, behavior: str) -> Recordi
 def recorded_behavior(plugins: Plugins, path: str | Path, behavior: str) -> BehaviorSpec:
     """The behavior of the recording that ``path`` names, without reading its episodes."""
     found, location, owner = _find(plugins, path, behavior)
-    with _blamed(owner, f"read {location}"):
+    with _readable(owner, location):
         return found.behavior(location, behavior)
 
 
-def recording_writer(
-    plugins: Plugins, spec: RecordingFormatSpec, path: Path, behavior: BehaviorSpec, about: RecordingAbout
-) -> RecordingWriter:
-    """A writer for a new recording of a behavior; nothing may be at ``path`` yet."""
+@contextmanager
+def recorded_to(
+    plugins: Plugins,
+    directory: Path,
+    behaviors: Mapping[str, BehaviorSpec],
+    about: Mapping[str, RecordingAbout],
+    reference: str | None = None,
+) -> Iterator[dict[str, EpisodeTap]]:
+    """Taps for a block that plays: when it ends, ``directory/<behavior>`` are recordings; when it fails, nothing is.
+
+    ``about`` is by behavior too. ``reference`` names the format; the only installed one need not be named. Raises
+    ConfigError where something exists already, and RunStateError where a recording cannot be written.
+    """
+    spec = plugins.recording_format(reference)
     owner = next(owned for owned in plugins.records("recording") if owned.record is spec)
-    with _blamed(owner, f"begin {path}"):
-        writer = _format(plugins, owner).writer(path, behavior, about)
-    require_protocol(writer, RecordingWriter, owner.described)
-    return writer
+    made = _format(plugins, owner)
+    writers: dict[str, RecordingWriter] = {}
+    taps: dict[str, EpisodeTap] = {}
+    try:
+        for name, behavior in behaviors.items():
+            path = directory / name
+            with _written(owner, path):
+                writers[name] = writer = made.writer(path, one_slot(behavior), about[name])
+            require_protocol(writer, RecordingWriter, owner.described)
+            taps[name] = EpisodeTap(behavior, partial(_write, owner, path, writer))
+        yield taps
+        for name, tap in taps.items():
+            if tap.episodes:
+                with _written(owner, directory / name):
+                    writers[name].close()
+                del writers[name]
+            else:
+                logging.getLogger("rlcore.recording").warning(
+                    "behavior %r: no agent acted in any of its episodes, so nothing was recorded", name
+                )
+    finally:
+        for writer in writers.values():
+            with suppress(Exception):  # the first error is the one to report
+                writer.discard()
+
+
+def _write(owner: Owned, path: Path, writer: RecordingWriter, episode: Recording) -> None:
+    with _written(owner, path):
+        writer.write(episode)
+
+
+@contextmanager
+def _readable(owner: Owned, path: Path) -> Iterator[None]:
+    try:
+        with _blamed(owner, f"read {path}"):
+            yield
+    except OSError as error:
+        raise ConfigError(f"recording {str(path)!r} cannot be read: {error.strerror or error}") from error
+
+
+@contextmanager
+def _written(owner: Owned, path: Path) -> Iterator[None]:
+    try:
+        with _blamed(owner, f"write {path}"):
+            yield
+    except OSError as error:
+        raise RunStateError(
+            f"recording {path} cannot be written: {error.strerror or error}; nothing was left there"
+        ) from error
 
 
 def _find(plugins: Plugins, path: str | Path, behavior: str) -> tuple[RecordingFormat, Path, Owned]:
@@ -68,7 +125,7 @@ def _format(plugins: Plugins, owner: Owned) -> RecordingFormat:
 
 @contextmanager
 def _blamed(owner: Owned, doing: str) -> Iterator[None]:
-    """A foreign error becomes a PluginError; OSErrors speak for themselves."""
+    """A foreign error becomes a PluginError."""
     try:
         yield
     except (RlcoreError, OSError):

@@ -34,7 +34,8 @@ class MinariWriter:
         self._path, self._behavior = path, behavior
         self._refuse_existing()
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._hidden = path.parent / f".{path.name}.{uuid.uuid4().hex[:8]}"
+        # Absolute: Minari puts a relative path together twice when it adds up the sizes of files.
+        self._hidden = path.parent.absolute() / f".{path.name}.{uuid.uuid4().hex[:8]}"
         try:
             self._hidden.mkdir()
             self._storage = MinariStorage.new(

@@ -1,0 +1,104 @@
+"""Catches the episodes of one behavior while they are played, and hands over whole ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.environment import Actions, AgentBatch, BehaviorSpec
+from rlcore.recordings import Recording
+
+Row = NDArray[Any]
+
+
+@attrs.define(eq=False)
+class _OpenEpisode:
+    """What one slot's agent saw, did and was given since its episode began: one entry for each time it acted."""
+
+    observations: dict[str, list[Row]]
+    continuous: list[Row] = attrs.field(factory=list)
+    discrete: list[Row] = attrs.field(factory=list)
+    masks: list[Row] = attrs.field(factory=list)
+    rewards: list[float] = attrs.field(factory=list)  # one less than the others while the latest transition is open
+
+
+class EpisodeTap:
+    """Keeps the open episode of every slot; an episode that ends and is counted is handed to ``write``.
+
+    A transition closes when its agent acts next, or when its episode ends. An aborted episode is dropped. One in which
+    the agent never acted has no transition, and what an agent was given before it first acted belongs to none.
+    """
+
+    def __init__(self, behavior: BehaviorSpec, write: Callable[[Recording], None]) -> None:
+        self.episodes = 0  # handed over
+        self._behavior = one_slot(behavior)
+        self._write = write
+        self._open = [self._begun() for _ in range(behavior.slots)]
+
+    def act(self, batch: AgentBatch, actions: Actions) -> None:
+        """What is done next in the environment that showed ``batch``; called before its next step."""
+        acting = range(len(self._open)) if batch.needs_action is None else np.flatnonzero(batch.needs_action)
+        for row in acting:
+            episode = self._open[row]
+            for name, seen in episode.observations.items():
+                seen.append(batch.observations[name][row].copy())
+            if batch.action_mask is not None:
+                episode.masks.append(batch.action_mask[row].copy())
+            if actions.continuous is not None:
+                episode.continuous.append(actions.continuous[row].copy())
+            if actions.discrete is not None:
+                episode.discrete.append(actions.discrete[row].copy())
+
+    def observe(self, batch: AgentBatch, counted: NDArray[np.intp]) -> None:
+        """What the step led to; of the episodes that ended in it, those of the rows ``counted`` are handed over."""
+        closing = range(len(self._open)) if batch.moved is None else np.flatnonzero(batch.moved)
+        for row in closing:
+            episode = self._open[row]
+            if len(episode.rewards) < self._acted(episode):
+                episode.rewards.append(float(batch.reward[row]))
+        for place, row in enumerate(batch.ended):
+            if row in counted and self._open[row].rewards:
+                assert batch.final_observations is not None
+                final = {name: array[place] for name, array in batch.final_observations.items()}
+                self._write(self._finished(self._open[row], final, bool(batch.terminated[row])))
+                self.episodes += 1
+            self._open[row] = self._begun()
+        if batch.aborted is not None:
+            for row in np.flatnonzero(batch.aborted):
+                self._open[row] = self._begun()
+
+    def _begun(self) -> _OpenEpisode:
+        return _OpenEpisode({spec.name: [] for spec in self._behavior.observations})
+
+    def _acted(self, episode: _OpenEpisode) -> int:
+        return len(episode.discrete if self._behavior.discrete else episode.continuous)
+
+    def _finished(self, episode: _OpenEpisode, final: dict[str, Row], terminated: bool) -> Recording:
+        length = len(episode.rewards)
+        last = np.zeros(length, np.bool_)
+        last[-1] = True
+        masks = None
+        if episode.masks:  # nothing is chosen where the episode has ended: everything is allowed
+            masks = np.stack([*episode.masks, np.ones(self._behavior.mask_size, np.bool_)])
+        return Recording(
+            self._behavior,
+            {name: np.stack([*seen, final[name]]) for name, seen in episode.observations.items()},
+            Actions(
+                np.stack(episode.continuous) if episode.continuous else None,
+                np.stack(episode.discrete) if episode.discrete else None,
+            ),
+            np.array(episode.rewards, np.float32),
+            last & terminated,
+            last & (not terminated),
+            np.array([length]),
+            masks,
+        )
+
+
+def one_slot(behavior: BehaviorSpec) -> BehaviorSpec:
+    """The behavior as any one of its agents has it."""
+    return attrs.evolve(behavior, env_index=np.zeros(1, np.int64), team=None, group=None)

@@ -1,0 +1,318 @@
+"""Recordings: their arrays, where they are found, and who is told what is wrong with them."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+
+from rlcore import RecordingFormatSpec, hookimpl
+from rlcore.environment import Actions, BehaviorSpec, ObservationSpec
+from rlcore.episode_tap import EpisodeTap
+from rlcore.errors import ConfigError, PluginError, RunStateError
+from rlcore.plugins import Plugins
+from rlcore.plugins.recording import read_recording, recorded_behavior, recorded_to
+from rlcore.recordings import Recording, RecordingAbout
+
+WALKER = BehaviorSpec("Walker", (ObservationSpec("observation", (1,), np.float32),), discrete=(3,))
+
+
+def recording(*lengths: int, behavior: BehaviorSpec = WALKER) -> Recording:
+    """Episodes of the walker that see 0, 1, 2, ... in a row and are rewarded with what they see; all terminate."""
+    n, e = sum(lengths), len(lengths)
+    last = np.zeros(n, np.bool_)
+    last[np.cumsum(lengths) - 1] = True
+    seen = np.arange(n + e, dtype=np.float32)[:, None]
+    return Recording(
+        behavior, {"observation": seen}, Actions(discrete=np.zeros((n, 1), np.int64)),
+        np.arange(n, dtype=np.float32), last, np.zeros(n, np.bool_), np.array(lengths),
+    )  # fmt: skip
+
+
+@attrs.define
+class CountsWriter:
+    """Writes the lengths of episodes."""
+
+    path: Path
+    calls: list[str]
+    lengths: list[int] = attrs.field(factory=list)
+
+    def write(self, recording: Recording) -> None:
+        self.calls.append("write")
+        self.lengths += recording.lengths.tolist()
+
+    def close(self) -> None:
+        self.calls.append("close")
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.write_text(json.dumps(self.lengths))
+
+    def discard(self) -> None:
+        self.calls.append("discard")
+
+
+class CountsFormat:
+    """A format whose files, those that begin with ``[``, hold the lengths of episodes."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.about: dict[str, RecordingAbout] = {}
+        self.kept: dict[str, Path] = {}
+        self.error: Exception | None = None  # to raise by the next call that reads or writes
+
+    def reads(self, path: Path) -> bool:
+        return path.is_file() and path.read_text().startswith("[")
+
+    def stored(self) -> Mapping[str, Path]:
+        return self.kept
+
+    def behavior(self, path: Path, name: str) -> BehaviorSpec:
+        self._raise()
+        return attrs.evolve(WALKER, name=name)
+
+    def read(self, path: Path, name: str) -> Recording:
+        self._raise()
+        return recording(*json.loads(path.read_text()), behavior=self.behavior(path, name))
+
+    def writer(self, path: Path, behavior: BehaviorSpec, about: RecordingAbout) -> CountsWriter:
+        self._raise()
+        self.about[behavior.name] = about
+        return CountsWriter(path, self.calls)
+
+    def _raise(self) -> None:
+        if self.error is not None:
+            raise self.error
+
+
+@attrs.frozen
+class Brings:
+    """A plugin of one format."""
+
+    spec: RecordingFormatSpec
+
+    @hookimpl
+    def rlcore_recording_formats(self) -> list[RecordingFormatSpec]:
+        return [self.spec]
+
+
+@pytest.fixture
+def counts() -> CountsFormat:
+    return CountsFormat()
+
+
+@pytest.fixture
+def brings_counts(plugins: Plugins, counts: CountsFormat, monkeypatch: Any) -> Callable[..., Plugins]:
+    """``brings_counts("name", ...)``: plugins that bring the format, each under a name of its own."""
+
+    def bring(*names: str) -> Plugins:
+        for name in names:
+            spec = RecordingFormatSpec(name=name, target=f"acme_{name}:Format")
+
+            plugins.register(Brings(spec), name, f"acme-{name}", "1")
+            monkeypatch.setitem(sys.modules, f"acme_{name}", SimpleNamespace(Format=lambda: counts))
+        return plugins
+
+    return bring
+
+
+# ------------------------------------------------------------ the arrays
+
+
+def test_rows_are_where_transitions_begin_and_the_row_after_is_where_they_led() -> None:
+    r = recording(2, 1, 3)
+    assert (r.transitions, r.episodes) == (6, 3)
+    assert r.rows.tolist() == [0, 1, 3, 5, 6, 7]
+    assert set(r.rows + 1) - set(r.rows) == {2, 4, 8}  # final observations
+    assert r.returns.tolist() == [0 + 1, 2, 3 + 4 + 5]
+    assert r.problem() is None
+
+
+HYBRID = BehaviorSpec("Walker", (ObservationSpec("observation", (1,), np.float32),), 2, (3,))
+BAD: dict[str, tuple[dict[str, Any], str]] = {
+    "missing observation": ({"observations": {}}, "observation 'observation': missing"),
+    "short observation": (
+        {"observations": {"observation": np.zeros((3, 1), np.float32)}},
+        "observation 'observation': shape [3, 1], expected [5, 1]",
+    ),
+    "missing actions": ({"behavior": HYBRID}, "continuous actions: missing"),
+    "actions": (
+        {"actions": Actions(discrete=np.zeros((3, 2), np.int64))},
+        "discrete actions: shape [3, 2], expected [3, 1]",
+    ),
+    "mask": ({"action_mask": np.ones((3, 3), np.bool_)}, "action mask: shape [3, 3], expected [5, 3]"),
+    "flags": ({"truncated": np.zeros(2, np.bool_)}, "truncated: shape [2], expected [3]"),
+    "lengths": ({"lengths": np.array([2, 2])}, "3 transitions do not make 2 episodes"),
+    "empty episode": ({"lengths": np.array([3, 0])}, "3 transitions do not make 2 episodes"),
+    "no end": ({"terminated": np.zeros(3, np.bool_)}, "the last transition of an episode, and no other"),
+    "an end too many": ({"truncated": np.array([True, False, False])}, "the last transition of an episode"),
+    "two ends at once": ({"truncated": np.array([False, True, False])}, "the last transition of an episode"),
+    "nan": ({"reward": np.array([0, np.nan, 0], np.float32)}, "reward is NaN or infinite in row 1"),
+    "infinite": (
+        {"observations": {"observation": np.array([[0], [0], [0], [0], [np.inf]], np.float32)}},
+        "observation 'observation' is NaN or infinite in row 4",
+    ),
+    "choice": (
+        {"actions": Actions(discrete=np.array([[0], [3], [0]]))},
+        "discrete actions lie outside their branches, which have [3] options",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_arrays_that_do_not_fit_are_told_apart(what: str) -> None:
+    changes, expected = BAD[what]
+    problem = attrs.evolve(recording(2, 1), **changes).problem()
+    assert problem is not None and expected in problem
+
+
+# ------------------------------------------------------------ where they are found
+
+
+def test_a_path_is_a_recording_or_holds_one_of_the_behavior_or_names_one_that_is_kept(
+    tmp_path: Path, counts: CountsFormat, brings_counts: Any, monkeypatch: Any
+) -> None:
+    plugins = brings_counts("counts")
+    monkeypatch.chdir(tmp_path)
+    for name, text in (("Walker", "[9]"), ("runs/Walker", "[2, 1]"), ("runs/Other", "[5]"), ("store", "[7]")):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    counts.kept = {"ours/walks-v0": tmp_path / "store", "runs": tmp_path / "store"}
+    for path, lengths in {
+        "runs": [2, 1], tmp_path / "runs": [2, 1], "runs/Other": [5], ".": [9], "ours/walks-v0": [7],
+    }.items():  # fmt: skip
+        found = read_recording(plugins, path, "Walker")
+        assert (found.lengths.tolist(), found.behavior.name) == (lengths, "Walker")
+        assert recorded_behavior(plugins, path, "Walker").name == "Walker"
+
+
+def test_a_path_that_names_nothing_says_what_there_is(
+    tmp_path: Path, counts: CountsFormat, brings_counts: Any, plugins: Plugins, monkeypatch: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("Striker", "Goalie", "notes"):
+        (tmp_path / name).write_text("some words" if name == "notes" else "[1]")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ConfigError, match=r"recording 'Striker': no plugin that reads.*pip install rlcore-offline"):
+        read_recording(plugins, "Striker", "Walker")
+    brings_counts("counts")
+    counts.kept = {"ours/walks-v0": tmp_path / "Goalie"}
+    for path, expected in {
+        ".": "recording '.': none of the recordings there is of behavior 'Strikr'; name one of them: Goalie, Striker; "
+        "did you mean 'Striker'?",
+        "Strikers": "recording 'Strikers': no such path or name; there are ours/walks-v0, Goalie, Striker; did you "
+        "mean 'Striker'?",
+        "ours/walk-v0": "recording 'ours/walk-v0': no such path or name; there are ours/walks-v0; did you mean "
+        "'ours/walks-v0'?",
+        "empty": "recording 'empty': no installed format reads what is there, or it is no recording",
+        "notes": "recording 'notes': is no directory of a recording that an installed format reads",
+    }.items():
+        with pytest.raises(ConfigError) as caught:
+            recorded_behavior(plugins, path, "Strikr")
+        assert str(caught.value) == expected
+
+
+# ------------------------------------------------------------ who is to blame
+
+
+def test_what_a_format_raises_has_its_owner(tmp_path: Path, counts: CountsFormat, brings_counts: Any) -> None:
+    plugins = brings_counts("counts")
+    (tmp_path / "A").write_text("[1]")
+    counts.error = ValueError("no such luck")
+    with pytest.raises(PluginError, match=r"recording 'counts' of plugin 'counts' \(acme-counts 1\) failed to read "
+                                          r".*A: ValueError: no such luck"):  # fmt: skip
+        read_recording(plugins, tmp_path / "A", "Walker")
+    counts.error = PermissionError(errno.EACCES, "Permission denied")
+    with pytest.raises(ConfigError, match=r"recording '.*A' cannot be read: Permission denied"):
+        recorded_behavior(plugins, tmp_path / "A", "Walker")
+
+
+def test_a_recording_that_is_not_sound_is_refused(tmp_path: Path, brings_counts: Any) -> None:
+    (tmp_path / "A").write_text("[2, 0]")
+    with pytest.raises(ConfigError, match=r"recording '.*A', read as counts: 2 transitions do not make 2 episodes"):
+        read_recording(brings_counts("counts"), tmp_path / "A", "Walker")
+
+
+# ------------------------------------------------------------ writing them
+
+
+ABOUT = {"A": RecordingAbout(trainer="ppo"), "B": RecordingAbout(trainer="sac")}
+
+
+def hand_over(tap: EpisodeTap, *lengths: int) -> None:
+    tap._write(recording(*lengths))
+    tap.episodes += len(lengths)
+
+
+def test_every_behavior_has_a_recording_when_the_block_ends(
+    tmp_path: Path, counts: CountsFormat, brings_counts: Any
+) -> None:
+    with recorded_to(brings_counts("counts"), tmp_path / "to", {"A": WALKER, "B": WALKER}, ABOUT) as taps:
+        hand_over(taps["A"], 3)
+        hand_over(taps["B"], 2, 1)
+        assert not (tmp_path / "to").exists()
+    assert {path.name: json.loads(path.read_text()) for path in (tmp_path / "to").iterdir()} == {"A": [3], "B": [2, 1]}
+    assert "discard" not in counts.calls
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError], ids=lambda error: error.__name__)
+def test_a_block_that_fails_leaves_nothing(
+    tmp_path: Path, counts: CountsFormat, brings_counts: Any, error: type[BaseException]
+) -> None:
+    def fail(tap: EpisodeTap) -> None:
+        hand_over(tap, 3)
+        raise error
+
+    plugins = brings_counts("counts")
+    with pytest.raises(error), recorded_to(plugins, tmp_path / "to", {"A": WALKER, "B": WALKER}, ABOUT) as taps:
+        fail(taps["A"])
+    assert counts.calls == ["write", "discard", "discard"] and not os.listdir(tmp_path)
+
+
+def test_a_behavior_in_which_nobody_acted_is_told_and_not_written(
+    tmp_path: Path, counts: CountsFormat, brings_counts: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    with recorded_to(brings_counts("counts"), tmp_path / "to", {"A": WALKER, "B": WALKER}, ABOUT) as taps:
+        hand_over(taps["A"], 3)
+    assert os.listdir(tmp_path / "to") == ["A"] and counts.calls == ["write", "close", "discard"]
+    assert "behavior 'B': no agent acted in any of its episodes" in caplog.text
+
+
+def test_a_full_disk_is_one_line(tmp_path: Path, counts: CountsFormat, brings_counts: Any, monkeypatch: Any) -> None:
+    def full(self: CountsWriter, recording: Recording) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(CountsWriter, "write", full)
+    with (
+        pytest.raises(RunStateError, match=r"recording .*to/A cannot be written: No space left on device"),
+        recorded_to(brings_counts("counts"), tmp_path / "to", {"A": WALKER}, ABOUT) as taps,
+    ):
+        hand_over(taps["A"], 3)
+    assert counts.calls == ["discard"]
+
+
+def test_the_format_is_named_where_there_are_several(tmp_path: Path, counts: CountsFormat, brings_counts: Any) -> None:
+    plugins = brings_counts("counts", "tallies")
+    with (
+        pytest.raises(PluginError, match=r"say which with --record-format: acme-counts/counts or acme-tallies/tallies"),
+        recorded_to(plugins, tmp_path, {"A": WALKER}, ABOUT),
+    ):
+        pass
+    with recorded_to(plugins, tmp_path, {"A": WALKER}, ABOUT, "tallies") as taps:
+        hand_over(taps["A"], 3)
+    assert os.listdir(tmp_path) == ["A"]
+
+
+def test_without_a_format_the_package_that_brings_one_is_named(tmp_path: Path, plugins: Plugins) -> None:
+    with (
+        pytest.raises(ConfigError, match=r"no recording format is installed; pip install rlcore-offline"),
+        recorded_to(plugins, tmp_path, {"A": WALKER}, ABOUT),
+    ):
+        pass

@@ -1,0 +1,172 @@
+"""Episodes caught while they are played, compared with one slot's story told by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+
+from rlcore.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec
+from rlcore.episode_tap import EpisodeTap
+from rlcore.evaluation import play
+from rlcore.recordings import Recording
+from rlcore.testing.environments import FOR_CONFIGURATIONS
+
+SLOTS, STEPS = 3, 60
+SPEC = BehaviorSpec(
+    "A",
+    (ObservationSpec("seen", (2,), np.float32), ObservationSpec("when", (), np.int32)),
+    2,
+    (3, 2),
+    np.full(2, -1, np.float32),
+    np.full(2, 1, np.float32),
+    env_index=np.arange(SLOTS),
+    team=np.zeros(SLOTS, np.int64),
+)
+
+
+@attrs.frozen
+class Story:
+    """All that happens to all slots: the first index is the batch, which shows the outcome of the step before it."""
+
+    seen: np.ndarray
+    final: np.ndarray
+    reward: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+    aborted: np.ndarray
+    needs: np.ndarray
+    masks: np.ndarray
+    actions: list[Actions]
+    counted: np.ndarray
+
+    @classmethod
+    def drawn(cls, seed: int, ragged: bool) -> Story:
+        g = np.random.default_rng(seed)
+        shape = (STEPS, SLOTS)
+        fate = g.choice(4, size=shape, p=[0.8, 0.08, 0.08, 0.04] if ragged else [0.85, 0.08, 0.07, 0])
+        fate[0] = 0
+        return cls(
+            g.normal(size=(*shape, 2)).astype(np.float32), g.normal(size=(*shape, 2)).astype(np.float32),
+            g.normal(size=shape).astype(np.float32), fate == 1, fate == 2, fate == 3,
+            g.random(shape) < 0.6 if ragged else np.ones(shape, np.bool_), g.random((*shape, 5)) < 0.8,
+            [Actions(g.normal(size=(SLOTS, 2)).astype(np.float32), g.integers([3, 2], size=(SLOTS, 2)))
+             for _ in range(STEPS)],
+            g.random(shape) < 0.8,
+        )  # fmt: skip
+
+    def batch(self, t: int, ragged: bool) -> AgentBatch:
+        ended = np.flatnonzero(self.terminated[t] | self.truncated[t])
+        return AgentBatch(
+            {"seen": self.seen[t].copy(), "when": np.full(SLOTS, t, np.int32)},
+            self.reward[t], self.terminated[t], self.truncated[t], ended,
+            {"seen": self.final[t, ended], "when": np.full(len(ended), -t, np.int32)},
+            needs_action=self.needs[t] if ragged else None, action_mask=self.masks[t].copy(),
+            aborted=self.aborted[t] if ragged else None,
+        )  # fmt: skip
+
+
+def told(story: Story, slot: int) -> dict[int, dict[str, Any]]:
+    """What the slot's counted episodes hold, by the batch in which they ended."""
+    episodes = {}
+    acted: list[int] = []  # batches in which it acted in the open episode
+    closed: list[float] = []
+    for t in range(STEPS):
+        ended = story.terminated[t, slot] or story.truncated[t, slot]
+        if (ended or story.needs[t, slot]) and len(closed) < len(acted):
+            closed.append(story.reward[t, slot])
+        if ended and acted and story.counted[t, slot]:
+            episodes[t] = {
+                "seen": [*(story.seen[a, slot] for a in acted), story.final[t, slot]],
+                "when": [*acted, -t],
+                "continuous": [story.actions[a].continuous[slot] for a in acted],
+                "discrete": [story.actions[a].discrete[slot] for a in acted],
+                "masks": [*(story.masks[a, slot] for a in acted), np.ones(5, np.bool_)],
+                "reward": closed,
+                "terminated": story.terminated[t, slot],
+            }
+        if ended or story.aborted[t, slot]:
+            acted, closed = [], []
+        if story.needs[t, slot]:
+            acted.append(t)
+    return episodes
+
+
+@pytest.mark.parametrize("ragged", [False, True], ids=["together", "ragged"])
+@pytest.mark.parametrize("seed", range(5))
+def test_whole_counted_episodes_are_handed_over_as_their_agents_had_them(seed: int, ragged: bool) -> None:
+    story, caught = Story.drawn(seed, ragged), []
+    tap = EpisodeTap(SPEC, caught.append)
+    batch = story.batch(0, ragged)
+    for t in range(1, STEPS):
+        tap.act(batch, story.actions[t - 1])
+        for array in (*batch.observations.values(), batch.action_mask):
+            array[:] = 0  # they were the environment's, which has taken its step
+        batch = story.batch(t, ragged)
+        tap.observe(batch, np.flatnonzero(story.counted[t] & (story.terminated[t] | story.truncated[t])))
+    stories = [told(story, slot) for slot in range(SLOTS)]
+    expected = [stories[slot][t] for t in range(STEPS) for slot in range(SLOTS) if t in stories[slot]]
+    assert len(caught) == len(expected) == tap.episodes > 5
+    for episode, theirs in zip(caught, expected, strict=True):
+        assert episode.problem() is None
+        assert episode.behavior.slots == 1 and episode.behavior.team is None
+        for name in ("seen", "when"):
+            np.testing.assert_array_equal(episode.observations[name], theirs[name])
+            assert episode.observations[name].dtype == {"seen": np.float32, "when": np.int32}[name]
+        np.testing.assert_array_equal(episode.actions.continuous, theirs["continuous"])
+        np.testing.assert_array_equal(episode.actions.discrete, theirs["discrete"])
+        np.testing.assert_array_equal(episode.action_mask, theirs["masks"])
+        np.testing.assert_array_equal(episode.reward, np.float32(theirs["reward"]))
+        assert episode.terminated[-1] == theirs["terminated"]
+
+
+class Guesses:
+    """Acts by chance, always in the same arrays."""
+
+    def __init__(self, spec: BehaviorSpec) -> None:
+        self.spec = spec
+        self.actions = Actions(
+            np.zeros((spec.slots, spec.continuous), np.float32) if spec.continuous else None,
+            np.zeros((spec.slots, len(spec.discrete)), np.int64) if spec.discrete else None,
+        )
+
+    def seed(self, seed: int) -> None:
+        self.generator = np.random.default_rng(seed)
+
+    def act(self, observations: Any, action_mask: Any = None, deterministic: bool = True) -> Actions:
+        if self.actions.continuous is not None:
+            self.actions.continuous[:] = self.generator.uniform(-1, 1, self.actions.continuous.shape)
+        if self.actions.discrete is not None:
+            self.actions.discrete[:] = self.generator.integers(self.spec.discrete, size=self.actions.discrete.shape)
+        return self.actions
+
+
+@pytest.mark.parametrize("name", FOR_CONFIGURATIONS)
+def test_what_play_counts_is_what_is_caught(name: str) -> None:
+    environment = FOR_CONFIGURATIONS[name](4, "A")
+    caught: list[Recording] = []
+    tap = EpisodeTap(environment.behaviors["A"], caught.append)
+    result = play({"A": Guesses(environment.behaviors["A"])}, environment, 10, 0, True, {"A": tap}).behaviors["A"]
+    assert all(episode.problem() is None for episode in caught)
+    np.testing.assert_allclose([episode.returns[0] for episode in caught], result.returns, rtol=1e-6)
+    assert np.mean([episode.transitions for episode in caught]) == result.mean_length
+    if name.startswith("identity"):  # whose rewards follow from what was seen and done
+        for episode in caught:
+            np.testing.assert_allclose(episode.reward, matches(episode), atol=1e-6)
+
+
+def matches(episode: Recording) -> np.ndarray:
+    """The rewards that :class:`~rlcore.testing.IdentityEnvironment` documents, of every transition."""
+    parts = []
+    if episode.actions.continuous is not None:
+        parts.append(1 - (episode.actions.continuous - episode.observations["reals"][episode.rows]) ** 2)
+    if episode.actions.discrete is not None:
+        chosen = np.concatenate(
+            [np.eye(n)[episode.actions.discrete[:, i]] for i, n in enumerate(episode.behavior.discrete)], axis=1
+        )
+        both = chosen * episode.observations["choices"][episode.rows]
+        starts = np.cumsum([0, *episode.behavior.discrete[:-1]])
+        parts.append(np.add.reduceat(both, starts, axis=1))
+    return np.concatenate(parts, axis=1).mean(axis=1)
