@@ -1,0 +1,134 @@
+"""`rlcore evaluate --record`, and what environment and data say of one behavior."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import attrs
+import gymnasium
+import minari
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.vector.utils import concatenate, create_empty_array
+from minari.data_collector import EpisodeBuffer
+
+from rlcore.cli.main import main
+from rlcore.config import EnvironmentSettings
+from rlcore.environment import BehaviorSpec
+from rlcore.errors import EXIT_CONFIG, EXIT_DONE, EXIT_RUN_STATE
+from rlcore_gymnasium.environment import make_environment
+from rlcore_offline.minari_format import MinariFormat
+
+CONFIGURATION = """\
+environment: {{type: {type}, id: {id}, num_envs: 4}}
+env_settings: {{seed: 3}}
+plugins: {{local: [rlcore.testing.hooks]}}
+behaviors:
+  Agent:
+    trainer_type: ppo
+    max_steps: 512
+    hyperparameters: {{batch_size: 64, buffer_size: 256}}
+"""
+
+
+@pytest.fixture
+def evaluate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """``evaluate("--episodes", "3", code=2)`` in a directory with a trained ``run``: what it printed."""
+    monkeypatch.chdir(tmp_path)
+
+    def train(type: str, id: str) -> None:
+        Path("c.yaml").write_text(CONFIGURATION.format(type=type, id=id))
+        assert main(["run", "c.yaml", "--run-id", "run"]) == EXIT_DONE
+
+    def evaluate(*arguments: str, type: str = "gymnasium", id: str = "CartPole-v1", code: int = EXIT_DONE) -> Any:
+        if not Path("results/run").exists():
+            train(type, id)
+        capsys.readouterr()
+        assert main(["evaluate", "run", *arguments]) == code
+        return capsys.readouterr()
+
+    return evaluate
+
+
+def assert_same_behavior(one: BehaviorSpec, other: BehaviorSpec) -> None:
+    for field in attrs.fields(BehaviorSpec):
+        np.testing.assert_array_equal(getattr(one, field.name), getattr(other, field.name), field.name)
+    assert [each.dtype for each in one.observations] == [each.dtype for each in other.observations]
+
+
+@pytest.mark.parametrize("how", [[], ["--stochastic"], ["--seed", "11"]], ids=" ".join)
+def test_the_recorded_episodes_are_those_that_were_counted(evaluate: Any, how: list[str]) -> None:
+    printed = json.loads(evaluate("--episodes", "21", "--record", "to", "--json", *how).out)["behaviors"]["Agent"]
+    assert os.listdir("to") == ["Agent"]
+    recording = MinariFormat().read(Path("to/Agent"), "Agent")
+    assert recording.problem() is None
+    assert recording.episodes == printed["episodes"] == 21
+    returns = recording.returns
+    assert (returns.mean(), returns.std()) == (printed["mean_reward"], printed["std_reward"])
+    # Recording changes nothing about what is played.
+    again = json.loads(evaluate("--episodes", "21", "--json", *how).out)["behaviors"]["Agent"]
+    assert again == printed
+
+
+def test_recorded_steps_replayed_in_the_environment_lead_where_the_recording_says(evaluate: Any) -> None:
+    """CartPole forgets nothing: its whole state is seen."""
+    evaluate("--episodes", "5", "--record", "to", "--stochastic")
+    recording = MinariFormat().read(Path("to/Agent"), "Agent")
+    environment = minari.MinariDataset("to/Agent/data").recover_environment()
+    environment.reset()
+    seen, chosen = recording.observations["observation"], recording.actions.discrete
+    for row, action, terminated in zip(recording.rows, chosen[:, 0], recording.terminated, strict=True):
+        environment.reset()
+        environment.unwrapped.state = seen[row].astype(np.float64)
+        following, _, ended, _, _ = environment.step(action)
+        np.testing.assert_allclose(following, seen[row + 1], atol=1e-5)
+        assert ended == terminated
+    environment.close()
+
+
+@pytest.mark.parametrize("id", ["identity_hybrid", "image_identity", "identity_multi_branch"])
+def test_the_recorded_behavior_is_that_of_the_environment(evaluate: Any, id: str) -> None:
+    from rlcore.testing.environments import FOR_CONFIGURATIONS
+
+    evaluate("--episodes", "3", "--record", "to", type="testing", id=id)
+    played = FOR_CONFIGURATIONS[id](1, "Agent").behaviors["Agent"]
+    assert_same_behavior(MinariFormat().behavior(Path("to/Agent"), "Agent"), played)
+
+
+def test_what_exists_is_refused_before_anything_is_played(evaluate: Any) -> None:
+    evaluate("--episodes", "2", "--record", "to")
+    before = (Path("to/Agent/data/main_data.hdf5")).read_bytes()
+    printed = evaluate("--episodes", "2", "--record", "to", code=EXIT_CONFIG)
+    assert printed.err == "error: to/Agent exists already; remove it, or record to another directory\n"
+    assert Path("to/Agent/data/main_data.hdf5").read_bytes() == before
+
+
+def test_a_place_that_cannot_be_written_is_one_line(evaluate: Any) -> None:
+    Path("to").write_text("a file")
+    printed = evaluate("--episodes", "2", "--record", "to", code=EXIT_RUN_STATE)
+    assert printed.err.startswith("error: recording to/Agent cannot be written: ") and printed.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("id", ["CartPole-v1", "Pendulum-v1", "FrozenLake-v1", "Blackjack-v1"])
+def test_data_and_environment_agree_on_the_behavior(tmp_path: Path, monkeypatch: Any, id: str) -> None:
+    """Or a policy learned from the one could not be played in the other."""
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    environment = gymnasium.make(id)
+
+    def stacked(space: spaces.Space[Any], count: int) -> Any:
+        return concatenate(space, [space.sample() for _ in range(count)], create_empty_array(space, count))
+
+    buffer = EpisodeBuffer(
+        observations=stacked(environment.observation_space, 3), actions=stacked(environment.action_space, 2),
+        rewards=[0.0, 1.0], terminations=[False, True], truncations=[False, False],
+    )  # fmt: skip
+    with pytest.warns(UserWarning, match="is set to None"):
+        minari.create_dataset_from_buffers("theirs-v0", [buffer], environment)
+    run: Any = SimpleNamespace(behavior_names=("Agent",), num_envs=1, video=None)
+    played = make_environment(EnvironmentSettings(id=id), run).behaviors["Agent"]
+    assert_same_behavior(MinariFormat().behavior(tmp_path / "theirs-v0", "Agent"), played)
