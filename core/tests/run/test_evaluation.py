@@ -166,33 +166,42 @@ def test_every_evaluation_plays_the_same_episodes(make_run: Any) -> None:
     assert {score for _, score in train(other)} != scores
 
 
+class Watched:
+    """Environments that are made and closed."""
+
+    def __init__(self) -> None:
+        self.made: list[Any] = []
+        self.closed: list[Any] = []
+
+    @hookimpl(wrapper=True)
+    def rlcore_create_environment(self) -> Any:
+        environment = yield
+        self.made.append(environment)
+        close = environment.close
+        environment.close = lambda: (self.closed.append(environment), close())
+        return environment
+
+
 def test_the_environment_is_made_once_kept_open_and_closed_with_the_run(make_run: Any) -> None:
-    made: list[Any] = []
-    closed: list[Any] = []
-
-    class Watches:
-        @hookimpl(wrapper=True)
-        def rlcore_create_environment(self) -> Any:
-            environment = yield
-            made.append(environment)
-            close = environment.close
-            environment.close = lambda: (closed.append(environment), close())
-            return environment
-
+    watched = Watched()
     run = make_run({"evaluation": {"interval": 20, "episodes": 4}})
-    run.plugins.register(Watches(), "watches")
+    run.plugins.register(watched, "watched")
     for _ in run:
-        assert len(made) == 2 and not closed
         run.evaluate(4)
-    assert sorted(map(id, closed)) == sorted(map(id, made))
-    assert [environment.num_envs for environment in made] == [2, 4]
+        assert len(watched.made) == 2 and not watched.closed
+    assert sorted(map(id, watched.closed)) == sorted(map(id, watched.made))
+    assert [environment.num_envs for environment in watched.made] == [2, 4]
 
 
-def test_an_evaluation_of_another_number_of_copies_closes_its_environment_again(make_run: Any) -> None:
+def test_an_evaluation_of_another_number_of_copies_has_an_environment_for_itself(make_run: Any) -> None:
+    watched = Watched()
     run = make_run({"evaluation": {"interval": 20, "episodes": 4}})
+    run.plugins.register(watched, "watched")
     first = run.evaluate(4).score
     assert run.evaluate(3).behaviors["Agent"].episodes == 3
-    assert run.evaluate(4).score == first
+    assert [environment.num_envs for environment in watched.made] == [2, 4, 3]
+    assert watched.closed == watched.made[2:]
+    assert run.evaluate(4).score == first and len(watched.made) == 3
     run.close()
 
 

@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
+import yaml
 
 from rlcore.config import ConfigErrors
 from rlcore.environment import BehaviorSpec, ObservationSpec
@@ -143,11 +145,75 @@ def test_inference_needs_an_environment_and_acts_in_it(offline: Any) -> None:
     run.close("interrupted")
 
 
+EVALUATION = {"interval": 60, "episodes": 3}
+
+
+def test_the_environment_of_an_offline_run_is_for_evaluation_alone(
+    offline: Any, files: Any, run_rlcore: RunRlcore
+) -> None:
+    without = Run(offline({"checkpoint_settings.run_id": "without"}))
+    without.train()
+    block = {"environment": {"type": "corridor"}, "evaluation": EVALUATION}
+    epochs = list(Run(offline(block)))
+    assert [epoch.behaviors["Agent"].steps for epoch in epochs if epoch.evaluation] == [100, 152, 200]
+    assert (files().path / "checkpoints/200/Agent.safetensors").read_bytes() == (
+        files("without").path / "checkpoints/200/Agent.safetensors"
+    ).read_bytes()
+    assert run_rlcore("evaluate", files().path, "--episodes", "3", "--json").exit_code == 0
+
+
+def test_an_environment_for_evaluation_alone_will_do(offline: Any) -> None:
+    run = Run(offline({"evaluation": EVALUATION | {"environment": {"type": "corridor"}}}))
+    run.train()
+    assert run.scores.step == 200
+
+
+@pytest.mark.parametrize(
+    ("environment", "told"),
+    [
+        (
+            {"type": "corridor", "options": {"length": 4}},
+            "observation 'position' is [4] real numbers, the policy learned it",
+        ),
+        ({"type": "uneven"}, "observation 'position' is not there, the policy learned it as [6] real numbers"),
+        ({"type": "pair"}, "has behaviors Left, Right, the policies are of Agent"),
+    ],
+)
+def test_an_environment_that_does_not_fit_the_recorded_behavior_is_refused_before_training(
+    offline: Any, files: Any, environment: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(ConfigError, match="to evaluate in: ") as refused:
+        Run(offline({"environment": environment, "evaluation": EVALUATION})).train()
+    assert told in str(refused.value)
+    assert not files().path.exists()
+
+
+def test_other_actions_than_the_recorded_ones_are_refused(offline: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for change, told in (
+        ({"discrete": (3,)}, r"discrete actions are \(2,\), the policy learned \(3,\)"),
+        ({"continuous": 1, "low": np.zeros(1), "high": np.ones(1)}, "continuous actions are 0, the policy learned 1"),
+    ):
+        spec = attrs.evolve(CORRIDOR, **change)
+        monkeypatch.setattr(RunContext, "recorded_behavior", lambda *_, spec=spec: spec)
+        with pytest.raises(ConfigError, match=told):
+            Run(offline({"environment": {"type": "corridor"}})).evaluate(2)
+
+
+def test_evaluating_a_run_without_an_environment_takes_one_from_the_command_line(
+    offline: Any, files: Any, run_rlcore: RunRlcore
+) -> None:
+    Run(offline()).train()
+    refused = run_rlcore("evaluate", files().path)
+    assert refused.exit_code == 2
+    assert "environment: missing, so there is nowhere to measure the policies" in refused.stderr
+    assert "--set environment.type=" in refused.stderr
+    done = run_rlcore("evaluate", files().path, "--set", "environment.type=corridor", "--episodes", "2")
+    assert done.exit_code == 0 and "over 2 episodes" in done.stdout
+
+
 def test_num_envs_is_refused_where_no_environment_is_stepped(
     offline: Any, run_rlcore: RunRlcore, tmp_path: Any
 ) -> None:
-    import yaml
-
     path = tmp_path / "config.yaml"
     path.write_text(yaml.safe_dump(offline()))
     refused = run_rlcore("run", path, "--num-envs", "4")
