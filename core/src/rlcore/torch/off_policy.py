@@ -88,8 +88,9 @@ class OffPolicyTrainer(MinibatchTrainer):
         self._normalise(batch)
 
     def act(self, batch: AgentBatch) -> Actions:
-        if not self._begun:  # resumed from a checkpoint without the buffer
-            self.begin(batch)
+        if not self._begun:  # resumed from a checkpoint without the buffer; the normaliser has seen this batch
+            self.buffer.begin(batch)
+            self._begun = True
         early = self.steps < self.hyperparameters.buffer_init_steps
         raw, choices = self.random_actions(batch) if early else self.explore(batch)
         self.buffer.act(raw, choices)

@@ -32,8 +32,12 @@ class UpdateRatio:
         return {"start": self.start, "done": self.done, "ratio": str(self._ratio)}
 
     def load_state_dict(self, state: Mapping[str, Any], steps: int) -> None:
-        """Goes on at agent step ``steps``; a ratio that was changed in between holds from there on."""
+        """Goes on at agent step ``steps``; a ratio that was changed in between holds from there on.
+
+        Updates that were to begin later still begin then.
+        """
+        start = int(state["start"])
         if state["ratio"] == str(self._ratio):
-            self.start, self.done = int(state["start"]), int(state["done"])
+            self.start, self.done = start, int(state["done"])
         else:
-            self.restart(steps)
+            self.restart(max(steps, start))
