@@ -25,7 +25,7 @@ import yaml
 from rlcore.cli.main import main
 from rlcore.cli.main import rlcore as command_line
 from rlcore.config import ConfigErrors, config_from_mapping, load_config, read_document
-from rlcore.plugins import Plugins, load_plugins
+from rlcore.plugins import Plugins, load_plugins, read_recording, selection_from
 from rlcore.plugins.scaffold import write_plugin
 
 ROOT = Path(__file__).parents[2]
@@ -365,6 +365,24 @@ def test_the_status_page_runs_and_a_resumed_run_gets_its_section_back(run_page: 
     assert status["visits"] == {"starts": 2}
     mirror = json.loads((directory / "results/mirror/run_logs/mirror.json").read_text())
     assert "metadata" in mirror
+
+
+def test_the_recordings_page_records_and_reads_what_it_recorded(
+    run_page: RunPage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_page("docs/how-to/recordings.md")
+    printed = capsys.readouterr().out
+    mean = float(re.findall(r"Pole: mean reward (\S+) .* over 50 episodes", printed)[0])
+    names = run_python_of("docs/how-to/recordings.md")
+    assert names["recording"].returns.mean() == pytest.approx(mean, abs=0.01)
+    assert len(names["longest"]) == names["recording"].lengths.max()
+
+    plugins = load_plugins(selection_from(None, {}, ["module:./drive_log.py"], False))
+    drives = read_recording(plugins, "drives.csv", "Cart")
+    assert drives.lengths.tolist() == [2, 1] and drives.returns.tolist() == [-2, -1]
+    assert drives.observations["observation"][drives.rows + 1, 0].tolist() == pytest.approx([-0.4, -0.3, -0.6])
+    own = read_recording(plugins, "recordings", "Cart")
+    assert own.lengths.tolist() == [3, 5] and own.returns.tolist() == [-3, -5]
 
 
 def test_every_page_with_a_titled_configuration_is_executed() -> None:

@@ -3,7 +3,8 @@
 In reading order: :mod:`~rlcore.plugins.hookspecs` (what a plugin may implement), :mod:`~rlcore.plugins.records` (what
 it returns), :mod:`~rlcore.plugins.candidates` (what is installed), :mod:`~rlcore.plugins.discover` (what is chosen),
 :mod:`~rlcore.plugins.loading` and :mod:`~rlcore.plugins.manager` (import, checks, registration) and
-:mod:`~rlcore.plugins.calls` (the facade that the rest of rlcore uses).
+:mod:`~rlcore.plugins.calls` (the facade that the rest of rlcore uses). :mod:`~rlcore.plugins.recording`
+reads and writes recorded episodes through it.
 """
 
 from __future__ import annotations
@@ -15,8 +16,19 @@ if TYPE_CHECKING:
     from rlcore.plugins.catalog import HOOKS, HookInfo
     from rlcore.plugins.discover import Selection, selection_from
     from rlcore.plugins.manager import LoadedPlugin
+    from rlcore.plugins.recording import read_recording
 
-__all__ = ["HOOKS", "HookInfo", "LoadedPlugin", "Owned", "Plugins", "Selection", "load_plugins", "selection_from"]
+__all__ = [
+    "HOOKS",
+    "HookInfo",
+    "LoadedPlugin",
+    "Owned",
+    "Plugins",
+    "Selection",
+    "load_plugins",
+    "read_recording",
+    "selection_from",
+]
 
 # A plugin's light module imports this package on its way to the markers, so nothing here may cost anything.
 _LAZY = {
@@ -27,6 +39,7 @@ _LAZY = {
     "Plugins": "rlcore.plugins.calls",
     "Selection": "rlcore.plugins.discover",
     "load_plugins": "rlcore.plugins.calls",
+    "read_recording": "rlcore.plugins.recording",
     "selection_from": "rlcore.plugins.discover",
 }
 
