@@ -90,3 +90,36 @@ def test_a_gradient_of_the_gradient_is_right_or_refused(activation: str) -> None
     torch.testing.assert_close(got, expected)
     with pytest.raises(RuntimeError, match="twice_differentiable"):
         penalty(linear_stack(x, layers, activation))
+
+
+@pytest.mark.parametrize("by_hand", [True, False])
+@pytest.mark.parametrize("activate_last", [False, True])
+@pytest.mark.parametrize("activation", list(FUNCTIONS))
+def test_frozen_layers_give_their_input_its_gradient_and_take_none(
+    activation: str, activate_last: bool, by_hand: bool
+) -> None:
+    """By hand on a CPU in float32; in float64, or where second derivatives are asked for, by PyTorch."""
+    for dtype in [torch.float32] if by_hand else [torch.float32, torch.float64]:
+        twice = not by_hand and dtype == torch.float32
+        torch.manual_seed(0)
+        layers = [nn.Linear(5, 7, dtype=dtype), nn.Linear(7, 6, dtype=dtype), nn.Linear(6, 3, dtype=dtype)]
+        x, weight = torch.randn(9, 5, dtype=dtype), torch.randn(9, 3, dtype=dtype)
+        outcomes = []
+        for frozen in (True, False):
+            given = x.clone().requires_grad_()
+            output = linear_stack(given, layers, activation, activate_last, twice, frozen)
+            (output * weight).sum().backward()
+            outcomes.append((output, given.grad))
+            if frozen:
+                assert all(parameter.grad is None for layer in layers for parameter in layer.parameters())
+        assert layers[0].weight.grad is not None, "unfrozen layers learn"
+        for ours, theirs in zip(*outcomes, strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=0, atol=0)
+        with torch.no_grad():
+            assert outcomes[0][0].equal(linear_stack(x, layers, activation, activate_last, twice, frozen=True))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_frozen_layers_on_an_input_without_gradient_make_no_graph(dtype: torch.dtype) -> None:
+    layers = [nn.Linear(3, 4, dtype=dtype), nn.Linear(4, 2, dtype=dtype)]
+    assert not linear_stack(torch.randn(5, 3, dtype=dtype), layers, "tanh", frozen=True).requires_grad
