@@ -14,8 +14,9 @@ from rlcore.environment import Actions, AgentBatch, BehaviorSpec
 from rlcore.errors import RunStateError
 from rlcore.rewards import ExtrinsicReward
 from rlcore.run_context import RunContext
-from rlcore.torch.minibatch_trainer import MinibatchTrainer
+from rlcore.torch.minibatch_trainer import GradientStep, MinibatchTrainer
 from rlcore.torch.recorded import recorded_transitions
+from rlcore.torch.replay import Rows
 from rlcore.torch.transition_batch import BatchReader
 
 
@@ -37,8 +38,20 @@ class OfflineTrainer(MinibatchTrainer):
         inputs, layout = self.model.inputs, self.policy.layout
         self.buffer = recorded_transitions(recording, behavior, layout)
         self.reader = BatchReader(self.buffer, inputs, layout, self.providers, self.device)
-        inputs.update_normalizer(tuple(x.to(self.device) for x in inputs.raw(recording.observations)))
-        self.policy.refresh()
+        if inputs.normalizer is not None:
+            inputs.update_normalizer(tuple(x.to(self.device) for x in inputs.raw(recording.observations)))
+            self.policy.refresh()
+
+    # ------------------------------------------------------------ what a subclass may change
+
+    def learn_from(self, rows: Rows) -> GradientStep:
+        """One gradient step on the transitions that begin at ``rows`` [B] of the buffer.
+
+        By default :meth:`gradient_step` on all there is to know of them. A trainer that needs less reads less.
+        """
+        return self.gradient_step(self.reader.read(rows))
+
+    # ------------------------------------------------------------ the Trainer contract
 
     def ready(self) -> bool:
         return True
@@ -46,7 +59,7 @@ class OfflineTrainer(MinibatchTrainer):
     def update(self) -> Mapping[str, float | Sequence[float]]:
         stats = self.set_learning_rates()
         batch_size = self.hyperparameters.batch_size
-        stats |= self.summarise([self.gradient_step(self.reader.read(self.buffer.sample(batch_size, self.generator)))])
+        stats |= self.summarise([self.learn_from(self.buffer.sample(batch_size, self.generator))])
         for provider in self._learning_providers:
             shown = self.reader.transitions(self.buffer.sample(batch_size, self.generator))
             stats |= provider.update(shown)

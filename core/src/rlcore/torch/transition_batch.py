@@ -20,17 +20,24 @@ FloatArray = NDArray[np.float32]
 
 
 @attrs.define(eq=False)
-class TransitionBatch:
-    """B stretches of n steps (n is 1 unless ``n_steps`` says otherwise) and R rewards.
+class ActionBatch:
+    """What agents saw and did, in B steps: all that imitating them takes."""
+
+    inputs: Inputs  # normalised observations, each [B, ...]
+    raw: Tensor | None  # [B, continuous] the action's continuous parts, as a policy draws them
+    choices: Tensor | None  # [B, branches] its choices
+    mask: Tensor | None  # [B, logits] True = allowed
+
+
+@attrs.define(eq=False)
+class TransitionBatch(ActionBatch):
+    """B stretches of n steps (n is 1 unless ``n_steps`` says otherwise) and R rewards: first what was seen and done at
+    the start of each, then what it led to.
 
     The target of a value that ``n_steps`` later is worth ``next_value`` [B, R] is ``reward + discount * next_value``.
     """
 
-    inputs: Inputs  # normalised observations at the start, each [B, ...]
-    next_inputs: Inputs  # at the end
-    raw: Tensor | None  # [B, continuous] the first action's continuous parts, as the policy drew them
-    choices: Tensor | None  # [B, branches] its choices
-    mask: Tensor | None  # [B, logits] True = allowed at the start
+    next_inputs: Inputs  # normalised observations at the end, each [B, ...]
     next_mask: Tensor | None  # [B, logits]
     reward: Tensor  # [B, R] discounted sum over the stretch, strength included
     discount: Tensor  # [B, R] gamma^n, and 0 where the episode terminated (unless the reward ignores that)
@@ -71,6 +78,16 @@ class BatchReader:
             reward=self._tensor(reward),
             discount=self._tensor(discount),
             weight=None if weight is None else self._tensor(weight),
+        )
+
+    def actions(self, rows: Rows) -> ActionBatch:
+        """What was seen and done in ``rows`` [B]; nothing of what followed is looked at."""
+        buffer, layout = self.buffer, self.layout
+        return ActionBatch(
+            inputs=self._inputs({name: array.take(rows, 0) for name, array in buffer.observations.items()}),
+            raw=self._tensor(buffer.raw.take(rows, 0)) if layout.continuous else None,
+            choices=self._tensor(buffer.choices.take(rows, 0).astype(np.int64)) if layout.branches else None,
+            mask=None if buffer.masks is None else self._tensor(buffer.masks.take(rows, 0)),
         )
 
     def transitions(self, rows: Rows) -> Transitions:

@@ -1,8 +1,8 @@
-"""What rlcore-offline brings. Imported whenever rlcore starts: Minari enters when a recording is read or written."""
+"""What rlcore-offline brings. Imported whenever rlcore starts: Minari and torch enter with the targets, not here."""
 
 from __future__ import annotations
 
-from rlcore import RecordingFormatSpec, hookimpl
+from rlcore import RecordingFormatSpec, TrainerSpec, hookimpl
 
 
 @hookimpl
@@ -13,4 +13,24 @@ def rlcore_recording_formats() -> list[RecordingFormatSpec]:
             target="rlcore_offline.minari_format:MinariFormat",
             summary="datasets of the Minari library, D4RL's among them",
         )
+    ]
+
+
+@hookimpl
+def rlcore_trainers() -> list[TrainerSpec]:
+    return [
+        TrainerSpec(
+            name="bc",
+            target="rlcore_offline.bc:BCTrainer",
+            settings="rlcore_offline.settings:BCSettings",
+            summary="behavioral cloning: imitates recorded agents by maximum likelihood",
+            offline=True,
+        ),
+        TrainerSpec(
+            name="iql",
+            target="rlcore_offline.iql:IQLTrainer",
+            settings="rlcore_offline.settings:IQLSettings",
+            summary="implicit Q-learning: learns from recorded agents to do better than they did",
+            offline=True,
+        ),
     ]

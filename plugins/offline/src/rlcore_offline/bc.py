@@ -1,0 +1,55 @@
+"""Behavioral cloning: the policy under which the recorded actions are likeliest (Pomerleau 1991).
+
+Reading the data is :class:`rlcore.torch.offline.OfflineTrainer`; the loss is below. Rewards are not looked at, nor is
+what an action led to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rlcore import RunContext
+from rlcore.config import BehaviorSettings
+from rlcore.environment import BehaviorSpec
+from rlcore.errors import ConfigError
+from rlcore.torch.minibatch_trainer import GradientStep
+from rlcore.torch.networks import Actor
+from rlcore.torch.offline import OfflineTrainer
+from rlcore.torch.optimizer import Adam
+from rlcore.torch.replay import Rows
+from rlcore.torch.transition_batch import ActionBatch
+from rlcore_offline.imitation import Imitation
+from rlcore_offline.settings import BCSettings
+
+
+class BCTrainer(OfflineTrainer):
+    """Maximum likelihood of recorded actions: continuous, discrete and hybrid."""
+
+    hyperparameters: BCSettings
+
+    def __init__(self, behavior: BehaviorSpec, settings: BehaviorSettings, run: RunContext) -> None:
+        idle = [name for name in settings.reward_signals if name != "extrinsic"]
+        if idle:
+            raise ConfigError(
+                f"behaviors.{behavior.name}.reward_signals: trainer {settings.trainer_type!r} imitates what was "
+                f"recorded and learns from no reward; leave {', '.join(idle)} out"
+            )
+        super().__init__(behavior, settings, run)
+
+    def build_model(self, value_heads: int) -> Actor:
+        return Actor(self.behavior, self.settings.network_settings)
+
+    def build_optimizers(self) -> Mapping[str, Adam]:
+        return {"policy": self.adam(self.model.parameters())}
+
+    def learn_from(self, rows: Rows) -> GradientStep:
+        return self.gradient_step(self.reader.actions(rows))
+
+    def gradient_step(self, batch: ActionBatch) -> GradientStep:
+        imitation = Imitation.of(self.model, self.policy.layout, batch)
+        loss = -imitation.log_prob.mean()
+        optimizer = self.optimizers["policy"]
+        optimizer.flat.zero_gradient()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        return GradientStep({"Losses/Policy Loss": loss.detach(), **imitation.statistics(self.policy.layout, batch)})

@@ -1,0 +1,45 @@
+"""How likely a policy is to do what was recorded: the part that both trainers share."""
+
+from __future__ import annotations
+
+import attrs
+import torch
+from torch import Tensor
+
+from rlcore.torch.actions import ActionLayout, joint_log_prob_entropy, mask_logits
+from rlcore.torch.networks import Actor
+from rlcore.torch.transition_batch import ActionBatch
+
+# Recorded actions may be a function of what was seen. The likelihood of a policy that has found it grows without
+# bounds as its standard deviation shrinks; below this one it is not asked to shrink any more.
+LEAST_LOG_STD = -5.0
+
+
+@attrs.define(eq=False)
+class Imitation:
+    """What a policy thinks of B recorded actions."""
+
+    log_prob: Tensor  # [B] of the whole action, differentiable
+    entropy: Tensor  # [B], or a scalar: nats
+    mean: Tensor | None  # [B, continuous]
+    logits: Tensor | None  # [B, logits], masked
+
+    @classmethod
+    def of(cls, model: Actor, layout: ActionLayout, batch: ActionBatch) -> Imitation:
+        mean, logits = model.policy(batch.inputs)
+        if logits is not None and batch.mask is not None:
+            logits = mask_logits(logits, batch.mask)
+        free = model.policy_head.log_std
+        log_std = None if free is None else free.clamp(min=LEAST_LOG_STD)
+        return cls(*joint_log_prob_entropy(layout, mean, log_std, logits, batch.raw, batch.choices), mean, logits)
+
+    @torch.no_grad()
+    def statistics(self, layout: ActionLayout, batch: ActionBatch) -> dict[str, Tensor]:
+        """Entropy, and how far the policy's own choice, its mean or most likely option, is from the recorded one."""
+        stats = {"Policy/Entropy": self.entropy.mean()}
+        if self.mean is not None and batch.raw is not None:
+            stats["Policy/Squared Error"] = (self.mean - batch.raw).square().mean()
+        if self.logits is not None and batch.choices is not None:
+            likeliest = [part.argmax(1) for part in self.logits.split(layout.branches, dim=1)]  # type: ignore[no-untyped-call]
+            stats["Policy/Accuracy"] = (torch.stack(likeliest, dim=1) == batch.choices).to(torch.float32).mean()
+        return stats

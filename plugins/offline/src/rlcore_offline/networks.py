@@ -1,0 +1,36 @@
+"""Implicit Q-learning's networks: a policy, a value, twin critics and their targets."""
+
+from __future__ import annotations
+
+import copy
+
+from torch import Tensor, nn
+
+from rlcore.config import NetworkSettings
+from rlcore.environment import BehaviorSpec
+from rlcore.torch.actions import ActionLayout
+from rlcore.torch.discrete_options import DiscreteOptions
+from rlcore.torch.networks import Actor, Critic
+from rlcore.torch.transition_batch import ActionBatch
+
+
+class ImplicitActorCritic(Actor):
+    """The policy, a value of states and two critics of actions with a number for each of R rewards, and slow copies of
+    the critics.
+    """
+
+    def __init__(self, behavior: BehaviorSpec, settings: NetworkSettings, rewards: int) -> None:
+        super().__init__(behavior, settings)
+        layout = ActionLayout(behavior)
+        self.options = DiscreteOptions(layout)
+        self.rewards = rewards
+        self.value = Critic(self.inputs, settings, rewards)
+        outputs = rewards * self.options.columns
+        self.critics = nn.ModuleList(Critic(self.inputs, settings, outputs, layout.continuous) for _ in range(2))
+        self.targets = nn.ModuleList(copy.deepcopy(critic) for critic in self.critics)
+        self.targets.requires_grad_(False)
+
+    def judged(self, critic: nn.Module, batch: ActionBatch) -> Tensor:
+        """[B, R]: what one critic thinks of the recorded actions."""
+        values: Tensor = critic(batch.inputs, batch.raw)
+        return self.options.chosen(values.view(len(values), self.rewards, self.options.columns), batch.choices)
