@@ -83,7 +83,7 @@ def make() -> Callable[..., Environment]:
     """``make("CartPole-v1", 2, option=...)``: the environment of a run with the one behavior ``Agent``."""
 
     def make(env_id: str | None, num_envs: int = 2, names: tuple[str, ...] = ("Agent",), **options: Any) -> Environment:
-        run = SimpleNamespace(behavior_names=names, num_envs=num_envs)
+        run = SimpleNamespace(behavior_names=names, num_envs=num_envs, video=None)
         return make_environment(EnvironmentSettings(id=env_id, options=options), run)
 
     return make

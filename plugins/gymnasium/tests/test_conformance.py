@@ -18,7 +18,7 @@ from rlcore_gymnasium.native import NextStepEnvironment
 
 
 def made(env_id: str, num_envs: int, **options: Any) -> Environment:
-    run = SimpleNamespace(behavior_names=("Agent",), num_envs=num_envs)
+    run = SimpleNamespace(behavior_names=("Agent",), num_envs=num_envs, video=None)
     return make_environment(EnvironmentSettings(id=env_id, options=options), run)
 
 

@@ -10,6 +10,7 @@ import click
 from rlcore.cli.log import show_log
 from rlcore.cli.options import debug_option, plugin_options, plugins_for
 from rlcore.cli.run import limit_threads
+from rlcore.errors import ConfigError
 
 
 @click.command("evaluate")
@@ -57,6 +58,8 @@ def evaluate_command(
 
     Where the run's configuration has an evaluation block, its environment is the one that is played.
     """
+    if video is not None and video.is_dir() and any(video.iterdir()):
+        raise ConfigError(f"--video {video}: is not empty; name a directory of its own for the films")
     limit_threads()
     from rlcore.config import apply_overrides, load_config, read_document
     from rlcore.saved_run import SavedRun, find_run
@@ -79,3 +82,5 @@ def evaluate_command(
             f"{name}: mean reward {behavior.mean_reward:.2f} +/- {behavior.std_reward:.2f}{group} over "
             f"{behavior.episodes} episodes of {behavior.mean_length:.1f} steps ({place})"
         )
+    if video is not None:
+        click.echo(f"films of the episodes are in {video}")

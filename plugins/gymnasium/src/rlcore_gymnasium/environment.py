@@ -13,10 +13,11 @@ from gymnasium.vector import SyncVectorEnv
 
 from rlcore.config import EnvironmentSettings
 from rlcore.environment import Environment
-from rlcore.errors import ConfigError, EnvironmentFailed, did_you_mean, one_line
+from rlcore.errors import ConfigError, EnvironmentFailed, RlcoreError, did_you_mean, one_line
 from rlcore_gymnasium.cartpole import CartPoleEnvironment
 from rlcore_gymnasium.in_process import InProcessEnvironment
 from rlcore_gymnasium.native import ADAPTERS
+from rlcore_gymnasium.video import filming
 
 if TYPE_CHECKING:
     from rlcore import RunContext
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environment:
     """``run.num_envs`` copies of ``settings.id``, natively vectorised where the environment can be.
+
+    Where ``run.video`` is a directory, every copy is made by itself and films its episodes there.
 
     Raises :class:`ConfigError` for an id that is not registered and :class:`EnvironmentFailed` for one that cannot be
     constructed.
@@ -34,16 +37,19 @@ def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environm
     options = dict(settings.options or {})
     behavior = _only_behavior(run.behavior_names, env_id)
     spec = _registered(env_id)
-    if spec.vector_entry_point is not None and not spec.additional_wrappers:
+    if spec.vector_entry_point is not None and not spec.additional_wrappers and run.video is None:
         native = _native(env_id, behavior, run.num_envs, options)
         if native is not None:
             return native
+    if spec.entry_point is None and run.video is not None:
+        raise EnvironmentFailed(f"{env_id}: has a vectorised form alone, which cannot be filmed")
     if spec.entry_point is None:
         raise EnvironmentFailed(
             f"{env_id}: its vectorised form does not say when it resets (metadata['autoreset_mode']), and it has no"
             " other form"
         )
-    make = _maker(env_id, run.num_envs, "sync", options)
+    film = {} if run.video is None else filming(env_id, run.video)
+    make = _maker(env_id, run.num_envs, "sync", options | film)
     vector = _made(env_id, options, lambda: make(disable_env_checker=True))
     assert isinstance(vector, SyncVectorEnv)
     return InProcessEnvironment(env_id, behavior, vector)
@@ -72,6 +78,8 @@ def _made(env_id: str, options: Mapping[str, Any], make: Callable[[], Any]) -> A
     """Calls the constructor; whatever it raises becomes one line that says what to do."""
     try:
         return make()
+    except RlcoreError:
+        raise
     except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
         raise EnvironmentFailed(
             f"{env_id}: a package it needs is not installed{_install_hint(error)} ({one_line(error)})"
@@ -83,6 +91,8 @@ def _made(env_id: str, options: Mapping[str, Any], make: Callable[[], Any]) -> A
 
 def _install_hint(error: BaseException) -> str:
     text = str(error).lower()
+    if "moviepy" in text:
+        return "; run: pip install 'rlcore-gymnasium[video]'"
     if "mujoco" in text:
         return "; run: pip install 'rlcore-gymnasium[mujoco]'"
     for extra, word in (("box2d", "box2d"), ("classic-control", "pygame"), ("toy-text", "toy"), ("jax", "jax")):

@@ -14,6 +14,7 @@ from gymnasium.vector import SyncVectorEnv
 from numpy.typing import NDArray
 
 from rlcore.environment import Actions, AgentBatch, Parameters
+from rlcore.errors import RlcoreError
 from rlcore.seeding import EpisodeSeeds
 from rlcore_gymnasium.base import ACTION_MASK, GymnasiumEnvironment
 
@@ -67,6 +68,8 @@ class InProcessEnvironment(GymnasiumEnvironment):
                 if mask is not None:
                     mask[copy] = info[ACTION_MASK]
             self._reward[:] = rewards
+        except RlcoreError:
+            raise
         except Exception as error:
             raise self._failure(f"copy {copy}, episode {self.episodes[copy]}: step failed", error) from error
         self._any_ended = bool(ended)
@@ -99,6 +102,8 @@ class InProcessEnvironment(GymnasiumEnvironment):
         try:
             observation, info = self.vector.envs[copy].reset(seed=self._seeds(copy, episode))
             self._write(copy, observation)
+        except RlcoreError:
+            raise
         except Exception as error:
             raise self._failure(f"copy {copy}, episode {episode}: reset failed", error) from error
         return info

@@ -1,0 +1,154 @@
+"""Films of episodes: one whole file for each, the same episodes as without a camera, and clear errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import gymnasium
+import imageio_ffmpeg
+import numpy as np
+import pytest
+
+from rlcore.config import EnvironmentSettings
+from rlcore.environment import Actions
+from rlcore.errors import EnvironmentFailed
+from rlcore.run import Run
+from rlcore.seeding import EpisodeSeeds
+from rlcore.testing.fixtures import run_rlcore
+from rlcore_gymnasium.environment import make_environment
+from rlcore_gymnasium.in_process import InProcessEnvironment
+
+__all__ = ["run_rlcore"]
+
+
+def filmed(env_id: str, directory: Path, num_envs: int = 1, **options: Any) -> Any:
+    run = SimpleNamespace(behavior_names=("Agent",), num_envs=num_envs, video=directory)
+    return make_environment(EnvironmentSettings(id=env_id, options=options), run)  # type: ignore[arg-type]
+
+
+def frames(path: Path) -> int:
+    count, _ = imageio_ffmpeg.count_frames_and_secs(path)
+    return int(count)
+
+
+def play(environment: Any, steps: int) -> list[int]:
+    """Lengths of the episodes of copy 0 when the first action is taken always."""
+    environment.reset(EpisodeSeeds(3), np.zeros(environment.num_envs, np.int64))
+    lengths, length = [], 0
+    for _ in range(steps):
+        batch = environment.step({"Agent": Actions(discrete=np.zeros((environment.num_envs, 1), np.int64))})["Agent"]
+        length += 1
+        if 0 in batch.ended:
+            lengths.append(length)
+            length = 0
+    return lengths
+
+
+def test_every_whole_episode_has_a_film_and_the_open_one_has_none(tmp_path: Path) -> None:
+    environment = filmed("CartPole-v1", tmp_path / "films")
+    assert isinstance(environment, InProcessEnvironment)
+    lengths = play(environment, 25)
+    environment.close()
+    assert len(lengths) == 2
+    films = sorted((tmp_path / "films").iterdir())
+    assert [film.name for film in films] == [f"CartPole-v1-copy-0-episode-{episode}.mp4" for episode in (0, 1)]
+    for film, length in zip(films, lengths, strict=True):
+        assert length <= frames(film) <= length + 1, (
+            "the first picture is of the reset; moviepy may lose one by rounding"
+        )
+
+
+def test_the_episodes_are_those_that_are_played_without_a_camera(tmp_path: Path) -> None:
+    with_camera = filmed("Acrobot-v1", tmp_path / "films")
+    run = SimpleNamespace(behavior_names=("Agent",), num_envs=1, video=None)
+    without = make_environment(EnvironmentSettings(id="Acrobot-v1"), run)  # type: ignore[arg-type]
+    batches = [each.reset(EpisodeSeeds(3), np.zeros(1, np.int64))["Agent"] for each in (with_camera, without)]
+    for _ in range(5):
+        assert np.array_equal(batches[0].observations["observation"], batches[1].observations["observation"])
+        action = {"Agent": Actions(discrete=np.zeros((1, 1), np.int64))}
+        batches = [each.step(action)["Agent"] for each in (with_camera, without)]
+    with_camera.close()
+    without.close()
+
+
+class Blind(gymnasium.Env[Any, Any]):
+    """Raises, or returns nothing, where it is to be rendered."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 30}
+
+    def __init__(self, render_mode: str | None = None, fault: Exception | None = None) -> None:
+        self.observation_space = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float64)
+        self.action_space = gymnasium.spaces.Discrete(2)
+        self.render_mode, self.fault = render_mode, fault
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        return np.zeros(2), {}
+
+    def render(self) -> Any:
+        if self.fault is not None:
+            raise self.fault
+
+
+@pytest.fixture
+def blind() -> Any:
+    gymnasium.register("rlcore-tests/Blind-v0", Blind, order_enforce=False)
+    yield "rlcore-tests/Blind-v0"
+    del gymnasium.registry["rlcore-tests/Blind-v0"]
+
+
+def test_an_environment_without_pictures_is_refused(
+    blind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Blind, "metadata", {"render_modes": ["ansi"]})
+    with pytest.raises(EnvironmentFailed, match=r"Blind-v0: has no render mode 'rgb_array', so it cannot be filmed$"):
+        filmed(blind, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        (
+            RuntimeError("an OpenGL platform library has not been loaded\ninto this process"),
+            "cannot be rendered: RuntimeError: an OpenGL platform library has not been loaded into this process; "
+            "without a display, set the environment variable MUJOCO_GL=egl (or osmesa) for MuJoCo",
+        ),
+        (
+            gymnasium.error.DependencyNotInstalled("pygame is not installed"),
+            "cannot be filmed: DependencyNotInstalled: pygame is not installed; run: pip install 'rlcore-gymnasium[vid",
+        ),
+        (None, "render() returns no picture, so it cannot be filmed"),
+    ],
+)
+def test_what_cannot_be_rendered_is_told_in_one_line_with_the_fix(
+    blind: str, tmp_path: Path, fault: Exception | None, told: str
+) -> None:
+    environment = filmed(blind, tmp_path, fault=fault)
+    with pytest.raises(EnvironmentFailed) as failed:
+        environment.reset(EpisodeSeeds(3), np.zeros(1, np.int64))
+    assert str(failed.value).startswith(f"{blind}: {told}") and "\n" not in str(failed.value)
+    environment.close()
+
+
+def config(tmp_path: Path) -> dict[str, Any]:
+    return {
+        "environment": {"type": "gymnasium", "id": "CartPole-v1", "num_envs": 4},
+        "env_settings": {"seed": 1},
+        "behaviors": {"Agent": {"trainer_type": "ppo", "max_steps": 200, "summary_freq": 200,
+                                "hyperparameters": {"buffer_size": 128, "batch_size": 64},
+                                "network_settings": {"hidden_units": 8, "num_layers": 1}}},
+        "checkpoint_settings": {"run_id": "run", "results_dir": str(tmp_path)},
+        "stats": {"console": False, "tensorboard": False},
+    }  # fmt: skip
+
+
+def test_rlcore_evaluate_films_as_many_episodes_as_it_plays(tmp_path: Path, run_rlcore: Callable[..., Any]) -> None:
+    Run(config(tmp_path)).train()
+    done = run_rlcore("evaluate", tmp_path / "run", "--episodes", "3", "--video", tmp_path / "films")
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout.endswith(f"films of the episodes are in {tmp_path / 'films'}\n")
+    assert len(list((tmp_path / "films").glob("*.mp4"))) == 3
+    again = run_rlcore("evaluate", tmp_path / "run", "--video", tmp_path / "films")
+    assert again.exit_code == 2 and "is not empty; name a directory of its own" in again.stderr
