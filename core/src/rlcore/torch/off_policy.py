@@ -22,6 +22,14 @@ from rlcore.run_context import RunContext
 from rlcore.seeding import derive_generator, generator_state, restore_generator
 from rlcore.torch.action_noise import ActionNoise
 from rlcore.torch.actions import MASKED_LOGIT
+from rlcore.torch.behavioral_cloning import (
+    PRETRAINING_LOSS,
+    STATE,
+    BehavioralCloning,
+    ImitationDefaults,
+    require_imitation_fit,
+)
+from rlcore.torch.flat import FlatParameters
 from rlcore.torch.minibatch_trainer import GradientStep, MinibatchTrainer
 from rlcore.torch.networks import to_numpy
 from rlcore.torch.policy import RawActions
@@ -32,6 +40,8 @@ from rlcore.torch.update_ratio import UpdateRatio
 
 log = logging.getLogger(__name__)
 
+# Passes over the demonstrations of one update without num_epoch, as ML-Agents has it for trainers that have none.
+IMITATION_EPOCHS = 3
 NOISE_ROWS = 64  # steps whose exploration noise is drawn at once
 
 
@@ -56,11 +66,21 @@ class OffPolicyTrainer(MinibatchTrainer):
         self._reward_ratio = UpdateRatio(h.reward_signal_steps_per_update or h.steps_per_update, start)
         # Those with nothing to learn need no samples.
         self._learning_providers = [p for p in self.providers if type(p).update is not ExtrinsicReward.update]
-        self._action_generator = derive_generator(run.seed, f"{behavior.name}/actions")
-        self._noise = ActionNoise(behavior, NOISE_ROWS, self._action_generator)
+        self.action_generator = derive_generator(run.seed, f"{behavior.name}/actions")
+        self._noise = ActionNoise(behavior, NOISE_ROWS, self.action_generator)
         self._begun = False  # the buffer knows the current observation
 
+        # With an update for every agent step, all demonstrations in each of them would take for ever.
+        defaults = ImitationDefaults(h.learning_rate, h.adam_epsilon, h.batch_size, IMITATION_EPOCHS, h.batch_size)
+        self._cloning = BehavioralCloning.of(
+            settings.behavioral_cloning, defaults, behavior, run, self.model, self.actor_parameters
+        )
+
     # ------------------------------------------------------------ what a subclass may change
+
+    def actor_parameters(self) -> FlatParameters:
+        """Where the parameters of the policy lie: by default those of the optimiser called ``policy``."""
+        return self.optimizers["policy"].flat
 
     def explore(self, batch: AgentBatch) -> tuple[RawActions, NDArray[np.int64] | None]:
         """Raw continuous parts [S, continuous] and choices [S, branches], a draw from the current policy."""
@@ -69,7 +89,7 @@ class OffPolicyTrainer(MinibatchTrainer):
 
     def random_actions(self, batch: AgentBatch) -> tuple[RawActions, NDArray[np.int64] | None]:
         """The same, uniform over the range of each part and over the allowed options of each branch."""
-        generator, layout, slots = self._action_generator, self.policy.layout, self.behavior.slots
+        generator, layout, slots = self.action_generator, self.policy.layout, self.behavior.slots
         raw = choices = None
         if layout.continuous:
             raw = generator.uniform(-1.0, 1.0, (slots, layout.continuous)).astype(np.float32)
@@ -106,11 +126,15 @@ class OffPolicyTrainer(MinibatchTrainer):
     def update(self) -> Mapping[str, float | Sequence[float]]:
         stats = self.set_learning_rates()
         taken: list[GradientStep] = []
+        imitated: list[float | None] = []
         for _ in range(self._ratio.due(self.steps)):
             taken.append(self._learn_from_sample())
+            imitated.append(None if self._cloning is None else self._cloning.update(self.steps))
             self._ratio.done += 1
-        self.gradient_steps += len(taken)
+            self.gradient_steps += 1
         stats |= self.summarise(taken)
+        if losses := [loss for loss in imitated if loss is not None]:
+            stats[PRETRAINING_LOSS] = float(np.mean(losses))
         if self._learning_providers:
             stats |= self._update_rewards()
         self.policy.refresh()
@@ -171,12 +195,13 @@ class OffPolicyTrainer(MinibatchTrainer):
 
     def state_dict(self) -> dict[str, Any]:
         state = super().state_dict()
-        state["generators"]["actions"] = generator_state(self._action_generator)
+        state["generators"]["actions"] = generator_state(self.action_generator)
         state |= {
             "noise": self._noise.state_dict(),
             "ratio": self._ratio.state_dict(),
             "reward_ratio": self._reward_ratio.state_dict(),
             "slots": self.behavior.slots,
+            **({} if self._cloning is None else {STATE: self._cloning.state_dict()}),
         }
         if self.hyperparameters.save_replay_buffer:
             state["buffer"] = self.buffer.state_dict()
@@ -184,10 +209,12 @@ class OffPolicyTrainer(MinibatchTrainer):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict(state)
-        restore_generator(self._action_generator, state["generators"]["actions"])
+        restore_generator(self.action_generator, state["generators"]["actions"])
         self._noise.load_state_dict(state["noise"])
         self._ratio.load_state_dict(state["ratio"], self.steps)
         self._reward_ratio.load_state_dict(state["reward_ratio"], self.steps)
+        if self._cloning is not None:
+            self._cloning.load_state_dict(state[STATE])
         if "buffer" in state:
             self.buffer.load_state_dict(state["buffer"])
             self._begun = True
@@ -210,5 +237,6 @@ class OffPolicyTrainer(MinibatchTrainer):
                 f"behavior {self.behavior.name!r}: the checkpoint is of {state['slots']} agents, this run has "
                 f"{self.behavior.slots}; set environment.num_envs as it was"
             )
+        require_imitation_fit(self._cloning, state, self.behavior.name)
         if "buffer" in state:
             self.buffer.require_fit(state["buffer"])
