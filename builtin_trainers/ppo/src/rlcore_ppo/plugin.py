@@ -13,5 +13,6 @@ def rlcore_trainers() -> list[TrainerSpec]:
             target="rlcore_ppo.trainer:PPOTrainer",
             settings="rlcore_ppo.settings:PPOSettings",
             summary="proximal policy optimization: on-policy, clipped policy gradient",
+            behavioral_cloning=True,
         )
     ]

@@ -13,5 +13,6 @@ def rlcore_trainers() -> list[TrainerSpec]:
             target="rlcore_sac.trainer:SACTrainer",
             settings="rlcore_sac.settings:SACSettings",
             summary="soft actor-critic: off-policy, maximum entropy, twin critics",
+            behavioral_cloning=True,
         )
     ]

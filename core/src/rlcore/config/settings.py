@@ -142,8 +142,13 @@ class BehavioralCloningSettings:
 
     demo_path: str = setting(description="Recorded data: a dataset's directory, or one that holds several.")
     strength: float = setting(1.0, "Learning rate of imitation, as a factor on learning_rate.", exclusive_minimum=0.0)
-    steps: int = setting(0, "Agent steps after which imitation has faded out; 0 never does.", minimum=0)
-    samples_per_update: int = setting(0, "Demonstrated steps in one update; 0 takes all of them.", minimum=0)
+    steps: int = setting(0, "Agent steps over which imitation fades out; 0 never does.", minimum=0)
+    samples_per_update: int = setting(
+        0,
+        "Demonstrated steps in one pass of an update; 0 takes all of them, or one minibatch in off-policy trainers, "
+        "which update in every step.",
+        minimum=0,
+    )
     num_epoch: int | None = setting(None, "Passes over them in one update; without it, the trainer's, or 3.", minimum=1)
     batch_size: int | None = setting(None, "Steps in one minibatch; without it, the trainer's.", minimum=1)
 

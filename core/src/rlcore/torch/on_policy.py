@@ -8,7 +8,8 @@ bootstrapping, normaliser, schedules, optimiser and state live here. The update,
    episode was truncated and from the next row where the rollout ends;
 3. ``num_epoch`` passes over the shuffled rollout in minibatches of about ``batch_size``;
 4. the observation normaliser takes the rollout in. It comes last so that acting, step 1 and step 3 all see the same
-   inputs: the probability ratio of the first minibatch is exactly one.
+   inputs: the probability ratio of the first minibatch is exactly one;
+5. demonstrations are imitated, if there is a ``behavioral_cloning`` block.
 """
 
 from __future__ import annotations
@@ -31,6 +32,13 @@ from rlcore.seeding import derive_generator, derive_seed, generator_state, resto
 from rlcore.torch.action_noise import ActionNoise
 from rlcore.torch.actions import joint_log_prob_entropy, mask_logits
 from rlcore.torch.advantages import explained_variance, generalised_advantages, trajectory_cuts
+from rlcore.torch.behavioral_cloning import (
+    PRETRAINING_LOSS,
+    STATE,
+    BehavioralCloning,
+    ImitationDefaults,
+    require_imitation_fit,
+)
 from rlcore.torch.device import choose_device
 from rlcore.torch.flat import FlatParameters
 from rlcore.torch.minibatch import (
@@ -79,6 +87,11 @@ class OnPolicyTrainer:
         self._minibatch_generator = derive_generator(run.seed, f"{behavior.name}/minibatches")
         self._noise = ActionNoise(behavior, self.buffer.rows, self._noise_generator)
         self._rewards = [EpisodeRewards(behavior.slots) for _ in self.providers]
+        h = self.hyperparameters
+        defaults = ImitationDefaults(h.learning_rate, h.adam_epsilon, h.batch_size, h.num_epoch, None)
+        self._cloning = BehavioralCloning.of(
+            settings.behavioral_cloning, defaults, behavior, run, self.model, lambda: self.flat
+        )
 
     # ------------------------------------------------------------ what a subclass brings
 
@@ -155,6 +168,9 @@ class OnPolicyTrainer:
 
         if unseen is not None:
             self.model.inputs.update_normalizer(unseen)
+        imitated = None if self._cloning is None else self._cloning.update(self.steps)
+        if imitated is not None:
+            stats[PRETRAINING_LOSS] = imitated
         self.policy.refresh()
         self.buffer.restart()
 
@@ -329,6 +345,7 @@ class OnPolicyTrainer:
                 name: r.open.copy() for name, r in zip(self.provider_names, self._rewards, strict=True)
             },
             "providers": {name: p.state_dict() for name, p in zip(self.provider_names, self.providers, strict=True)},
+            **({} if self._cloning is None else {STATE: self._cloning.state_dict()}),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -343,6 +360,8 @@ class OnPolicyTrainer:
         for name, provider, rewards in zip(self.provider_names, self.providers, self._rewards, strict=True):
             rewards.open[:] = state["episode_rewards"][name]
             provider.load_state_dict(state["providers"][name])
+        if self._cloning is not None:
+            self._cloning.load_state_dict(state[STATE])
         self.policy.refresh()
 
     def _require_fit(self, state: Mapping[str, Any]) -> None:
@@ -361,6 +380,7 @@ class OnPolicyTrainer:
             )
         require_model_fit(self.model, state["model"], self.behavior.name)
         self.optimizer.require_fit(state["optimizer"])
+        require_imitation_fit(self._cloning, state, self.behavior.name)
 
     def load_model(self, model: Mapping[str, Any]) -> None:
         load_model_state(self.model, model, self.behavior.name)
