@@ -12,19 +12,14 @@ those of one policy.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 
 import torch
 from torch import Tensor
 
-from rlcore import RunContext
-from rlcore.config import BehaviorSettings
-from rlcore.environment import BehaviorSpec
 from rlcore.torch.flat import FlatParameters
 from rlcore.torch.minibatch_trainer import GradientStep
 from rlcore.torch.offline import OfflineTrainer
 from rlcore.torch.optimizer import Adam
-from rlcore.torch.parallel import Pair
 from rlcore.torch.transition_batch import TransitionBatch
 from rlcore_offline.imitation import Imitation
 from rlcore_offline.networks import ImplicitActorCritic
@@ -36,10 +31,6 @@ class IQLTrainer(OfflineTrainer):
 
     hyperparameters: IQLSettings
     model: ImplicitActorCritic
-
-    def __init__(self, behavior: BehaviorSpec, settings: BehaviorSettings, run: RunContext) -> None:
-        super().__init__(behavior, settings, run)
-        self._pair = Pair(self.device)  # for the two critics, which share nothing
 
     def build_model(self, value_heads: int) -> ImplicitActorCritic:
         return ImplicitActorCritic(self.behavior, self.settings.network_settings, value_heads)
@@ -56,7 +47,6 @@ class IQLTrainer(OfflineTrainer):
         }
 
     def gradient_step(self, batch: TransitionBatch) -> GradientStep:
-        both = self._pair.run
         # What was done is worth what the less favourable of the slow critics says.
         with torch.no_grad():
             worth = lesser(*(self.model.judged(target, batch) for target in self.model.targets))
@@ -66,7 +56,7 @@ class IQLTrainer(OfflineTrainer):
             target = batch.reward + batch.discount * self.model.value(batch.next_inputs)
             advantage = (worth - value).sum(1)
         policy_loss, imitation = self._learn_policy(batch, advantage)
-        critic_losses = both(*(partial(self._learn_critic, k, batch, target) for k in (0, 1)))
+        critic_losses = [self._learn_critic(k, batch, target) for k in (0, 1)]
         self._follow_critics()
         return GradientStep(
             {
@@ -102,10 +92,9 @@ class IQLTrainer(OfflineTrainer):
         return loss.detach(), imitation
 
     def _learn_critic(self, k: int, batch: TransitionBatch, target: Tensor) -> Tensor:
-        """A critic moves towards reward and discounted value of what followed (eq. 6); runs beside the other one's."""
-        with torch.enable_grad():
-            loss = (self.model.judged(self.model.critics[k], batch) - target).square().mean()
-            step_down(self._critic_optimizers[k], loss)
+        """A critic moves towards reward and discounted value of what followed (eq. 6)."""
+        loss = (self.model.judged(self.model.critics[k], batch) - target).square().mean()
+        step_down(self._critic_optimizers[k], loss)
         return loss.detach()
 
     @torch.no_grad()
