@@ -1,0 +1,38 @@
+"""SAC keeps the rules of every plugin and of every trainer."""
+
+from __future__ import annotations
+
+from rlcore.testing import PluginConformance, TrainerConformance
+
+# An exact resume needs what was stored.
+SMALL = {"batch_size": 32, "buffer_size": 2048, "learning_rate": 3e-3, "save_replay_buffer": True}
+
+
+class TestPlugin(PluginConformance):
+    plugin = "rlcore-sac/sac"
+
+
+class TestSAC(TrainerConformance):
+    trainer = "rlcore-sac/sac"
+    hyperparameters = {**SMALL, "steps_per_update": 4}
+    settings = {"network_settings": {"hidden_units": 32, "num_layers": 1}}
+    learns_within = 4000
+
+
+class TestSACWithEveryOption(TrainerConformance):
+    trainer = "sac"
+    hyperparameters = {
+        **SMALL,
+        "buffer_init_steps": 64,
+        "n_steps": 3,
+        "prioritized_replay": {"alpha": 0.6, "beta": 0.4},
+        "steps_per_update": 0.3,
+        "reward_signal_steps_per_update": 4,  # as many as a step brings: one update of the reward with each of ours
+        "learning_rate_schedule": "linear",
+        "tau": 0.02,
+        "init_entcoef": 0.5,
+    }
+    settings = {"network_settings": {"hidden_units": 16, "num_layers": 2, "normalize": True}, "max_steps": 10_000}
+    num_envs = 4
+    steps = 40
+    learns_within = 600
