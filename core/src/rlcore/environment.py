@@ -71,6 +71,32 @@ class BehaviorSpec:
         return sum(self.discrete)
 
 
+def misfit(wanted: BehaviorSpec, found: BehaviorSpec) -> str | None:
+    """What agents of ``found`` see or do other than those of ``wanted``, in one line; None if they are alike.
+
+    The same kind of numbers is enough for an observation: float64 stands in for float32.
+    """
+    ours = {o.name: (o.shape, o.dtype.kind) for o in wanted.observations}
+    theirs = {o.name: (o.shape, o.dtype.kind) for o in found.observations}
+    for name in {**ours, **theirs}:
+        if ours.get(name) != theirs.get(name):
+            return f"observation {name!r} is {_shown(theirs.get(name))} instead of {_shown(ours.get(name))}"
+    for what in ("continuous", "discrete"):
+        if getattr(wanted, what) != getattr(found, what):
+            return f"{what} actions are {getattr(found, what)} instead of {getattr(wanted, what)}"
+    for what in ("low", "high"):
+        if not np.allclose(getattr(wanted, what), getattr(found, what)):
+            return f"the bound {what!r} of actions is {getattr(found, what)} instead of {getattr(wanted, what)}"
+    return None
+
+
+def _shown(observation: tuple[tuple[int, ...], str] | None) -> str:
+    if observation is None:
+        return "not there"
+    shape, kind = observation
+    return f"{list(shape)} {'real numbers' if kind == 'f' else 'integers'}"
+
+
 @attrs.define(eq=False)
 class Actions:
     """What every slot does next. Rows that need no action are present and ignored."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rlcore.blame import environment_does
 from rlcore.config import EnvironmentSettings, RunConfig
 from rlcore.config.load import evaluation_environment
-from rlcore.environment import BehaviorSpec, Environment
+from rlcore.environment import BehaviorSpec, Environment, misfit
 from rlcore.episode_tap import EpisodeTap
 from rlcore.errors import ConfigError, NonFiniteError
 from rlcore.plugins.calls import Plugins
@@ -123,40 +123,22 @@ class Evaluator:
         context = attrs.evolve(self._context, config=config, num_envs=copies, video=self._video)
         environment = make_environment(config, self._plugins, context)
         if self._specs is not None:
-            problem = misfit(self._specs, environment.behaviors)
+            problem = misfit_of_all(self._specs, environment.behaviors)
             if problem:
                 environment.close()
                 raise ConfigError(f"environment {settings.id or settings.type!r} to evaluate in: {problem}")
         return environment
 
 
-def misfit(learned: Mapping[str, BehaviorSpec], played: Mapping[str, BehaviorSpec]) -> str | None:
+def misfit_of_all(learned: Mapping[str, BehaviorSpec], played: Mapping[str, BehaviorSpec]) -> str | None:
     """Where behaviors of an environment are not those that policies learned, in one line; None if they fit."""
     if learned.keys() != played.keys():
         return f"has behaviors {', '.join(sorted(played))}, the policies are of {', '.join(sorted(learned))}"
     for name, spec in learned.items():
-        ours = {o.name: (o.shape, o.dtype.kind) for o in spec.observations}
-        theirs = {o.name: (o.shape, o.dtype.kind) for o in played[name].observations}
-        for observation in {**ours, **theirs}:
-            if ours.get(observation) != theirs.get(observation):
-                wanted, found = (_shown(each.get(observation)) for each in (ours, theirs))
-                return f"behavior {name!r}: observation {observation!r} is {found}, the policy learned it as {wanted}"
-        for what in ("continuous", "discrete"):
-            wanted, found = getattr(spec, what), getattr(played[name], what)
-            if wanted != found:
-                return f"behavior {name!r}: {what} actions are {found}, the policy learned {wanted}"
-        for what in ("low", "high"):
-            wanted, found = getattr(spec, what), getattr(played[name], what)
-            if not np.allclose(wanted, found):
-                return f"behavior {name!r}: the bound {what!r} of actions is {found}, the policy learned {wanted}"
+        problem = misfit(spec, played[name])
+        if problem:
+            return f"behavior {name!r}: {problem}, which the policy learned"
     return None
-
-
-def _shown(observation: tuple[tuple[int, ...], str] | None) -> str:
-    if observation is None:
-        return "not there"
-    shape, kind = observation
-    return f"{list(shape)} {'real numbers' if kind == 'f' else 'integers'}"
 
 
 def play(

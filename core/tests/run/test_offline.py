@@ -173,9 +173,9 @@ def test_an_environment_for_evaluation_alone_will_do(offline: Any) -> None:
     [
         (
             {"type": "corridor", "options": {"length": 4}},
-            "observation 'position' is [4] real numbers, the policy learned it",
+            "observation 'position' is [4] real numbers instead of [6] real numbers, which the policy",
         ),
-        ({"type": "uneven"}, "observation 'position' is not there, the policy learned it as [6] real numbers"),
+        ({"type": "uneven"}, "observation 'position' is not there instead of [6] real numbers"),
         ({"type": "pair"}, "has behaviors Left, Right, the policies are of Agent"),
     ],
 )
@@ -190,8 +190,11 @@ def test_an_environment_that_does_not_fit_the_recorded_behavior_is_refused_befor
 
 def test_other_actions_than_the_recorded_ones_are_refused(offline: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for change, told in (
-        ({"discrete": (3,)}, r"discrete actions are \(2,\), the policy learned \(3,\)"),
-        ({"continuous": 1, "low": np.zeros(1), "high": np.ones(1)}, "continuous actions are 0, the policy learned 1"),
+        ({"discrete": (3,)}, r"discrete actions are \(2,\) instead of \(3,\), which the policy learned"),
+        (
+            {"continuous": 1, "low": np.zeros(1), "high": np.ones(1)},
+            "continuous actions are 0 instead of 1, which the policy learned",
+        ),
     ):
         spec = attrs.evolve(CORRIDOR, **change)
         monkeypatch.setattr(RunContext, "recorded_behavior", lambda *_, spec=spec: spec)
