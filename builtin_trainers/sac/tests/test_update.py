@@ -1,0 +1,331 @@
+# mypy: allow-untyped-calls
+"""Gradient steps against plain ones: float64, PyTorch's autograd and distributions, each joint option by itself."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.distributions import Categorical, Normal, TanhTransform, TransformedDistribution
+from torch.nn.functional import linear, silu
+
+from rlcore.plugins import load_plugins
+from rlcore.testing.environments import IdentityEnvironment
+from rlcore.testing.trainer import LearningRewards, assert_equal
+from rlcore.torch import discrete_options, parallel
+from rlcore.torch.actions import LOG_STD_RANGE
+from rlcore.torch.transition_batch import TransitionBatch
+from rlcore_sac.trainer import SACTrainer
+
+MakeTrainer = Callable[..., SACTrainer]
+
+ROWS = 24
+SPACES: dict[str, tuple[int, tuple[int, ...]]] = {
+    "continuous": (2, ()),
+    "discrete": (0, (4,)),
+    "multi-branch": (0, (3, 2, 4)),
+    "hybrid": (2, (3,)),
+    "hybrid, multi-branch": (1, (2, 3)),
+}
+LEARNING = {"learning_rate": 0.02, "adam_epsilon": 1e-2, "tau": 0.1, "init_entcoef": 0.3}
+
+
+def made(make_trainer: MakeTrainer, space: str, rewards: int = 1, seed: int = 1, **hyperparameters: Any) -> SACTrainer:
+    """A trainer whose parameters are all far from where they were initialised, the targets' from the critics'."""
+    continuous, discrete = SPACES[space]
+    environment = IdentityEnvironment(2, continuous=continuous, discrete=discrete)
+    plugins = load_plugins()
+    plugins.register(LearningRewards(), "learning-reward")
+    signals: dict[str, Any] = {"extrinsic": {}, "learning": {}} if rewards == 2 else {"extrinsic": {}}
+    trainer = make_trainer(
+        environment, plugins=plugins, seed=seed, block={"reward_signals": signals}, **{**LEARNING, **hyperparameters}
+    )
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in trainer.model.parameters():
+            parameter.add_(0.3 * torch.randn(parameter.shape, generator=generator))
+    return trainer
+
+
+def random_batch(trainer: SACTrainer, masked: bool, weighted: bool, seed: int) -> TransitionBatch:
+    generator = torch.Generator().manual_seed(seed)
+    continuous, branches = trainer.behavior.continuous, trainer.behavior.discrete
+    width, rewards = trainer.model.inputs.vector_size, len(trainer.providers)
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=generator)
+
+    def mask() -> Tensor | None:
+        if not (masked and branches):
+            return None
+        parts = [torch.rand((ROWS, size), generator=generator) < 0.6 for size in branches]
+        for part in parts:
+            part[:, 0] |= ~part.any(1)
+        return torch.cat(parts, dim=1)
+
+    choices = [torch.randint(size, (ROWS,), generator=generator) for size in branches]
+    return TransitionBatch(
+        inputs=(normal(ROWS, width),),
+        next_inputs=(normal(ROWS, width),),
+        raw=normal(ROWS, continuous).tanh() if continuous else None,
+        choices=torch.stack(choices, dim=1) if branches else None,
+        mask=mask(),
+        next_mask=mask(),
+        reward=normal(ROWS, rewards),
+        discount=torch.tensor([0.9, 0.7][:rewards]) * (torch.rand((ROWS, rewards), generator=generator) < 0.7),
+        weight=torch.rand(ROWS, generator=generator) if weighted else None,
+    )
+
+
+# ---------------------------------------------------------------- the plain gradient step
+
+
+class Plain:
+    """The same parameters in float64, and nothing else in common with the trainer."""
+
+    def __init__(self, trainer: SACTrainer) -> None:
+        self.h = trainer.hyperparameters
+        self.continuous, self.branches = trainer.behavior.continuous, trainer.behavior.discrete
+        self.combinations = list(itertools.product(*(range(size) for size in self.branches)))
+        self.rewards = len(trainer.providers)
+        self.joint = len(self.combinations) <= discrete_options.MAX_JOINT_OPTIONS
+        self.generator = copy.deepcopy(trainer.generator)
+        self.p = {name: tensor.double() for name, tensor in trainer.model.state_dict().items()}
+        self.moments = {name: (torch.zeros_like(p), torch.zeros_like(p)) for name, p in self.p.items()}
+        self.steps = 0
+
+    def network(self, body: str, head: str, x: Tensor) -> Tensor:
+        x = silu(linear(x, self.p[f"{body}.layers.0.weight"], self.p[f"{body}.layers.0.bias"]))
+        return linear(x, self.p[f"{head}.weight"], self.p[f"{head}.bias"])
+
+    def columns(self, critic: str, x: Tensor, action: Tensor | None) -> Tensor:
+        """[B, R, columns]"""
+        x = x if action is None else torch.cat([x, action], dim=1)
+        return self.network(f"{critic}.body", f"{critic}.head", x).reshape(ROWS, self.rewards, -1)
+
+    def of_combinations(self, columns: Tensor) -> Tensor:
+        """[..., columns] to [..., combinations]: a column each, or the mean over branches."""
+        if self.joint:
+            assert columns.shape[-1] == len(self.combinations)
+            return columns
+        starts = [sum(self.branches[:k]) for k in range(len(self.branches))]
+        values = []
+        for combination in self.combinations:
+            parts = [columns[..., start + option] for start, option in zip(starts, combination, strict=True)]
+            values.append(sum(parts) / len(parts))
+        return torch.stack(values, dim=-1)  # type: ignore[arg-type]
+
+    def policy(
+        self, x: Tensor, mask: Tensor | None, noise: Tensor | None
+    ) -> tuple[Tensor | None, Tensor | None, list[Categorical], Tensor]:
+        """Action, its log-probability, a distribution for each branch, probabilities of combinations [B, J]."""
+        output = self.network("actor", "policy_head.linear", x)
+        action = log_prob = None
+        if noise is not None:
+            mean, log_std = output[:, : self.continuous], output[:, self.continuous : 2 * self.continuous]
+            std = log_std.clamp(*LOG_STD_RANGE).exp()
+            squash = TanhTransform(cache_size=1)
+            action = squash(mean + std * noise)
+            log_prob = TransformedDistribution(Normal(mean, std), [squash]).log_prob(action).sum(1)
+        logits = output[:, 2 * self.continuous :]
+        if mask is not None:
+            logits = logits.masked_fill(~mask, -1e30)
+        branches = [Categorical(logits=part) for part in logits.split(self.branches, dim=1)] if self.branches else []
+        probabilities = []
+        for combination in self.combinations:  # one empty combination where there is no branch
+            parts = [branch.probs[:, option] for branch, option in zip(branches, combination, strict=True)]
+            probabilities.append(torch.stack([torch.ones(ROWS, dtype=torch.float64), *parts]).prod(0))
+        return action, log_prob, branches, torch.stack(probabilities, dim=1)
+
+    def bonus(self, log_prob: Tensor | None, branches: list[Categorical]) -> Tensor:
+        temperatures = list(self.p["log_temperature"].detach().exp())
+        total = torch.zeros(ROWS, dtype=torch.float64)
+        if log_prob is not None:
+            total = total - temperatures.pop(0) * log_prob
+        for temperature, branch in zip(temperatures, branches, strict=True):
+            total = total + temperature * branch.entropy()
+        return total
+
+    def adam(self, loss: Tensor, names: list[str]) -> None:
+        for name, slope in zip(names, torch.autograd.grad(loss, [self.p[n] for n in names]), strict=True):
+            mean, square = self.moments[name]
+            mean.mul_(0.9).add_(0.1 * slope)
+            square.mul_(0.999).add_(0.001 * slope**2)
+            root = (square / (1 - 0.999**self.steps)).sqrt() + self.h.adam_epsilon
+            step = self.h.learning_rate * (mean / (1 - 0.9**self.steps)) / root
+            self.p[name] = self.p[name].detach() - step
+
+    def learn(self, names: list[str]) -> None:
+        for name in names:
+            self.p[name] = self.p[name].detach().requires_grad_()
+
+    def noise(self) -> Tensor | None:
+        if not self.continuous:
+            return None
+        return torch.from_numpy(self.generator.standard_normal((ROWS, self.continuous), np.float32)).double()
+
+    def gradient_step(self, batch: TransitionBatch) -> tuple[dict[str, float], Tensor]:
+        self.steps += 1
+        x, following = batch.inputs[0].double(), batch.next_inputs[0].double()
+        noise, noise_after = self.noise(), self.noise()
+        starts = {"policy": ("actor.", "policy_head."), "0": ("critics.0.",), "1": ("critics.1.",)}
+        names = {part: [name for name in self.p if name.startswith(start)] for part, start in starts.items()}
+
+        with torch.no_grad():
+            action, log_prob, branches, chance = self.policy(following, batch.next_mask, noise_after)
+            one, two = (self.columns(f"targets.{k}", following, action) for k in (0, 1))
+            lesser = torch.where((one.sum(1) < two.sum(1))[:, None].expand_as(one), one, two)
+            value = (self.of_combinations(lesser) * chance[:, None]).sum(2)
+            soft = value + self.bonus(log_prob, branches)[:, None] / self.rewards
+            target = batch.reward + batch.discount * soft
+
+        done = torch.zeros(ROWS, dtype=torch.int64)
+        if batch.choices is not None:
+            done = torch.tensor([self.combinations.index(tuple(row)) for row in batch.choices.tolist()])
+        weight = torch.ones(ROWS) if batch.weight is None else batch.weight
+        raw = None if batch.raw is None else batch.raw.double()
+        stats, errors = {}, []
+        for k in (0, 1):
+            self.learn(names[str(k)])
+            values = self.of_combinations(self.columns(f"critics.{k}", x, raw))
+            error = values[torch.arange(ROWS), :, done] - target
+            self.adam(0.5 * (weight[:, None] * error**2).mean(), names[str(k)])
+            stats[f"Losses/Q{k + 1} Loss"] = 0.5 * error.square().mean().item()
+            errors.append(error.sum(1).abs().detach())
+
+        self.learn(names["policy"])
+        action, log_prob, branches, chance = self.policy(x, batch.mask, noise)
+        opinions = [self.columns(f"critics.{k}", x, action).sum(1) for k in (0, 1)]
+        expected = (self.of_combinations(torch.minimum(*opinions)) * chance).sum(1)
+        loss = -(expected + self.bonus(log_prob, branches)).mean()
+        self.adam(loss, names["policy"])
+        stats["Losses/Policy Loss"] = loss.item()
+
+        for name in [name for name in self.p if name.startswith("targets.")]:
+            critic = self.p[name.replace("targets.", "critics.")]
+            self.p[name] = (1 - self.h.tau) * self.p[name] + self.h.tau * critic
+
+        if self.h.learn_entcoef:
+            self.learn_temperatures(batch, log_prob, branches)
+        return stats, 0.5 * (errors[0] + errors[1])
+
+    def learn_temperatures(self, batch: TransitionBatch, log_prob: Tensor | None, branches: list[Categorical]) -> None:
+        excess = []  # of entropy, over its target
+        if log_prob is not None:
+            excess.append((-log_prob - self.h.continuous_target_entropy * self.continuous).mean())
+        allowed = torch.ones(ROWS, sum(self.branches)) if batch.mask is None else batch.mask.double()
+        for branch, some in zip(branches, allowed.split(self.branches, dim=1) if branches else [], strict=True):
+            excess.append((branch.entropy() - self.h.discrete_target_entropy * some.sum(1).log()).mean())
+        self.learn(["log_temperature"])
+        self.adam((self.p["log_temperature"] * torch.stack(excess).detach()).sum(), ["log_temperature"])
+
+
+def check(trainer: SACTrainer, masked: bool, weighted: bool) -> None:
+    before = trainer.state_dict()["model"]
+    plain = Plain(trainer)
+    for seed in range(3):  # so that moments, targets and the order of things count
+        batch = random_batch(trainer, masked, weighted, seed)
+        ours, (stats, errors) = trainer.gradient_step(batch), plain.gradient_step(batch)
+        assert ours.td_error is not None
+        torch.testing.assert_close(ours.td_error.double(), errors, rtol=1e-4, atol=1e-4)
+        for tag, value in stats.items():
+            assert ours.stats[tag].item() == pytest.approx(value, rel=1e-4, abs=1e-4), tag
+    for name, array in trainer.state_dict()["model"].items():
+        np.testing.assert_allclose(array, plain.p[name].detach(), rtol=0, atol=3e-5, err_msg=name)
+        if name != "log_temperature" or trainer.hyperparameters.learn_entcoef:
+            assert np.abs(array - before[name]).max() > 3e-3, f"{name} hardly moved"
+
+
+@pytest.mark.parametrize("rewards", [1, 2])
+@pytest.mark.parametrize("special", ["", "masked", "weighted", "masked and weighted"])
+@pytest.mark.parametrize("space", SPACES)
+def test_three_gradient_steps_are_those_of_a_plain_implementation(
+    make_trainer: MakeTrainer, space: str, special: str, rewards: int
+) -> None:
+    check(made(make_trainer, space, rewards), "masked" in special, "weighted" in special)
+
+
+@pytest.mark.parametrize("rewards", [1, 2])
+@pytest.mark.parametrize("space", ["multi-branch", "hybrid, multi-branch"])
+def test_with_many_combinations_each_option_has_a_value(
+    make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch, space: str, rewards: int
+) -> None:
+    monkeypatch.setattr(discrete_options, "MAX_JOINT_OPTIONS", 5)
+    trainer = made(make_trainer, space, rewards)
+    assert trainer.model.options.columns == sum(SPACES[space][1])
+    check(trainer, masked=True, weighted=True)
+
+
+@pytest.mark.parametrize("space", ["continuous", "hybrid, multi-branch"])
+def test_a_fixed_temperature_stays(make_trainer: MakeTrainer, space: str) -> None:
+    trainer = made(make_trainer, space, learn_entcoef=False)
+    before = trainer.model.log_temperature.clone()
+    check(trainer, masked=False, weighted=False)
+    assert before.equal(trainer.model.log_temperature)
+
+
+# ---------------------------------------------------------------- what else a gradient step promises
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_two_halves_of_a_reward_are_worth_as_much_as_the_whole(make_trainer: MakeTrainer, space: str) -> None:
+    """Values that add up to the same, so that equal errors are equal targets."""
+    halves, whole = made(make_trainer, space, 2), made(make_trainer, space)
+    columns = whole.model.options.columns
+    state: Mapping[str, Tensor] = {
+        name: tensor.unflatten(0, (2, columns)).sum(0) if ".head." in name else tensor
+        for name, tensor in halves.model.state_dict().items()
+    }
+    with torch.no_grad():
+        for name, tensor in whole.model.state_dict().items():
+            tensor.copy_(state[name])
+    batch = random_batch(whole, masked=True, weighted=False, seed=3)
+    split = copy.copy(batch)
+    split.reward, split.discount = (0.5 * batch.reward).expand(-1, 2), batch.discount.expand(-1, 2)
+    ours, theirs = halves.gradient_step(split), whole.gradient_step(batch)
+    assert ours.td_error is not None and theirs.td_error is not None and theirs.td_error.min() > 0
+    torch.testing.assert_close(ours.td_error, theirs.td_error, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(ours.stats["Policy/Entropy"], theirs.stats["Policy/Entropy"])
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_one_core_and_two_learn_the_same_bit_for_bit(
+    make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch, space: str
+) -> None:
+    outcomes = []
+    for cores in (1, 2):
+        monkeypatch.setattr(parallel, "cores", lambda cores=cores: cores)
+        trainer = made(make_trainer, space, 2)
+        steps = [trainer.gradient_step(random_batch(trainer, True, True, seed)) for seed in range(20)]
+        told = [(step.td_error.numpy(), {tag: v.item() for tag, v in step.stats.items()}) for step in steps]  # type: ignore[union-attr]
+        outcomes.append({"state": trainer.state_dict(), "told": told})
+    assert_equal(outcomes[0], outcomes[1])
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_nothing_outlives_a_gradient_step_but_what_is_learned(make_trainer: MakeTrainer, space: str) -> None:
+    """Gradients of one part never leak into another: a step on the same batch from the same state is the same step."""
+    trainer, other = made(make_trainer, space), made(make_trainer, space)
+    batch = random_batch(trainer, False, False, 0)
+    trainer.gradient_step(batch)
+    other.load_state_dict(trainer.state_dict())
+    trainer.gradient_step(batch)
+    other.gradient_step(batch)
+    assert_equal(trainer.state_dict(), other.state_dict())
+
+
+def test_the_targets_start_as_the_critics_and_take_no_gradient(make_trainer: MakeTrainer) -> None:
+    trainer = make_trainer(IdentityEnvironment(2, continuous=2, discrete=(3,)))
+    state = trainer.state_dict()["model"]
+    pairs = [(name, name.replace("targets.", "critics.")) for name in state if name.startswith("targets.")]
+    assert len(pairs) == 8
+    for target, critic in pairs:
+        np.testing.assert_array_equal(state[target], state[critic])
+    assert not np.array_equal(state["critics.0.head.weight"], state["critics.1.head.weight"]), "twins that differ"
+    assert not any(parameter.requires_grad for parameter in trainer.model.targets.parameters())
