@@ -37,9 +37,9 @@ def recorded_transitions(recording: Recording, behavior: BehaviorSpec, layout: A
             forbidden = ~np.take_along_axis(recording.action_mask[rows], chosen, axis=1).all(1)  # [N]
             if forbidden.any():
                 raise ConfigError(
-                    f"behavior {behavior.name!r}: in {int(forbidden.sum())} of {len(rows)} recorded steps an option was "
-                    f"chosen that the action mask forbids, in step {int(forbidden.argmax())} first; record the masks "
-                    "that held when the actions were chosen, or none"
+                    f"behavior {behavior.name!r}: in {int(forbidden.sum())} of {len(rows)} recorded steps, step "
+                    f"{int(forbidden.argmax())} the first, an option was chosen that the action mask forbids; record "
+                    "the masks that held when the actions were chosen, or none"
                 )
     buffer.reward[rows] = recording.reward
     flags = np.zeros(count, np.uint8)
