@@ -12,7 +12,7 @@ __all__ = ["hook_calls"]
 
 
 def calls_of_a_run(hook_calls: Counter[str], directory: Path, max_steps: int) -> Counter[str]:
-    """PPO with everything installed, ten summaries and five checkpoints."""
+    """PPO with everything installed, ten summaries, five checkpoints and four evaluations."""
     hook_calls.clear()
     with Run(
         {
@@ -28,6 +28,7 @@ def calls_of_a_run(hook_calls: Counter[str], directory: Path, max_steps: int) ->
                     "checkpoint_interval": max_steps // 5,
                 }
             },
+            "evaluation": {"interval": max_steps // 4, "episodes": 2},
             "checkpoint_settings": {"run_id": f"run{max_steps}", "results_dir": str(directory)},
             "stats": {"console": False},
         }
@@ -42,5 +43,7 @@ def test_hook_calls_of_a_run_do_not_grow_with_its_steps(hook_calls: Counter[str]
     assert short == long
     assert short["rlcore_summary_written"] == 10
     assert short["rlcore_checkpoint_saved"] == short["rlcore_report_status"] == 5
-    assert short["rlcore_create_trainer"] == short["rlcore_create_environment"] == short["rlcore_run_started"] == 1
+    assert short["rlcore_evaluated"] == 4
+    assert short["rlcore_create_trainer"] == short["rlcore_run_started"] == 1
+    assert short["rlcore_create_environment"] == 2  # one to train in, one to evaluate in
     assert short["rlcore_run_finished"] == short["rlcore_configured"] == 1

@@ -1,0 +1,48 @@
+"""Evaluating learns nothing: real trainers end with the same weights, bit for bit, with and without it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlcore.run import Run
+
+PPO = {"trainer_type": "ppo", "hyperparameters": {"batch_size": 64, "buffer_size": 256, "num_epoch": 2}}
+
+
+def trained(directory: Path, environment: str, trainer: dict[str, Any], evaluation: dict[str, Any] | None) -> Any:
+    """The files of the last checkpoint, without what only evaluation writes, and the scores."""
+    network = {"hidden_units": 16, "num_layers": 1, "normalize": True}
+    limits = {"max_steps": 1000, "summary_freq": 500, "checkpoint_interval": 300}
+    name = "without" if evaluation is None else "with"
+    config = {
+        "environment": {"type": "gymnasium", "id": environment, "num_envs": 4},
+        "env_settings": {"seed": 3},
+        "behaviors": {"Agent": {**trainer, **limits, "network_settings": network}},
+        "checkpoint_settings": {"run_id": name, "results_dir": str(directory)},
+        "stats": {"console": False, "tensorboard": False},
+    }
+    run = Run(config if evaluation is None else config | {"evaluation": evaluation})
+    scores = [epoch.evaluation.score for epoch in run if epoch.evaluation is not None]
+    path = directory / name / "checkpoints" / "1000"
+    state = json.loads((path / "state.json").read_text())
+    del state["run"]["wall_seconds"], state["run"]["evaluation"]
+    for tag in ("Evaluation/Cumulative Reward", "Evaluation/Episode Length"):
+        state["run"]["behaviors"]["Agent"]["window"].pop(tag, None)
+    return {file.name: file.read_bytes() for file in path.glob("*.safetensors")}, state, scores
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+@pytest.mark.parametrize("environment", ["CartPole-v1", "Pendulum-v1"])
+def test_ppo_ends_with_the_same_checkpoint_with_and_without_evaluation(
+    tmp_path: Path, environment: str, deterministic: bool
+) -> None:
+    block = {"interval": 130, "episodes": 3, "deterministic": deterministic}
+    arrays, state, _ = trained(tmp_path, environment, PPO, None)
+    evaluated_arrays, evaluated_state, scores = trained(tmp_path, environment, PPO, block)
+    assert scores
+    assert evaluated_arrays == arrays
+    assert evaluated_state == state
