@@ -20,6 +20,7 @@ import attrs
 import click
 
 from rlcore.config import (
+    BehavioralCloningSettings,
     BehaviorSettings,
     CheckpointSettings,
     EngineSettings,
@@ -28,6 +29,7 @@ from rlcore.config import (
     EvaluationSettings,
     NetworkSettings,
     PluginSettings,
+    PrioritizedReplaySettings,
     RewardSettings,
     RunConfig,
     TorchSettings,
@@ -68,6 +70,8 @@ CORE_BLOCKS: tuple[tuple[str, type], ...] = (
     ("behaviors.NAME, default_settings", BehaviorSettings),
     ("behaviors.NAME.network_settings", NetworkSettings),
     ("behaviors.NAME.reward_signals.NAME", RewardSettings),
+    ("behaviors.NAME.behavioral_cloning", BehavioralCloningSettings),
+    ("behaviors.NAME.hyperparameters.prioritized_replay, of trainers with a replay buffer", PrioritizedReplaySettings),
     ("environment", EnvironmentSettings),
     ("evaluation", EvaluationSettings),
     ("env_settings", EnvSettings),

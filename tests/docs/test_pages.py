@@ -276,6 +276,17 @@ def test_the_first_tutorial_runs(run_page: RunPage) -> None:
     assert {path.name for path in results.iterdir()} == {"pole", "long", "tanh", "quiet"}
 
 
+def test_the_page_of_the_example_algorithm_shows_its_code() -> None:
+    plugin = ROOT / "examples/dqn_plugin"
+    code = "".join(path.read_text(encoding="utf-8") for path in sorted(plugin.rglob("*.py")))
+    shown = [block for block in blocks("py") if block.page == "docs/tutorial/algorithm.md"]
+    assert len(shown) == 7
+    assert [str(block) for block in shown if block.text not in code] == []
+    lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in (plugin / "src").rglob("*.py"))
+    assert lines <= 150
+    assert f"{lines} lines" in (ROOT / "docs/tutorial/algorithm.md").read_text(encoding="utf-8")
+
+
 def test_the_second_tutorial_changes_what_the_trainer_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = "docs/tutorial/first-trainer.md"
     directory = write_plugin("my-trainer", "trainer", tmp_path)

@@ -25,6 +25,7 @@ from rlcore.config.structure import settings_fields
 from rlcore.plugins import HOOKS, Plugins, hookspecs
 from rlcore.plugins.catalog import REGISTRIES
 from rlcore_ppo.settings import PPOSettings
+from rlcore_sac.settings import SACSettings
 
 ROOT = Path(__file__).parents[2]
 
@@ -114,7 +115,13 @@ def test_every_setting_has_a_description_and_is_documented(cls: type) -> None:
 def test_every_block_of_the_core_is_documented() -> None:
     from rlcore.config import settings
 
-    bases = {settings.OnPolicySettings}  # shown as part of each class that derives from it
+    # Shown as part of each class that derives from them.
+    bases = {
+        settings.MinibatchSettings,
+        settings.OnPolicySettings,
+        settings.OffPolicySettings,
+        settings.OfflineSettings,
+    }
     defined = {cls for _, cls in inspect.getmembers(settings, attrs.has) if cls.__module__ == settings.__name__}
     assert defined - bases == {cls for _, cls in generate.CORE_BLOCKS}
 
@@ -122,6 +129,7 @@ def test_every_block_of_the_core_is_documented() -> None:
 # The rows of "Come from ML-Agents" that list keys, and the keys of a class that have a row of their own.
 LISTED: dict[str, tuple[type, set[str]]] = {
     "`hyperparameters` of `ppo`": (PPOSettings, set()),
+    "`hyperparameters` of `sac`": (SACSettings, set()),
     "`network_settings`": (NetworkSettings, set()),
     "other keys of a behavior": (
         BehaviorSettings,

@@ -13,7 +13,7 @@ from torch.nn.functional import smooth_l1_loss
 
 from rlcore import AgentBatch, BehaviorSpec, RunContext
 from rlcore.config import BehaviorSettings, NetworkSettings
-from rlcore.errors import UnsupportedSpace
+from rlcore.errors import ConfigError
 from rlcore.torch.actions import mask_logits
 from rlcore.torch.minibatch_trainer import GradientStep
 from rlcore.torch.networks import Actor, Inputs
@@ -47,15 +47,15 @@ class QNetwork(Actor):
 
 
 class DQNTrainer(OffPolicyTrainer):
-    """DQN for one branch of discrete actions and one reward."""
+    """DQN; branches have values of their own and learn the mean (Tavakoli et al. 2018, arXiv:1711.08946, eq. 6)."""
 
     hyperparameters: DQNSettings
     model: QNetwork
 
     def __init__(self, behavior: BehaviorSpec, settings: BehaviorSettings, run: RunContext) -> None:
-        if len(behavior.discrete) != 1 or len(settings.reward_signals) != 1:
-            raise UnsupportedSpace(f"behavior {behavior.name!r}: dqn takes one discrete branch and one reward signal")
         super().__init__(behavior, settings, run)
+        if len({(provider.gamma, provider.ignore_done) for provider in self.providers}) > 1:
+            raise ConfigError(f"behaviors.{behavior.name}.reward_signals: dqn needs one gamma for all of them")
         h = self.hyperparameters
         self._exploration = Schedule("linear", h.exploration, h.final_exploration, h.exploration_steps)
 
@@ -69,6 +69,7 @@ class DQNTrainer(OffPolicyTrainer):
         """The best action, or with a small probability any."""
         _, best = self.policy.choose(self.policy.parameters(batch.observations, batch.action_mask), None)
         _, other = self.random_actions(batch)
+        assert best is not None and other is not None
         dice = self.action_generator.random((self.behavior.slots, 1))
         return None, np.where(dice < self._exploration(self.steps), other, best)
 
@@ -78,11 +79,12 @@ class DQNTrainer(OffPolicyTrainer):
             following = self.model.values(batch.next_inputs)
             if batch.next_mask is not None:
                 following = mask_logits(following, batch.next_mask)
-            best = following.argmax(1, keepdim=True)
-            target = batch.reward + batch.discount * self.model.slow_values(batch.next_inputs).gather(1, best)
+            best = [branch.argmax(1) for branch in torch.split(following, [*self.behavior.discrete], 1)]
+            worth = self.chosen(self.model.slow_values(batch.next_inputs), torch.stack(best, 1)).mean(1)
+            target = batch.reward.sum(1) + batch.discount[:, 0] * worth  # [B]
 
-        value = self.model.values(batch.inputs).gather(1, batch.choices)
-        losses = smooth_l1_loss(value, target, reduction="none").squeeze(1)
+        value = self.chosen(self.model.values(batch.inputs), batch.choices)  # [B, branches]
+        losses = smooth_l1_loss(value, target.unsqueeze(1).expand_as(value), reduction="none").mean(1)
         loss = losses.mean() if batch.weight is None else (losses * batch.weight).mean()
         optimizer = self.optimizers["q"]
         optimizer.flat.zero_gradient()
@@ -93,4 +95,8 @@ class DQNTrainer(OffPolicyTrainer):
         if (self.gradient_steps + 1) % self.hyperparameters.target_update_interval == 0:
             self.model.update_slow()
         stats = {"Losses/Q Loss": loss.detach(), "Policy/Extrinsic Value": value.detach().mean()}
-        return GradientStep(stats, td_error=(value.detach() - target).squeeze(1))
+        return GradientStep(stats, td_error=value.detach().mean(1) - target)
+
+    def chosen(self, values: Tensor, choices: Tensor) -> Tensor:
+        """[B, branches]: the values [B, options of all branches] of ``choices`` [B, branches]."""
+        return values.gather(1, choices + torch.tensor(self.policy.layout.offsets, device=self.device))

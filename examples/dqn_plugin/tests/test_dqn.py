@@ -1,0 +1,23 @@
+"""The rules of every plugin and of every trainer: needs `rlcore[torch]`, pytest, and this package installed."""
+
+from __future__ import annotations
+
+from rlcore.testing import PluginConformance, TrainerConformance
+
+
+class TestPlugin(PluginConformance):
+    plugin = "rlcore-dqn/dqn"
+
+
+class TestDQN(TrainerConformance):
+    trainer = "dqn"
+    hyperparameters = {
+        "batch_size": 32,
+        "buffer_size": 5000,
+        "learning_rate": 3e-3,
+        "exploration_steps": 500,
+        "save_replay_buffer": True,
+    }
+    skip = {
+        "test_rewards_that_learn_are_updated_saved_and_restored": "it has rewards of two gammas; dqn takes one",
+    }
