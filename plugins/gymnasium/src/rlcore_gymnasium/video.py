@@ -44,7 +44,9 @@ class FilmedEpisodes(RecordVideo):
 
     def _capture_frame(self) -> None:
         try:
-            super()._capture_frame()  # type: ignore[no-untyped-call]
+            with warnings.catch_warnings():  # of what is raised below
+                warnings.simplefilter("ignore")
+                super()._capture_frame()  # type: ignore[no-untyped-call]
         except gymnasium.error.DependencyNotInstalled as error:
             raise EnvironmentFailed(f"{self._env_id}: cannot be filmed: {one_line(error)}; {_EXTRA}") from error
         except RlcoreError:
