@@ -1,13 +1,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 
+from rlcore import RunContext
+from rlcore.config import config_from_mapping
 from rlcore.environment import Actions, BehaviorSpec
+from rlcore.plugins import Plugins, load_plugins
 from rlcore.recordings import Recording, RecordingAbout
+from rlcore.testing.fixtures import run_rlcore
 from rlcore_offline.minari_format import MinariFormat
+
+__all__ = ["run_rlcore"]
 
 MakeRecording = Callable[..., Recording]
 
@@ -66,3 +73,46 @@ def write(tmp_path) -> Callable[..., MinariFormat]:
         return made
 
     return write
+
+
+@pytest.fixture
+def recorded(tmp_path) -> Callable[..., str]:
+    """``recorded(recording)``: the path of a dataset of it, named after the behavior."""
+
+    def write_down(recording: Recording, directory: str = "recordings") -> str:
+        writer = MinariFormat().writer(tmp_path / directory / "Agent", recording.behavior, RecordingAbout())
+        writer.write(recording)
+        writer.close()
+        return str(tmp_path / directory)
+
+    return write_down
+
+
+@pytest.fixture
+def make_trainer(tmp_path, recorded) -> Callable[..., Any]:
+    """``make_trainer("iql", recording, tau=0.1)``: keywords are hyperparameters, ``block`` other settings."""
+    paths: dict[int, str] = {}
+
+    def make(
+        name: str,
+        recording: Recording,
+        *,
+        block: dict[str, Any] | None = None,
+        plugins: Plugins | None = None,
+        seed: int = 1,
+        **hyperparameters: Any,
+    ) -> Any:
+        if id(recording) not in paths:
+            paths[id(recording)] = recorded(recording, f"recordings-{len(paths)}")
+        plugins = plugins or load_plugins()
+        settings = {
+            "trainer_type": name,
+            "hyperparameters": {"demo_path": paths[id(recording)], "batch_size": 64, **hyperparameters},
+            "network_settings": {"hidden_units": 32, "num_layers": 1},
+            **(block or {}),
+        }
+        config = config_from_mapping({"behaviors": {"Agent": settings}}, plugins)
+        run = RunContext(config, plugins, tmp_path, seed, 1)
+        return plugins.create_trainer(plugins.trainer(name), config.behaviors["Agent"], recording.behavior, run)
+
+    return make
