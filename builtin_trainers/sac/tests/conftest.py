@@ -21,9 +21,10 @@ SMALL = {"batch_size": 32, "buffer_size": 4096, "learning_rate": 3e-3}
 NETWORK = {"hidden_units": 32, "num_layers": 1}
 
 
-@pytest.fixture
-def make_trainer(tmp_path: Path) -> MakeTrainer:
+@pytest.fixture(scope="module")
+def make_trainer(tmp_path_factory: pytest.TempPathFactory) -> MakeTrainer:
     """``make_trainer(environment, tau=0.1)``: keywords are hyperparameters, ``block`` other settings."""
+    directory = tmp_path_factory.mktemp("run")
 
     def make(
         environment: Environment,
@@ -43,7 +44,7 @@ def make_trainer(tmp_path: Path) -> MakeTrainer:
         }
         plugins = plugins or load_plugins()
         config = config_from_mapping({"behaviors": {behavior.name: settings}}, plugins)
-        run = RunContext(config, plugins, tmp_path, seed, environment.num_envs)
+        run = RunContext(config, plugins, directory, seed, environment.num_envs)
         trainer = plugins.create_trainer(plugins.trainer("sac"), config.behaviors[behavior.name], behavior, run)
         assert isinstance(trainer, SACTrainer)
         return trainer

@@ -1,0 +1,250 @@
+# mypy: allow-untyped-calls
+"""A trainer goes on bit for bit from its state, and every part of the state is needed for that."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlcore import Run
+from rlcore.environment import Actions, AgentBatch
+from rlcore.plugins import load_plugins
+from rlcore.testing.environments import IdentityEnvironment, identity_hybrid
+from rlcore.testing.trainer import LearningRewards, as_state, assert_equal, copied
+from rlcore_sac.trainer import SACTrainer
+
+MakeTrainer = Callable[..., SACTrainer]
+MakeRun = Callable[..., Run]
+
+EVERYTHING: Mapping[str, Any] = {
+    "save_replay_buffer": True,
+    "n_steps": 3,
+    "prioritized_replay": {"alpha": 0.6},
+    "steps_per_update": 2.5,
+    "reward_signal_steps_per_update": 7.0,
+    "learning_rate_schedule": "linear",
+    "buffer_size": 150,  # goes round before the state is taken
+    "batch_size": 16,
+    "tau": 0.1,
+}
+Stopped = tuple[dict[str, Any], AgentBatch, list[Any], dict[str, Any]]
+
+BEFORE, AFTER = 79, 55  # steps of three agents; 79 leaves remainders in both ratios, and noise for the next 49
+
+
+def made(make_trainer: MakeTrainer) -> SACTrainer:
+    plugins = load_plugins()
+    plugins.register(LearningRewards(), "learning-reward")
+    block = {"reward_signals": {"extrinsic": {}, "learning": {"gamma": 0.5}}, "max_steps": 1000}
+    return make_trainer(
+        identity_hybrid(3), plugins=plugins, block=block, network={"normalize": True, "hidden_units": 8}, **EVERYTHING
+    )
+
+
+class Replayed:
+    """An environment that goes on from where another one was: the same for every trainer that is resumed."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = np.random.default_rng(seed)
+        self.slots = 3
+
+    def batch(self) -> AgentBatch:
+        random, over = self.random, self.random.random((2, 3)) < 0.1
+        ended = np.flatnonzero(over.any(0))
+        return AgentBatch(
+            self.seen(3),
+            random.standard_normal(3).astype(np.float32),
+            over[0],
+            over[1] & ~over[0],
+            final_observations=self.seen(len(ended)),
+            action_mask=np.ones((3, 3), np.bool_),
+        )
+
+    def seen(self, rows: int) -> dict[str, np.ndarray[Any, Any]]:
+        reals = self.random.uniform(-1, 1, (rows, 2)).astype(np.float32)
+        return {"reals": reals, "choices": np.eye(3, dtype=np.float32)[self.random.integers(3, size=rows)]}
+
+
+def go_on(trainer: SACTrainer, world: Replayed, batch: AgentBatch, steps: int) -> tuple[list[Any], AgentBatch]:
+    """What the trainer does and tells, in this order, and the last batch."""
+    told: list[Any] = []
+    for _ in range(steps):
+        actions: Actions = trainer.act(batch)
+        told.append(as_state(actions))
+        batch = world.batch()
+        trainer.observe(actions, batch)
+        if trainer.ready():
+            told.append(dict(trainer.update()))
+    return told, batch
+
+
+@pytest.fixture(scope="module")
+def stopped(make_trainer: MakeTrainer) -> Stopped:
+    """The state half way, the batch the trainer was shown last, what it did and told from there on, its last state."""
+    trainer, world = made(make_trainer), Replayed(0)
+    first = world.batch()
+    first.terminated[:] = first.truncated[:] = False
+    first.ended, first.final_observations = np.flatnonzero(first.terminated), None
+    trainer.begin(first)
+    _, batch = go_on(trainer, world, first, BEFORE)
+    assert trainer.buffer.filled == trainer.buffer.capacity
+    assert trainer.steps % 5 and trainer.steps % 7
+    state = copied(trainer.state_dict())
+    told, _ = go_on(trainer, Replayed(1), batch, AFTER)
+    return state, batch, told, copied(trainer.state_dict())
+
+
+def test_a_resumed_trainer_goes_on_bit_for_bit(make_trainer: MakeTrainer, stopped: Stopped) -> None:
+    state, batch, told, after = stopped
+    resumed = made(make_trainer)
+    resumed.load_state_dict(copied(state))
+    assert_equal(state, resumed.state_dict())
+    again, _ = go_on(resumed, Replayed(1), batch, AFTER)
+    assert_equal(told, again)
+    assert_equal(after, resumed.state_dict())
+
+
+def below(path: str) -> Callable[[dict[str, Any], Mapping[str, Any]], None]:
+    """Puts what a new trainer has at ``path`` into a state."""
+
+    def forget(state: dict[str, Any], fresh: Mapping[str, Any]) -> None:
+        *parents, last = path.split("/")
+        for parent in parents:
+            state, fresh = state[parent], fresh[parent]
+        state[last] = fresh[last]
+
+    return forget
+
+
+def forget_weights(start: str) -> Callable[[dict[str, Any], Mapping[str, Any]], None]:
+    def forget(state: dict[str, Any], fresh: Mapping[str, Any]) -> None:
+        names = [name for name in state["model"] if name.startswith(start)]
+        assert names
+        state["model"] |= {name: fresh["model"][name] for name in names}
+
+    return forget
+
+
+def forget_priorities(state: dict[str, Any], fresh: Mapping[str, Any]) -> None:
+    leaves = state["buffer"]["priorities"]["leaves"]
+    leaves[leaves > 0] = 1.0
+
+
+FORGOTTEN: Mapping[str, Callable[[dict[str, Any], Mapping[str, Any]], None]] = {
+    **{name: forget_weights(name) for name in ("actor", "policy_head", "critics.0", "critics.1", "targets")},
+    **{name: forget_weights(name) for name in ("log_temperature", "inputs.normalizer")},
+    **{
+        f"the optimizer of {name}": below(f"optimizers/{name}")
+        for name in ("policy", "critic_0", "critic_1", "temperature")
+    },
+    "steps": below("steps"),
+    "gradient_steps": below("gradient_steps"),
+    "the generator of samples": below("generators/learning"),
+    "the generator of actions": below("generators/actions"),
+    "the noise": below("noise"),
+    "the ratio": below("ratio"),
+    "the ratio of rewards": below("reward_ratio"),
+    "the reward": below("providers/learning"),
+    "the priorities": forget_priorities,
+    "the largest priority": below("buffer/priorities/largest"),
+    **{
+        f"what is stored of {name}": lambda state, fresh, name=name: state["buffer"][name].fill(0)  # type: ignore[misc]
+        for name in ("raw", "choices", "reward")
+    },
+    "the observations": lambda state, fresh: state["buffer"]["observations"]["reals"].fill(0),
+    "where episodes end": lambda state, fresh: np.minimum(state["buffer"]["flags"], 1, out=state["buffer"]["flags"]),
+    "the masks": lambda state, fresh: state["buffer"]["masks"].__setitem__((slice(None), slice(1, None)), False),
+    "where each slot is": lambda state, fresh: state["buffer"]["head"].__isub__(3),
+}
+# Told in statistics or decided by it nowhere: only the state itself shows it.
+ONLY_COUNTED = {"gradient_steps"}
+
+
+@pytest.mark.parametrize("what", FORGOTTEN)
+def test_whatever_is_forgotten_shows(make_trainer: MakeTrainer, stopped: Stopped, what: str) -> None:
+    state, batch, told, after = stopped
+    state, resumed = copied(state), made(make_trainer)
+    FORGOTTEN[what](state, copied(resumed.state_dict()))
+    resumed.load_state_dict(state)
+    again, _ = go_on(resumed, Replayed(1), batch, AFTER)
+    with pytest.raises(AssertionError):
+        assert_equal({"told": told, **(after if what in ONLY_COUNTED else {})},
+                     {"told": again, **(resumed.state_dict() if what in ONLY_COUNTED else {})})  # fmt: skip
+
+
+def test_no_part_of_the_state_is_left_out_above(make_trainer: MakeTrainer) -> None:
+    state = made(make_trainer).state_dict()
+    assert state.keys() == {
+        "model", "optimizers", "steps", "gradient_steps", "generators", "providers", "noise", "ratio", "reward_ratio",
+        "slots", "buffer",
+    }  # fmt: skip
+    assert state["optimizers"].keys() == {"policy", "critic_0", "critic_1", "temperature"}
+    assert state["generators"].keys() == {"learning", "actions"}
+    parts = {name.split(".")[0] for name in state["model"]}
+    assert parts == {"actor", "policy_head", "critics", "targets", "log_temperature", "inputs"}
+
+
+# ---------------------------------------------------------------- without the buffer
+
+
+def test_without_the_buffer_learning_goes_on_later_and_without_a_backlog(
+    make_trainer: MakeTrainer, caplog: pytest.LogCaptureFixture
+) -> None:
+    environment = IdentityEnvironment(4, continuous=1)
+    trainer, world = make_trainer(environment, batch_size=40, buffer_init_steps=100), environment
+    batch = next(iter(world.reset(lambda c, e: c, np.zeros(4, np.int64)).values()))  # type: ignore[arg-type]
+
+    def play(trainer: SACTrainer, batch: AgentBatch, steps: int) -> tuple[list[int], AgentBatch]:
+        taken = []
+        for _ in range(steps):
+            actions = trainer.act(batch)
+            batch = world.step({"Identity": actions})["Identity"]
+            trainer.observe(actions, batch)
+            before = trainer.gradient_steps
+            if trainer.ready():
+                trainer.update()
+            taken.append(trainer.gradient_steps - before)
+        return taken, batch
+
+    trainer.begin(batch)
+    taken, batch = play(trainer, batch, 50)
+    assert taken == [0] * 25 + [4] * 25
+    resumed = make_trainer(environment, batch_size=40, buffer_init_steps=100)
+    resumed.load_state_dict(copied(trainer.state_dict()))
+    assert "the checkpoint has no replay buffer" in caplog.text
+    taken, _ = play(resumed, batch, 30)
+    assert taken == [0] * 10 + [4] * 20 and resumed.steps == 320
+
+
+# ---------------------------------------------------------------- whole runs
+
+
+def hashes(run: Run) -> list[str]:
+    """Of every parameter and buffer of the model, after each update."""
+    found = []
+    with run:
+        for _ in run:
+            digest = hashlib.sha256()
+            for name, array in sorted(run.behaviors["Agent"].trainer.state_dict()["model"].items()):
+                digest.update(name.encode() + np.ascontiguousarray(array).tobytes())
+            found.append(digest.hexdigest())
+    return found
+
+
+@pytest.mark.parametrize("environment", ["corridor", "identity_hybrid"])
+def test_a_run_that_was_stopped_ends_like_one_that_was_not(make_run: MakeRun, environment: str) -> None:
+    """The corridor saves itself; the other environment's episodes are cut at every checkpoint, in both runs."""
+    settings: dict[str, Any] = {
+        "max_steps": 400, "summary_freq": 100, "checkpoint_interval": 100,
+        "hyperparameters": dict(EVERYTHING), "network": {"normalize": True},
+    }  # fmt: skip
+    whole = hashes(make_run(environment, run_id="whole", **settings))
+    with make_run(environment, run_id="halves", **settings) as run:
+        next(run)
+        next(run)
+    resumed = hashes(make_run(environment, run_id="halves", start={"resume": True}, **settings))
+    assert resumed == whole[2:] and len(set(whole)) == len(whole) == 4
