@@ -10,6 +10,7 @@ import attrs
 from rlcore.behavior_run import BehaviorRun
 from rlcore.blame import environment_does, environment_failed, nothing_to_learn, trainer_does, trainer_failed
 from rlcore.environment import Actions, Environment
+from rlcore.timers import Timer
 
 
 @attrs.define
@@ -27,6 +28,14 @@ class Spent:
     @property
     def collecting(self) -> float:
         return self.acting + self.stepping + self.recording
+
+    def add_to(self, tree: Timer) -> None:
+        """Adds itself to a run's timers, under ML-Agents' names."""
+        tree.add(self.collecting + self.updating)
+        tree.child("TorchPolicy.evaluate").add(self.acting, self.environment_steps)
+        tree.child("env_step").add(self.stepping, self.environment_steps)
+        tree.child("process_trajectory").add(self.recording, self.environment_steps)
+        tree.child("_update_policy").add(self.updating, self.updates)
 
 
 def learn(

@@ -43,7 +43,7 @@ from rlcore.results import BehaviorResult, EpochResult, EvaluationResult, steps_
 from rlcore.run_context import RunContext
 from rlcore.run_directory import RunDirectory
 from rlcore.run_evaluation import RunEvaluation, Scores
-from rlcore.run_state import begin_episodes, capture, restore, take_initial_models, take_policies
+from rlcore.run_state import begin_episodes, capture, cut_warning, restore, take_initial_models, take_policies
 from rlcore.run_store import RunStore
 from rlcore.setup import (
     fresh_start,
@@ -282,7 +282,7 @@ class Run:
                 evaluation.watch(self.behaviors, self.steps)
                 learn(self._environment, behaviors, self._stop_requested, self._boundary_reached, spent)
         finally:
-            self._add_timers(spent)
+            spent.add_to(self.timers.root.child("TrainerController.start_learning"))
         seconds = perf_counter() - started
         taken = spent.environment_steps * sum(b.spec.slots for b in behaviors) if context.inference else None
         speed = steps_per_second(self.steps - steps_before if taken is None else taken, seconds - spent.evaluating)
@@ -369,21 +369,7 @@ class Run:
         hidden = [behavior for behavior in self.behaviors.values() if behavior.cut()]
         if hidden and self.outcome is None and not self._warned_of_cuts:
             self._warned_of_cuts = True
-            shortest = min(self.behaviors.values(), key=lambda behavior: behavior.checkpoint_interval)
-            interval, slots, settings = shortest.checkpoint_interval, shortest.spec.slots, shortest.settings
-            log.warning(
-                "behavior %r: no episode ended between two checkpoints, so there is no mean reward: this environment "
-                "cannot save itself, and every checkpoint begins new episodes. behaviors.%s.checkpoint_interval is %d "
-                "agent steps, %d for each of %d agents; %s, so that it is many times the length of an episode",
-                hidden[0].name,
-                shortest.name,
-                interval,
-                interval // slots,
-                slots,
-                "lower keep_checkpoints, which even_checkpoints divides max_steps by"
-                if settings.even_checkpoints and settings.keep_checkpoints > 0
-                else "raise it",
-            )
+            log.warning("%s", cut_warning(self.behaviors, hidden[0]))
         begin_episodes(environment, self.behaviors, self._require_context().seed, environment.episodes + 1)
 
     # ------------------------------------------------------------ ending
@@ -462,15 +448,6 @@ class Run:
             write_config(fresh_start(self.config), self.directory.configuration)
         except OSError as error:
             raise RunStateError(f"{self.directory.configuration}: {error.strerror or error}") from error
-
-    def _add_timers(self, spent: Spent) -> None:
-        """Into the tree, under ML-Agents' names."""
-        tree = self.timers.root.child("TrainerController.start_learning")
-        tree.add(spent.collecting + spent.updating)
-        tree.child("TorchPolicy.evaluate").add(spent.acting, spent.environment_steps)
-        tree.child("env_step").add(spent.stepping, spent.environment_steps)
-        tree.child("process_trajectory").add(spent.recording, spent.environment_steps)
-        tree.child("_update_policy").add(spent.updating, spent.updates)
 
     def _wall_seconds(self) -> float:
         return self._seconds_before + perf_counter() - self._started_at

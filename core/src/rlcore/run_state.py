@@ -33,6 +33,20 @@ def begin_episodes(environment: Environment, behaviors: Behaviors, seed: int, ep
             behavior.begin(batches[name])
 
 
+def cut_warning(behaviors: Behaviors, hidden: BehaviorRun) -> str:
+    """What to say where checkpoints end the episodes of ``hidden`` before any of them ends by itself."""
+    shortest = min(behaviors.values(), key=lambda behavior: behavior.checkpoint_interval)
+    interval, slots, settings = shortest.checkpoint_interval, shortest.spec.slots, shortest.settings
+    even = settings.even_checkpoints and settings.keep_checkpoints > 0
+    advice = "lower keep_checkpoints, which even_checkpoints divides max_steps by" if even else "raise it"
+    return (
+        f"behavior {hidden.name!r}: no episode ended between two checkpoints, so there is no mean reward: this "
+        "environment cannot save itself, and every checkpoint begins new episodes. "
+        f"behaviors.{shortest.name}.checkpoint_interval is {interval} agent steps, {interval // slots} for each of "
+        f"{slots} agents; {advice}, so that it is many times the length of an episode"
+    )
+
+
 def capture(
     environment: Environment | None, behaviors: Behaviors, evaluation: Mapping[str, Any], seed: int, wall_seconds: float
 ) -> dict[str, Any]:
