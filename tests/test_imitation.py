@@ -1,0 +1,167 @@
+"""ML-Agents' ``behavioral_cloning`` in whole runs of PPO and SAC, with demonstrations from a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlcore import Run
+from rlcore.checkpoint import load_checkpoint
+from rlcore.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec
+from rlcore.errors import ConfigError
+from rlcore.recordings import RecordingAbout
+from rlcore.testing import environments
+from rlcore.testing.environments import SavingEnvironment
+from rlcore.testing.recordings import record
+from rlcore.testing.trainer import assert_equal
+from rlcore_offline.minari_format import MinariFormat
+
+KEY = np.array([2, 0, 1, 1, 2, 0, 2, 1])  # the option that opens each dial
+BEST = 1.0
+
+
+class CombinationLock(SavingEnvironment):
+    """One right option of three at each of eight dials; a wrong one closes all again. Reward 1 when the last opens.
+
+    Episodes are cut off after 40 steps: at random one in two hundred opens the lock.
+    """
+
+    state = ("opened",)
+
+    def __init__(self, num_envs: int = 2, name: str = "Agent", dials: int = len(KEY)) -> None:
+        self.opened = np.zeros(num_envs, np.int64)  # [N] dials
+        self.dials = dials
+        observation = ObservationSpec("opened", (dials + 1,), np.float32, "one_hot")
+        super().__init__(BehaviorSpec(name, (observation,), discrete=(3,), env_index=np.arange(num_envs)), max_steps=40)
+
+    def begin(self, copy: int, generator: np.random.Generator) -> None:
+        self.opened[copy] = 0
+
+    def advance(self, actions: Actions) -> tuple[Any, Any]:
+        assert actions.discrete is not None
+        right = actions.discrete[:, 0] == KEY[np.minimum(self.opened, self.dials - 1)]
+        self.opened = np.where(right, self.opened + 1, 0)
+        return (self.opened == self.dials).astype(np.float32), self.opened == self.dials
+
+    def observe(self) -> dict[str, Any]:
+        return {"opened": np.eye(self.dials + 1, dtype=np.float32)[self.opened]}
+
+
+def knowing(batch: AgentBatch) -> Actions:
+    return Actions(discrete=KEY[np.minimum(batch.observations["opened"].argmax(1), len(KEY) - 1)][:, None])
+
+
+@pytest.fixture(autouse=True)
+def _lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(environments.FOR_CONFIGURATIONS, "lock", CombinationLock)  # type: ignore[arg-type]
+
+
+HYPERPARAMETERS: Mapping[str, Mapping[str, Any]] = {
+    "ppo": {"buffer_size": 256, "batch_size": 64, "learning_rate_schedule": "constant"},
+    "sac": {"batch_size": 32, "buffer_size": 4000, "steps_per_update": 8.0, "save_replay_buffer": True},
+}
+TRAINERS = pytest.mark.parametrize("trainer", HYPERPARAMETERS)
+
+
+@pytest.fixture(scope="module")
+def demonstrations(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The lock opened 10 times, 80 steps."""
+    recording = record(CombinationLock(2), 40, knowing)
+    path = tmp_path_factory.mktemp("demonstrations")
+    writer = MinariFormat().writer(path / "Agent", recording.behavior, RecordingAbout())
+    writer.write(recording)
+    writer.close()
+    return str(path)
+
+
+MakeRun = Callable[..., Run]
+
+
+@pytest.fixture
+def make_run(tmp_path: Path, demonstrations: str) -> MakeRun:
+    """``make_run("ppo", imitate={"steps": 1000}, run_id="a", seed=2)``; ``imitate=None`` leaves the block out."""
+
+    def make(
+        trainer: str,
+        imitate: Mapping[str, Any] | None,
+        run_id: str = "run",
+        seed: int = 1,
+        start: Mapping[str, Any] | None = None,
+        **block: Any,
+    ) -> Run:
+        settings = {
+            "trainer_type": trainer,
+            "hyperparameters": {"learning_rate": 3e-3, **HYPERPARAMETERS[trainer]},
+            "network_settings": {"hidden_units": 16, "num_layers": 1},
+            "max_steps": 2048,
+            "summary_freq": 512,
+            **block,
+        }
+        if imitate is not None:
+            settings["behavioral_cloning"] = {"demo_path": demonstrations, **imitate}
+        return Run(
+            {
+                "plugins": {"local": ["rlcore.testing.hooks"]},
+                "environment": {"type": "testing", "id": "lock", "num_envs": 4},
+                "env_settings": {"seed": seed},
+                "behaviors": {"Agent": settings},
+                "checkpoint_settings": {"run_id": run_id, "results_dir": str(tmp_path / "results"), **(start or {})},
+                "stats": {"console": False},
+            }
+        )
+
+    return make
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_demonstrations_show_ppo_a_reward_it_does_not_find_by_itself(make_run: MakeRun, seed: int) -> None:
+    reached = {}
+    for run_id, imitate in (("alone", None), ("shown", {"batch_size": 16})):
+        with make_run("ppo", imitate, run_id, seed, max_steps=4096) as run:
+            run.train()
+            reached[run_id] = min(run.evaluate(episodes=20).behaviors["Agent"].returns)
+    assert reached == {"alone": 0.0, "shown": BEST}
+
+
+@TRAINERS
+def test_imitation_fades_out_after_its_steps(make_run: MakeRun, tmp_path: Path, trainer: str) -> None:
+    make_run(trainer, {"steps": 1000, "num_epoch": 1}).train()
+    lines = [json.loads(line) for line in (tmp_path / "results/run/metrics.jsonl").read_text().splitlines()]
+    told = {line["step"]: line["stats"].get("Losses/Pretraining Loss") for line in lines}
+    assert told[512] > 0.0 and told[1024] is not None
+    assert told[1536] is None and told[2048] is None
+
+
+@TRAINERS
+def test_a_resumed_run_imitates_on_as_if_never_stopped(make_run: MakeRun, tmp_path: Path, trainer: str) -> None:
+    block: dict[str, Any] = {"checkpoint_interval": 512}
+    imitate = {"steps": 5000}
+    make_run(trainer, imitate, "whole", **block).train()
+    make_run(trainer, imitate, "parts", max_steps=1024, **block).train()
+    make_run(trainer, imitate, "parts", start={"resume": True}, **block).train()
+    whole, parts = (load_checkpoint(tmp_path / "results" / each / "checkpoints/2048") for each in ("whole", "parts"))
+    for each in (whole, parts):
+        del each["run"]["wall_seconds"]
+    assert_equal(whole, parts)
+
+
+@TRAINERS
+def test_demonstrations_that_are_not_there_are_told_at_the_start(make_run: MakeRun, trainer: str) -> None:
+    run = make_run(trainer, {"demo_path": "nowhere"})
+    with pytest.raises(ConfigError, match="recording 'nowhere': no such path or name"):
+        run.train()
+    assert not run.directory.path.exists()
+
+
+def test_demonstrations_of_other_agents_are_refused(make_run: MakeRun, tmp_path: Path) -> None:
+    run = make_run("ppo", {})
+    assert run.config.environment is not None
+    run.config.environment.options["dials"] = 5
+    told = r"in the recording, observation 'opened' is \[9\] real numbers instead of \[6\]"
+    with pytest.raises(ConfigError, match=told):
+        run.train()
