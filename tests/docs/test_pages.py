@@ -237,7 +237,8 @@ SHORTER: Mapping[str, tuple[str, ...]] = {
     "docs/tutorial/first-training.md": (
         "--set=behaviors.Pole.max_steps=2000",
         "--set=behaviors.Pole.checkpoint_interval=1000",
-    )
+    ),
+    "docs/how-to/offline.md": ("--set=behaviors.Pole.max_steps=1100", "--set=behaviors.Pole.summary_freq=550"),
 }
 
 RunPage = Callable[[str], Path]
@@ -394,6 +395,16 @@ def test_the_recordings_page_records_and_reads_what_it_recorded(
     assert drives.observations["observation"][drives.rows + 1, 0].tolist() == pytest.approx([-0.4, -0.3, -0.6])
     own = read_recording(plugins, "recordings", "Cart")
     assert own.lengths.tolist() == [3, 5] and own.returns.tolist() == [-3, -5]
+
+
+def test_the_offline_page_runs_and_names_tags_that_exist(run_page: RunPage) -> None:
+    results = run_page("docs/how-to/offline.md") / "results"
+    text = (ROOT / "docs/how-to/offline.md").read_text()
+    named = set(re.findall(r"`((?:Losses|Policy)/[^`]+)`", text))
+    written = {name: tags(results / name) for name in ("clone", "better", "shown")}
+    assert named - {"Policy/Squared Error"} <= set.union(*written.values())  # the pole has no continuous action
+    assert "Losses/Pretraining Loss" in written["shown"]
+    assert "Evaluation/Cumulative Reward" in written["better"] - written["clone"]
 
 
 def test_every_page_with_a_titled_configuration_is_executed() -> None:
