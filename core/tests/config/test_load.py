@@ -285,18 +285,8 @@ def test_a_team_in_a_behaviors_name_is_refused_with_a_hint(errors: Errors) -> No
     ("text", "path", "part"),
     [
         ("behaviors: {B: {trainer_type: poca}}", "behaviors.B.trainer_type", "the POCA trainer"),
-        (
-            "behaviors: {B: {trainer_type: sac, hyperparameters: {tau: 1}}}",
-            "behaviors.B.trainer_type",
-            "the SAC trainer",
-        ),
         ("behaviors: {B: {threaded: true}}", "behaviors.B.threaded", "threaded training"),
         ("behaviors: {B: {self_play: {window: 5}}}", "behaviors.B.self_play", "the ghost trainer"),
-        (
-            "behaviors: {B: {behavioral_cloning: {demo_path: x}}}",
-            "behaviors.B.behavioral_cloning",
-            "behavioral cloning",
-        ),
         ("behaviors: {B: {network_settings: {memory: {memory_size: 8}}}}", "behaviors.B.network_settings.memory", None),
         (
             "behaviors: {B: {reward_signals: {gail: {demo_path: x}}}}",
@@ -317,6 +307,11 @@ def test_what_ml_agents_knows_and_is_not_built_is_refused_as_such(
 ) -> None:
     (message,) = errors(text)
     assert f" {path}: not supported yet: {part or ''}" in message
+
+
+def test_imitation_is_refused_beside_a_trainer_that_does_not_imitate(errors: Errors) -> None:
+    (message,) = errors("behaviors: {B: {trainer_type: ppo, behavioral_cloning: {demo_path: x}}}")
+    assert message.endswith("behaviors.B.behavioral_cloning: trainer 'ppo' does not imitate demonstrations")
 
 
 def test_the_file_ml_agents_wrote_is_valid_but_for_the_curriculum(sample: Document, plugins: Any) -> None:
