@@ -140,6 +140,7 @@ GROUPS = {
     "recent returns": ("PPO, CartPole-v1", "run/behaviors/Agent/recent"),
     "statistics": ("PPO, CartPole-v1", "run/behaviors/Agent/window"),
     "updates": ("PPO, CartPole-v1", "run/behaviors/Agent/updates"),
+    "moving averages": ("PPO, CartPole-v1", "run/behaviors/Agent/recent_updates"),
     "SAC's networks": ("SAC, Pendulum-v1", "Agent/model/*actor*"),
     "SAC's target critics": ("SAC, Pendulum-v1", "Agent/model/*targets*"),
     "SAC's temperature": ("SAC, Pendulum-v1", "Agent/model/log_temperature"),

@@ -52,10 +52,13 @@ def learn(
     also when an error ends the stretch.
     """
     clock = perf_counter
+    actions: dict[str, Actions] = {}
     while True:
-        started = clock() if environment is None else _collect(environment, behaviors, spent)
+        if environment is not None:
+            started = _collect(environment, behaviors, spent, actions)
+        else:
+            started, updates = clock(), spent.updates
         boundary = False
-        updates = spent.updates
         for behavior in behaviors:
             if behavior.learning:
                 trainer = behavior.trainer
@@ -71,22 +74,25 @@ def learn(
             return
 
 
-def _collect(environment: Environment, behaviors: Sequence[BehaviorRun], spent: Spent) -> float:
-    """One environment step of all behaviors; those that learn observe it. Returns when it was over."""
-    clock = perf_counter
-    actions: dict[str, Actions] = {}
-    started = clock()
+def _collect(
+    environment: Environment, behaviors: Sequence[BehaviorRun], spent: Spent, actions: dict[str, Actions]
+) -> float:
+    """One environment step of all behaviors; those that learn observe it. Returns when it was over.
+
+    ``actions`` is filled anew; it is the caller's so that no step makes one.
+    """
+    started = perf_counter()
     for behavior in behaviors:
         try:
             actions[behavior.name] = behavior.trainer.act(behavior.batch) if behavior.learning else behavior.exploit()
         except Exception as error:
             raise trainer_failed(behavior, "act", error) from error
-    acted = clock()
+    acted = perf_counter()
     try:
         batches = environment.step(actions)
     except Exception as error:
         raise environment_failed(environment, "step", error) from error
-    stepped = clock()
+    stepped = perf_counter()
     for behavior in behaviors:
         batch = behavior.batch = batches[behavior.name]
         behavior.check_finite(batch)
@@ -96,7 +102,7 @@ def _collect(environment: Environment, behaviors: Sequence[BehaviorRun], spent: 
                 behavior.trainer.observe(actions[behavior.name], batch)
             except Exception as error:
                 raise trainer_failed(behavior, "observe", error) from error
-    recorded = clock()
+    recorded = perf_counter()
     spent.acting += acted - started
     spent.stepping += stepped - acted
     spent.recording += recorded - stepped
