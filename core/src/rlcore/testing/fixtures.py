@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
+import logging
 import os
 import subprocess
 import sys
@@ -116,9 +117,14 @@ def run_rlcore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunRlcore:
         from rlcore.cli.main import main
 
         out, err = io.StringIO(), io.StringIO()
+        log = logging.getLogger("rlcore")
         with monkeypatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             patch.chdir(working)
+            for name, value in (("handlers", [*log.handlers]), ("propagate", log.propagate)):
+                patch.setattr(log, name, value)  # a command says where its log goes, for good: it ends with the process
+            before = log.level
             code = main([str(argument) for argument in argv])
+            log.setLevel(before)  # not by patching: setLevel forgets what it knew of the loggers below
         return CommandResult(code, out.getvalue(), err.getvalue())
 
     return run
