@@ -185,12 +185,20 @@ class Plain:
             soft = value + self.bonus(log_prob, branches)[:, None] / self.rewards
             target = batch.reward + batch.discount * soft
 
+        # The policy's gradient is of the critics as they were; theirs, of targets made by the policy as it was.
+        self.learn(names["policy"])
+        action, log_prob, branches, chance = self.policy(x, batch.mask, noise)
+        opinions = [self.columns(f"critics.{k}", x, action).sum(1) for k in (0, 1)]
+        expected = (self.of_combinations(torch.minimum(*opinions)) * chance).sum(1)
+        loss = -(expected + self.bonus(log_prob, branches)).mean()
+        self.adam(loss, names["policy"])
+        stats, errors = {"Losses/Policy Loss": loss.item()}, []
+
         done = torch.zeros(ROWS, dtype=torch.int64)
         if batch.choices is not None:
             done = torch.tensor([self.combinations.index(tuple(row)) for row in batch.choices.tolist()])
         weight = torch.ones(ROWS) if batch.weight is None else batch.weight
         raw = None if batch.raw is None else batch.raw.double()
-        stats, errors = {}, []
         for k in (0, 1):
             self.learn(names[str(k)])
             values = self.of_combinations(self.columns(f"critics.{k}", x, raw))
@@ -198,14 +206,6 @@ class Plain:
             self.adam(0.5 * (weight[:, None] * error**2).mean(), names[str(k)])
             stats[f"Losses/Q{k + 1} Loss"] = 0.5 * error.square().mean().item()
             errors.append(error.sum(1).abs().detach())
-
-        self.learn(names["policy"])
-        action, log_prob, branches, chance = self.policy(x, batch.mask, noise)
-        opinions = [self.columns(f"critics.{k}", x, action).sum(1) for k in (0, 1)]
-        expected = (self.of_combinations(torch.minimum(*opinions)) * chance).sum(1)
-        loss = -(expected + self.bonus(log_prob, branches)).mean()
-        self.adam(loss, names["policy"])
-        stats["Losses/Policy Loss"] = loss.item()
 
         for name in [name for name in self.p if name.startswith("targets.")]:
             critic = self.p[name.replace("targets.", "critics.")]

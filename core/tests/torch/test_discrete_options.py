@@ -56,9 +56,14 @@ def test_expected_and_chosen_values_are_those_of_an_enumeration(
             total = total + chance * value_of(options, values[b], combination)
         torch.testing.assert_close(expected[b], total)
     for combination in combinations:
-        chosen = options.chosen(values, torch.tensor([combination] * B))
+        choices = torch.tensor([combination] * B)
+        leaf = values.clone().requires_grad_()
+        chosen = options.chosen(leaf, choices)
         for b in range(B):
             torch.testing.assert_close(chosen[b], value_of(options, values[b], combination))
+        of_chosen = torch.randn(B, R, generator=generator)
+        (slope,) = torch.autograd.grad(chosen, leaf, of_chosen)
+        torch.testing.assert_close(options.slope(of_chosen, choices), slope)
 
 
 def test_without_branches_there_is_one_column_and_no_weight() -> None:
@@ -66,6 +71,7 @@ def test_without_branches_there_is_one_column_and_no_weight() -> None:
     assert options.columns == 1 and options.weights(None) is None
     values = torch.randn(B, R, 1)
     assert options.chosen(values, None).equal(values[:, :, 0])
+    assert options.slope(values[:, :, 0], None).equal(values)
 
 
 def test_up_to_256_combinations_are_told_apart() -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from rlcore.torch.activations import ACTIVATIONS
-from rlcore.torch.mlp import linear_stack
+from rlcore.torch.mlp import descend, linear_stack, product, transposed_product
 
 FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "swish": nn.functional.silu,
@@ -123,3 +124,33 @@ def test_frozen_layers_give_their_input_its_gradient_and_take_none(
 def test_frozen_layers_on_an_input_without_gradient_make_no_graph(dtype: torch.dtype) -> None:
     layers = [nn.Linear(3, 4, dtype=dtype), nn.Linear(4, 2, dtype=dtype)]
     assert not linear_stack(torch.randn(5, 3, dtype=dtype), layers, "tanh", frozen=True).requires_grad
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])  # float64 takes the way of other devices
+@pytest.mark.parametrize("widths", [(5, 7, 6, 3), (40, 33, 1), (2, 64, 64, 20), (4, 3)])
+@pytest.mark.parametrize("activation", list(FUNCTIONS))
+def test_descending_leaves_the_gradient_of_the_loss_in_the_layers(
+    activation: str, widths: tuple[int, ...], dtype: torch.dtype
+) -> None:
+    torch.manual_seed(0)
+    layers = [nn.Linear(a, b, dtype=dtype) for a, b in itertools.pairwise(widths)]
+    x, target = torch.randn(9, widths[0], dtype=dtype), torch.randn(9, widths[-1], dtype=dtype)
+    expected_output = one_by_one(x, layers, activation, False)
+    (0.5 * (expected_output - target).square().sum()).backward()
+    expected = [parameter.grad for layer in layers for parameter in layer.parameters()]
+    for layer in layers:
+        for parameter in layer.parameters():
+            parameter.grad = torch.full_like(parameter, 7.0)  # written over, not added to
+    output = descend(x, layers, activation, lambda values: values - target)
+    torch.testing.assert_close(output, expected_output.detach())
+    assert not output.requires_grad
+    for ours, theirs in zip([p.grad for layer in layers for p in layer.parameters()], expected, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("columns", [1, 3, 15, 16, 40])
+def test_products_are_products_however_narrow(columns: int) -> None:
+    torch.manual_seed(0)
+    a, b = torch.randn(9, 12), torch.randn(12, columns)
+    torch.testing.assert_close(product(a, b), a @ b)
+    torch.testing.assert_close(transposed_product(a, torch.ones(9, columns)), a.t() @ torch.ones(9, columns))

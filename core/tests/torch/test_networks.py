@@ -15,7 +15,7 @@ from rlcore.environment import BehaviorSpec, ObservationSpec
 from rlcore.errors import UnsupportedSpace
 from rlcore.torch.actions import ActionLayout
 from rlcore.torch.encoders import MINIMUM_SIZE, image_encoder
-from rlcore.torch.networks import ActorCritic, PolicyHead, linears
+from rlcore.torch.networks import ActorCritic, Critic, ObservationInputs, PolicyHead, linears
 
 VECTOR = ObservationSpec("seen", (3,), np.float32)
 SPACES = BehaviorSpec("Agent", (VECTOR,), 8, (4, 4), -np.ones(8, np.float32), np.ones(8, np.float32))
@@ -112,3 +112,38 @@ def test_initial_weights_have_the_gains_of_their_scheme(init: str) -> None:
         wide = PolicyHead(256, ActionLayout(SPACES), init).linear.weight
         assert wide[:8].std().item() == pytest.approx(0.2 / 16, rel=0.1), "means"
         assert wide[8:].std().item() == pytest.approx(0.1 / 16, rel=0.1), "logits"
+
+
+@pytest.mark.parametrize("image", [False, True])
+def test_a_critic_descends_by_the_slope_of_its_loss_and_frozen_gives_only_the_action_a_gradient(image: bool) -> None:
+    torch.manual_seed(0)
+    seen = [ObservationSpec("speed", (3,), np.float32)]
+    if image:
+        seen.append(ObservationSpec("camera", (20, 20, 3), np.uint8, "image"))
+    inputs_of = ObservationInputs(tuple(seen), normalize=False)
+    critic = Critic(inputs_of, NetworkSettings(hidden_units=16), 2, continuous=2)
+    random = np.random.default_rng(0)
+    inputs = inputs_of.raw(
+        {
+            "speed": random.normal(size=(6, 3)).astype(np.float32),
+            "camera": random.integers(0, 255, (6, 20, 20, 3)).astype(np.uint8),
+        }
+    )
+    action, target = torch.randn(6, 2, requires_grad=True), torch.randn(6, 2)
+    values = critic(inputs, action)
+    (0.5 * (values - target).square().sum()).backward()
+    expected = [parameter.grad for parameter in critic.parameters()]
+    of_action = action.grad
+    for parameter in critic.parameters():
+        parameter.grad = torch.full_like(parameter, 7.0)
+    told = critic.descend(inputs, action.detach(), lambda values: values - target)
+    torch.testing.assert_close(told, values.detach())
+    for parameter, gradient in zip(critic.parameters(), expected, strict=True):
+        torch.testing.assert_close(parameter.grad, gradient, rtol=1e-4, atol=1e-5)
+
+    action.grad = None
+    for parameter in critic.parameters():
+        parameter.grad = None
+    (0.5 * (critic(inputs, action, frozen=True) - target).square().sum()).backward()
+    torch.testing.assert_close(action.grad, of_action)
+    assert all(parameter.grad is None for parameter in critic.parameters())

@@ -25,7 +25,7 @@ from rlcore.config import BehaviorSettings
 from rlcore.environment import BehaviorSpec
 from rlcore.torch.flat import FlatParameters
 from rlcore.torch.minibatch_trainer import GradientStep
-from rlcore.torch.networks import Inputs
+from rlcore.torch.networks import Critic
 from rlcore.torch.off_policy import OffPolicyTrainer
 from rlcore.torch.optimizer import Adam
 from rlcore.torch.parallel import Pair
@@ -35,13 +35,11 @@ from rlcore_sac.settings import SACSettings
 
 
 @attrs.define(eq=False)
-class CriticStep:
-    """What came of one critic's gradient step."""
+class CriticJudgement:
+    """What one critic said of the transitions."""
 
-    value: Tensor  # [B, R] of what was done, before the step
+    value: Tensor  # [B, R] of what was done
     error: Tensor  # [B, R] of that
-    opinion: Tensor  # [B, R, columns] of what the policy does now, after the step
-    action: Tensor | None  # [B, continuous] the leaf that ``opinion`` has a gradient for
 
 
 class SACTrainer(OffPolicyTrainer):
@@ -52,7 +50,7 @@ class SACTrainer(OffPolicyTrainer):
 
     def __init__(self, behavior: BehaviorSpec, settings: BehaviorSettings, run: RunContext) -> None:
         super().__init__(behavior, settings, run)
-        self._pair = Pair(self.device)  # for the two critics, which share nothing
+        self._pair = Pair(self.device)
         h, layout = self.hyperparameters, self.policy.layout
         self._continuous_target = h.continuous_target_entropy * layout.continuous  # nats
         self._options = torch.tensor([float(size) for size in layout.branches], device=self.device)  # [branches]
@@ -65,35 +63,26 @@ class SACTrainer(OffPolicyTrainer):
     def build_optimizers(self) -> Mapping[str, Adam]:
         model = self.model
         self._targets = [FlatParameters(target.parameters()) for target in model.targets]
-        self._critic_optimizers = [self.adam(critic.parameters()) for critic in model.critics]
         return {
             "policy": self.adam([*model.actor.parameters(), *model.policy_head.parameters()]),
-            "critic_0": self._critic_optimizers[0],
-            "critic_1": self._critic_optimizers[1],
+            "critic_0": self.adam(model.critics[0].parameters()),
+            "critic_1": self.adam(model.critics[1].parameters()),
             "temperature": self.adam([model.log_temperature]),
         }
 
     def gradient_step(self, batch: TransitionBatch) -> GradientStep:
-        both = self._pair.run
-        # What the policy does now, at both ends of the transitions.
-        now, after = both(
-            partial(self._draw, batch.inputs, batch.mask, self._noise_like(batch.raw), True),
-            partial(self._draw, batch.next_inputs, batch.next_mask, self._noise_like(batch.raw), False),
+        """All gradients are taken at the same parameters, as in the authors' own code, and then everything moves.
+
+        So those of the policy and those of the critics can be computed side by side.
+        """
+        noise, noise_after = self._noise_like(batch.raw), self._noise_like(batch.raw)
+        (now, policy_loss), critics = self._pair.run(
+            partial(self._policy_gradient, batch, noise), partial(self._critic_gradients, batch, noise_after)
         )
-        # Each critic learns the soft value of what followed (eq. 5 and 6), then judges what the policy does.
-        target = self._target(batch, after, *both(*(partial(self._slow_values, k, batch, after) for k in (0, 1))))
-        critics = both(*(partial(self._learn_critic, k, batch, target, now.action) for k in (0, 1)))
-        # The policy moves towards what the less favourable critic values, and towards entropy (eq. 7).
-        policy_loss = self._policy_loss(now, critics)
-        both(partial(self._learn_policy, policy_loss), self._follow_critics)
-        self._learn_temperature(now, batch.mask)
-        return GradientStep(self._statistics(now, critics, policy_loss), self._td_error(critics))
+        stats, _ = self._pair.run(partial(self._move_policy, batch, now, critics, policy_loss), self._move_critics)
+        return GradientStep(stats, self._td_error(critics))
 
     # ------------------------------------------------------------ the parts of a gradient step
-
-    def _draw(self, inputs: Inputs, mask: Tensor | None, noise: Tensor | None, differentiable: bool) -> PolicyDraw:
-        with torch.set_grad_enabled(differentiable):
-            return self.model.draw(inputs, mask, noise)
 
     def _noise_like(self, raw: Tensor | None) -> Tensor | None:
         if raw is None:
@@ -101,63 +90,72 @@ class SACTrainer(OffPolicyTrainer):
         noise = self.generator.standard_normal(tuple(raw.shape), dtype=np.float32)
         return torch.from_numpy(noise).to(self.device)
 
-    @torch.no_grad()
-    def _slow_values(self, k: int, batch: TransitionBatch, after: PolicyDraw) -> Tensor:
-        """[B, R, columns] of one target critic at the end of the transitions."""
-        return self.model.values(self.model.targets[k], batch.next_inputs, after.action)
+    def _critic_gradients(
+        self, batch: TransitionBatch, noise: Tensor | None
+    ) -> tuple[CriticJudgement, CriticJudgement]:
+        """Each critic's gradient, of half its squared distance from the soft value of what followed (eq. 5, 6)."""
+        target = self._target(batch, noise)
+        return self._critic_gradient(0, batch, target), self._critic_gradient(1, batch, target)
 
     @torch.no_grad()
-    def _target(self, batch: TransitionBatch, after: PolicyDraw, one: Tensor, two: Tensor) -> Tensor:
+    def _target(self, batch: TransitionBatch, noise: Tensor | None) -> Tensor:
         """[B, R]: rewards, and the discounted soft value of what the policy does after them."""
-        lesser = torch.where(one.sum(1, keepdim=True) <= two.sum(1, keepdim=True), one, two)
-        weights = self.model.options.weights(after.probabilities)
+        model = self.model
+        after = model.draw(batch.next_inputs, batch.next_mask, noise)
+        one, two = (model.values(target, batch.next_inputs, after.action) for target in model.targets)
+        lesser = torch.where(one.sum(1, keepdim=True) <= two.sum(1, keepdim=True), one, two)  # [B, R, columns]
+        weights = model.options.weights(after.probabilities)
         value = lesser.squeeze(2) if weights is None else (lesser * weights.unsqueeze(1)).sum(2)
-        bonus = self.model.entropy_bonus(after) / len(self.providers)
+        bonus = model.entropy_bonus(after) / len(self.providers)
         return batch.reward + batch.discount * (value + bonus.unsqueeze(1))
 
-    def _learn_critic(self, k: int, batch: TransitionBatch, target: Tensor, action: Tensor | None) -> CriticStep:
-        """One step down half the squared error; runs beside the other critic's."""
-        model, critic, optimizer = self.model, self.model.critics[k], self._critic_optimizers[k]
-        with torch.enable_grad():
-            value = model.options.chosen(model.values(critic, batch.inputs, batch.raw), batch.choices)
-            error = value.detach() - target
-            slope = error / error.numel()
-            if batch.weight is not None:
-                slope = slope * batch.weight.unsqueeze(1)
-            optimizer.flat.zero_gradient()
-            value.backward(slope)  # type: ignore[no-untyped-call]
-            optimizer.step()
-        with torch.set_grad_enabled(action is not None):
-            leaf = None if action is None else action.detach().requires_grad_()
-            opinion = model.values(critic, batch.inputs, leaf, frozen=True)
-        return CriticStep(value.detach(), error, opinion, leaf)
+    def _critic_gradient(self, k: int, batch: TransitionBatch, target: Tensor) -> CriticJudgement:
+        options, shape = self.model.options, (len(target), len(self.providers), -1)
+        judgement: list[CriticJudgement] = []
 
-    def _policy_loss(self, now: PolicyDraw, critics: tuple[CriticStep, CriticStep]) -> Tensor:
-        """Minus the soft value of what the policy does, differentiable in the policy's parameters."""
-        one, two = (critic.opinion.detach().sum(1) for critic in critics)  # [B, columns]
-        first = one <= two
-        weights = self.model.options.weights(now.probabilities)
-        value = torch.minimum(one, two)
+        def slope(values: Tensor) -> Tensor:
+            value = options.chosen(values.view(shape), batch.choices)
+            error = value - target
+            judgement.append(CriticJudgement(value, error))
+            weighted = error if batch.weight is None else error * batch.weight.unsqueeze(1)
+            return options.slope(weighted / error.numel(), batch.choices).flatten(1)
+
+        critic = self.model.critics[k]
+        assert isinstance(critic, Critic)
+        critic.descend(batch.inputs, batch.raw, slope)
+        return judgement[0]
+
+    def _policy_gradient(self, batch: TransitionBatch, noise: Tensor | None) -> tuple[PolicyDraw, Tensor]:
+        """The policy's gradient: towards what the less favourable critic values, and towards entropy (eq. 7)."""
+        model = self.model
+        now = model.draw(batch.inputs, batch.mask, noise)
+        one, two = (model.values(critic, batch.inputs, now.action, frozen=True).sum(1) for critic in model.critics)
+        value = torch.minimum(one, two)  # [B, columns]
+        weights = model.options.weights(now.probabilities)
         expected = value.squeeze(1) if weights is None else (value * weights).sum(1)
-        if now.action is not None:
-            share = torch.ones_like(one) if weights is None else weights.detach()
-            slopes = self._pair.run(
-                partial(slope_at, critics[0], share * first), partial(slope_at, critics[1], share * ~first)
-            )
-            # Adds nothing to the value; its gradient is that of the critics by way of the action.
-            expected = expected + ((slopes[0] + slopes[1]) * (now.action - now.action.detach())).sum(1)
-        return -(expected + self.model.entropy_bonus(now)).mean()
-
-    def _learn_policy(self, loss: Tensor) -> None:
-        optimizer = self.optimizers["policy"]
-        optimizer.flat.zero_gradient()
+        loss = -(expected + model.entropy_bonus(now)).mean()
+        self.optimizers["policy"].flat.zero_gradient()
         loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
+        return now, loss.detach()
+
+    def _move_policy(
+        self,
+        batch: TransitionBatch,
+        now: PolicyDraw,
+        critics: tuple[CriticJudgement, CriticJudgement],
+        policy_loss: Tensor,
+    ) -> dict[str, Tensor]:
+        """Steps of the policy and the temperatures; what is reported of the gradient step."""
+        self.optimizers["policy"].step()
+        self._learn_temperature(now, batch.mask)
+        return self._statistics(now, critics, policy_loss)
 
     @torch.no_grad()
-    def _follow_critics(self) -> None:
-        """Target critics take in a share ``tau`` of the critics."""
-        for target, optimizer in zip(self._targets, self._critic_optimizers, strict=True):
+    def _move_critics(self) -> None:
+        """Steps of the critics; target critics take in a share ``tau`` of them."""
+        for k, target in enumerate(self._targets):
+            optimizer = self.optimizers[f"critic_{k}"]
+            optimizer.step()
             target.parameter.lerp_(optimizer.flat.parameter, self.hyperparameters.tau)
 
     @torch.no_grad()
@@ -182,10 +180,10 @@ class SACTrainer(OffPolicyTrainer):
 
     @torch.no_grad()
     def _statistics(
-        self, now: PolicyDraw, critics: tuple[CriticStep, CriticStep], policy_loss: Tensor
+        self, now: PolicyDraw, critics: tuple[CriticJudgement, CriticJudgement], policy_loss: Tensor
     ) -> dict[str, Tensor]:
         stats = {
-            "Losses/Policy Loss": policy_loss.detach(),
+            "Losses/Policy Loss": policy_loss,
             "Losses/Q1 Loss": 0.5 * critics[0].error.square().mean(),
             "Losses/Q2 Loss": 0.5 * critics[1].error.square().mean(),
         }
@@ -202,13 +200,6 @@ class SACTrainer(OffPolicyTrainer):
             stats["Policy/Discrete Entropy Coeff"] = temperature[-len(self.policy.layout.branches) :].mean()
         return stats
 
-    def _td_error(self, critics: tuple[CriticStep, CriticStep]) -> Tensor:
+    def _td_error(self, critics: tuple[CriticJudgement, CriticJudgement]) -> Tensor:
         """[B]: the mean over both critics of the error of the sum of values."""
         return 0.5 * (critics[0].error.sum(1).abs() + critics[1].error.sum(1).abs())
-
-
-def slope_at(critic: CriticStep, share: Tensor) -> Tensor:
-    """[B, continuous]: the gradient, by the action, of the critic's values times ``share`` [B, columns]."""
-    assert critic.action is not None
-    (slope,) = torch.autograd.grad(critic.opinion, critic.action, share.unsqueeze(1).expand_as(critic.opinion))
-    return slope

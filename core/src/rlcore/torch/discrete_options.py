@@ -46,13 +46,25 @@ class DiscreteOptions:
         """[B, R]: the value of ``choices`` [B, branches] in ``values`` [B, R, columns]."""
         if choices is None:
             return values.squeeze(2)
+        return values.gather(2, self._columns(choices, values.shape[1])).mean(2)
+
+    def slope(self, of_chosen: Tensor, choices: Tensor | None) -> Tensor:
+        """[B, R, columns]: the derivative of a loss by all values, from that by the chosen ones [B, R]."""
+        if choices is None:
+            return of_chosen.unsqueeze(2)
+        columns = self._columns(choices, of_chosen.shape[1])
+        share = (of_chosen / columns.shape[2]).unsqueeze(2).expand_as(columns)
+        return of_chosen.new_zeros((*of_chosen.shape, self.columns)).scatter_(2, columns, share)
+
+    def _columns(self, choices: Tensor, rewards: int) -> Tensor:
+        """[B, R, n]: the columns whose mean is the value of ``choices`` [B, branches]."""
         if self.joint:
-            column = choices[:, 0]
+            columns = choices[:, :1]
             for k, size in enumerate(self.layout.branches[1:], start=1):
-                column = column * size + choices[:, k]
-            return values.gather(2, column[:, None, None].expand(-1, values.shape[1], 1)).squeeze(2)
-        columns = choices + torch.tensor(self.layout.offsets, device=choices.device)
-        return values.gather(2, columns[:, None].expand(-1, values.shape[1], -1)).mean(2)
+                columns = columns * size + choices[:, k : k + 1]
+        else:
+            columns = choices + torch.tensor(self.layout.offsets, device=choices.device)
+        return columns.unsqueeze(1).expand(-1, rewards, -1)
 
     def branches(self, columns: Tensor) -> tuple[Tensor, ...]:
         """[B, logits] cut into branches."""

@@ -7,7 +7,7 @@ then each image. Weights are initialised as ML-Agents does (Kaiming normal, smal
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from rlcore.config import NetworkSettings
 from rlcore.environment import BehaviorSpec, ObservationSpec
 from rlcore.torch.actions import ActionLayout
 from rlcore.torch.encoders import image_encoder
-from rlcore.torch.mlp import linear_stack
+from rlcore.torch.mlp import descend, linear_stack
 from rlcore.torch.normalizer import RunningNormalizer
 
 Inputs = tuple[Tensor, ...]
@@ -99,11 +99,12 @@ class Body(nn.Module):
             width = settings.hidden_units
         self.features = width
 
-    def encode(self, inputs: Inputs, beside: Tensor | None = None) -> Tensor:
+    def encode(self, inputs: Inputs, beside: Tensor | None = None, frozen: bool = False) -> Tensor:
         """Vector observations, encoded images and ``beside`` side by side, [B, width of the first layer]."""
         parts = list(inputs[:1]) if self.has_vector else []
         images = inputs[1:] if self.has_vector else inputs
-        parts += [encoder(image) for encoder, image in zip(self.encoders, images, strict=True)]
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not frozen):
+            parts += [encoder(image) for encoder, image in zip(self.encoders, images, strict=True)]
         if beside is not None:
             parts.append(beside)
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
@@ -113,7 +114,9 @@ class Body(nn.Module):
 
     def into(self, inputs: Inputs, head: nn.Linear, beside: Tensor | None = None, frozen: bool = False) -> Tensor:
         """``head`` of the features, as one stack; ``frozen`` as in :func:`linear_stack`."""
-        return linear_stack(self.encode(inputs, beside), [*linears(self.layers), head], self.activation, frozen=frozen)
+        return linear_stack(
+            self.encode(inputs, beside, frozen), [*linears(self.layers), head], self.activation, frozen=frozen
+        )
 
 
 class PolicyHead(nn.Module):
@@ -213,6 +216,22 @@ class Critic(nn.Module):
     def forward(self, inputs: Inputs, continuous: Tensor | None = None, frozen: bool = False) -> Tensor:
         """``frozen``: a gradient for ``continuous``, none for the weights of the layers."""
         return self.body.into(inputs, self.head, continuous, frozen)
+
+    def descend(self, inputs: Inputs, continuous: Tensor | None, slope: Callable[[Tensor], Tensor]) -> Tensor:
+        """The values [B, outputs]; every parameter's ``grad`` becomes the gradient of a loss.
+
+        ``slope`` gives the derivative of the loss by the values, [B, outputs]; see :func:`rlcore.torch.mlp.descend`.
+        """
+        layers = [*linears(self.body.layers), self.head]
+        x = self.body.encode(inputs, continuous)
+        if not self.body.encoders:
+            return descend(x, layers, self.body.activation, slope)
+        for parameter in self.parameters():
+            assert parameter.grad is not None
+            parameter.grad.zero_()
+        values = linear_stack(x, layers, self.body.activation)
+        values.backward(slope(values.detach()))  # type: ignore[no-untyped-call]
+        return values.detach()
 
 
 def linears(layers: nn.ModuleList) -> list[nn.Linear]:

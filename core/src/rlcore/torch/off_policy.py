@@ -137,7 +137,7 @@ class OffPolicyTrainer(MinibatchTrainer):
             stats[PRETRAINING_LOSS] = float(np.mean(losses))
         if self._learning_providers:
             stats |= self._update_rewards()
-        self.policy.refresh()
+        self.policy.refresh_std()
         return stats
 
     # ------------------------------------------------------------ inside

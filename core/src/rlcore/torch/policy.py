@@ -37,11 +37,15 @@ class ActorPolicy:
         self.refresh()
 
     def refresh(self) -> None:
-        """Call after parameters or normalisers changed, or moved in memory."""
-        log_std = self.model.policy_head.log_std
-        self.std = np.empty(0, np.float32) if log_std is None else np.exp(to_numpy(log_std))
+        """Call after normalisers changed, or parameters moved in memory."""
+        self.refresh_std()
         if self.device.type == "cpu" and not self.model.inputs.images and computes_as_written(self.model):
             self._forward = numpy_actor(self.model, self.activation)
+
+    def refresh_std(self) -> None:
+        """Call after parameters changed: all but the standard deviations are read where they are."""
+        log_std = self.model.policy_head.log_std
+        self.std = np.empty(0, np.float32) if log_std is None else np.exp(to_numpy(log_std))
 
     def seed(self, seed: int) -> None:
         self._generator = np.random.default_rng(seed)
