@@ -43,13 +43,24 @@ def tested(make_venv: Callable[..., Venv], bare: Venv) -> Venv:
 
 
 @pytest.fixture(scope="session")
-def with_plugin(make_venv: Callable[..., Venv], wheels: Mapping[str, Path], tested: Venv) -> Callable[[str], Venv]:
+def with_torch(make_venv: Callable[..., Venv], wheels: Mapping[str, Path], tested: Venv) -> Venv:
+    """The core with its extra ``torch``."""
+    return make_venv(f"rlcore[torch] @ {wheels[CORE.name].as_uri()}", below=tested)
+
+
+@pytest.fixture(scope="session")
+def with_plugin(
+    make_venv: Callable[..., Venv], wheels: Mapping[str, Path], tested: Venv, request: pytest.FixtureRequest
+) -> Callable[[str], Venv]:
     """``with_plugin("rlcore-ppo")``: the core and that one plugin."""
     made: dict[str, Venv] = {}
+    members = {member.name: member for member in MEMBERS}
 
     def with_plugin(name: str) -> Venv:
         if name not in made:
-            made[name] = make_venv(wheels[name], below=tested)
+            asked = any(text.startswith("rlcore[torch]") for text in members[name].requirements)
+            below = request.getfixturevalue("with_torch") if asked else tested  # PyTorch is installed once
+            made[name] = make_venv(wheels[name], below=below)
         return made[name]
 
     return with_plugin
