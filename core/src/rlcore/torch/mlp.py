@@ -62,8 +62,8 @@ def transposed_product(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tenso
     """a^T b, the narrower matrix first: the other order takes three times as long where one is only a few wide."""
     if a.shape[1] <= b.shape[1]:
         return torch.mm(a.t(), b, out=out)
-    product = (b.t() @ a).t()
-    return product if out is None else out.copy_(product)
+    flipped = (b.t() @ a).t()
+    return flipped if out is None else out.copy_(flipped)
 
 
 @attrs.frozen(eq=False)

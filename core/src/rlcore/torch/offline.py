@@ -65,7 +65,7 @@ class OfflineTrainer(MinibatchTrainer):
             stats |= provider.update(shown)
         self.gradient_steps += 1
         self.steps += 1
-        self.policy.refresh()
+        self.policy.refresh_std()
         return stats
 
     def begin(self, batch: AgentBatch) -> NoReturn:
