@@ -15,7 +15,7 @@ from rlcore.config import load_config, read_document
 from rlcore.plugins import load_plugins
 from rlcore.saved_run import SavedRun
 
-pytestmark = pytest.mark.learning
+pytestmark = [pytest.mark.learning, pytest.mark.timeout(2400)]  # a recording waits for the training of its policy
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 EPISODES, SEED = 50, 1000  # every policy is measured on the same episodes, so that their beginnings do not matter

@@ -17,7 +17,7 @@ from landing import Landing, best_return
 
 from rlcore import Run
 
-pytestmark = pytest.mark.learning
+pytestmark = [pytest.mark.learning, pytest.mark.timeout(2400)]  # the first test waits for all trainings
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PENDULUM, CARTPOLE, HYBRID = "pendulum_sac.yaml", "cartpole_sac.yaml", "hybrid"
