@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import gc
+import signal
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from typing import NoReturn
@@ -70,6 +72,22 @@ def test_an_error_of_either_is_raised_when_both_have_ended(threaded: Pair, place
         threaded.run(first, second)
     assert ended.is_set() == (place != "both")
     assert threaded.run(lambda: 1, lambda: 2) == (1, 2), "the next answers are not those of the failed ones"
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="no signals to a thread")
+def test_an_interrupt_while_waiting_leaves_nothing_for_the_next_call(threaded: Pair) -> None:
+    ended = threading.Event()
+
+    def interrupts() -> str:
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        time.sleep(0.05)
+        ended.set()
+        return "of the call that was interrupted"
+
+    with pytest.raises(KeyboardInterrupt):
+        threaded.run(int, interrupts)
+    assert ended.is_set(), "what it writes to is the next call's"
+    assert threaded.run(lambda: 1, lambda: 2) == (1, 2)
 
 
 def test_errors_are_raised_on_one_core_too(monkeypatch: pytest.MonkeyPatch) -> None:

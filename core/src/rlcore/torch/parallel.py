@@ -17,6 +17,8 @@ import torch
 
 A = TypeVar("A")
 B = TypeVar("B")
+Tasks = SimpleQueue[Callable[[], Any] | None]
+Answers = SimpleQueue[tuple[Any, BaseException | None]]
 
 
 class Pair:
@@ -30,31 +32,42 @@ class Pair:
         """On other devices than a CPU the work is queued there anyway, and a thread would only cost."""
         self._threaded = device.type == "cpu" and cores() > 1
         self._thread: threading.Thread | None = None
-        self._tasks: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
-        self._answers: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
+        self._tasks: Tasks = SimpleQueue()
+        self._answers: Answers = SimpleQueue()
 
     def run(self, first: Callable[[], A], second: Callable[[], B]) -> tuple[A, B]:
         """The answers of both. What either of them raises is raised here, when both have ended."""
         if not self._threaded:
             return first(), second()
-        if self._thread is None:
-            work = (self._tasks, self._answers, torch.get_num_threads())
-            self._thread = threading.Thread(target=_serve, args=work, name="rlcore pair", daemon=True)
-            self._thread.start()
-        self._tasks.put(second)
         try:
-            one = first()
-        finally:
-            two, error = self._answers.get()
-        if error is not None:
-            raise error
+            if self._thread is None:
+                work = (self._tasks, self._answers, torch.get_num_threads())
+                self._thread = threading.Thread(target=_serve, args=work, name="rlcore pair", daemon=True)
+                self._thread.start()
+            self._tasks.put(second)
+            try:
+                one = first()
+            finally:
+                two, error = self._answers.get()
+            if error is not None:
+                raise error
+        except BaseException:
+            # A KeyboardInterrupt may come anywhere: what is still to be answered must not meet the next call.
+            self._end_thread()
+            raise
         return one, two
 
     def __del__(self) -> None:
-        if self._thread is not None:
-            self._tasks.put(None)
-            if self._thread is not threading.current_thread():
-                self._thread.join(timeout=1.0)
+        self._end_thread(at_most=1.0)
+
+    def _end_thread(self, at_most: float | None = None) -> None:
+        """Has the thread end with the work it has, waiting ``at_most`` seconds for that; the next call makes another."""
+        thread, tasks = self._thread, self._tasks
+        self._thread, self._tasks, self._answers = None, SimpleQueue(), SimpleQueue()
+        if thread is not None:
+            tasks.put(None)
+            if thread.is_alive() and thread is not threading.current_thread():
+                thread.join(at_most)
 
 
 def cores() -> int:
@@ -64,9 +77,7 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def _serve(
-    tasks: SimpleQueue[Callable[[], Any] | None], answers: SimpleQueue[tuple[Any, BaseException | None]], threads: int
-) -> None:
+def _serve(tasks: Tasks, answers: Answers, threads: int) -> None:
     torch.set_num_threads(threads)
     while (task := tasks.get()) is not None:
         try:
