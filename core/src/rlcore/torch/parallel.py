@@ -61,7 +61,7 @@ class Pair:
         self._end_thread(at_most=1.0)
 
     def _end_thread(self, at_most: float | None = None) -> None:
-        """Has the thread end with the work it has, waiting ``at_most`` seconds for that; the next call makes another."""
+        """Has the thread end with the work it has, and waits ``at_most`` seconds; the next call makes another."""
         thread, tasks = self._thread, self._tasks
         self._thread, self._tasks, self._answers = None, SimpleQueue(), SimpleQueue()
         if thread is not None:
