@@ -275,6 +275,18 @@ def test_the_policy_by_itself_leaves_the_normaliser_alone() -> None:
         np.testing.assert_array_equal(array, before[name])
 
 
+def test_acting_only_leaves_the_normaliser_as_it_was_saved() -> None:
+    environment = IdentityEnvironment(5, continuous=3)
+    trained = counter(environment, normalize=True)
+    learn(trained, environment, 20)
+    saved = copied(trained.state_dict())["model"]
+    acting = counter(environment, normalize=True, inference=True)
+    acting.load_model(saved)
+    acting.begin(first_batch(environment))
+    for name, array in acting.state_dict()["model"].items():
+        np.testing.assert_array_equal(array, saved[name])
+
+
 # ---------------------------------------------------------------- resuming
 
 

@@ -69,6 +69,7 @@ class OffPolicyTrainer(MinibatchTrainer):
         self.action_generator = derive_generator(run.seed, f"{behavior.name}/actions")
         self._noise = ActionNoise(behavior, NOISE_ROWS, self.action_generator)
         self._begun = False  # the buffer knows the current observation
+        self._inference = run.inference
 
         # With an update for every agent step, all demonstrations in each of them would take for ever.
         defaults = ImitationDefaults(h.learning_rate, h.adam_epsilon, h.batch_size, IMITATION_EPOCHS, h.batch_size)
@@ -182,7 +183,7 @@ class OffPolicyTrainer(MinibatchTrainer):
     def _normalise(self, batch: AgentBatch) -> None:
         """Takes the current observations of slots that act next into the running mean and variance."""
         inputs = self.model.inputs
-        if inputs.normalizer is None:
+        if inputs.normalizer is None or self._inference:
             return
         seen = batch.observations
         if batch.needs_action is not None:
