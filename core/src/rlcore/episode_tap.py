@@ -22,7 +22,7 @@ class _OpenEpisode:
     observations: dict[str, list[Row]]
     continuous: list[Row] = attrs.field(factory=list)
     discrete: list[Row] = attrs.field(factory=list)
-    masks: list[Row] = attrs.field(factory=list)
+    masks: list[Row | None] = attrs.field(factory=list)  # None: everything was allowed
     rewards: list[float] = attrs.field(factory=list)  # one less than the others while the latest transition is open
 
 
@@ -46,8 +46,7 @@ class EpisodeTap:
             episode = self._open[row]
             for name, seen in episode.observations.items():
                 seen.append(batch.observations[name][row].copy())
-            if batch.action_mask is not None:
-                episode.masks.append(batch.action_mask[row].copy())
+            episode.masks.append(None if batch.action_mask is None else batch.action_mask[row].copy())
             if actions.continuous is not None:
                 episode.continuous.append(actions.continuous[row].copy())
             if actions.discrete is not None:
@@ -82,8 +81,9 @@ class EpisodeTap:
         last = np.zeros(length, np.bool_)
         last[-1] = True
         masks = None
-        if episode.masks:  # nothing is chosen where the episode has ended: everything is allowed
-            masks = np.stack([*episode.masks, np.ones(self._behavior.mask_size, np.bool_)])
+        if any(mask is not None for mask in episode.masks):
+            allowed = np.ones(self._behavior.mask_size, np.bool_)  # as where the episode has ended: nothing is chosen
+            masks = np.stack([*(allowed if mask is None else mask for mask in episode.masks), allowed])
         return Recording(
             self._behavior,
             {name: np.stack([*seen, final[name]]) for name, seen in episode.observations.items()},

@@ -122,6 +122,27 @@ def test_whole_counted_episodes_are_handed_over_as_their_agents_had_them(seed: i
         assert episode.terminated[-1] == theirs["terminated"]
 
 
+@pytest.mark.parametrize("masked", [(True, False, True), (False, True, True), (True, True, False)])
+def test_a_step_without_a_mask_allows_everything(masked: tuple[bool, ...]) -> None:
+    story, caught = Story.drawn(0, False), []
+    tap = EpisodeTap(SPEC, caught.append)
+    nobody = np.zeros(SLOTS, np.bool_)
+    for t in range(3):
+        batch = attrs.evolve(story.batch(0, False), terminated=nobody, truncated=nobody, ended=np.empty(0, np.intp))
+        batch.action_mask = story.masks[t] if masked[t] else None
+        if t:
+            tap.observe(batch, batch.ended)
+        tap.act(batch, story.actions[t])
+    every = np.arange(SLOTS)
+    final = {"seen": np.zeros((SLOTS, 2), np.float32), "when": np.zeros(SLOTS, np.int32)}
+    tap.observe(attrs.evolve(batch, terminated=~nobody, ended=every, final_observations=final), every)
+    for slot, episode in enumerate(caught):
+        assert episode.problem() is None
+        expected = [story.masks[t, slot] if masked[t] else np.ones(5, np.bool_) for t in range(3)]
+        np.testing.assert_array_equal(episode.action_mask, [*expected, np.ones(5, np.bool_)])
+    assert len(caught) == SLOTS
+
+
 class Guesses:
     """Acts by chance, always in the same arrays."""
 
