@@ -60,6 +60,7 @@ class Recording:
         """What is wrong with the arrays in one line, None if nothing is: checked where a recording is read."""
         n, e = self.transitions, self.episodes
         wanted: dict[str, tuple[NDArray[Any] | None, tuple[int, ...]]] = {
+            "reward": (self.reward, (n,)),
             "terminated": (self.terminated, (n,)),
             "truncated": (self.truncated, (n,)),
         }

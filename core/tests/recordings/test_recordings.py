@@ -148,6 +148,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         "discrete actions: shape [3, 2], expected [3, 1]",
     ),
     "mask": ({"action_mask": np.ones((3, 3), np.bool_)}, "action mask: shape [3, 3], expected [5, 3]"),
+    "reward": ({"reward": np.zeros((3, 1), np.float32)}, "reward: shape [3, 1], expected [3]"),
     "flags": ({"truncated": np.zeros(2, np.bool_)}, "truncated: shape [2], expected [3]"),
     "lengths": ({"lengths": np.array([2, 2])}, "3 transitions do not make 2 episodes"),
     "empty episode": ({"lengths": np.array([3, 0])}, "3 transitions do not make 2 episodes"),
