@@ -45,6 +45,14 @@ def test_the_estimate_is_what_a_buffer_takes(buffer_size: int, priorities: bool)
     assert estimate(behavior(), buffer_size, priorities=priorities, masks=True, groups=True) == buffer.nbytes
 
 
+def test_masks_of_recorded_data_need_room_for_themselves_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows before them are written, so they are part of what is in use, not of what is still needed."""
+    buffer = ReplayBuffer(behavior(1), 100)
+    monkeypatch.setattr(memory, "available_memory", lambda: 100 * 302)
+    buffer.fill(np.ones(100, np.uint8), np.ones((100, 302), np.bool_))
+    assert buffer.masks is not None and len(buffer) == 100
+
+
 @pytest.mark.parametrize("priorities", [False, True])
 def test_the_size_that_is_offered_fits_and_one_more_does_not(priorities: bool) -> None:
     with pytest.raises(ConfigError) as refused:

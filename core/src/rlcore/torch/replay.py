@@ -77,10 +77,10 @@ class ReplayBuffer(ReplayRings):
     def fill(self, flags: NDArray[np.uint8], masks: NDArray[np.bool_] | None = None) -> None:
         """Declares the first rows, which the caller has written, to hold what ``flags`` say; for recorded data."""
         self.flags[: len(flags)] = flags
-        if masks is not None:
-            self._mask_rows()[: len(masks)] = masks
         self.filled = len(flags)
         self._closed = int(np.count_nonzero(flags))
+        if masks is not None:
+            self._mask_rows()[: len(masks)] = masks
 
     # ------------------------------------------------------------ reading
 
