@@ -68,6 +68,15 @@ def test_nothing_is_normalised_without_vector_observations(kind: str) -> None:
     assert ObservationInputs((observation,), normalize=True).normalizer is None
 
 
+def test_the_normaliser_takes_in_what_is_on_another_device_and_leaves_images_there() -> None:
+    specs = (ObservationSpec("own", (2,), np.float32), ObservationSpec("seen", (8, 8, 1), np.uint8, "image"))
+    inputs = ObservationInputs(specs, normalize=True).to("meta")
+    raw = inputs.raw({"own": np.ones((3, 2), np.float32), "seen": np.ones((3, 8, 8, 1), np.uint8)})
+    inputs.update_normalizer(raw)
+    assert inputs.normalizer is not None and inputs.normalizer.mean.device.type == "meta"
+    assert [x.device.type for x in raw] == ["cpu", "cpu"]
+
+
 def test_a_saved_normaliser_goes_on_where_it_was() -> None:
     random = torch.Generator().manual_seed(0)
     first, second = torch.randn(50, 2, generator=random), torch.randn(30, 2, generator=random) + 3

@@ -72,9 +72,9 @@ class ObservationInputs(nn.Module):
         return self.normalizer is None or bool(self.normalizer.count > 0)
 
     def update_normalizer(self, raw: Inputs) -> None:
-        """Takes the vector part of ``raw``, [B, vector_size], into the running mean and variance."""
+        """Takes the vector part of ``raw``, [B, vector_size] on any device, into the running mean and variance."""
         if self.normalizer is not None:
-            self.normalizer.update(raw[0])
+            self.normalizer.update(raw[0].to(self.normalizer.mean.device))
 
 
 class Body(nn.Module):

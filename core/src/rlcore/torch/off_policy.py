@@ -189,7 +189,7 @@ class OffPolicyTrainer(MinibatchTrainer):
         if batch.needs_action is not None:
             seen = {name: array[batch.needs_action] for name, array in seen.items()}
         if len(next(iter(seen.values()))):
-            inputs.update_normalizer(tuple(x.to(self.device) for x in inputs.raw(seen)))
+            inputs.update_normalizer(inputs.raw(seen))
             self.policy.refresh()
 
     # ------------------------------------------------------------ state

@@ -39,7 +39,7 @@ class OfflineTrainer(MinibatchTrainer):
         self.buffer = recorded_transitions(recording, behavior, layout)
         self.reader = BatchReader(self.buffer, inputs, layout, self.providers, self.device)
         if inputs.normalizer is not None:
-            inputs.update_normalizer(tuple(x.to(self.device) for x in inputs.raw(recording.observations)))
+            inputs.update_normalizer(inputs.raw(recording.observations))
             self.policy.refresh()
 
     # ------------------------------------------------------------ what a subclass may change
