@@ -65,11 +65,6 @@ class RunEvaluation:
             self._next = _multiple_after(step, self.settings.interval)
             self.evaluator.open(self.settings.episodes)
 
-    @property
-    def stopped(self) -> bool:
-        """Whether the latest score reached ``stop_at``."""
-        return self.scores.stopped
-
     def due(self, step: int, ending: bool) -> bool:
         """Whether to evaluate at ``step``, which is past a multiple of the interval or where training ends."""
         return self.settings is not None and (step >= self._next or (ending and self.scores.step != step))
