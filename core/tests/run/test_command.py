@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import logging
 import os
 import shlex
 import signal
@@ -12,8 +14,10 @@ from typing import Any
 
 import pytest
 import yaml
+from rich.console import Console
 from rich.progress import Progress
 
+from rlcore.cli.log import EchoHandler
 from rlcore.cli.progress import _follow
 from rlcore.cli.run import resuming, typed_flags
 from rlcore.plugins.calls import Plugins
@@ -226,3 +230,12 @@ def test_the_progress_bar_shows_the_steps_that_are_acted(make_run: Any) -> None:
         (task,) = progress.tasks
     run.close("interrupted")
     assert task.completed == run.behaviors["Agent"].inferred == 100 and task.total is None
+
+
+def test_what_is_logged_while_a_progress_bar_stands_goes_through_the_bar(capsys: pytest.CaptureFixture[str]) -> None:
+    """Written past it, a line would begin where the bar ends."""
+    terminal = io.StringIO()
+    with Progress(console=Console(file=terminal, force_terminal=True)):
+        EchoHandler().emit(logging.LogRecord("rlcore", logging.WARNING, "", 0, "mind the bar", None, None))
+    assert "warning: mind the bar\n" in terminal.getvalue()
+    assert capsys.readouterr().err == ""

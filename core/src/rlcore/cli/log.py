@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import logging
+import sys
 import traceback
 
 import click
 
 
 class EchoHandler(logging.Handler):
-    """Writes to the standard error of the moment, which a progress bar may have put its own stream in front of."""
+    """Writes to the standard error of the moment, which a progress bar may have put its own stream in front of.
+
+    The stream is named, because click on its own looks for the binary stream behind it and writes past the bar.
+    """
 
     def emit(self, record: logging.LogRecord) -> None:
         kind = "" if record.levelno == logging.INFO else f"{record.levelname.lower()}: "
-        click.echo(f"{kind}{record.getMessage()}", err=True)
+        click.echo(f"{kind}{record.getMessage()}", file=sys.stderr)
         if record.exc_info:
-            click.echo("".join(traceback.format_exception(*record.exc_info)), err=True, nl=False)
+            click.echo("".join(traceback.format_exception(*record.exc_info)), file=sys.stderr, nl=False)
 
 
 def show_log(debug: bool = False) -> None:

@@ -36,7 +36,8 @@ def show_progress(run: Run) -> Iterator[None]:
         TextColumn("reward {task.fields[reward]}{task.fields[score]}"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, speed_estimate_period=10.0) as progress:
+    # Standard error that goes to a file is left alone: the bar would draw its lines on the terminal.
+    with Progress(*columns, speed_estimate_period=10.0, redirect_stderr=sys.stderr.isatty()) as progress:
         done = threading.Event()
         thread = threading.Thread(target=_follow, args=(run, progress, done), daemon=True)
         thread.start()

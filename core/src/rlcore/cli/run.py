@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import signal
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -100,7 +101,8 @@ def run_command(
     with interrupts(run), show_progress(run):
         run.start()
         if run.resumed_from is not None and not run.nothing_left:
-            click.echo(f"resumed at step {run.steps} from checkpoint {run.resumed_from}")
+            # To the stream of the progress bar: without `file`, click writes past it.
+            click.echo(f"resumed at step {run.steps} from checkpoint {run.resumed_from}", file=sys.stdout)
         run.train()
     for failure in plugins.failures:
         click.echo(f"warning: {failure}", err=True)
