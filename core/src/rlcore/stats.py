@@ -33,7 +33,7 @@ class StatSummary:
     min: float
     max: float
     count: int
-    values: tuple[float, ...] = ()
+    values: tuple[float, ...] = attrs.field(default=(), repr=False)  # hundreds would drown what an epoch prints
 
     @classmethod
     def of(cls, values: list[float], keep_values: bool = False) -> StatSummary:

@@ -69,6 +69,14 @@ def test_max_steps_summaries_and_checkpoints_count_gradient_steps(offline: Any, 
     assert files().result["behaviors"]["Agent"] == {"steps": 204, "episodes": 0, "mean_reward": None}
 
 
+def test_the_console_says_nothing_of_episodes_that_nobody_plays(
+    offline: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Run(offline({"stats.console": {}})).train()
+    lines = capsys.readouterr().out.splitlines()
+    assert lines and all("Training. Steps per Second" in line and "episode" not in line for line in lines)
+
+
 @pytest.mark.parametrize("stopped_at", [48, 52, 100])
 def test_a_resumed_run_equals_the_run_never_stopped(offline: Any, files: Any, abandon: Any, stopped_at: int) -> None:
     Run(offline({"checkpoint_settings.run_id": "whole"}, keep_checkpoints=0)).train()

@@ -9,7 +9,14 @@ from types import SimpleNamespace
 import pytest
 
 from rlcore.builtin.writers import ConsoleWriter, JsonlWriter, console_line
-from rlcore.stats import CUMULATIVE_REWARD, GROUP_REWARD, STEPS_PER_SECOND, StatSummary, StatsWriter
+from rlcore.stats import (
+    CUMULATIVE_REWARD,
+    EVALUATION_REWARD,
+    GROUP_REWARD,
+    STEPS_PER_SECOND,
+    StatSummary,
+    StatsWriter,
+)
 
 
 def stats(**extra: float) -> dict[str, StatSummary]:
@@ -107,6 +114,11 @@ def test_console_line_says_when_no_episode_ended() -> None:
     assert line == "Walker. Step: 5. Time Elapsed: 1.000 s. No episode was completed since last summary. Not Training."
 
 
+def test_console_line_of_what_learns_from_recorded_data_says_nothing_of_episodes() -> None:
+    line = console_line("Walker", 5, 1.0, {EVALUATION_REWARD: StatSummary.of([2.0, 5.0])}, plays=False)
+    assert line == "Walker. Step: 5. Time Elapsed: 1.000 s. Training. Evaluation: 3.500."
+
+
 def test_console_line_names_group_reward_and_elo() -> None:
     line = console_line("Striker", 5, 1.0, stats(**{GROUP_REWARD: 0.5, "Self-play/ELO": 1212.34567}))
     assert line == (
@@ -116,7 +128,7 @@ def test_console_line_names_group_reward_and_elo() -> None:
 
 
 def test_console_prints_to_the_stream_that_is_current(capsys) -> None:
-    writer = ConsoleWriter.create(None, SimpleNamespace())
+    writer = ConsoleWriter()
     assert isinstance(writer, StatsWriter)
     writer.write("Walker", 5, stats())
     assert capsys.readouterr().out.startswith("Walker. Step: 5. Time Elapsed: ")

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from rlcore.checkpoint import write_atomically
-from rlcore.stats import CUMULATIVE_REWARD, GROUP_REWARD, STEPS_PER_SECOND, StatSummary
+from rlcore.config.data_source import learns_offline
+from rlcore.stats import CUMULATIVE_REWARD, EVALUATION_REWARD, GROUP_REWARD, STEPS_PER_SECOND, StatSummary
 
 if TYPE_CHECKING:
     from rlcore.run_context import RunContext
@@ -67,18 +68,22 @@ def _keep_until(path: Path, steps: Mapping[str, int]) -> None:
 
 
 class ConsoleWriter:
-    """One plain line per summary, in the words of ML-Agents and with the speed at its end."""
+    """One plain line per summary, in the words of ML-Agents, with the evaluation's reward and the speed at its end.
 
-    def __init__(self, stream: TextIO | None = None) -> None:
+    With ``plays=False`` nothing is said of episodes: what learns from recorded data plays none.
+    """
+
+    def __init__(self, stream: TextIO | None = None, plays: bool = True) -> None:
         self._stream = stream
+        self._plays = plays
         self._started = time.monotonic()
 
     @classmethod
     def create(cls, settings: Any, run: RunContext) -> ConsoleWriter:
-        return cls()
+        return cls(plays=run.inference or not learns_offline(run.config, run.plugins))
 
     def write(self, behavior: str, step: int, stats: Mapping[str, StatSummary]) -> None:
-        line = console_line(behavior, step, time.monotonic() - self._started, stats)
+        line = console_line(behavior, step, time.monotonic() - self._started, stats, self._plays)
         # Looked up at each line: a progress bar may have put its own stream in front of the terminal's.
         print(line, file=self._stream or sys.stdout, flush=True)
 
@@ -86,12 +91,12 @@ class ConsoleWriter:
         """Nothing is held open."""
 
 
-def console_line(behavior: str, step: int, seconds: float, stats: Mapping[str, StatSummary]) -> str:
+def console_line(behavior: str, step: int, seconds: float, stats: Mapping[str, StatSummary], plays: bool = True) -> str:
     """``Walker. Step: 1000. Time Elapsed: 1.500 s. Mean Reward: ... . Training. Steps per Second: 2000.``"""
     parts = [f"{behavior}. Step: {step}", f"Time Elapsed: {seconds:0.3f} s"]
     reward = stats.get(CUMULATIVE_REWARD)
     if reward is None:
-        parts.append("No episode was completed since last summary")
+        parts += ["No episode was completed since last summary"] if plays else []
     else:
         parts.append(f"Mean Reward: {reward.mean:0.3f}")
         if GROUP_REWARD in stats:
@@ -102,6 +107,8 @@ def console_line(behavior: str, step: int, seconds: float, stats: Mapping[str, S
     parts.append("Training" if training else "Not Training")
     if ELO in stats:
         parts.append(f"ELO: {stats[ELO].mean:0.3f}")
+    if EVALUATION_REWARD in stats:
+        parts.append(f"Evaluation: {stats[EVALUATION_REWARD].mean:0.3f}")
     if STEPS_PER_SECOND in stats:
         parts.append(f"Steps per Second: {stats[STEPS_PER_SECOND].mean:.0f}")
     return ". ".join(parts) + "."
