@@ -197,7 +197,7 @@ def _what_is_there(
         known += [
             str(path.parent / each.name)
             for each in sorted(path.parent.iterdir())
-            if any(format_.reads(each) for format_ in formats)
+            if any(format_.reads(place) for format_ in formats for place in (each, each / behavior))
         ]
     there = f"; there are {', '.join(known)}" if known else ""
     return f"no such path or name{there}{did_you_mean(name, known)}"

@@ -223,6 +223,12 @@ def test_info_shows_hooks_records_and_settings(installed_plugin: InstallPlugin, 
     assert "gamma = 0.99  Discount factor of this reward." in text
 
 
+def test_info_takes_the_name_of_what_a_plugin_brings(installed_plugin: InstallPlugin, run_rlcore: RunRlcore) -> None:
+    installed_plugin("small", "acme-small", "1.2", TRAINER.format(target="json:loads"))
+    [report] = json.loads(run_rlcore("plugins", "info", "tiny", "--json").stdout)
+    assert (report["name"], [record["name"] for record in report["records"]]) == ("small", ["tiny"])
+
+
 def test_info_of_what_is_not_installed_names_the_nearest(
     installed_plugin: InstallPlugin, run_rlcore: RunRlcore
 ) -> None:

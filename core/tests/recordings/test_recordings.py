@@ -200,7 +200,9 @@ def test_a_path_that_names_nothing_says_what_there_is(
     monkeypatch.chdir(tmp_path)
     for name in ("Striker", "Goalie", "notes"):
         (tmp_path / name).write_text("some words" if name == "notes" else "[1]")
-    (tmp_path / "empty").mkdir()
+    for name in ("empty", "many"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "many" / "Strikr").write_text("[1]")
     with pytest.raises(ConfigError, match=r"recording 'Striker': no plugin that reads.*pip install rlcore-offline"):
         read_recording(plugins, "Striker", "Walker")
     brings_counts("counts")
@@ -208,8 +210,10 @@ def test_a_path_that_names_nothing_says_what_there_is(
     for path, expected in {
         ".": "recording '.': none of the recordings there is of behavior 'Strikr'; name one of them: Goalie, Striker; "
         "did you mean 'Striker'?",
-        "Strikers": "recording 'Strikers': no such path or name; there are ours/walks-v0, Goalie, Striker; did you "
-        "mean 'Striker'?",
+        "Strikers": "recording 'Strikers': no such path or name; there are ours/walks-v0, Goalie, Striker, "
+        "many; did you mean 'Striker'?",
+        "meny": "recording 'meny': no such path or name; there are ours/walks-v0, Goalie, Striker, many; did you "
+        "mean 'many'?",
         "ours/walk-v0": "recording 'ours/walk-v0': no such path or name; there are ours/walks-v0; did you mean "
         "'ours/walks-v0'?",
         "empty": "recording 'empty': no installed format reads what is there, or it is no recording",

@@ -26,7 +26,10 @@ from rlcore.errors import ConfigError
     help="Which policies: of the best evaluation, of the last checkpoint, or of the one of this step.",
 )
 @click.option(
-    "--video", type=click.Path(path_type=Path), help="Film every episode, played one by one, into this directory."
+    "--video",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Film every episode, played one by one, into DIR, which must be empty or new.",
 )
 @click.option(
     "--record",

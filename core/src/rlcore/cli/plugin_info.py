@@ -22,11 +22,17 @@ from rlcore.plugins.discover import Choice, Decision, Selection, decide
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @debug_option
 def info_command(name: str, as_json: bool) -> None:
-    """Show all about one plugin: NAME, DIST/NAME or module:acme.hooks.
+    """Show all about one plugin: NAME, DIST/NAME, module:acme.hooks, or what it brings, such as a trainer_type.
 
     This imports the plugin, and the settings classes of its records.
     """
-    reports = [_report(decision) for decision in decisions_for(name)]
+    try:
+        decisions = decisions_for(name)
+    except PluginError:
+        decisions = tuple(each for each in decisions_for(None) if _brings(each, name))
+        if not decisions:
+            raise
+    reports = [_report(decision) for decision in decisions]
     if as_json:
         click.echo(json.dumps(reports, indent=4, default=str))
         return
@@ -45,6 +51,15 @@ def decisions_for(name: str | None) -> tuple[Decision, ...]:
         names = sorted(decision.candidate.name for decision in decisions)
         raise PluginError(f"plugin {name!r} is not installed; installed: {', '.join(names)}{did_you_mean(name, names)}")
     return chosen
+
+
+def _brings(decision: Decision, name: str) -> bool:
+    """Whether a record of the plugin has this name, such as ``iql`` of the plugin ``offline``."""
+    if decision.state != "on":  # what is turned off, or made for another rlcore, is not imported for a guess
+        return False
+    plugins = Plugins(decisions=(decision,), tolerant=True)
+    plugins.load()
+    return any(owned.record.name == name for kind in REGISTRIES for owned in plugins.records(kind))
 
 
 def _report(decision: Decision) -> dict[str, Any]:
