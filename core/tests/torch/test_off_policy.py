@@ -384,6 +384,15 @@ def test_losses_that_are_not_finite_end_the_run_with_advice() -> None:
         learn(trainer, environment, 3)
 
 
+@pytest.mark.parametrize("error", [float("nan"), float("inf")])
+def test_errors_to_sample_by_that_are_not_finite_end_the_run_with_advice_too(error: float) -> None:
+    environment = TinyCorridor(1)
+    trainer = counter(environment, prioritized_replay=PrioritizedReplaySettings())
+    trainer.error = trainer.loss = error
+    with pytest.raises(TrainingDiverged, match=r"at step 2 \(a temporal-difference error is .*\); lower learning_rate"):
+        learn(trainer, environment, 3)
+
+
 def test_a_buffer_that_does_not_fit_is_refused_before_anything_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "available_memory", lambda: 10**6)
     with pytest.raises(

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from rlcore.config import BehaviorSettings, MinibatchSettings
 from rlcore.environment import BehaviorSpec
 from rlcore.errors import RunStateError, TrainingDiverged
-from rlcore.rewards import RewardProvider
+from rlcore.rewards import ExtrinsicReward, RewardProvider
 from rlcore.run_context import RunContext
 from rlcore.seeding import derive_generator, derive_seed, generator_state, restore_generator
 from rlcore.torch.device import choose_device
@@ -48,6 +48,8 @@ class MinibatchTrainer:
         self.device = choose_device(settings, run)
         self.providers: Sequence[RewardProvider] = run.create_reward_providers(behavior, settings)
         self.provider_names = tuple(settings.reward_signals)  # in the same order
+        # Those with nothing to learn need no samples.
+        self.learning_providers = [p for p in self.providers if type(p).update is not ExtrinsicReward.update]
         torch.set_num_threads(run.config.torch_settings.num_threads)
         with torch.random.fork_rng(devices=[]):  # initial weights depend on the run's seed and nothing else
             torch.manual_seed(derive_seed(run.seed, f"{behavior.name}/weights"))
@@ -99,11 +101,15 @@ class MinibatchTrainer:
         values = torch.stack([torch.stack(tuple(step.stats.values())) for step in taken]).mean(0).tolist()
         if not np.isfinite(sum(values)):
             bad = next(f"{tag} is {value:g}" for tag, value in zip(tags, values, strict=True) if not np.isfinite(value))
-            raise TrainingDiverged(
-                f"behavior {self.behavior.name!r}: learning diverged in the update at step {self.steps} ({bad}); lower "
-                "learning_rate or set network_settings.normalize: true"
-            )
+            raise self.diverged(bad)
         return dict(zip(tags, values, strict=True))
+
+    def diverged(self, what: str) -> TrainingDiverged:
+        """The error to raise where ``what`` is no finite number any more."""
+        return TrainingDiverged(
+            f"behavior {self.behavior.name!r}: learning diverged in the update at step {self.steps} ({what}); lower "
+            "learning_rate or set network_settings.normalize: true"
+        )
 
     # ------------------------------------------------------------ state
 

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from rlcore.config import BehaviorSettings, OffPolicySettings
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec
 from rlcore.errors import ConfigError, RunStateError
-from rlcore.rewards import ExtrinsicReward
 from rlcore.run_context import RunContext
 from rlcore.seeding import derive_generator, generator_state, restore_generator
 from rlcore.torch.action_noise import ActionNoise
@@ -64,8 +63,6 @@ class OffPolicyTrainer(MinibatchTrainer):
         start = max(h.buffer_init_steps, h.batch_size)
         self._ratio = UpdateRatio(h.steps_per_update, start)
         self._reward_ratio = UpdateRatio(h.reward_signal_steps_per_update or h.steps_per_update, start)
-        # Those with nothing to learn need no samples.
-        self._learning_providers = [p for p in self.providers if type(p).update is not ExtrinsicReward.update]
         self.action_generator = derive_generator(run.seed, f"{behavior.name}/actions")
         self._noise = ActionNoise(behavior, NOISE_ROWS, self.action_generator)
         self._begun = False  # the buffer knows the current observation
@@ -136,7 +133,7 @@ class OffPolicyTrainer(MinibatchTrainer):
         stats |= self.summarise(taken)
         if losses := [loss for loss in imitated if loss is not None]:
             stats[PRETRAINING_LOSS] = float(np.mean(losses))
-        if self._learning_providers:
+        if self.learning_providers:
             stats |= self._update_rewards()
         self.policy.refresh_std()
         return stats
@@ -168,14 +165,17 @@ class OffPolicyTrainer(MinibatchTrainer):
                 f"behavior {self.behavior.name!r}: prioritized_replay needs temporal-difference errors, which "
                 f"trainer {self.settings.trainer_type!r} does not give; leave it out"
             )
-        self.buffer.set_priorities(rows, to_numpy(step.td_error))
+        errors = to_numpy(step.td_error)
+        if not np.isfinite(errors).all():
+            raise self.diverged(f"a temporal-difference error is {errors[~np.isfinite(errors)][0]:g}")
+        self.buffer.set_priorities(rows, errors)
         return step
 
     def _update_rewards(self) -> dict[str, float]:
         stats: dict[str, float] = {}
         for _ in range(self._reward_ratio.due(self.steps)):
             shown = self.reader.transitions(self.buffer.sample(self.hyperparameters.batch_size, self.generator))
-            for provider in self._learning_providers:
+            for provider in self.learning_providers:
                 stats |= provider.update(shown)
             self._reward_ratio.done += 1
         return stats

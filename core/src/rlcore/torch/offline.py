@@ -12,7 +12,6 @@ from typing import Any, NoReturn
 from rlcore.config import BehaviorSettings, OfflineSettings
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec
 from rlcore.errors import RunStateError
-from rlcore.rewards import ExtrinsicReward
 from rlcore.run_context import RunContext
 from rlcore.torch.minibatch_trainer import GradientStep, MinibatchTrainer
 from rlcore.torch.recorded import recorded_transitions
@@ -31,7 +30,6 @@ class OfflineTrainer(MinibatchTrainer):
 
     def __init__(self, behavior: BehaviorSpec, settings: BehaviorSettings, run: RunContext) -> None:
         super().__init__(behavior, settings, run)
-        self._learning_providers = [p for p in self.providers if type(p).update is not ExtrinsicReward.update]
         if run.inference:  # the data is not needed, and may not be there
             return
         recording = run.read_recording(self.hyperparameters.demo_path, behavior.name)
@@ -60,7 +58,7 @@ class OfflineTrainer(MinibatchTrainer):
         stats = self.set_learning_rates()
         batch_size = self.hyperparameters.batch_size
         stats |= self.summarise([self.learn_from(self.buffer.sample(batch_size, self.generator))])
-        for provider in self._learning_providers:
+        for provider in self.learning_providers:
             shown = self.reader.transitions(self.buffer.sample(batch_size, self.generator))
             stats |= provider.update(shown)
         self.gradient_steps += 1
