@@ -20,6 +20,7 @@ from rlcore.rewards import ExtrinsicReward, RewardProvider, Transitions
 from rlcore.testing.environments import TinyCorridor, identity_hybrid
 from rlcore.testing.recordings import record
 from rlcore.testing.trainer import assert_equal, check_storable, copied
+from rlcore.torch import memory
 from rlcore.torch.actions import ActionLayout
 from rlcore.torch.minibatch_trainer import GradientStep
 from rlcore.torch.networks import Actor
@@ -193,6 +194,15 @@ def test_a_recorded_choice_that_its_mask_forbids_is_refused(recording: Recording
 
 
 # ---------------------------------------------------------------- learning
+
+
+def test_recorded_data_that_does_not_fit_into_memory_is_refused_by_what_it_is(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not by buffer_size: there is no such key to lower."""
+    monkeypatch.setattr(memory, "available_memory", lambda: 100)
+    with pytest.raises(ConfigError, match=r"^recorded data: 9 rows of behavior 'Agent' need .*; at most \d+ fits$"):
+        recorded_transitions(recording, BOUNDED, ActionLayout(BOUNDED))
 
 
 def test_an_update_is_one_gradient_step_on_recorded_transitions(recording: Recording) -> None:

@@ -41,11 +41,12 @@ def require_memory(
     groups: bool = False,
     in_use: int = 0,
     available: int | None = None,
+    what: str = "hyperparameters.buffer_size",
 ) -> None:
     """Raises ConfigError if a replay buffer of ``buffer_size`` rows does not fit into memory.
 
     ``in_use`` bytes of it are taken already. The message says what it needs, what is available (by default
-    :func:`available_memory`), and the largest buffer_size that fits.
+    :func:`available_memory`), and the largest buffer_size that fits; ``what`` begins it, the key or the data at fault.
     """
     there = (available_memory() if available is None else available) + in_use
 
@@ -60,7 +61,7 @@ def require_memory(
         fits, too_large = (middle, too_large) if needed(middle) <= there else (fits, middle)
     largest = f"at most {fits} fits" if fits else "not even one row fits"
     raise ConfigError(
-        f"hyperparameters.buffer_size: {buffer_size} rows of behavior {behavior.name!r} need "
+        f"{what}: {buffer_size} rows of behavior {behavior.name!r} need "
         f"{_in_units(needed(buffer_size))} of memory and {_in_units(there)} are available; {largest}"
     )
 

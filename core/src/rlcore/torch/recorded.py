@@ -9,6 +9,7 @@ from rlcore.episode_tap import one_slot
 from rlcore.errors import ConfigError
 from rlcore.recordings import Recording
 from rlcore.torch.actions import ActionLayout
+from rlcore.torch.memory import require_memory
 from rlcore.torch.replay import ReplayBuffer
 from rlcore.torch.replay_rings import CLOSED, LEAST_ROWS, TERMINATED, TRUNCATED
 
@@ -18,14 +19,17 @@ def recorded_transitions(recording: Recording, behavior: BehaviorSpec, layout: A
 
     A recording is laid out as a ring of one slot is: the row after a transition holds what followed it. Continuous
     actions become raw ones, within [-1, 1] where the environment's are bounded. Raises ConfigError if the recorded
-    agents see or do something else than those of ``behavior``, or chose what their action mask forbids.
+    agents see or do something else than those of ``behavior``, or chose what their action mask forbids, and if there is
+    not enough memory.
     """
     problem = misfit(behavior, recording.behavior)
     if problem:
         raise ConfigError(f"behavior {behavior.name!r}: in the recording, {problem}, which its agents have")
     rows = recording.rows
     count = recording.transitions + recording.episodes
-    buffer = ReplayBuffer(one_slot(behavior), max(count, LEAST_ROWS))
+    agent, size = one_slot(behavior), max(count, LEAST_ROWS)
+    require_memory(agent, size, masks=recording.action_mask is not None, what="recorded data")
+    buffer = ReplayBuffer(agent, size)
     for name, array in recording.observations.items():
         buffer.observations[name][:count] = array
     if recording.actions.continuous is not None:
