@@ -16,7 +16,7 @@ from torch import Tensor
 
 from rlcore.config import BehaviorSettings, NetworkSettings, OffPolicySettings, PrioritizedReplaySettings, RunConfig
 from rlcore.environment import Environment
-from rlcore.errors import ConfigError, RunStateError, TrainingDiverged
+from rlcore.errors import ConfigError, PluginError, RunStateError, TrainingDiverged
 from rlcore.rewards import ExtrinsicReward, RewardProvider, Transitions
 from rlcore.testing.environments import ConstantReward, IdentityEnvironment, TinyCorridor, identity_hybrid
 from rlcore.testing.trainer import copied, first_batch, learn, play
@@ -382,6 +382,13 @@ def test_losses_that_are_not_finite_end_the_run_with_advice() -> None:
     trainer.loss = float("nan")
     with pytest.raises(TrainingDiverged, match=r"at step 2 \(Losses/Nothing is nan\); lower learning_rate"):
         learn(trainer, environment, 3)
+
+
+def test_imitation_says_what_it_needs_of_a_trainer_without_an_optimizer_called_policy() -> None:
+    trainer = counter(TinyCorridor(1))
+    trainer.optimizers = {"q": trainer.optimizers["policy"]}
+    with pytest.raises(PluginError, match=r"trainer 'counter' .* its optimizers are q; override actor_parameters"):
+        trainer.actor_parameters()
 
 
 @pytest.mark.parametrize("error", [float("nan"), float("inf")])

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from rlcore.config import BehaviorSettings, OffPolicySettings
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec
-from rlcore.errors import ConfigError, RunStateError
+from rlcore.errors import ConfigError, PluginError, RunStateError
 from rlcore.run_context import RunContext
 from rlcore.seeding import derive_generator, generator_state, restore_generator
 from rlcore.torch.action_noise import ActionNoise
@@ -78,6 +78,11 @@ class OffPolicyTrainer(MinibatchTrainer):
 
     def actor_parameters(self) -> FlatParameters:
         """Where the parameters of the policy lie: by default those of the optimiser called ``policy``."""
+        if "policy" not in self.optimizers:
+            raise PluginError(
+                f"trainer {self.settings.trainer_type!r} is to imitate, and none of its optimizers is called policy: "
+                f"its optimizers are {', '.join(self.optimizers)}; override actor_parameters"
+            )
         return self.optimizers["policy"].flat
 
     def explore(self, batch: AgentBatch) -> tuple[RawActions, NDArray[np.int64] | None]:
