@@ -339,7 +339,9 @@ def test_initial_weights_of_another_network(run_rlcore: RunRlcore, working: Path
     )
     assert (result.exit_code, result.stdout) == (5, "") and result.stderr.count("\n") == 1
     assert result.stderr.startswith("error: behavior 'Agent': the saved network does not fit this configuration: ")
-    assert result.stderr.endswith("use the network_settings and environment the checkpoint was made with\n")
+    assert result.stderr.endswith(
+        "use the trainer_type, network_settings and environment the checkpoint was made with\n"
+    )
 
 
 def test_a_traceback_only_with_debug(run_rlcore: RunRlcore, working: Path) -> None:

@@ -101,7 +101,8 @@ def test_the_recorded_behavior_is_that_of_the_environment(evaluate: Any, id: str
 
 
 def test_what_exists_is_refused_before_anything_is_played(evaluate: Any) -> None:
-    evaluate("--episodes", "2", "--record", "to")
+    printed = evaluate("--episodes", "2", "--record", "to")
+    assert printed.out.endswith("recordings of the episodes are in to\n")
     before = (Path("to/Agent/data/main_data.hdf5")).read_bytes()
     printed = evaluate("--episodes", "2", "--record", "to", code=EXIT_CONFIG)
     assert printed.err == "error: to/Agent exists already; remove it, or record to another directory\n"

@@ -85,5 +85,7 @@ def evaluate_command(
             f"{name}: mean reward {behavior.mean_reward:.2f} +/- {behavior.std_reward:.2f}{group} over "
             f"{behavior.episodes} episodes of {behavior.mean_length:.1f} steps ({place})"
         )
+    if record is not None:
+        click.echo(f"recordings of the episodes are in {record}")
     if video is not None:
         click.echo(f"films of the episodes are in {video}")
