@@ -55,7 +55,10 @@ class DQNTrainer(OffPolicyTrainer):
     def __init__(self, behavior: BehaviorSpec, settings: BehaviorSettings, run: RunContext) -> None:
         super().__init__(behavior, settings, run)
         if len({(provider.gamma, provider.ignore_done) for provider in self.providers}) > 1:
-            raise ConfigError(f"behaviors.{behavior.name}.reward_signals: dqn needs one gamma for all of them")
+            raise ConfigError(
+                f"behaviors.{behavior.name}.reward_signals: dqn learns one value for all of them, so they need one "
+                "gamma, and none may go on past the end of an episode (ignore_done) while another does not"
+            )
         h = self.hyperparameters
         self._exploration = Schedule("linear", h.exploration, h.final_exploration, h.exploration_steps)
 
