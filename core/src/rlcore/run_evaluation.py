@@ -78,8 +78,11 @@ class RunEvaluation:
         for behavior in learning:
             behavior.look_up(behavior.steps + share)
 
-    def evaluate(self, behaviors: Behaviors, step: int, seed: int) -> EvaluationResult:
-        """Plays, notes the score in statistics, and keeps the policies if they are the best so far."""
+    def evaluate(self, behaviors: Behaviors, step: int, run_seed: int) -> EvaluationResult:
+        """Plays, notes the score in statistics, and keeps the policies if they are the best so far.
+
+        ``run_seed`` stands beside those policies, as it does in every checkpoint.
+        """
         settings = self.settings
         assert settings is not None
         policies = {name: behavior.trainer.policy for name, behavior in behaviors.items()}
@@ -98,7 +101,7 @@ class RunEvaluation:
                 with trainer_does(behavior, "state_dict"):
                     models[name] = behavior.trainer.state_dict()["model"]
             steps = {name: behavior.steps for name, behavior in behaviors.items()}
-            self._store.save_best(step, models, {"seed": seed, "steps": steps, "score": result.score})
+            self._store.save_best(step, models, {"seed": run_seed, "steps": steps, "score": result.score})
         return result
 
     def to_json(self) -> dict[str, Any] | None:
