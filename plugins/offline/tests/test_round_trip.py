@@ -93,6 +93,17 @@ def test_episodes_of_any_lengths_come_back(tmp_path_factory, random_recording, l
     same(MinariFormat().read(path, "A"), recording)
 
 
+def test_episodes_without_a_mask_allow_everything_beside_those_with_one(
+    tmp_path: Path, random_recording, write
+) -> None:
+    behavior = BEHAVIORS["hybrid_branches"]
+    parts = [random_recording(behavior, [length], masked) for length, masked in ((2, False), (3, True), (1, False))]
+    mask = write("A", *parts).read(tmp_path / "A", "A").action_mask
+    assert mask is not None and mask.shape == (9, behavior.mask_size)
+    np.testing.assert_array_equal(mask[3:7], parts[1].action_mask)
+    assert mask[:3].all() and mask[7:].all()
+
+
 def test_episodes_written_one_by_one_are_those_written_at_once(tmp_path: Path, random_recording, write) -> None:
     behavior = BEHAVIORS["several"]
     parts = [random_recording(behavior, [2, 3]), random_recording(behavior, [1]), random_recording(behavior, [4, 1, 1])]

@@ -56,7 +56,7 @@ class _Reading:
     reward: NDArray[np.float32] = attrs.field(init=False)
     terminated: NDArray[np.bool_] = attrs.field(init=False)
     truncated: NDArray[np.bool_] = attrs.field(init=False)
-    masks: list[NDArray[np.bool_]] = attrs.field(init=False, factory=list)  # of each episode, as long as all have one
+    masks: dict[int, NDArray[np.bool_]] = attrs.field(init=False, factory=dict)  # by the row each begins at
     lengths: list[int] = attrs.field(init=False, factory=list)
     step: int = attrs.field(init=False, default=0)  # transitions that are there
 
@@ -92,14 +92,23 @@ class _Reading:
     def _add_mask(self, infos: Mapping[str, Any] | None, rows: int) -> None:
         mask = infos.get(ACTION_MASK) if infos else None
         shape = (rows, self.layout.behavior.mask_size)
-        if isinstance(mask, np.ndarray) and mask.shape == shape and len(self.masks) == len(self.lengths):
-            self.masks.append(mask.astype(np.bool_))
+        if isinstance(mask, np.ndarray) and mask.shape == shape:
+            self.masks[self.step + len(self.lengths)] = mask.astype(np.bool_)
+
+    def _joined_masks(self) -> NDArray[np.bool_] | None:
+        """Masks of all episodes; without one, everything is allowed."""
+        if not self.masks:
+            return None
+        joined = np.ones((self.step + len(self.lengths), self.layout.behavior.mask_size), np.bool_)
+        for first, mask in self.masks.items():
+            joined[first : first + len(mask)] = mask
+        return joined
 
     def finished(self) -> Recording:
         if self.step != self.transitions or not self.lengths:
             self._refuse(f"it has {self.step} transitions where its metadata promises {self.transitions}")
         lengths = np.array(self.lengths, np.int64)
-        mask = np.concatenate(self.masks) if len(self.masks) == len(lengths) else None
+        mask = self._joined_masks()
         self.truncated &= ~self.terminated
         ends = np.flatnonzero(self.terminated | self.truncated)
         observations = {name: array[: self.step + len(lengths)] for name, array in self.observations.items()}
