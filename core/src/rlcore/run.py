@@ -43,7 +43,15 @@ from rlcore.results import BehaviorResult, EpochResult, EvaluationResult, steps_
 from rlcore.run_context import RunContext
 from rlcore.run_directory import RunDirectory
 from rlcore.run_evaluation import RunEvaluation, Scores
-from rlcore.run_state import begin_episodes, capture, cut_warning, restore, take_initial_models, take_policies
+from rlcore.run_state import (
+    begin_episodes,
+    capture,
+    cut_warning,
+    restore,
+    take_initial_models,
+    take_policies,
+    unlearned_warning,
+)
 from rlcore.run_store import RunStore
 from rlcore.setup import (
     fresh_start,
@@ -389,6 +397,9 @@ class Run:
                     self._save_checkpoint()
                 if outcome == "done":
                     self._store.write_status(final=True)
+                    for behavior in self.behaviors.values():
+                        if behavior.updates == 0 and behavior.steps >= behavior.settings.max_steps:
+                            log.warning("%s", unlearned_warning(behavior))
         except BaseException as late:
             self.outcome, error = "failed", late
             raise

@@ -47,6 +47,15 @@ def cut_warning(behaviors: Behaviors, hidden: BehaviorRun) -> str:
     )
 
 
+def unlearned_warning(behavior: BehaviorRun) -> str:
+    """What to say where ``max_steps`` came before the trainer's first update."""
+    return (
+        f"behavior {behavior.name!r}: nothing was learned: {behavior.steps} steps were taken and the trainer was still "
+        "waiting for more before its first update; raise max_steps, or lower what it waits for, such as "
+        "hyperparameters.buffer_size of ppo or buffer_init_steps of sac"
+    )
+
+
 def capture(
     environment: Environment | None, behaviors: Behaviors, evaluation: Mapping[str, Any], seed: int, wall_seconds: float
 ) -> dict[str, Any]:

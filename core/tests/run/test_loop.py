@@ -127,6 +127,18 @@ def test_the_largest_keep_checkpoints_counts_and_all_is_larger_than_any_number(m
     assert len(files("all").steps) > 9
 
 
+@pytest.mark.parametrize(("max_steps", "warned"), [(14, True), (16, False)])
+def test_a_run_that_ends_before_its_first_update_says_that_nothing_was_learned(
+    make_run: Any, caplog: pytest.LogCaptureFixture, max_steps: int, warned: bool
+) -> None:
+    """Its trainer updates when it holds 16 steps."""
+    run = make_run(max_steps=max_steps)
+    assert run.train()["Agent"].updates == (0 if warned else 1)
+    found = [record.getMessage() for record in caplog.records if "nothing was learned" in record.getMessage()]
+    assert len(found) == warned
+    assert all(f"behavior 'Agent': nothing was learned: {max_steps} steps were taken" in text for text in found)
+
+
 def cut_warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if "no episode ended" in record.getMessage()]
 
