@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from rlcore.plugins import load_plugins
 from rlcore.testing.fixtures import CommandResult, InstallPlugin, RunRlcore, installed_plugin, run_rlcore
 
 __all__ = ["installed_plugin", "run_rlcore"]
@@ -90,9 +91,10 @@ def test_a_value_out_of_range(run_rlcore: RunRlcore, working: Path) -> None:
 
 def test_an_unknown_trainer(run_rlcore: RunRlcore, working: Path) -> None:
     rewrite(working, "trainer_type: ppo", "trainer_type: pp0")
+    known = ", ".join(sorted(owned.record.name for owned in load_plugins().records("trainer")))
     refused(
         run_rlcore("run", "config.yaml"), 2,
-        "config.yaml:9: behaviors.Agent.trainer_type: unknown trainer 'pp0'; allowed: ppo; did you mean 'ppo'?",
+        f"config.yaml:9: behaviors.Agent.trainer_type: unknown trainer 'pp0'; allowed: {known}; did you mean 'ppo'?",
     )  # fmt: skip
 
 
@@ -193,6 +195,8 @@ class Sick(gymnasium.Env):
         self.symptom, self.healthy, self.taken = symptom, healthy, 0
         if symptom == "space":
             self.action_space = gymnasium.spaces.Text(4)
+        if symptom == "words":
+            self.observation_space = gymnasium.spaces.Sequence(gymnasium.spaces.Discrete(2))
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
@@ -229,12 +233,12 @@ def sick(working: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return configure
 
 
-def test_an_unsupported_space(run_rlcore: RunRlcore, working: Path) -> None:
-    rewrite(working, "CartPole-v1", "Blackjack-v1")
+def test_an_unsupported_space(run_rlcore: RunRlcore, working: Path, sick: Any) -> None:
+    sick("words")
     refused(
         run_rlcore("run", "config.yaml"), 3,
-        "Blackjack-v1: observation 'observation' has the unsupported space Tuple(Discrete(32), Discrete(11), "
-        "Discrete(2)); supported are Box, Discrete and a Dict of those",
+        "sick_environment:Sick-v0: observation 'observation' has the unsupported space Sequence(Discrete(2), "
+        "stack=False); supported are Box, Discrete, MultiDiscrete, MultiBinary and a Dict or Tuple of those",
     )  # fmt: skip
 
 
