@@ -59,7 +59,7 @@ def require_memory(
     while too_large - fits > 1:
         middle = (fits + too_large) // 2
         fits, too_large = (middle, too_large) if needed(middle) <= there else (fits, middle)
-    largest = f"at most {fits} fit" if fits else "not even one row fits"
+    largest = f"at most {fits} fits" if fits else "not even one row fits"
     raise ConfigError(
         f"{what}: {buffer_size} rows of behavior {behavior.name!r} need "
         f"{_in_units(needed(buffer_size))} of memory and {_in_units(there)} are available; {largest}"
