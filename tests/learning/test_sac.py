@@ -6,68 +6,29 @@ import multiprocessing
 import os
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
-from typing import Any
 
-import gymnasium
 import numpy as np
 import pytest
-import yaml
-from landing import Landing, best_return
-
-from rlcore import Run
+from landing import best_return
+from sac_training import CARTPOLE, HYBRID, PENDULUM, take_core, train_and_evaluate
 
 pytestmark = [pytest.mark.learning, pytest.mark.timeout(2400)]  # the first test waits for all trainings
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
-PENDULUM, CARTPOLE, HYBRID = "pendulum_sac.yaml", "cartpole_sac.yaml", "hybrid"
 TRAININGS = [(PENDULUM, seed) for seed in (1, 2, 3, 4, 5)] + [
     (name, seed) for name in (CARTPOLE, HYBRID) for seed in (1, 2, 3)
 ]
-EPISODES = {PENDULUM: 100, CARTPOLE: 20, HYBRID: 200}
-
-HYBRID_CONFIG = """\
-environment: {type: gymnasium, id: Landing-v0}
-behaviors:
-  Walker:
-    trainer_type: sac
-    hyperparameters:
-      batch_size: 128
-      buffer_size: 20000
-      buffer_init_steps: 500
-      learning_rate: 1.0e-3
-      learning_rate_schedule: linear
-      init_entcoef: 0.1
-      tau: 0.01
-    network_settings: {hidden_units: 64, activation: relu}
-    max_steps: 15000
-checkpoint_settings: {run_id: hybrid}
-"""
-
-
-def train_and_evaluate(name: str, seed: int, directory: str) -> list[float]:
-    """Returns of deterministic episodes after a training; runs in a process of its own, on a core of its own."""
-    if hasattr(os, "sched_setaffinity"):
-        cores = sorted(os.sched_getaffinity(0))
-        os.sched_setaffinity(0, {cores[os.getpid() % len(cores)]})
-    gymnasium.register("Landing-v0", Landing)
-    text = HYBRID_CONFIG if name == HYBRID else (EXAMPLES / name).read_text(encoding="utf-8")
-    config: dict[str, Any] = yaml.safe_load(text)
-    config["env_settings"] = {"seed": seed}
-    config["checkpoint_settings"]["results_dir"] = directory
-    config["stats"] = {"console": False}
-    [behavior] = config["behaviors"]
-    with Run(config) as run:
-        run.train()
-        assert run.steps == config["behaviors"][behavior]["max_steps"]
-        return list(run.evaluate(EPISODES[name]).behaviors[behavior].returns)
 
 
 @pytest.fixture(scope="module")
 def returns(tmp_path_factory: pytest.TempPathFactory) -> Mapping[tuple[str, int], list[float]]:
     """Of every training, two of which run at a time."""
     directories = [str(tmp_path_factory.mktemp("training")) for _ in TRAININGS]
-    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
+    context = multiprocessing.get_context("spawn")
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0]
+    free = context.SimpleQueue()
+    for k in range(2):
+        free.put(cores[k % len(cores)])
+    with ProcessPoolExecutor(2, context, take_core, (free,)) as pool:
         tasks = [
             pool.submit(train_and_evaluate, *each, where) for each, where in zip(TRAININGS, directories, strict=True)
         ]
