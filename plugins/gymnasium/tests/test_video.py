@@ -8,7 +8,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import gymnasium
-import imageio_ffmpeg
 import numpy as np
 import pytest
 
@@ -20,6 +19,8 @@ from rlcore.seeding import EpisodeSeeds
 from rlcore.testing.fixtures import run_rlcore
 from rlcore_gymnasium.environment import make_environment
 from rlcore_gymnasium.in_process import InProcessEnvironment
+
+imageio_ffmpeg = pytest.importorskip("imageio_ffmpeg", reason="films need the extra 'video'")
 
 __all__ = ["run_rlcore"]
 
