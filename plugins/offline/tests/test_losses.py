@@ -21,8 +21,9 @@ from rlcore.rewards import ExtrinsicReward
 from rlcore.testing.environments import TinyCorridor, identity_continuous, identity_hybrid, identity_multi_branch
 from rlcore.testing.recordings import record
 from rlcore.testing.trainer import LearningReward, LearningRewards
+from rlcore.torch.networks import lesser
 from rlcore.torch.transition_batch import ActionBatch, BatchReader, TransitionBatch
-from rlcore_offline.iql import expectile_loss, lesser
+from rlcore_offline.iql import expectile_loss
 
 RECORDED: dict[str, Callable[[], Recording]] = {
     "continuous": lambda: record(identity_continuous(2, "Agent"), 60),

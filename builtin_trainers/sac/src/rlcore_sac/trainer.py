@@ -25,7 +25,7 @@ from rlcore.config import BehaviorSettings
 from rlcore.environment import BehaviorSpec
 from rlcore.torch.flat import FlatParameters
 from rlcore.torch.minibatch_trainer import GradientStep
-from rlcore.torch.networks import Critic
+from rlcore.torch.networks import Critic, lesser
 from rlcore.torch.off_policy import OffPolicyTrainer
 from rlcore.torch.optimizer import Adam
 from rlcore.torch.parallel import Pair
@@ -102,10 +102,9 @@ class SACTrainer(OffPolicyTrainer):
         """[B, R]: rewards, and the discounted soft value of what the policy does after them."""
         model = self.model
         after = model.draw(batch.next_inputs, batch.next_mask, noise)
-        one, two = (model.values(target, batch.next_inputs, after.action) for target in model.targets)
-        lesser = torch.where(one.sum(1, keepdim=True) <= two.sum(1, keepdim=True), one, two)  # [B, R, columns]
+        values = lesser(*(model.values(target, batch.next_inputs, after.action) for target in model.targets))
         weights = model.options.weights(after.probabilities)
-        value = lesser.squeeze(2) if weights is None else (lesser * weights.unsqueeze(1)).sum(2)
+        value = values.squeeze(2) if weights is None else (values * weights.unsqueeze(1)).sum(2)
         bonus = model.entropy_bonus(after) / len(self.providers)
         return batch.reward + batch.discount * (value + bonus.unsqueeze(1))
 

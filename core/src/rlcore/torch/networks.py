@@ -234,6 +234,11 @@ class Critic(nn.Module):
         return values.detach()
 
 
+def lesser(one: Tensor, two: Tensor) -> Tensor:
+    """Of two critics' values [B, R, ...], in each row those of the critic whose sum over the R rewards is smaller."""
+    return torch.where(one.sum(1, keepdim=True) <= two.sum(1, keepdim=True), one, two)
+
+
 def linears(layers: nn.ModuleList) -> list[nn.Linear]:
     return [layer for layer in layers if isinstance(layer, nn.Linear)]
 

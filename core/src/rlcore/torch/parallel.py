@@ -1,8 +1,8 @@
 """Two independent pieces of work side by side, on the two cores most machines have at least.
 
 PyTorch and NumPy let go of Python's global lock inside their operations, so that a thread each is enough for, say, the
-twin critics of an update. Threads inside one matrix product would serve the same small networks worse: they wait for
-one another thousands of times a second, and crawl as soon as something else runs on the machine.
+gradients of a policy and of its critics. Threads inside one matrix product crawl as soon as something else runs on
+the machine.
 """
 
 from __future__ import annotations

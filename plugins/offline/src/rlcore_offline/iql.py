@@ -18,6 +18,7 @@ from torch import Tensor
 
 from rlcore.torch.flat import FlatParameters
 from rlcore.torch.minibatch_trainer import GradientStep
+from rlcore.torch.networks import lesser
 from rlcore.torch.offline import OfflineTrainer
 from rlcore.torch.optimizer import Adam
 from rlcore.torch.transition_batch import TransitionBatch
@@ -102,11 +103,6 @@ class IQLTrainer(OfflineTrainer):
         """Target critics take in a share ``tau`` of the critics."""
         for target, optimizer in zip(self._targets, self._critic_optimizers, strict=True):
             target.parameter.lerp_(optimizer.flat.parameter, self.hyperparameters.tau)
-
-
-def lesser(one: Tensor, two: Tensor) -> Tensor:
-    """[B, R]: in each row the critic whose sum over the rewards is smaller."""
-    return torch.where(one.sum(1, keepdim=True) <= two.sum(1, keepdim=True), one, two)
 
 
 def expectile_loss(gap: Tensor, expectile: float) -> Tensor:
