@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from rlcore.torch.activations import ACTIVATIONS
-from rlcore.torch.mlp import descend, linear_stack, product, transposed_product
+from rlcore.torch.mlp import descend, linear_stack
 
 FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "swish": nn.functional.silu,
@@ -146,11 +146,3 @@ def test_descending_leaves_the_gradient_of_the_loss_in_the_layers(
     assert not output.requires_grad
     for ours, theirs in zip([p.grad for layer in layers for p in layer.parameters()], expected, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("columns", [1, 3, 15, 16, 40])
-def test_products_are_products_however_narrow(columns: int) -> None:
-    torch.manual_seed(0)
-    a, b = torch.randn(9, 12), torch.randn(12, columns)
-    torch.testing.assert_close(product(a, b), a @ b)
-    torch.testing.assert_close(transposed_product(a, torch.ones(9, columns)), a.t() @ torch.ones(9, columns))
