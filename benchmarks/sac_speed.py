@@ -2,8 +2,8 @@
 
 One environment, Pendulum-v1, and one gradient step with 256 transitions on networks of 256-256 for each of its steps.
 Each measurement is one training in a process of its own; the clock runs over the training call. rlcore gives PyTorch
-one thread and takes the gradients of policy and critics in two Python threads. Stable-Baselines3 is measured with one PyTorch thread and
-with two, and the faster of the two, turn by turn, is what rlcore is compared with.
+one thread and takes the gradients of policy and critics in two Python threads. Stable-Baselines3 is measured with one
+PyTorch thread and with two, and the faster of the two, turn by turn, is what rlcore is compared with.
 """
 
 from __future__ import annotations
