@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from rlcore.plugins.catalog import HOOKS, HookInfo
     from rlcore.plugins.discover import Selection, selection_from
     from rlcore.plugins.manager import LoadedPlugin
+    from rlcore.plugins.markers import hookspec
     from rlcore.plugins.recording import read_recording
+    from rlcore.plugins.records import Record
 
 __all__ = [
     "HOOKS",
@@ -24,7 +26,9 @@ __all__ = [
     "LoadedPlugin",
     "Owned",
     "Plugins",
+    "Record",
     "Selection",
+    "hookspec",
     "load_plugins",
     "read_recording",
     "selection_from",
@@ -37,7 +41,9 @@ _LAZY = {
     "LoadedPlugin": "rlcore.plugins.manager",
     "Owned": "rlcore.plugins.calls",
     "Plugins": "rlcore.plugins.calls",
+    "Record": "rlcore.plugins.records",
     "Selection": "rlcore.plugins.discover",
+    "hookspec": "rlcore.plugins.markers",
     "load_plugins": "rlcore.plugins.calls",
     "read_recording": "rlcore.plugins.recording",
     "selection_from": "rlcore.plugins.discover",

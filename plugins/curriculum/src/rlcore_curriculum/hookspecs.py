@@ -1,0 +1,19 @@
+"""The hook that rlcore-curriculum adds, for plugins that bring samplers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from rlcore.plugins import hookspec
+
+if TYPE_CHECKING:
+    from rlcore_curriculum.records import SamplerSpec
+
+
+@hookspec
+def rlcore_samplers() -> Iterable[SamplerSpec] | None:
+    """The samplers this plugin brings, for ``sampler_type``.
+
+    Called once per process, when a configuration has a sampler. Must not import torch or numpy.
+    """

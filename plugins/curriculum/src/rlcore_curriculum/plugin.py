@@ -1,0 +1,67 @@
+"""What rlcore-curriculum brings. Imported whenever rlcore starts: numpy enters with the targets, not here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rlcore import CurriculumSpec, hookimpl
+from rlcore_curriculum.records import SamplerSpec
+
+if TYPE_CHECKING:
+    from pluggy import PluginManager
+
+
+@hookimpl
+def rlcore_curricula() -> list[CurriculumSpec]:
+    return [
+        CurriculumSpec(
+            name="lessons",
+            target="rlcore_curriculum.lessons:make_curriculum",
+            settings="rlcore_curriculum.lesson_settings:LessonsSettings",
+            summary="ML-Agents' lessons: constants, samplers, and stages that follow one another",
+        ),
+        CurriculumSpec(
+            name="adr",
+            target="rlcore_curriculum.adr:make_curriculum",
+            settings="rlcore_curriculum.adr_settings:AdrSettings",
+            summary="automatic domain randomisation: a range that widens while the agent does well at its bounds",
+        ),
+        CurriculumSpec(
+            name="learning_progress",
+            target="rlcore_curriculum.learning_progress:make_curriculum",
+            settings="rlcore_curriculum.learning_progress_settings:LearningProgressSettings",
+            summary="values in proportion to how fast the agent's return changes there",
+        ),
+        CurriculumSpec(
+            name="prioritized_levels",
+            target="rlcore_curriculum.prioritized_levels:make_curriculum",
+            settings="rlcore_curriculum.prioritized_levels_settings:PrioritizedLevelsSettings",
+            summary="prioritised level replay over a parameter that works like a seed",
+        ),
+    ]
+
+
+@hookimpl
+def rlcore_addhooks(manager: PluginManager) -> None:
+    from rlcore_curriculum import hookspecs
+
+    manager.add_hookspecs(hookspecs)
+
+
+@hookimpl
+def rlcore_samplers() -> list[SamplerSpec]:
+    return [
+        _sampler("constant", "Constant", "always the same value"),
+        _sampler("uniform", "Uniform", "evenly between two bounds"),
+        _sampler("gaussian", "Gaussian", "a normal distribution"),
+        _sampler("multirangeuniform", "MultiRangeUniform", "evenly over several intervals"),
+    ]
+
+
+def _sampler(name: str, cls: str, summary: str) -> SamplerSpec:
+    return SamplerSpec(
+        name=name,
+        target=f"rlcore_curriculum.samplers:{cls}Sampler",
+        settings=f"rlcore_curriculum.sampler_settings:{cls}Settings",
+        summary=summary,
+    )
