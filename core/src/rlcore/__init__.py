@@ -12,6 +12,7 @@ from rlcore.plugins.markers import hookimpl
 from rlcore.plugins.records import (
     CommandSpec,
     ConfigSection,
+    CurriculumSpec,
     EnvironmentSpec,
     RecordingFormatSpec,
     RewardProviderSpec,
@@ -45,6 +46,7 @@ __all__ = [
     "BehaviorSpec",
     "CommandSpec",
     "ConfigSection",
+    "CurriculumSpec",
     "Environment",
     "EnvironmentSpec",
     "EpochResult",

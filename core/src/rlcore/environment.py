@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from rlcore.seeding import EpisodeSeeds
 
 ObservationKind = Literal["vector", "image", "one_hot"]
-Parameters = Mapping[str, float]
+Parameters = Mapping[str, NDArray[np.float64]]  # by name, [N]: for each copy
 
 
 @attrs.frozen
@@ -147,16 +147,14 @@ class Environment(Protocol):
       episode does not depend on when, or in which process, it is played. An environment with a single generator for
       all copies seeds it once per ``reset`` from ``seeds(0, episodes.sum())`` and says so in its documentation.
     * ``episodes`` [N] counts up as copies begin episodes; a checkpoint stores it.
-    * Equal seeds and equal actions give equal batches.
+    * Equal seeds, equal parameters and equal actions give equal batches.
     """
 
     behaviors: Mapping[str, BehaviorSpec]
     num_envs: int
     episodes: NDArray[np.int64]  # [N] number of the episode each copy is in
 
-    def reset(
-        self, seeds: EpisodeSeeds, episodes: NDArray[np.int64], parameters: Parameters | None = None
-    ) -> dict[str, AgentBatch]:
+    def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
         """Begins episode ``episodes[c]`` in every copy c; the batches have no reward and no ended rows."""
         ...
 
@@ -165,7 +163,13 @@ class Environment(Protocol):
         ...
 
     def set_parameters(self, parameters: Parameters) -> None:
-        """Environment parameters that take effect in each copy at its next episode."""
+        """What every copy's next episode begins with, a ``reset`` included; what is open goes on as it began.
+
+        ``parameters[name][c]`` is for copy c. What was set before and is not named again stays. The arrays are the
+        caller's, and change only where this is called again: keeping them is fine, writing into them is not.
+
+        Raises ConfigError for a name the environment does not have, with those it has.
+        """
         ...
 
     def close(self) -> None:

@@ -16,11 +16,12 @@ from rlcore.config.load import evaluation_environment
 from rlcore.environment import BehaviorSpec, Environment, misfit
 from rlcore.episode_tap import EpisodeTap
 from rlcore.errors import ConfigError, NonFiniteError
+from rlcore.parameter_feed import ParameterFeed, target_feed
 from rlcore.plugins.calls import Plugins
 from rlcore.results import BehaviorEvaluation, EvaluationResult
 from rlcore.run_context import RunContext
 from rlcore.seeding import EpisodeSeeds, derive_seed
-from rlcore.setup import make_environment
+from rlcore.setup import make_curricula, make_environment
 from rlcore.stats import EpisodeRecorder
 from rlcore.trainer import Policy
 
@@ -76,8 +77,9 @@ class Evaluator:
         environment, kept = self._open(episodes)
         try:
             policies = policies_for(environment.behaviors)
+            feed = self._feed(environment, seed)
             with taps_for(environment.behaviors) if taps_for is not None else nullcontext({}) as taps:
-                result = play(policies, environment, episodes, seed, deterministic, taps)
+                result = play(policies, environment, episodes, seed, deterministic, taps, feed)
         finally:
             if not kept:
                 environment.close()
@@ -102,6 +104,16 @@ class Evaluator:
             return self._make(settings, copies), False
         self._environment = self._make(settings, copies)
         return self._environment, True
+
+    def _feed(self, environment: Environment, seed: int) -> ParameterFeed | None:
+        """Of the task that training is for, but for what the evaluation block gives."""
+        parameters = dict(self._config.environment_parameters)
+        if self._config.evaluation is not None:
+            parameters |= self._config.evaluation.environment_parameters
+        if not parameters:
+            return None
+        context = attrs.evolve(self._context, seed=seed, num_envs=environment.num_envs)
+        return target_feed(list(make_curricula(parameters, self._plugins, context).values()), environment)
 
     def _settings(self) -> EnvironmentSettings:
         settings = evaluation_environment(self._config, self._plugins)
@@ -148,8 +160,11 @@ def play(
     seed: int,
     deterministic: bool,
     taps: Mapping[str, EpisodeTap],
+    feed: ParameterFeed | None = None,
 ) -> EvaluationResult:
     """Plays until every copy has finished its share of ``episodes``, which ``taps`` of behaviors catch.
+
+    ``feed`` says what episodes begin with, where the environment has parameters.
 
     Each copy's share is fixed beforehand: taking the first episodes to finish would favour short ones.
     """
@@ -163,8 +178,13 @@ def play(
     recorders = {name: EpisodeRecorder(spec.slots) for name, spec in environment.behaviors.items()}
     for name, policy in policies.items():
         policy.seed(derive_seed(seed, name))
+    first = np.zeros(copies, np.int64)
+    if feed is not None:
+        feed.before_reset(first)
     with environment_does(environment, "reset"):
-        batches = environment.reset(EpisodeSeeds(seed), np.zeros(copies, np.int64))
+        batches = environment.reset(EpisodeSeeds(seed), first)
+    if feed is not None:
+        feed.after_reset(first)
     while any((slots > 0).any() for slots in left.values()):
         actions = {
             name: policies[name].act(batch.observations, batch.action_mask, deterministic)
@@ -174,6 +194,8 @@ def play(
             tap.act(batches[name], actions[name])
         with environment_does(environment, "step"):
             batches = environment.step(actions)
+        if feed is not None:
+            feed.restage(feed.after_step())
         for name, batch in batches.items():
             refuse_non_finite_reward(name, "reward", batch.reward, environment.behaviors[name])
             if batch.group_reward is not None:

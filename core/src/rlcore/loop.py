@@ -10,6 +10,7 @@ import attrs
 from rlcore.behavior_run import BehaviorRun
 from rlcore.blame import environment_does, environment_failed, nothing_to_learn, trainer_does, trainer_failed
 from rlcore.environment import Actions, Environment
+from rlcore.run_curricula import RunCurricula
 from rlcore.timers import Timer
 
 
@@ -44,18 +45,20 @@ def learn(
     stop_requested: Callable[[], bool],
     boundary_reached: Callable[[], bool],
     spent: Spent,
+    curricula: RunCurricula | None = None,
+    begin_anew: Callable[[], None] | None = None,
 ) -> None:
     """Steps and updates until ``boundary_reached`` says that the stretch is over, or a stop is asked for.
 
     Without an environment every behavior learns from recorded data: there are only updates, and ``steps`` moves in
     them. ``boundary_reached`` is called whenever a behavior's steps are at its ``next_boundary``. ``spent`` is added to
-    also when an error ends the stretch.
+    also when an error ends the stretch. ``begin_anew`` is called where ``curricula`` want all episodes begun anew.
     """
     clock = perf_counter
     actions: dict[str, Actions] = {}
     while True:
         if environment is not None:
-            started = _collect(environment, behaviors, spent, actions)
+            started = _collect(environment, behaviors, spent, actions, curricula, begin_anew)
         else:
             started, updates = clock(), spent.updates
         boundary = False
@@ -75,7 +78,12 @@ def learn(
 
 
 def _collect(
-    environment: Environment, behaviors: Sequence[BehaviorRun], spent: Spent, actions: dict[str, Actions]
+    environment: Environment,
+    behaviors: Sequence[BehaviorRun],
+    spent: Spent,
+    actions: dict[str, Actions],
+    curricula: RunCurricula | None,
+    begin_anew: Callable[[], None] | None,
 ) -> float:
     """One environment step of all behaviors; those that learn observe it. Returns when it was over.
 
@@ -102,6 +110,8 @@ def _collect(
                 behavior.trainer.observe(actions[behavior.name], batch)
             except Exception as error:
                 raise trainer_failed(behavior, "observe", error) from error
+    if curricula is not None and curricula.after_step() and begin_anew is not None:
+        begin_anew()
     recorded = perf_counter()
     spent.acting += acted - started
     spent.stepping += stepped - acted
@@ -111,7 +121,11 @@ def _collect(
 
 
 def infer(
-    environment: Environment, behaviors: Sequence[BehaviorRun], stop_requested: Callable[[], bool], spent: Spent
+    environment: Environment,
+    behaviors: Sequence[BehaviorRun],
+    stop_requested: Callable[[], bool],
+    spent: Spent,
+    curricula: RunCurricula | None = None,
 ) -> None:
     """Acts with the saved policies, learning nothing, for the shortest ``summary_freq`` in agent steps."""
     agents = sum(behavior.spec.slots for behavior in behaviors)
@@ -131,6 +145,8 @@ def infer(
             behavior.check_finite(batch)
             behavior.episodes.record(batch)
             behavior.inferred += behavior.spec.slots
+        if curricula is not None:
+            curricula.follow()
         spent.acting += acted - started
         spent.stepping += stepped - acted
         spent.recording += perf_counter() - stepped

@@ -34,6 +34,7 @@ import numpy as np
 from rlcore.behavior_run import BehaviorRun
 from rlcore.config import RunConfig, write_config
 from rlcore.config.data_source import learns_offline
+from rlcore.curriculum import LessonChange
 from rlcore.environment import BehaviorSpec, Environment, SavesState
 from rlcore.errors import RunStateError, one_line
 from rlcore.evaluation import Evaluator
@@ -41,6 +42,7 @@ from rlcore.loop import Spent, infer, learn
 from rlcore.plugins.calls import Plugins
 from rlcore.results import BehaviorResult, EpochResult, EvaluationResult, steps_per_second
 from rlcore.run_context import RunContext
+from rlcore.run_curricula import RunCurricula
 from rlcore.run_directory import RunDirectory
 from rlcore.run_evaluation import RunEvaluation, Scores
 from rlcore.run_state import (
@@ -56,6 +58,7 @@ from rlcore.run_store import RunStore
 from rlcore.setup import (
     fresh_start,
     make_behavior_runs,
+    make_curricula,
     make_environment,
     make_writers,
     recorded_behaviors,
@@ -96,6 +99,7 @@ class Run:
         self.offline = learns_offline(self.config, self.plugins)  # from recorded data: no environment is stepped
         self._environment: Environment | None = None
         self._evaluation: RunEvaluation | None = None
+        self._curricula: RunCurricula | None = None  # where the environment has parameters
         self._writers: list[StatsWriter] = []
         self._context: RunContext | None = None
         self._resumed_from: Path | None = None
@@ -229,10 +233,11 @@ class Run:
             self._environment = environment = make_environment(self.config, self.plugins, context)
             specs = environment.behaviors
         self.behaviors = make_behavior_runs(self.config, self.plugins, context, specs, self.offline)
+        self._curricula = self._make_curricula(context)
         evaluator = Evaluator(self.config, self.plugins, context, specs)
         self._evaluation = RunEvaluation(self.config.evaluation, evaluator, self._store)
         if saved is not None and not context.inference:
-            restore(saved, environment, self.behaviors, self.directory.path)
+            restore(saved, environment, self.behaviors, self._curricula, self.directory.path)
             self._seconds_before = float(saved["run"]["wall_seconds"])
             self._store.restore_status(context, self.behaviors)
             self._evaluation.load_state_dict(saved["run"].get("evaluation"))
@@ -240,13 +245,14 @@ class Run:
             self._resumed_from = self.directory.checkpoints / str(self._store.saved_step)
         else:
             if saved is not None:
-                take_policies(saved, self.behaviors, self.directory.path)
+                take_policies(saved, self.behaviors, self._curricula, self.directory.path)
                 self._store.restore_status(context, self.behaviors)
             else:
                 self._take_initial_models()
+                self._take_lessons()
             if environment is not None:
                 first = np.zeros(environment.num_envs, np.int64)
-                begin_episodes(environment, self.behaviors, context.seed, first)
+                begin_episodes(environment, self.behaviors, self._curricula, context.seed, first)
             for behavior in self.behaviors.values():
                 behavior.finished_at_cut = 0
         for behavior in self.behaviors.values():
@@ -273,6 +279,20 @@ class Run:
         models = None if run_id is None else self._store.models_of_run(run_id)
         take_initial_models(self.behaviors, models, f"checkpoint_settings.initialize_from {run_id!r}")
 
+    def _take_lessons(self) -> None:
+        other = self.config.checkpoint_settings.initialize_lessons_from
+        if other is None or self._curricula is None:
+            return
+        origin = f"checkpoint_settings.initialize_lessons_from {other!r}"
+        self._curricula.load_status(self._store.status_of_run(other, origin))
+
+    def _make_curricula(self, context: RunContext) -> RunCurricula | None:
+        parameters = self.config.environment_parameters
+        if self._environment is None or not parameters:
+            return None
+        curricula = make_curricula(parameters, self.plugins, context)
+        return RunCurricula(curricula, self._environment, self.behaviors, self._lesson_changed)
+
     # ------------------------------------------------------------ the loop
 
     def _train_epoch(self) -> EpochResult:
@@ -285,10 +305,18 @@ class Run:
             behavior.begin_epoch()
         try:
             if context.inference:
-                infer(self._require_environment(), behaviors, self._stop_requested, spent)
+                infer(self._require_environment(), behaviors, self._stop_requested, spent, self._curricula)
             else:
                 evaluation.watch(self.behaviors, self.steps)
-                learn(self._environment, behaviors, self._stop_requested, self._boundary_reached, spent)
+                learn(
+                    self._environment,
+                    behaviors,
+                    self._stop_requested,
+                    self._boundary_reached,
+                    spent,
+                    self._curricula,
+                    self._begin_anew,
+                )
         finally:
             spent.add_to(self.timers.root.child("TrainerController.start_learning"))
         seconds = perf_counter() - started
@@ -350,12 +378,16 @@ class Run:
         if context.inference:
             boundary = behavior.inferred
         behavior.window.add({STEPS_PER_SECOND: speed, "Is Training": float(not context.inference)})
+        if self._curricula is not None:
+            behavior.window.add(self._curricula.stats())
         stats = behavior.summarise()
         for tag, summary in stats.items():
             self.timers.set_gauge(gauge_name(behavior.name, tag), summary.mean)
         for writer in self._writers:
             hand_over(writer, behavior.name, boundary, stats)
         self.plugins.summary_written(context, behavior.name, boundary, stats)
+        if self._curricula is not None and not context.inference:
+            self._curricula.summarised(behavior.name, stats)
         return stats
 
     def _save_checkpoint(self) -> None:
@@ -365,20 +397,33 @@ class Run:
             if self._environment is not None and not isinstance(self._environment, SavesState):
                 self._cut_episodes()
             found = self._require_evaluation().state_dict()
-            state = capture(self._environment, self.behaviors, found, context.seed, self._wall_seconds())
-            path = self._store.save(self.steps, state, self.behaviors, context)
+            seconds = self._wall_seconds()
+            state = capture(self._environment, self.behaviors, self._curricula, found, context.seed, seconds)
+            parameters = {} if self._curricula is None else self._curricula.status()
+            path = self._store.save(self.steps, state, self.behaviors, context, parameters)
         for behavior in self.behaviors.values():
             behavior.checkpoint_saved()
         self.plugins.checkpoint_saved(context, self.steps, path)
 
     def _cut_episodes(self) -> None:
         """All copies begin their next episode. Says so, once, where that keeps episodes from ever ending."""
-        environment = self._require_environment()
         hidden = [behavior for behavior in self.behaviors.values() if behavior.cut()]
         if hidden and self.outcome is None and not self._warned_of_cuts:
             self._warned_of_cuts = True
             log.warning("%s", cut_warning(self.behaviors, hidden[0]))
-        begin_episodes(environment, self.behaviors, self._require_context().seed, environment.episodes + 1)
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        """All copies begin their next episode; what is open bootstraps as if truncated."""
+        environment, seed = self._require_environment(), self._require_context().seed
+        begin_episodes(environment, self.behaviors, self._curricula, seed, environment.episodes + 1)
+
+    def _lesson_changed(self, change: LessonChange) -> None:
+        log.info(
+            "environment parameter %r: lesson %d (%s) after %d (%s) at step %d",
+            change.parameter, change.lesson, change.name, change.previous, change.previous_name, self.steps,
+        )  # fmt: skip
+        self.plugins.lesson_changed(self._require_context(), self.steps, change)
 
     # ------------------------------------------------------------ ending
 

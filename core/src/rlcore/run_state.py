@@ -17,16 +17,27 @@ from rlcore.behavior_run import BehaviorRun
 from rlcore.blame import environment_does, trainer_does
 from rlcore.environment import Environment, SavesState
 from rlcore.errors import RunStateError
+from rlcore.run_curricula import RunCurricula
 from rlcore.run_store import model_of, model_of_path
 from rlcore.seeding import EpisodeSeeds
 
 Behaviors = Mapping[str, BehaviorRun]
 
 
-def begin_episodes(environment: Environment, behaviors: Behaviors, seed: int, episodes: NDArray[np.int64]) -> None:
+def begin_episodes(
+    environment: Environment,
+    behaviors: Behaviors,
+    curricula: RunCurricula | None,
+    seed: int,
+    episodes: NDArray[np.int64],
+) -> None:
     """Every copy c begins the episode numbered ``episodes[c]``."""
+    if curricula is not None:
+        curricula.before_reset(episodes)
     with environment_does(environment, "reset"):
         batches = environment.reset(EpisodeSeeds(seed), episodes)
+    if curricula is not None:
+        curricula.after_reset(episodes)
     for name, behavior in behaviors.items():
         behavior.check_finite(batches[name])
         with trainer_does(behavior, "begin"):
@@ -57,7 +68,12 @@ def unlearned_warning(behavior: BehaviorRun) -> str:
 
 
 def capture(
-    environment: Environment | None, behaviors: Behaviors, evaluation: Mapping[str, Any], seed: int, wall_seconds: float
+    environment: Environment | None,
+    behaviors: Behaviors,
+    curricula: RunCurricula | None,
+    evaluation: Mapping[str, Any],
+    seed: int,
+    wall_seconds: float,
 ) -> dict[str, Any]:
     """The state of a checkpoint: an entry for each behavior's trainer, and ``run`` for the rest.
 
@@ -77,17 +93,27 @@ def capture(
         "episodes": None if environment is None else environment.episodes.copy(),
         "environment": where,
         "behaviors": {name: behavior.state_dict() for name, behavior in behaviors.items()},
+        "curricula": None if curricula is None else curricula.state_dict(),
         "evaluation": evaluation,
         "wall_seconds": wall_seconds,
     }
     return state
 
 
-def restore(saved: Mapping[str, Any], environment: Environment | None, behaviors: Behaviors, where: Path) -> None:
+def restore(
+    saved: Mapping[str, Any],
+    environment: Environment | None,
+    behaviors: Behaviors,
+    curricula: RunCurricula | None,
+    where: Path,
+) -> None:
     """Puts everything where :func:`capture` found it. ``where`` is the run directory, for messages."""
     state = saved["run"]
     _require_behaviors(state, behaviors, where)
     _require_environment(state, environment, where)
+    _require_curricula(state, curricula, where)
+    if curricula is not None:
+        curricula.load_state_dict(state["curricula"])
     for name, behavior in behaviors.items():
         with trainer_does(behavior, "load_state_dict"):
             behavior.trainer.load_state_dict(saved[name])
@@ -98,14 +124,20 @@ def restore(saved: Mapping[str, Any], environment: Environment | None, behaviors
         with environment_does(environment, "load_state_dict"):
             batches = environment.load_state_dict(state["environment"])
     else:
+        if curricula is not None:
+            curricula.begin_again()
         with environment_does(environment, "reset"):
             batches = environment.reset(EpisodeSeeds(int(state["seed"])), np.asarray(state["episodes"]))
+    if curricula is not None:
+        curricula.go_on()
     for name, behavior in behaviors.items():
         behavior.batch = batches[name]
 
 
-def take_policies(saved: Mapping[str, Any], behaviors: Behaviors, where: Path) -> None:
+def take_policies(saved: Mapping[str, Any], behaviors: Behaviors, curricula: RunCurricula | None, where: Path) -> None:
     """What acting needs of a checkpoint; the environment and its number of copies may be others."""
+    if curricula is not None and saved["run"].get("curricula") is not None:
+        curricula.load_curricula(saved["run"]["curricula"])
     _require_behaviors(saved["run"], behaviors, where)
     for name, behavior in behaviors.items():
         with trainer_does(behavior, "load_model"):
@@ -132,6 +164,15 @@ def _require_behaviors(state: Mapping[str, Any], behaviors: Behaviors, where: Pa
         raise RunStateError(
             f"{where}: the checkpoint has behaviors {', '.join(sorted(state['behaviors']))}, this "
             f"configuration {', '.join(sorted(behaviors))}; resume with the configuration of the run"
+        )
+
+
+def _require_curricula(state: Mapping[str, Any], curricula: RunCurricula | None, where: Path) -> None:
+    if (state.get("curricula") is None) != (curricula is None):
+        then, now = ("without", "has") if curricula is not None else ("with", "has no")
+        raise RunStateError(
+            f"{where}: the checkpoint was learned {then} environment_parameters, this configuration {now} such block; "
+            "resume with the configuration of the run"
         )
 
 

@@ -23,7 +23,7 @@ from rlcore.errors import PluginError, RunStateError
 from rlcore.plugins.calls import Plugins
 from rlcore.run_context import RunContext
 from rlcore.run_directory import RunDirectory
-from rlcore.status import metadata, plugin_versions
+from rlcore.status import check_metadata, metadata, plugin_versions
 from rlcore.timers import Timers
 
 log = logging.getLogger(__name__)
@@ -100,6 +100,19 @@ class RunStore:
                 was, is_now = then.get(name, "not loaded"), now.get(name, "not loaded")
                 log.warning("plugin %r: %s when the run was saved, %s now", name, was, is_now)
 
+    def status_of_run(self, run: str, origin: str) -> Mapping[str, Any]:
+        """The status of another run, of rlcore or of ML-Agents: an id in the same results directory, or a directory.
+
+        ``origin`` is what the user wrote. RunStateError if there is none, or one of neither.
+        """
+        beside = self.directory.path.parent / run
+        logs = (beside if beside.is_dir() else Path(run)) / self.directory.logs.name
+        status = self.plugins.read_status(logs)
+        if status is None:
+            raise RunStateError(f"{origin}: {logs} holds no training status")
+        check_metadata(status, origin)
+        return status
+
     def models_of_run(self, run_id: str) -> dict[str, Any]:
         """Saved models by behavior of another run in the same results directory."""
         checkpoints = self.directory.path.parent / run_id / "checkpoints"
@@ -107,9 +120,23 @@ class RunStore:
 
     # ------------------------------------------------------------ writing
 
-    def save(self, step: int, state: dict[str, Any], behaviors: Mapping[str, BehaviorRun], context: RunContext) -> Path:
-        """Writes a checkpoint and the status, and deletes checkpoints beyond ``keep_checkpoints``."""
+    def save(
+        self,
+        step: int,
+        state: dict[str, Any],
+        behaviors: Mapping[str, BehaviorRun],
+        context: RunContext,
+        parameters: Mapping[str, Mapping[str, Any]],
+    ) -> Path:
+        """Writes a checkpoint and the status, and deletes checkpoints beyond ``keep_checkpoints``.
+
+        ``parameters`` are the status sections of environment parameters, by name.
+        """
         self._sections = self.plugins.report_status(context)
+        for name in parameters:
+            if name in self._sections:
+                raise PluginError(f"a plugin reports the status section {name!r}, which is an environment parameter's")
+        self._sections |= parameters
         for name in behaviors.keys() & self._sections.keys():  # a plugin may add to a behavior's section
             for key in ("checkpoints", "final_checkpoint"):
                 if key in self._sections[name]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import secrets
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
 import numpy as np
+from numpy.typing import NDArray
 
 # Seeds are kept within 31 bits because several simulators store them in a signed 32-bit integer.
 MAX_SEED = 2**31 - 1
@@ -47,6 +48,36 @@ class EpisodeSeeds:
 
     def __call__(self, copy: int, episode: int) -> int:
         return derive_seed(self.run_seed, "episode", copy, episode)
+
+
+class EpisodeUniforms:
+    """Uniform random numbers in [0, 1) that belong to (stream, copy, episode number), whenever they are asked for.
+
+    ``columns`` [C] streams side by side; each episode has ``width`` numbers of each. Those of 64 episodes of a copy are
+    made at once and kept.
+    """
+
+    BLOCK = 64  # episodes
+
+    def __init__(self, run_seed: int, streams: Sequence[str], copies: int, width: int = 1) -> None:
+        self._seed = run_seed
+        self._streams = tuple(streams)
+        self._held: NDArray[np.int64] = np.full(copies, -1, np.int64)  # [N] which block of each copy is kept
+        self._numbers: NDArray[np.float64] = np.empty((copies, self.BLOCK, len(self._streams), width))
+
+    def __call__(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> NDArray[np.float64]:
+        """[K, C, width]: the numbers of copy ``copies[k]``'s episode ``episodes[k]``."""
+        blocks = episodes // self.BLOCK
+        for k in np.flatnonzero(self._held[copies] != blocks):
+            self._make(int(copies[k]), int(blocks[k]))
+        return self._numbers[copies, episodes % self.BLOCK]
+
+    def _make(self, copy: int, block: int) -> None:
+        width = self._numbers.shape[3]
+        for column, stream in enumerate(self._streams):
+            generator = derive_generator(self._seed, stream, copy, block)
+            self._numbers[copy, :, column] = generator.random((self.BLOCK, width))
+        self._held[copy] = block
 
 
 def generator_state(generator: np.random.Generator) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import numpy as np
 from rlcore.behavior_run import BehaviorRun
 from rlcore.config import (
     BehaviorSettings,
+    EnvironmentParameter,
     EnvironmentSettings,
     RunConfig,
     dump_config,
@@ -22,10 +23,11 @@ from rlcore.config import (
 )
 from rlcore.config.document import document_from_mapping
 from rlcore.config.plugin_choice import recorded
+from rlcore.curriculum import Curriculum
 from rlcore.environment import AgentBatch, BehaviorSpec, Environment
 from rlcore.errors import ConfigError, EnvironmentFailed, PluginError, did_you_mean
 from rlcore.plugins.calls import Plugins
-from rlcore.plugins.records import StatsWriterSpec
+from rlcore.plugins.records import CurriculumSpec, StatsWriterSpec
 from rlcore.run_context import RunContext
 from rlcore.seeding import fresh_seed
 from rlcore.stats import StatsWriter
@@ -103,6 +105,20 @@ def make_environment(config: RunConfig, plugins: Plugins, context: RunContext) -
         environment.close()
         raise EnvironmentFailed(f"environment {settings.id or settings.type!r}: {problem}")
     return environment
+
+
+def make_curricula(
+    parameters: Mapping[str, EnvironmentParameter], plugins: Plugins, context: RunContext
+) -> dict[str, Curriculum]:
+    """The curricula that ``parameters`` name, each with all of its parameters, by the name it was first given."""
+    blocks: dict[str, dict[str, Any]] = {}
+    specs: dict[str, CurriculumSpec] = {}
+    for name, parameter in parameters.items():
+        spec = plugins.curriculum(parameter.curriculum.type)
+        kind = next((known for known, other in specs.items() if other is spec), parameter.curriculum.type)
+        specs[kind] = spec
+        blocks.setdefault(kind, {})[name] = parameter.curriculum
+    return {kind: plugins.create_curriculum(spec, blocks[kind], context) for kind, spec in specs.items()}
 
 
 def settings_of(config: RunConfig, behavior: str) -> BehaviorSettings:

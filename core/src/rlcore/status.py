@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -13,6 +14,8 @@ from rlcore.errors import RunStateError
 
 if TYPE_CHECKING:
     from rlcore.plugins.calls import Plugins
+
+log = logging.getLogger(__name__)
 
 FILE_NAME = "training_status.json"
 # ML-Agents' number for this shape of the file.
@@ -41,6 +44,19 @@ def read_status_file(directory: Path) -> Mapping[str, Any] | None:
     if not isinstance(status, dict):
         raise RunStateError(f"{path}: holds a {type(status).__name__} instead of an object")
     return status
+
+
+def check_metadata(status: Mapping[str, Any], origin: str) -> None:
+    """Warns of a status in another version of the shape; RunStateError for one that does not say which it is in."""
+    about = status.get("metadata")
+    version_of_it = about.get("stats_format_version") if isinstance(about, Mapping) else None
+    if version_of_it is None:
+        raise RunStateError(f"{origin}: its training status has no metadata.stats_format_version")
+    if version_of_it != STATS_FORMAT_VERSION:
+        log.warning(
+            "%s: its training status is in version %s of the format, rlcore reads %s",
+            origin, version_of_it, STATS_FORMAT_VERSION,
+        )  # fmt: skip
 
 
 def metadata(plugins: Mapping[str, str]) -> dict[str, Any]:

@@ -13,11 +13,13 @@ from rlcore.config.dump import plain
 from rlcore.config.inherit import evaluation_block, inherit_defaults, with_evaluation_origins
 from rlcore.config.names import name_problem
 from rlcore.config.overrides import AFTER_THE_FILE
+from rlcore.config.parameter_blocks import LESSONS, PLACES, with_parameter_blocks
 from rlcore.config.plugin_choice import checked_block, directory_of, recorded
 from rlcore.config.problems import KeyPath, Problem, dotted, shown
 from rlcore.config.settings import (
     BehaviorSettings,
     CheckpointSettings,
+    EnvironmentParameter,
     EnvironmentSettings,
     EnvSettings,
     EvaluationSettings,
@@ -45,12 +47,13 @@ def config_from_mapping(data: Mapping[str, Any], plugins: Plugins) -> RunConfig:
 
 def load_config(document: Document, plugins: Plugins) -> RunConfig:
     """The checked, complete configuration. Raises :class:`rlcore.config.ConfigErrors` with every problem."""
-    document = with_evaluation_origins(inherit_defaults(document))
+    document = with_parameter_blocks(with_evaluation_origins(inherit_defaults(document)))
     problems = Problems(document)
     config = _Loader(document, plugins, problems).run_config()
     if isinstance(config, RunConfig):
         config = _join_num_envs(config, document, problems)
         check_data_source(config, plugins, problems)
+        _check_curricula(config, plugins, problems)
         config = attrs.evolve(config, plugins=recorded(config.plugins, directory_of(document), plugins))
     _check_names(document.data, problems)
     problems.raise_any()
@@ -93,6 +96,7 @@ class _Loader:
         ready["plugins"] = checked_block(data.get("plugins", {}), self.problems)
         if data.get("environment") is not None:
             ready["environment"] = self._environment(data["environment"], ("environment",))
+        ready["environment_parameters"] = self._parameters(data.get("environment_parameters"), PLACES[0])
         if data.get("evaluation") is not None:
             ready["evaluation"] = self._evaluation(data["evaluation"], ("evaluation",))
         if "sections" in data:  # the attribute that holds plugins' blocks, not a key
@@ -185,7 +189,10 @@ class _Loader:
 
     def _evaluation(self, data: Any, path: KeyPath) -> Any:
         """The block as it is written; that its overrides make an environment block is checked beside it."""
-        settings = build(EvaluationSettings, data, path, self.problems)
+        ready = {}
+        if isinstance(data, Mapping):
+            ready["environment_parameters"] = self._parameters(data.get("environment_parameters"), PLACES[1])
+        settings = build(EvaluationSettings, data, path, self.problems, ready=ready)
         overrides = data.get("environment", {}) if isinstance(data, Mapping) else None
         base = self.data.get("environment")
         if base is None and not overrides:
@@ -197,6 +204,29 @@ class _Loader:
             if self._environment(block, (*path, "environment")) is INVALID:
                 return INVALID
         return settings
+
+    def _parameters(self, data: Any, path: KeyPath) -> Any:
+        return {} if data is None else self._each(data, path, self._parameter)
+
+    def _parameter(self, data: Any, path: KeyPath) -> Any:
+        if not isinstance(data, Mapping) or not isinstance(data.get("curriculum", {}), Mapping):
+            self.problems.add(
+                path,
+                "must be a number, a sampler ({sampler_type: ..., sampler_parameters: ...}), or curriculum: with a "
+                f"list of lessons or the settings of another curriculum, not {shown(data)}",
+            )
+            return INVALID
+        ready: dict[str, Any] = {}
+        if "curriculum" in data:
+            block, path_of_block = data["curriculum"], (*path, "curriculum")
+            kind = block.get("type", LESSONS)
+            if not isinstance(kind, str):
+                self.problems.add((*path_of_block, "type"), f"must be text, not {shown(kind)}")
+                return INVALID
+            at = (*path_of_block, "type") if "type" in block else path
+            spec = self._find("curriculum", self.plugins.curriculum, kind, at)
+            ready["curriculum"] = INVALID if spec is INVALID else self._settings(spec, block, path_of_block)
+        return build(EnvironmentParameter, data, path, self.problems, ready=ready)
 
     def _sections(self) -> dict[str, Any]:
         """Plugins' own top-level blocks, those left out included, by name."""
@@ -253,6 +283,16 @@ def _join_num_envs(config: RunConfig, document: Document, problems: Problems) ->
         environment=attrs.evolve(config.environment, num_envs=theirs),
         env_settings=attrs.evolve(config.env_settings, num_envs=theirs),
     )
+
+
+def _check_curricula(config: RunConfig, plugins: Plugins, problems: Problems) -> None:
+    """Notes what curricula have against the rest of the configuration; see :class:`CurriculumSettings`."""
+    of_evaluation = {} if config.evaluation is None else config.evaluation.environment_parameters
+    for place, blocks in zip(PLACES, (config.environment_parameters, of_evaluation), strict=True):
+        for name, block in blocks.items():
+            check = getattr(block.curriculum, "problems", None)
+            for path, message in () if check is None else check(config, plugins):
+                problems.add((*place, name, "curriculum", *path), message)
 
 
 def _check_names(data: Mapping[str, Any], problems: Problems) -> None:

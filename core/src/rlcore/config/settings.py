@@ -182,6 +182,28 @@ class BehaviorSettings:
 
 
 @attrs.frozen(kw_only=True)
+class CurriculumSettings:
+    """What every curriculum's block of a parameter has; a curriculum plugin's settings class derives from it.
+
+    A class may have a method ``problems(self, config: RunConfig, plugins: Plugins)``, called when the whole
+    configuration is built. It yields ``(path, message)`` for what is wrong: ``path`` is a tuple of keys and indices
+    within the block.
+    """
+
+    type: str = setting("lessons", "Which curriculum: a registered name, or DISTRIBUTION/NAME.")
+
+
+@attrs.frozen(kw_only=True)
+class EnvironmentParameter:
+    """How the values of one environment parameter are chosen.
+
+    In a file a number, a sampler or ML-Agents' list of lessons may stand for it.
+    """
+
+    curriculum: Any = setting(description="The curriculum's own settings, with its type.")
+
+
+@attrs.frozen(kw_only=True)
 class EnvironmentSettings:
     """Which environment to train in."""
 
@@ -189,6 +211,9 @@ class EnvironmentSettings:
     id: str | None = setting(None, "Which environment of that kind.")
     num_envs: int | None = setting(None, "Copies stepped together; without it, env_settings.num_envs.", minimum=1)
     options: Any = setting(factory=dict, description="What the kind of environment, or its constructor, takes.")
+    parameters: dict[str, Any] = setting(
+        factory=dict, description="How environment_parameters reach the environment, by name, where it cannot tell."
+    )
 
 
 @attrs.frozen(kw_only=True)
@@ -199,6 +224,10 @@ class EvaluationSettings:
     episodes: int = setting(10, "Episodes of one evaluation; every evaluation plays the same ones.", minimum=1)
     environment: dict[str, Any] = setting(
         factory=dict, description="Where evaluations differ from the environment block: id, options, num_envs."
+    )
+    environment_parameters: dict[str, Any] = setting(
+        factory=dict,
+        description="Environment parameters of evaluations; one that is not given here is what its curriculum is for.",
     )
     deterministic: bool = setting(True, "Act by the mean or most likely action, instead of sampling as training does.")
     stop_at: float | None = setting(
@@ -253,6 +282,9 @@ class CheckpointSettings:
 
     run_id: str = setting("ppo", "Name of the run; its directory is results_dir/run_id.")
     initialize_from: str | None = setting(None, "Run id whose weights this run starts from, at step 0.")
+    initialize_lessons_from: str | None = setting(
+        None, "Run, of rlcore or ML-Agents, whose lessons this run starts with: its id or directory (an rlcore key)."
+    )
     load_model: bool = setting(False, "Deprecated by ML-Agents.", not_supported="load_model; use resume")
     resume: bool = setting(False, "Go on with the run from its last checkpoint.")
     force: bool = setting(False, "Replace an existing run of this name.")
@@ -295,8 +327,9 @@ class RunConfig:
     )
     env_settings: EnvSettings = setting(factory=EnvSettings, description="Seed, copies and Unity's player.")
     engine_settings: EngineSettings = setting(factory=EngineSettings, description="Unity's player.")
-    environment_parameters: dict[str, Any] | None = setting(
-        None, "Environment parameters and lessons.", not_supported="the curriculum"
+    environment_parameters: dict[str, Any] = setting(
+        factory=dict,
+        description="Numbers the environment reads when an episode begins: a value, a sampler or a curriculum of each.",
     )
     checkpoint_settings: CheckpointSettings = setting(
         factory=CheckpointSettings, description="Which run this is and how it starts."

@@ -243,6 +243,9 @@ def _union(value: Any, members: tuple[Any, ...], path: KeyPath, problems: Proble
     for member in others:  # a text stays a text in "float | str"
         if member is type(value):
             return structure(value, member, path, problems)
+    classes = [member for member in others if attrs.has(member)]
+    if isinstance(value, Mapping) and len(classes) == 1:  # so that its errors are told at their own keys
+        return build(classes[0], value, path, problems)
     if len(others) == 1:
         return structure(value, others[0], path, problems)
     for member in others:

@@ -22,6 +22,7 @@ from rlcore.plugins.lookup import Owned, find
 from rlcore.plugins.manager import HookManager, LoadedPlugin
 from rlcore.plugins.records import (
     CommandSpec,
+    CurriculumSpec,
     EnvironmentSpec,
     Record,
     RecordingFormatSpec,
@@ -34,6 +35,7 @@ from rlcore.plugins.targets import import_target, require_protocol, require_spac
 
 if TYPE_CHECKING:
     from rlcore.config import BehaviorSettings, EnvironmentSettings, RunConfig
+    from rlcore.curriculum import Curriculum, LessonChange
     from rlcore.environment import BehaviorSpec, Environment
     from rlcore.results import EvaluationResult
     from rlcore.rewards import RewardProvider
@@ -131,8 +133,12 @@ class Plugins:
     # ------------------------------------------------------------ registries
 
     def records(self, kind: str) -> tuple[Owned, ...]:
-        """All records of a kind (trainer, reward, writer, environment, recording, command, section), sorted by name."""
+        """All records of a kind (trainer, curriculum, environment and so on, see ``catalog``), sorted by name."""
         return self._registry.records(kind)
+
+    def records_of(self, hook: str, record_class: type[Record]) -> tuple[Owned, ...]:
+        """The same for a registry hook that a plugin added (``rlcore_addhooks``), with the same checks."""
+        return self._registry.records_of(hook, record_class)
 
     def trainer(self, reference: str) -> TrainerSpec:
         """The trainer called NAME or DIST/NAME."""
@@ -156,6 +162,9 @@ class Plugins:
         if reference is None:
             reference = records[0].reference if records else "minari"
         return cast(RecordingFormatSpec, self._find("recording", reference))
+
+    def curriculum(self, reference: str) -> CurriculumSpec:
+        return cast(CurriculumSpec, self._find("curriculum", reference))
 
     def command(self, reference: str) -> CommandSpec:
         return cast(CommandSpec, self._find("command", reference))
@@ -196,6 +205,14 @@ class Plugins:
         made = self._dispatch.first("rlcore_create_stats_writer", spec=spec, settings=settings, run=run)
         require_protocol(made, StatsWriter, self._registry.described(spec))
         return cast(StatsWriter, made)
+
+    def create_curriculum(self, spec: CurriculumSpec, blocks: Mapping[str, Any], run: RunContext) -> Curriculum:
+        """The curriculum of all parameters in ``blocks``, which hold their settings."""
+        from rlcore.curriculum import Curriculum
+
+        made = self._make(spec, "rlcore_curricula", blocks, run)
+        require_protocol(made, Curriculum, self._registry.described(spec))
+        return cast(Curriculum, made)
 
     def create_environment(self, spec: EnvironmentSpec, settings: EnvironmentSettings, run: RunContext) -> Environment:
         from rlcore.environment import Environment
@@ -253,6 +270,9 @@ class Plugins:
 
     def evaluated(self, run: RunContext, step: int, result: EvaluationResult) -> None:
         self._dispatch.notify("rlcore_evaluated", run=run, step=step, result=result)
+
+    def lesson_changed(self, run: RunContext, step: int, change: LessonChange) -> None:
+        self._dispatch.notify("rlcore_lesson_changed", run=run, step=step, change=change)
 
     def run_finished(
         self, run: RunContext, outcome: Literal["done", "interrupted", "failed"], error: BaseException | None

@@ -9,6 +9,7 @@ import attrs
 from rlcore.plugins.records import (
     CommandSpec,
     ConfigSection,
+    CurriculumSpec,
     EnvironmentSpec,
     Record,
     RecordingFormatSpec,
@@ -35,6 +36,7 @@ HOOKS: tuple[HookInfo, ...] = (
     HookInfo("rlcore_reward_providers", "registry"),
     HookInfo("rlcore_stats_writers", "registry"),
     HookInfo("rlcore_environments", "registry"),
+    HookInfo("rlcore_curricula", "registry"),
     HookInfo("rlcore_recording_formats", "registry"),
     HookInfo("rlcore_commands", "registry"),
     HookInfo("rlcore_config_sections", "registry"),
@@ -51,6 +53,7 @@ HOOKS: tuple[HookInfo, ...] = (
     HookInfo("rlcore_summary_written", "notification"),
     HookInfo("rlcore_evaluated", "notification"),
     HookInfo("rlcore_checkpoint_saved", "notification"),
+    HookInfo("rlcore_lesson_changed", "notification"),
     HookInfo("rlcore_run_finished", "notification"),
     HookInfo("rlcore_addhooks", "extension"),
 )
@@ -63,6 +66,7 @@ REGISTRIES: dict[str, tuple[str, type[Record]]] = {
     "reward": ("rlcore_reward_providers", RewardProviderSpec),
     "writer": ("rlcore_stats_writers", StatsWriterSpec),
     "environment": ("rlcore_environments", EnvironmentSpec),
+    "curriculum": ("rlcore_curricula", CurriculumSpec),
     "recording": ("rlcore_recording_formats", RecordingFormatSpec),
     "command": ("rlcore_commands", CommandSpec),
     "section": ("rlcore_config_sections", ConfigSection),

@@ -26,10 +26,12 @@ if TYPE_CHECKING:
     from pluggy import PluginManager
 
     from rlcore.config import BehaviorSettings, EnvironmentSettings, RunConfig
+    from rlcore.curriculum import LessonChange
     from rlcore.environment import BehaviorSpec, Environment
     from rlcore.plugins.records import (
         CommandSpec,
         ConfigSection,
+        CurriculumSpec,
         EnvironmentSpec,
         RecordingFormatSpec,
         RewardProviderSpec,
@@ -75,6 +77,14 @@ def rlcore_environments() -> Iterable[EnvironmentSpec] | None:
     """The kinds of environment this plugin brings, for ``environment.type``.
 
     Called once per process, before the configuration is checked. Must not import torch or numpy.
+    """
+
+
+@hookspec
+def rlcore_curricula() -> Iterable[CurriculumSpec] | None:
+    """The ways of choosing environment parameters this plugin brings, for ``curriculum.type``.
+
+    Called once per process, when a configuration has ``environment_parameters``. Must not import torch or numpy.
     """
 
 
@@ -227,6 +237,15 @@ def rlcore_checkpoint_saved(run: RunContext, step: int, path: Path) -> None:
     """A checkpoint was written, verified and renamed into place; ``path`` is its directory.
 
     Called once per checkpoint, the last one of a run included.
+    """
+
+
+@hookspec
+def rlcore_lesson_changed(run: RunContext, step: int, change: LessonChange) -> None:
+    """A curriculum moved a parameter to another lesson, forward or back: episodes that begin from now on are of it.
+
+    Called once per change, within the environment step in which the episode ended that brought it about. ``step``
+    counts the run's agent steps, of all behaviors.
     """
 
 

@@ -19,6 +19,7 @@ _WORDS = {
     "reward": ("reward provider", "reward_signals"),
     "writer": ("statistics writer", "stats"),
     "environment": ("environment", "environment.type"),
+    "curriculum": ("curriculum", "curriculum.type"),
     "recording": ("recording format", "--record-format"),
     "command": ("command", "rlcore"),
 }
@@ -31,6 +32,10 @@ _PACKAGES = {
     ("environment", "gymnasium"): "rlcore-gymnasium",
     ("writer", "tensorboard"): "rlcore-tensorboard",
     ("recording", "minari"): "rlcore-offline",
+    ("curriculum", "lessons"): "rlcore-curriculum",
+    ("curriculum", "adr"): "rlcore-curriculum",
+    ("curriculum", "learning_progress"): "rlcore-curriculum",
+    ("curriculum", "prioritized_levels"): "rlcore-curriculum",
 }
 
 

@@ -101,6 +101,21 @@ class EnvironmentSpec(Record):
 
 
 @attrs.frozen(kw_only=True)
+class CurriculumSpec(Record):
+    """A way of choosing environment parameters, which ``environment_parameters.<name>.curriculum.type`` may name.
+
+    ``settings`` names the attrs class of such a block, which derives from :class:`rlcore.config.CurriculumSettings`.
+    ``target(blocks: Mapping[str, settings], run: RunContext)`` returns a :class:`rlcore.curriculum.Curriculum` of all
+    parameters whose block names it. It is also made for evaluations, with their own seed and number of copies in
+    ``run``.
+    """
+
+    kind: ClassVar[str] = "curriculum"
+
+    settings: str = attrs.field(validator=_check_target)
+
+
+@attrs.frozen(kw_only=True)
 class RecordingFormatSpec(Record):
     """A kind of files that recorded episodes are read from and written to.
 

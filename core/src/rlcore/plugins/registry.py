@@ -13,7 +13,7 @@ from rlcore.plugins.catalog import REGISTRIES
 from rlcore.plugins.dispatch import Dispatch
 from rlcore.plugins.lookup import Owned
 from rlcore.plugins.manager import HookManager, LoadedPlugin
-from rlcore.plugins.records import Record, StatsWriterSpec
+from rlcore.plugins.records import ConfigSection, Record, StatsWriterSpec
 
 # Whose writers may run without being named in the configuration: installing anybody else's package must never start
 # sending a run's statistics somewhere.
@@ -31,12 +31,15 @@ class Registry:
         self._owned: dict[int, Owned] = {}  # by id(record): two plugins may return equal records
 
     def records(self, kind: str) -> tuple[Owned, ...]:
-        hook, _ = REGISTRIES[kind]
+        return self.records_of(*REGISTRIES[kind])
+
+    def records_of(self, hook: str, record_class: type[Record]) -> tuple[Owned, ...]:
+        """What a registry hook returned: one of core's, or of a plugin that has plugins."""
         found: list[Owned] = []
         for implementation in self._manager.implementations(hook):
             if implementation not in self._records:
                 try:
-                    self._records[implementation] = self._collect(kind, implementation)
+                    self._records[implementation] = self._collect(hook, record_class, implementation)
                 except PluginError as error:
                     self._give_up(implementation.plugin_name, error)
                     continue
@@ -52,8 +55,7 @@ class Registry:
         owned = self._owned.get(id(record))
         return LoadedPlugin(owned.plugin, owned.distribution, owned.version) if owned is not None else None
 
-    def _collect(self, kind: str, implementation: pluggy.HookImpl) -> tuple[Owned, ...]:
-        hook, record_class = REGISTRIES[kind]
+    def _collect(self, hook: str, record_class: type[Record], implementation: pluggy.HookImpl) -> tuple[Owned, ...]:
         owner = self._manager.owner(implementation.plugin_name)
         self._dispatch.calls[hook] += 1
         answer = self._dispatch.one(implementation, hook)
@@ -68,7 +70,7 @@ class Registry:
             if record.name in names:
                 raise PluginError(f"{owner.described}: {hook} returned two records named {record.name!r}")
             names.add(record.name)
-        _refuse_core_sections(kind, names, owner)
+        _refuse_core_sections(record_class, names, owner)
         found = tuple(Owned.by(_consented(record, owner), owner) for record in records)
         self._owned.update((id(owned.record), owned) for owned in found)
         return found
@@ -80,8 +82,8 @@ def _consented(record: Record, owner: LoadedPlugin) -> Record:
     return record
 
 
-def _refuse_core_sections(kind: str, names: set[str], owner: LoadedPlugin) -> None:
-    if kind != "section" or not names:
+def _refuse_core_sections(record_class: type[Record], names: set[str], owner: LoadedPlugin) -> None:
+    if record_class is not ConfigSection or not names:
         return
     from rlcore.config import RunConfig
 

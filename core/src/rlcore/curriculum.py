@@ -1,0 +1,134 @@
+"""Environment parameters: what episodes begin with, and the curricula that choose it.
+
+A *parameter* is a number an environment reads when an episode begins: a length, a gravity, the size of an arena. Every
+block of ``environment_parameters`` belongs to a curriculum; one curriculum object has all parameters that name it. Core
+asks it for the values of each copy's next episode, and tells it of every episode of every agent that ended.
+
+Shapes: K episodes, P parameters of one curriculum, N copies of the environment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.stats import StatSummary
+
+
+@attrs.define(eq=False)
+class EpisodeDraw:
+    """What K episodes begin with."""
+
+    values: NDArray[np.float64]  # [K, P]
+    stamp: NDArray[np.int64]  # [K, P] what the curriculum is told again when they end: the number of a lesson, say
+
+
+@attrs.define(eq=False)
+class EndedEpisodes:
+    """K episodes of agents of one behavior, which ended in the same environment step, in the order of their slots.
+
+    ``values`` and ``stamp`` are what the curriculum drew for the copy's episode in which the agent's began, whatever it
+    has drawn since.
+    """
+
+    behavior: str
+    copies: NDArray[np.int64]  # [K]
+    returns: NDArray[np.float64]  # [K] the agent's own reward
+    group_returns: NDArray[np.float64] | None  # [K]; None where nobody shares rewards
+    lengths: NDArray[np.int64]  # [K] agent steps
+    values: NDArray[np.float64]  # [K, P]
+    stamp: NDArray[np.int64]  # [K, P]
+
+
+@attrs.frozen
+class LessonChange:
+    """A parameter went from one lesson to another, forward or back; lessons count from 0."""
+
+    parameter: str
+    lesson: int
+    name: str
+    previous: int
+    previous_name: str
+
+
+@attrs.frozen
+class Changes:
+    """What a look at the episodes brought about."""
+
+    lessons: tuple[LessonChange, ...] = ()
+    redraw: bool = False  # episodes that have not begun yet are drawn anew
+    reset: bool = False  # all copies begin their next episode now; what is open ends as if truncated
+
+
+NO_CHANGES = Changes()
+
+
+@runtime_checkable
+class Curriculum(Protocol):
+    """Chooses the values of its ``parameters``, episode by episode.
+
+    Rules, checked by :class:`rlcore.testing.CurriculumConformance`:
+
+    * ``draw`` and ``draw_target`` change nothing, and equal arguments give equal values until ``advance`` says
+      ``redraw`` or the copies' own episodes end. Their random numbers come from streams named by the run's seed,
+      parameter, copy and episode number (:class:`rlcore.seeding.EpisodeUniforms`), so that a resumed run, or one with
+      other workers, draws the same.
+    * ``state_dict`` holds all that the future depends on.
+    """
+
+    parameters: tuple[str, ...]  # P names; the columns of every draw
+    every_step: bool  # whether `advance` is wanted in every environment step, and not only where an episode ended
+
+    def draw(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
+        """What copy ``copies[k]`` begins its episode numbered ``episodes[k]`` with, for K pairs."""
+        ...
+
+    def draw_target(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The same of the task that training is for, [K, P]: what evaluations play."""
+        ...
+
+    def episodes_ended(self, ended: EndedEpisodes) -> None:
+        """Called for each behavior of which episodes ended, in the order of the environment's behaviors."""
+        ...
+
+    def advance(self, steps: Mapping[str, int]) -> Changes:
+        """Called after each environment step in which episodes ended, and after every one if ``every_step``.
+
+        ``steps`` are the agent steps learned from, by behavior.
+        """
+        ...
+
+    def summarised(self, behavior: str, stats: Mapping[str, StatSummary]) -> None:
+        """Called after each summary, with what the behavior's statistics were."""
+        ...
+
+    def stats(self) -> Mapping[str, float]:
+        """Scalars by tag for the summaries of every behavior, such as ``Environment/Lesson Number/length``."""
+        ...
+
+    def status(self) -> Mapping[str, Mapping[str, Any]]:
+        """A section of ``training_status.json`` for each parameter; ``rlcore status`` shows these keys of it:
+
+        ``lesson_num`` (ML-Agents' key), ``lesson`` (its name), ``measure``, ``value``, ``threshold``,
+        ``episodes_left`` (until a change is possible).
+        """
+        ...
+
+    def load_status(self, sections: Mapping[str, Any]) -> None:
+        """Begins where such sections say, as far as they do: those of another run, or of ML-Agents.
+
+        RunStateError for one that this configuration has no room for.
+        """
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nested mappings of arrays and JSON values; see :mod:`rlcore.checkpoint`."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """RunStateError, changing nothing, if the configuration is not the one the state is of."""
+        ...

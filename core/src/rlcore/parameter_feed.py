@@ -1,0 +1,110 @@
+"""Feeds environment parameters to the copies of an environment, one episode ahead.
+
+What a copy's next episode begins with is *staged* before the current one ends, because an environment resets itself
+within the step that ends an episode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.blame import environment_does
+from rlcore.curriculum import Curriculum, EpisodeDraw
+from rlcore.environment import Environment, Parameters
+
+# Copies [K] and episode numbers [K] to the draws of all P parameters.
+Draw = Callable[[NDArray[np.int64], NDArray[np.int64]], EpisodeDraw]
+
+
+class ParameterFeed:
+    """Keeps what every copy plays with and what it goes on with; tells the environment."""
+
+    def __init__(self, environment: Environment, names: Sequence[str], draw: Draw) -> None:
+        """``names`` [P] are the columns of what ``draw`` gives."""
+        self._environment = environment
+        self._draw = draw
+        self.names = tuple(names)
+        copies, columns = environment.num_envs, len(self.names)
+        self._copies: NDArray[np.int64] = np.arange(copies)
+        self.playing: NDArray[np.int64] = np.full(copies, -1, np.int64)  # [N] episode each copy is in
+        self.values: NDArray[np.float64] = np.zeros((copies, columns))  # [N, P] of that episode
+        self.stamp: NDArray[np.int64] = np.zeros((copies, columns), np.int64)  # [N, P]
+        self._next_values: NDArray[np.float64] = np.zeros((copies, columns))  # [N, P] of the one that follows
+        self._next_stamp: NDArray[np.int64] = np.zeros((copies, columns), np.int64)
+        # Views: what is staged changes in them.
+        self._told: Parameters = {name: self._next_values[:, column] for column, name in enumerate(self.names)}
+
+    def before_reset(self, episodes: NDArray[np.int64]) -> None:
+        """Every copy c is about to begin episode ``episodes[c]``."""
+        self._stage(self._copies, episodes)
+
+    def after_reset(self, episodes: NDArray[np.int64]) -> None:
+        """They have begun."""
+        self.playing[:] = episodes
+        self.values[:] = self._next_values
+        self.stamp[:] = self._next_stamp
+        self._stage(self._copies, episodes + 1)
+
+    def after_step(self) -> NDArray[np.int64]:
+        """Takes note of the copies [K] whose next episode has begun, and returns them; see :meth:`restage`."""
+        began: NDArray[np.int64] = (self._environment.episodes != self.playing).nonzero()[0]
+        if began.size:
+            self.playing[began] = self._environment.episodes[began]
+            self.values[began] = self._next_values[began]
+            self.stamp[began] = self._next_stamp[began]
+        return began
+
+    def restage(self, copies: NDArray[np.int64] | None = None) -> None:
+        """Draws what these copies, or all, go on with."""
+        copies = self._copies if copies is None else copies
+        if copies.size:
+            self._stage(copies, self.playing[copies] + 1)
+
+    def _stage(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> None:
+        drawn = self._draw(copies, episodes)
+        self._next_values[copies] = drawn.values
+        self._next_stamp[copies] = drawn.stamp
+        self._tell(self._told)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "playing": self.playing.copy(),
+            "values": self.values.copy(),
+            "stamp": self.stamp.copy(),
+            "next_values": self._next_values.copy(),
+            "next_stamp": self._next_stamp.copy(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """The environment hears of it by :meth:`begin_again` or :meth:`go_on`."""
+        self.playing[:] = state["playing"]
+        self.values[:] = state["values"]
+        self.stamp[:] = state["stamp"]
+        self._next_values[:] = state["next_values"]
+        self._next_stamp[:] = state["next_stamp"]
+
+    def begin_again(self) -> None:
+        """Every copy is about to begin the episode it is in; :meth:`go_on` is to follow."""
+        self._tell({name: self.values[:, column].copy() for column, name in enumerate(self.names)})
+
+    def go_on(self) -> None:
+        """Every copy is in the episode it was in."""
+        self._tell(self._told)
+
+    def _tell(self, parameters: Parameters) -> None:
+        with environment_does(self._environment, "set_parameters"):
+            self._environment.set_parameters(parameters)
+
+
+def target_feed(curricula: Sequence[Curriculum], environment: Environment) -> ParameterFeed:
+    """Feeds an environment to evaluate in with the task that training is for."""
+
+    def draw(copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
+        values = np.concatenate([curriculum.draw_target(copies, episodes) for curriculum in curricula], axis=1)
+        return EpisodeDraw(values, np.zeros(values.shape, np.int64))
+
+    return ParameterFeed(environment, [name for each in curricula for name in each.parameters], draw)

@@ -1,0 +1,208 @@
+"""The curricula of a run: they are told how episodes ended, and say what the next ones begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.behavior_run import BehaviorRun
+from rlcore.curriculum import Curriculum, EndedEpisodes, EpisodeDraw, LessonChange
+from rlcore.environment import Environment
+from rlcore.errors import PluginError, RlcoreError, RunStateError, one_line
+from rlcore.parameter_feed import ParameterFeed
+from rlcore.stats import StatSummary
+
+
+class RunCurricula:
+    """All curricula of a run, by type, side by side: P is the number of parameters of all together."""
+
+    def __init__(
+        self,
+        curricula: Mapping[str, Curriculum],
+        environment: Environment,
+        behaviors: Mapping[str, BehaviorRun],
+        lesson_changed: Callable[[LessonChange], None],
+    ) -> None:
+        self._curricula = dict(curricula)
+        self._behaviors = behaviors
+        self._lesson_changed = lesson_changed
+        self._columns: dict[str, slice] = {}
+        names: list[str] = []
+        for kind, curriculum in self._curricula.items():
+            self._columns[kind] = slice(len(names), len(names) + len(curriculum.parameters))
+            names += curriculum.parameters
+        self._feed = ParameterFeed(environment, names, lambda copies, episodes: self._draw(copies, episodes))
+        # What the episode of each slot's agent began with, [S, P].
+        self._values = {name: np.zeros((b.spec.slots, len(names))) for name, b in behaviors.items()}
+        self._stamp = {name: np.zeros((b.spec.slots, len(names)), np.int64) for name, b in behaviors.items()}
+
+    # ------------------------------------------------------------ episodes
+
+    def before_reset(self, episodes: NDArray[np.int64]) -> None:
+        """Every copy c is about to begin episode ``episodes[c]``."""
+        self._feed.before_reset(episodes)
+
+    def after_reset(self, episodes: NDArray[np.int64]) -> None:
+        """They have begun, and so have the episodes of all agents."""
+        self._feed.after_reset(episodes)
+        for name, behavior in self._behaviors.items():
+            self._values[name][:] = self._feed.values[behavior.spec.env_index]
+            self._stamp[name][:] = self._feed.stamp[behavior.spec.env_index]
+
+    def after_step(self) -> bool:
+        """Hands on what ended in the last environment step. Whether all copies are to begin their next episode now."""
+        ended = [b for b in self._behaviors.values() if b.batch.ended.size or b.batch.aborted is not None]
+        if not ended:
+            return any(each.every_step for each in self._curricula.values()) and self._advance(None)
+        for behavior in ended:
+            if behavior.learning and behavior.batch.ended.size:
+                self._tell(behavior)
+        began = self._feed.after_step()
+        for behavior in ended:
+            rows = behavior.batch.ended
+            if behavior.batch.aborted is not None:
+                rows = np.union1d(rows, behavior.batch.aborted.nonzero()[0])
+            copies = behavior.spec.env_index[rows]
+            self._values[behavior.name][rows] = self._feed.values[copies]
+            self._stamp[behavior.name][rows] = self._feed.stamp[copies]
+        return self._advance(began)
+
+    def follow(self) -> None:
+        """The same where nothing is learned: only what the next episodes begin with."""
+        began = self._feed.after_step()
+        if began.size:
+            self._feed.restage(began)
+
+    def _tell(self, behavior: BehaviorRun) -> None:
+        rows, episodes = behavior.batch.ended, behavior.episodes
+        latest = slice(-len(rows), None)
+        copies, returns = behavior.spec.env_index[rows], np.array(episodes.finished_returns[latest])
+        lengths = np.array(episodes.finished_lengths[latest], np.int64)
+        shared = np.array(episodes.finished_group_returns[latest]) if episodes.shared else None
+        values, stamp = self._values[behavior.name][rows], self._stamp[behavior.name][rows]
+        for kind, curriculum in self._curricula.items():
+            columns = self._columns[kind]
+            with _blamed(kind, "episodes_ended"):
+                curriculum.episodes_ended(
+                    EndedEpisodes(
+                        behavior.name, copies, returns, shared, lengths, values[:, columns], stamp[:, columns]
+                    )
+                )
+
+    def _advance(self, began: NDArray[np.int64] | None) -> bool:
+        """``began`` are copies [K] for which something must be staged whether or not anything changes."""
+        steps = {name: behavior.steps for name, behavior in self._behaviors.items()}
+        lessons: list[LessonChange] = []
+        redraw = reset = False
+        for kind, curriculum in self._curricula.items():
+            if began is None and not curriculum.every_step:
+                continue
+            with _blamed(kind, "advance"):
+                changes = curriculum.advance(steps)
+            lessons += changes.lessons
+            redraw, reset = redraw or changes.redraw, reset or changes.reset
+        if redraw:
+            self._feed.restage()
+        elif began is not None:
+            self._feed.restage(began)
+        for change in lessons:
+            self._lesson_changed(change)
+        return reset
+
+    def _draw(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
+        drawn: list[EpisodeDraw] = []
+        for kind, curriculum in self._curricula.items():
+            with _blamed(kind, "draw"):
+                drawn.append(curriculum.draw(copies, episodes))
+        if len(drawn) == 1:
+            return drawn[0]
+        return EpisodeDraw(
+            np.concatenate([each.values for each in drawn], axis=1),
+            np.concatenate([each.stamp for each in drawn], axis=1),
+        )
+
+    # ------------------------------------------------------------ summaries and status
+
+    def stats(self) -> dict[str, float]:
+        """What every behavior's summary says of the curricula, by tag."""
+        tags: dict[str, float] = {}
+        for kind, curriculum in self._curricula.items():
+            with _blamed(kind, "stats"):
+                tags |= curriculum.stats()
+        return tags
+
+    def summarised(self, behavior: str, stats: Mapping[str, StatSummary]) -> None:
+        for kind, curriculum in self._curricula.items():
+            with _blamed(kind, "summarised"):
+                curriculum.summarised(behavior, stats)
+
+    def status(self) -> dict[str, Mapping[str, Any]]:
+        """A section for each parameter, by its name."""
+        sections: dict[str, Mapping[str, Any]] = {}
+        for kind, curriculum in self._curricula.items():
+            with _blamed(kind, "status"):
+                sections |= curriculum.status()
+        return sections
+
+    def load_status(self, sections: Mapping[str, Any]) -> None:
+        """Begins where the status of another run, or of ML-Agents, says."""
+        for kind, curriculum in self._curricula.items():
+            with _blamed(kind, "load_status"):
+                curriculum.load_status(sections)
+
+    # ------------------------------------------------------------ state
+
+    def state_dict(self) -> dict[str, Any]:
+        states = {}
+        for kind, curriculum in self._curricula.items():
+            with _blamed(kind, "state_dict"):
+                states[kind] = {"parameters": list(curriculum.parameters), "state": curriculum.state_dict()}
+        slots = {
+            name: {"values": self._values[name].copy(), "stamp": self._stamp[name].copy()} for name in self._values
+        }
+        return {"curricula": states, "feed": self._feed.state_dict(), "slots": slots}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """The environment hears of it by :meth:`begin_again` or :meth:`go_on`. RunStateError for other parameters."""
+        self.load_curricula(state)
+        self._feed.load_state_dict(state["feed"])
+        for name, slots in state["slots"].items():
+            self._values[name][:] = slots["values"]
+            self._stamp[name][:] = slots["stamp"]
+
+    def load_curricula(self, state: Mapping[str, Any]) -> None:
+        """The same for the curricula alone, without what was being played."""
+        saved = {kind: list(each["parameters"]) for kind, each in state["curricula"].items()}
+        ours = {kind: list(curriculum.parameters) for kind, curriculum in self._curricula.items()}
+        if saved != ours:
+            raise RunStateError(
+                f"environment_parameters: the checkpoint has {_listed(saved)}, this configuration {_listed(ours)}; "
+                "resume with the configuration of the run"
+            )
+        for kind, curriculum in self._curricula.items():
+            with _blamed(kind, "load_state_dict"):
+                curriculum.load_state_dict(state["curricula"][kind]["state"])
+
+    def begin_again(self) -> None:
+        self._feed.begin_again()
+
+    def go_on(self) -> None:
+        self._feed.go_on()
+
+
+def _listed(parameters: Mapping[str, Sequence[str]]) -> str:
+    return ", ".join(f"{name} ({kind})" for kind, names in parameters.items() for name in names) or "none"
+
+
+@contextmanager
+def _blamed(kind: str, doing: str) -> Iterator[None]:
+    try:
+        yield
+    except RlcoreError:
+        raise
+    except Exception as error:
+        raise PluginError(f"curriculum {kind!r} failed in {doing}: {one_line(error)}") from error
