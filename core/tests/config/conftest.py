@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
 
-from rlcore.config import RewardSettings, RunConfig, load_config, setting
+from rlcore.config import CurriculumSettings, RewardSettings, RunConfig, load_config, setting
 from rlcore.config.document import Document, parse_document
 from rlcore.config.overrides import apply_overrides
 from rlcore.errors import ConfigError, NotInstalled, did_you_mean
@@ -17,6 +17,7 @@ from rlcore.plugins.discover import Selection
 from rlcore.plugins.lookup import Owned
 from rlcore.plugins.records import (
     ConfigSection,
+    CurriculumSpec,
     EnvironmentSpec,
     Record,
     RewardProviderSpec,
@@ -79,6 +80,28 @@ class AcmeSection:
     ratio: float = setting(0.5, "Ratio.", minimum=0, maximum=1)
 
 
+@attrs.frozen(kw_only=True)
+class LessonsLike(CurriculumSettings):
+    """What a list of lessons becomes."""
+
+    lessons: list[dict[str, Any]] = setting(description="The lessons.")
+
+
+@attrs.frozen(kw_only=True)
+class WheelLike(CurriculumSettings):
+    """Another curriculum, which looks at the behaviors."""
+
+    spokes: list[int] = setting(factory=list, description="Their lengths.", minimum=1)
+    behavior: str = setting("B", "Whose wheel it is.")
+
+    def problems(self, config: Any, plugins: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
+        if self.behavior not in config.behaviors:
+            yield ("behavior",), f"unknown behavior {self.behavior!r}"
+        for index, length in enumerate(self.spokes):
+            if length > 9:
+                yield ("spokes", index), "is longer than 9"
+
+
 class FakePlugins:
     """What load_config and json_schema use of ``rlcore.plugins.calls.Plugins``."""
 
@@ -95,11 +118,13 @@ class FakePlugins:
             StatsWriterSpec(name="console", target="fake:Console"),
             EnvironmentSpec(name="gymnasium", target="fake:Gym"),
             EnvironmentSpec(name="grid", target="fake:Grid", settings="fake:GridOptions"),
+            CurriculumSpec(name="lessons", target="fake:Lessons", settings="fake:LessonsLike"),
+            CurriculumSpec(name="wheel", target="fake:Wheel", settings="fake:WheelLike"),
             ConfigSection(name="acme", target="fake:AcmeSection", summary="Acme's block."),
         ]
         self._classes = {
             f"fake:{cls.__name__}": cls
-            for cls in (PPOLike, OtherTrainer, RewardSettings, BonusReward, FileWriter, GridOptions, AcmeSection)
+            for cls in (PPOLike, OtherTrainer, RewardSettings, BonusReward, FileWriter, GridOptions, AcmeSection, LessonsLike, WheelLike)
         }
 
     def records(self, kind: str) -> tuple[Owned, ...]:
@@ -127,6 +152,9 @@ class FakePlugins:
 
     def environment(self, reference: str) -> Any:
         return self._find("environment", reference)
+
+    def curriculum(self, reference: str) -> Any:
+        return self._find("curriculum", reference)
 
     def resolve(self, record: Record, attribute: str = "target") -> Any:
         return self._classes[getattr(record, attribute)]

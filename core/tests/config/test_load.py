@@ -295,7 +295,6 @@ def test_a_team_in_a_behaviors_name_is_refused_with_a_hint(errors: Errors) -> No
         ),
         ("behaviors: {B: {reward_signals: {curiosity: {}}}}", "behaviors.B.reward_signals.curiosity", None),
         ("behaviors: {B: {reward_signals: {rnd: {}}}}", "behaviors.B.reward_signals.rnd", None),
-        ("behaviors: {B: {}}\nenvironment_parameters: {gravity: 9.8}", "environment_parameters", "the curriculum"),
         ("behaviors: {B: {}}\nengine_settings: {width: 100}", "engine_settings.width", "Unity environments"),
         ("behaviors: {B: {}}\nenv_settings: {env_path: game}", "env_settings.env_path", "Unity environments"),
         ("behaviors: {B: {}}\nenv_settings: {num_areas: 2}", "env_settings.num_areas", "Unity environments"),
@@ -314,14 +313,10 @@ def test_imitation_is_refused_beside_a_trainer_that_does_not_imitate(errors: Err
     assert message.endswith("behaviors.B.behavioral_cloning: trainer 'ppo' does not imitate demonstrations")
 
 
-def test_the_file_ml_agents_wrote_is_valid_but_for_the_curriculum(sample: Document, plugins: Any) -> None:
-    with pytest.raises(ConfigErrors) as caught:
-        load_config(sample, plugins)
-    assert caught.value.messages == (
-        "configuration.yaml:67: environment_parameters: not supported yet: the curriculum",
-    )
-    del sample.data["environment_parameters"]
+def test_the_file_ml_agents_wrote_is_valid(sample: Document, plugins: Any) -> None:
     config = load_config(sample, plugins)
+    lessons = config.environment_parameters["pole_length"].curriculum.lessons
+    assert [lesson["name"] for lesson in lessons] == ["Short", "Mid", "Long"]
     assert config.behaviors["B"].hyperparameters.learning_rate == 3e-4
     assert config.default_settings is None and config.environment is None
 

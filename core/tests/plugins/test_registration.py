@@ -130,7 +130,7 @@ def test_a_plugin_that_pluggy_refuses_half_way_leaves_nothing_behind() -> None:
 def test_an_optional_hook_this_rlcore_lacks_is_ignored(plugins: Plugins) -> None:
     class Newer:
         @hookimpl(optionalhook=True)
-        def rlcore_lesson_changed(self, run: Any, lesson: str = "") -> None: ...
+        def rlcore_model_exported(self, run: Any, model: str = "") -> None: ...
 
     plugins.register(Newer(), "newer")
 

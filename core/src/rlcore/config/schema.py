@@ -18,7 +18,8 @@ import attrs
 from rlcore.config.dump import plain
 from rlcore.config.fields import FieldInfo, field_info
 from rlcore.config.names import NAME_PATTERN
-from rlcore.config.settings import BehaviorSettings, EnvironmentSettings, RunConfig
+from rlcore.config.parameter_blocks import LESSONS
+from rlcore.config.settings import BehaviorSettings, EnvironmentSettings, EvaluationSettings, RunConfig
 from rlcore.config.structure import default_of, field_types, settings_fields
 
 if TYPE_CHECKING:
@@ -63,6 +64,11 @@ class _SchemaWriter:
         }
         properties["default_settings"] |= _or_null(behavior)
         properties["environment"] |= _or_null(self._environment())
+        parameter = self._parameter()
+        properties["environment_parameters"] |= {"additionalProperties": parameter}
+        evaluation = self._object(EvaluationSettings)
+        evaluation["properties"]["environment_parameters"] |= {"additionalProperties": parameter}
+        properties["evaluation"] |= _or_null(self._define(EvaluationSettings, evaluation))
         properties["stats"] |= {
             "properties": {name: self._writer(owned) for name, owned in self._named("writer")},
             "additionalProperties": False,
@@ -107,6 +113,34 @@ class _SchemaWriter:
         ]
         schema |= {"allOf": rules} if rules else {}
         return self._define(EnvironmentSettings, schema)
+
+    def _parameter(self) -> Schema:
+        """A number, a sampler, ML-Agents' list of lessons, or the settings of a curriculum, by its type."""
+        block: Schema = {"type": "object", "properties": {"type": self._choice("curriculum")}}
+        rules = []
+        lessons: Schema = {"type": "array"}
+        for name, owned in self._named("curriculum"):
+            settings = self._settings(owned, "settings")
+            rules.append({"if": _has("type", name, required=name != LESSONS), "then": settings})
+            if name == LESSONS:
+                definition = self.definitions[settings["$ref"].rpartition("/")[2]]
+                lessons = definition["properties"].get("lessons", lessons)
+        sampler = {"sampler_type": {"type": "string"}, "sampler_parameters": {"type": "object"}}
+        curriculum = {"curriculum": {"anyOf": [lessons, block | ({"allOf": rules} if rules else {})]}}
+        return {
+            "anyOf": [
+                {"type": "number"},
+                *(
+                    {
+                        "type": "object",
+                        "properties": properties,
+                        "required": list(properties)[:1],
+                        "additionalProperties": False,
+                    }
+                    for properties in (sampler, curriculum)
+                ),
+            ]
+        }
 
     def _writer(self, owned: Owned) -> Schema:
         empty: Schema = {"type": "object", "additionalProperties": False}
@@ -211,10 +245,12 @@ def _or_null(schema: Schema) -> Schema:
 
 def _where(key: str, value: str, dependent: str, schema: Schema) -> Schema:
     """If ``key`` has this value, ``dependent`` follows ``schema``."""
-    return {
-        "if": {"properties": {key: {"const": value}}, "required": [key]},
-        "then": {"properties": {dependent: schema}},
-    }
+    return {"if": _has(key, value), "then": {"properties": {dependent: schema}}}
+
+
+def _has(key: str, value: str, required: bool = True) -> Schema:
+    """``key`` has this value; unless it is ``required``, it may be missing."""
+    return {"properties": {key: {"const": value}}} | ({"required": [key]} if required else {})
 
 
 def _definition_name(cls: type) -> str:

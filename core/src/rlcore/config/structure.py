@@ -51,7 +51,7 @@ class Problems:
         one_line = " ".join(message.split())
         if (where, one_line) in self._found:
             return
-        told = one_line if origin.path == path else f"{one_line} (taken over by {dotted(path[:2])})"
+        told = one_line if origin.path[:2] == path[:2] else f"{one_line} (taken over by {dotted(path[:2])})"
         self._found[where, one_line] = Problem(origin.place, where, told, origin.order, package)
 
     def raise_any(self) -> None:

@@ -1,0 +1,110 @@
+"""``environment_parameters``: its four shapes become one, and errors stay where they were written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rlcore.config import config_from_mapping, dump_config, load_config
+from rlcore.config.document import parse_document
+from rlcore.config.problems import ConfigErrors
+
+UNIFORM = {"sampler_type": "uniform", "sampler_parameters": {"min_value": 1, "max_value": 2}}
+
+
+def lessons(parameters: Any, plugins: Any) -> Any:
+    config = config_from_mapping({"behaviors": {"B": {}}, "environment_parameters": {"length": parameters}}, plugins)
+    block = config.environment_parameters["length"].curriculum
+    assert block.type == "lessons"
+    return block.lessons
+
+
+@pytest.mark.parametrize("value", [0.5, 2, UNIFORM])
+def test_a_number_or_a_sampler_is_one_lesson_of_the_parameters_name(value: Any, plugins: Any) -> None:
+    assert lessons(value, plugins) == [{"name": "length", "value": value}]
+
+
+def test_a_list_is_the_lessons(plugins: Any) -> None:
+    given = [{"name": "a", "value": 1.0}, {"name": "b", "value": UNIFORM}]
+    assert lessons({"curriculum": given}, plugins) == given
+    assert lessons({"curriculum": {"type": "lessons", "lessons": given}}, plugins) == given
+    assert lessons({"curriculum": {"lessons": given}}, plugins) == given
+
+
+def test_a_curriculum_is_named_by_its_type_and_gets_its_own_settings(plugins: Any) -> None:
+    blocks = {"size": {"curriculum": {"type": "wheel", "spokes": [1, 2]}}, "speed": 3.0}
+    config = config_from_mapping({"behaviors": {"B": {}}, "environment_parameters": blocks}, plugins)
+    wheel = config.environment_parameters["size"].curriculum
+    assert (wheel.type, wheel.spokes, wheel.behavior) == ("wheel", [1, 2], "B")
+    assert list(config.environment_parameters) == ["size", "speed"]
+
+
+def test_what_is_written_down_loads_again_to_the_same(plugins: Any) -> None:
+    blocks = {
+        "size": {"curriculum": {"type": "wheel", "spokes": [1, 2]}},
+        "speed": 3.0,
+        "wind": UNIFORM,
+        "length": {"curriculum": [{"name": "a", "value": 1.0}]},
+    }
+    evaluation = {"interval": 100, "environment": {"id": "x"}, "environment_parameters": {"speed": 1.0}}
+    data = {"behaviors": {"B": {}}, "environment_parameters": blocks, "evaluation": evaluation}
+    config = config_from_mapping(data, plugins)
+    again = config_from_mapping(dump_config(config), plugins)
+    assert again == config
+    assert again.evaluation is not None
+    assert again.evaluation.environment_parameters["speed"].curriculum.lessons == [{"name": "speed", "value": 1.0}]
+
+
+TEXT = """\
+behaviors: {B: {}}
+environment_parameters:
+  wind:
+    curriculum:
+      type: wheel
+      spokes: [3, 0]
+  gust:
+    curriculum:
+      type: wheel
+      spokes: [3, 10]
+      behavior: C
+  mist:
+    curriculum: {type: weel}
+  haze: foggy
+  hail:
+    sampler_parameters: {}
+  rime: {curriculum: {type: 3}}
+"""
+
+
+def test_each_mistake_is_told_where_it_is_written(plugins: Any) -> None:
+    assert messages(TEXT, plugins) == (
+        "c.yaml:6: environment_parameters.wind.curriculum.spokes: each must be at least 1, not [3, 0]",
+        "c.yaml:13: environment_parameters.mist.curriculum.type: unknown curriculum 'weel'; did you mean 'wheel'?",
+        "c.yaml:14: environment_parameters.haze: must be a number, a sampler ({sampler_type: ..., sampler_parameters: "
+        "...}), or curriculum: with a list of lessons or the settings of another curriculum, not 'foggy'",
+        "c.yaml:15: environment_parameters.hail.curriculum: missing; it has no default",
+        "c.yaml:16: environment_parameters.hail.sampler_parameters: unknown key (allowed: curriculum)",
+        "c.yaml:17: environment_parameters.rime.curriculum.type: must be text, not 3",
+    )
+
+
+def test_a_curriculum_has_its_say_on_the_whole_configuration(plugins: Any) -> None:
+    text = "\n".join(line for number, line in enumerate(TEXT.splitlines(), 1) if number in (1, 2, 7, 8, 9, 10, 11))
+    assert messages(text, plugins) == (
+        "c.yaml:6: environment_parameters.gust.curriculum.spokes[1]: is longer than 9",
+        "c.yaml:7: environment_parameters.gust.curriculum.behavior: unknown behavior 'C'",
+    )
+
+
+def test_a_mistake_in_a_shorter_shape_is_told_in_that_shape(plugins: Any) -> None:
+    text = "behaviors: {B: {}}\nenvironment_parameters:\n  wind:\n    curriculum:\n    - name: a\n    - 3\n"
+    assert messages(text, plugins) == (
+        "c.yaml:6: environment_parameters.wind.curriculum[1]: must be a mapping, not 3",
+    )
+
+
+def messages(text: str, plugins: Any) -> tuple[str, ...]:
+    with pytest.raises(ConfigErrors) as caught:
+        load_config(parse_document(text, "c.yaml"), plugins)
+    return caught.value.messages
