@@ -77,7 +77,7 @@ def merge(target: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
         elif isinstance(value, Mapping) and isinstance(target.get(head), dict):
             merge(target[head], value)
         else:
-            target[head] = value
+            target[head] = copy.deepcopy(value)
     return target
 
 

@@ -1,0 +1,334 @@
+"""Environment parameters on their way through a run: drawn, played, counted, saved."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlcore import hookimpl
+from rlcore.curriculum import Curriculum
+from rlcore.errors import ConfigError, RunStateError
+from rlcore.run import Run
+from rlcore.seeding import derive_generator
+
+STUBS = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_curriculum.py")]
+PACED: dict[str, Any] = {
+    "plugins.local": STUBS,
+    "environment.type": "paced",
+    "environment_parameters.pace": {"curriculum": {"type": "stages", "every": 5}},
+}
+SAVED = {**PACED, "environment.type": "paced_and_saved"}
+BOTH = {"environment_parameters.pay": {"curriculum": {"type": "lessons", "every": 3, "reset": True}}}
+WHOLE = {"checkpoint_settings.run_id": "whole"}
+RESUME = {"checkpoint_settings.resume": True}
+
+
+def parts(run: Run) -> tuple[Any, Any]:
+    """The environment, and the first curriculum."""
+    assert run._curricula is not None
+    return run._environment, next(iter(run._curricula._curricula.values()))
+
+
+def fraction(seed: int, name: str, copy: int, episode: int) -> float:
+    """The number in [0, 1) that belongs to an episode, drawn by itself."""
+    block = derive_generator(seed, f"parameters/{name}", copy, episode // 64).random((64, 1))
+    return float(block[episode % 64, 0])
+
+
+def test_every_episode_begins_with_what_was_drawn_for_it(make_run: Any) -> None:
+    run = make_run(PACED)
+    run.train()
+    environment, curriculum = parts(run)
+    assert isinstance(curriculum, Curriculum)
+    assert len(environment.begun) > 40 and {stage for _, _, pace, _ in environment.begun for stage in [pace // 10]} == {
+        0.0, 1.0, 2.0, 3.0,
+    }  # fmt: skip
+    for copy, episode, pace, pay in environment.begun:
+        assert pace % 10 == pytest.approx(fraction(5, "pace", copy, episode))
+        assert pay == 1.0  # not given, so the environment's own
+    stages = [pace // 10 for _, _, pace, _ in environment.begun]
+    assert stages == sorted(stages)
+
+
+def test_an_episode_is_told_with_what_it_began_with(make_run: Any) -> None:
+    """Also by the copy that was playing an earlier stage when the next one came."""
+    changes = {"environment.num_envs": 3, "environment.options": {"uneven": 2}}
+    run = make_run({**PACED, **changes}, checkpoint_interval=10_000)
+    run.train()
+    environment, curriculum = parts(run)
+    begun = {(copy, episode): pace for copy, episode, pace, _ in environment.begun}
+    seen = dict.fromkeys(range(3), 0)
+    told = latest = late = 0
+    for ended in curriculum.told:
+        for copy, value, stamp, length in zip(ended.copies, ended.values, ended.stamp, ended.lengths, strict=True):
+            pace = begun[int(copy), seen[int(copy)]]
+            assert value == [pace] and stamp == [pace // 10] and length == 3 + 2 * copy + pace // 10
+            seen[int(copy)] += 1
+            told += 1
+            latest = max(latest, int(stamp[0]))
+            late += int(stamp[0]) < latest
+    assert told == run.behaviors["Agent"].episodes.finished > 30 and late > 0
+
+
+def test_a_new_stage_is_what_every_copy_plays_next(make_run: Any) -> None:
+    """What was staged for a copy before the change is drawn anew."""
+    changes: list[Any] = []
+
+    class Hear:
+        @hookimpl
+        def rlcore_lesson_changed(self, run: Any, step: int, change: Any) -> None:
+            changes.append((step, change.parameter, change.previous, change.lesson, len(environment.begun)))
+
+    run = make_run(PACED, checkpoint_interval=10_000)
+    run.plugins.register(Hear(), "hear")
+    run.start()
+    environment, _ = parts(run)
+    run.train()
+    assert [change[1:4] for change in changes] == [("pace", 0, 1), ("pace", 1, 2), ("pace", 2, 3)]
+    for k, (_, _, _, lesson, begun) in enumerate(changes):
+        until = changes[k + 1][4] if k + 1 < len(changes) else None
+        assert {pace // 10 for _, _, pace, _ in environment.begun[begun:until]} == {lesson}
+
+
+def test_a_reset_begins_all_copies_anew(make_run: Any) -> None:
+    run = make_run({**SAVED, "environment_parameters.pace.curriculum.reset": True}, checkpoint_interval=10_000)
+    run.train()
+    environment, curriculum = parts(run)
+    changed_at = [index for index, (_, _, pace, _) in enumerate(environment.begun) if pace >= 10]
+    first = changed_at[0]
+    assert [copy for copy, _, _, _ in environment.begun[first : first + 2]] == [0, 1]
+    # What the reset ended is no episode: nobody is told of it.
+    told = sum(len(ended.returns) for ended in curriculum.told)
+    assert told == run.behaviors["Agent"].episodes.finished < len(environment.begun) - 2
+
+
+def test_curricula_of_several_types_run_side_by_side(make_run: Any) -> None:
+    run = make_run({**PACED, **BOTH, "environment_parameters.pay.curriculum.reset": False})
+    run.train()
+    environment, _ = parts(run)
+    assert run._curricula is not None
+    assert list(run._curricula._curricula) == ["stages", "lessons"]
+    assert {int(pay // 10) for _, _, _, pay in environment.begun} == {0, 1, 2, 3}
+    for copy, episode, pace, pay in environment.begun:
+        assert pace % 10 == pytest.approx(fraction(5, "pace", copy, episode))
+        assert pay % 10 == pytest.approx(fraction(5, "pay", copy, episode))
+
+
+@pytest.mark.parametrize("looks_each_step", [False, True])
+def test_a_curriculum_is_asked_where_episodes_ended_or_in_every_step(make_run: Any, looks_each_step: bool) -> None:
+    run = make_run({**PACED, "environment_parameters.pace.curriculum.each_step": looks_each_step})
+    run.train()
+    _, curriculum = parts(run)
+    ends = len(curriculum.told)
+    assert curriculum.looks == (100 if looks_each_step else ends) > ends - 1
+
+
+# ---------------------------------------------------------------- state
+
+
+@pytest.mark.parametrize("changes", [PACED, SAVED, {**PACED, **BOTH}, {**SAVED, **BOTH}])
+@pytest.mark.parametrize("at", [1, 60, 100, 140])
+def test_a_killed_run_resumed_equals_the_run_that_was_never_stopped(
+    make_run: Any, files: Any, abandon: Any, changes: dict[str, Any], at: int
+) -> None:
+    keywords = {"summary_freq": 34, "checkpoint_interval": 26, "keep_checkpoints": 0}
+    whole = make_run({**changes, **WHOLE}, **keywords)
+    whole.train()
+    killed = make_run(changes, **keywords)
+    for _ in killed:
+        if killed.steps >= at and killed.directory.checkpoints.exists():
+            break
+    abandon(killed)
+    before = files().steps[-1]
+    resumed = make_run({**changes, **RESUME}, **keywords)
+    resumed.train()
+    later = [step for step in files("whole").steps if step > before]
+    assert later
+    for step in later:
+        assert files().checkpoint(step) == files("whole").checkpoint(step), step
+    played, all_played = parts(resumed)[0].begun, parts(whole)[0].begun
+    assert played == all_played[-len(played) :]
+
+
+@pytest.mark.parametrize("left_out", ["curricula", "feed", "slots"])
+def test_without_any_part_of_its_state_a_resumed_run_differs(
+    make_run: Any, files: Any, abandon: Any, monkeypatch: pytest.MonkeyPatch, left_out: str
+) -> None:
+    from rlcore.run_curricula import RunCurricula
+
+    keywords = {"checkpoint_interval": 26, "keep_checkpoints": 0}
+    changes = {**SAVED, "environment_parameters.pace.curriculum.every": 7}
+    make_run({**changes, **WHOLE}, **keywords).train()
+    killed = make_run(changes, **keywords)
+    for _ in killed:
+        if killed.steps >= 60:
+            break
+    abandon(killed)
+    load = RunCurricula.load_state_dict
+
+    def load_less(self: RunCurricula, state: Any) -> None:
+        fresh = self.state_dict()
+        load(self, {**state, left_out: fresh[left_out]})
+
+    monkeypatch.setattr(RunCurricula, "load_state_dict", load_less)
+    make_run({**changes, **RESUME}, **keywords).train()
+    step = files("whole").steps[-1]
+    assert files().checkpoint(step) != files("whole").checkpoint(step)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"environment_parameters": {}}, "was learned with environment_parameters, this configuration has no such"),
+        (BOTH, "the checkpoint has pace (stages), this configuration pace (stages), pay (lessons); resume with"),
+        ({"environment_parameters.pace.curriculum.stages": 2}, "is at a stage this configuration lacks"),
+    ],
+)
+def test_other_parameters_than_the_checkpoints_are_refused(
+    make_run: Any, configure: Any, changes: dict[str, Any], message: str
+) -> None:
+    make_run(PACED).train()
+    config = configure({**PACED, **RESUME})
+    if "environment_parameters" in changes:
+        config["environment_parameters"] = {}
+    else:
+        config = configure({**PACED, **changes, **RESUME})
+    with pytest.raises(RunStateError) as caught:
+        Run(config).train()
+    assert message in str(caught.value)
+
+
+def test_parameters_that_the_checkpoint_never_had_are_refused(make_run: Any) -> None:
+    without = {"plugins.local": STUBS, "environment.type": "paced"}
+    make_run(without).train()
+    with pytest.raises(RunStateError, match="was learned without environment_parameters, this configuration has"):
+        make_run({**PACED, **RESUME}).train()
+
+
+# ---------------------------------------------------------------- what people see
+
+
+def test_lessons_are_in_every_summary_and_in_the_status(make_run: Any, files: Any) -> None:
+    make_run({**PACED, **BOTH}).train()
+    lessons = [line["stats"]["Environment/Lesson Number/pace"] for line in files().metrics]
+    assert lessons[-1] == 3.0 and lessons == sorted(lessons)
+    assert files().status["pace"] == {"lesson_num": 3} and files().status["pay"] == {"lesson_num": 3}
+
+
+def test_a_plugin_may_not_report_a_section_of_that_name(make_run: Any) -> None:
+    class Reports:
+        @hookimpl
+        def rlcore_report_status(self, run: Any) -> dict[str, Any]:
+            return {"pace": {}}
+
+    run = make_run(PACED)
+    run.plugins.register(Reports(), "reports")
+    with pytest.raises(Exception, match="reports the status section 'pace', which is an environment parameter's"):
+        run.train()
+
+
+ML_AGENTS = {
+    "pace": {"lesson_num": 2},
+    "gravity": {"lesson_num": 0},
+    "Agent": {"checkpoints": [{"steps": 11880, "file_path": "a.onnx", "reward": None, "creation_time": 1.0}]},
+    "metadata": {"stats_format_version": "0.3.0", "mlagents_version": "1.1.0", "torch_version": "2.13.0+cpu"},
+}
+
+
+def test_lessons_of_ml_agents_are_where_a_run_begins(make_run: Any, tmp_path: Path) -> None:
+    logs = tmp_path / "results" / "theirs" / "run_logs"
+    logs.mkdir(parents=True)
+    (logs / "training_status.json").write_text(json.dumps(ML_AGENTS, indent=4))
+    for origin in ("theirs", str(logs.parent)):
+        run = make_run(
+            {**PACED, "checkpoint_settings": {"initialize_lessons_from": origin, "run_id": f"r{len(origin)}"}}
+        )
+        run.start()
+        environment, _ = parts(run)
+        assert [pace // 10 for _, _, pace, _ in environment.begun] == [2.0, 2.0]
+        run.close()
+
+
+def test_a_status_of_another_version_is_told_of_and_none_is_refused(
+    make_run: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    changes = {**PACED, "checkpoint_settings.initialize_lessons_from": "theirs"}
+    with pytest.raises(RunStateError, match=r"initialize_lessons_from 'theirs': .*run_logs holds no training status"):
+        make_run(changes).start()
+    logs = tmp_path / "results" / "theirs" / "run_logs"
+    logs.mkdir(parents=True)
+    status = logs / "training_status.json"
+    status.write_text(json.dumps({"pace": {"lesson_num": 2}}))
+    with pytest.raises(RunStateError, match=r"its training status has no metadata\.stats_format_version"):
+        make_run(changes).start()
+    status.write_text(json.dumps({**ML_AGENTS, "metadata": {"stats_format_version": "0.1.0"}}))
+    run = make_run(changes)
+    run.start()
+    assert "its training status is in version 0.1.0 of the format, rlcore reads 0.3.0" in caplog.text
+    run.close()
+
+
+# ---------------------------------------------------------------- evaluation and acting
+
+
+@pytest.mark.parametrize(("overrides", "pace"), [({}, 30), ({"pace": {"curriculum": {"stages": 2}}}, 10)])
+def test_evaluations_play_the_task_training_is_for_or_what_they_are_told(
+    make_run: Any, overrides: dict[str, Any], pace: int
+) -> None:
+    evaluation = {"interval": 10_000, "episodes": 4, "environment_parameters": overrides}
+    with make_run({**PACED, "evaluation": evaluation}) as run:
+        lengths = [run.evaluate(4).behaviors["Agent"].mean_length for _ in range(2)]
+        run.train()
+        lengths.append(run.evaluate(4).behaviors["Agent"].mean_length)
+    assert lengths == [3 + pace / 10] * 3
+
+
+def test_evaluations_change_nothing_of_the_training(make_run: Any, files: Any) -> None:
+    evaluation = {"interval": 30, "episodes": 4, "keep_best": False}
+    make_run({**SAVED, **WHOLE}).train()
+    make_run({**SAVED, "evaluation": evaluation}).train()
+    step = files().steps[-1]
+    ours, theirs = (files(name).checkpoint(step)["state.json"]["run"]["curricula"] for name in ("run", "whole"))
+    assert ours == theirs
+
+
+def test_a_policy_that_only_acts_goes_on_with_the_lesson_it_had(make_run: Any) -> None:
+    make_run(PACED).train()
+    run = make_run({**PACED, "checkpoint_settings.inference": True, "environment.num_envs": 3})
+    next(run)
+    environment, _ = parts(run)
+    assert len(environment.begun) > 6 and {pace // 10 for _, _, pace, _ in environment.begun} == {3.0}
+    run.close()
+
+
+def test_a_parameter_the_environment_does_not_have_is_refused_before_the_first_step(make_run: Any) -> None:
+    with pytest.raises(ConfigError, match="pase") as caught:
+        make_run({**PACED, "environment_parameters.pase": {"curriculum": {}}}).start()
+    assert "pace, pay" in str(caught.value)
+
+
+def test_what_a_curriculum_raises_names_it(make_run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = make_run(PACED)
+    run.start()
+    _, curriculum = parts(run)
+    monkeypatch.setattr(curriculum, "advance", lambda steps: 1 / 0)
+    with pytest.raises(Exception, match="curriculum 'stages' failed in advance: ZeroDivisionError: division by zero"):
+        run.train()
+
+
+def test_uniform_numbers_do_not_depend_on_when_they_are_asked_for() -> None:
+    from rlcore.seeding import EpisodeUniforms
+
+    uniforms = EpisodeUniforms(3, ["a", "b"], copies=4, width=2)
+    copies, episodes = np.array([3, 0, 3, 1]), np.array([70, 5, 64, 128])
+    first = uniforms(copies, episodes)
+    assert first.shape == (4, 2, 2) and (first >= 0).all() and (first < 1).all() and len(np.unique(first)) == 16
+    uniforms(np.arange(4), np.zeros(4, np.int64))
+    order = np.array([2, 3, 0, 1])
+    np.testing.assert_array_equal(EpisodeUniforms(3, ["a", "b"], 4, 2)(copies[order], episodes[order]), first[order])
+    np.testing.assert_array_equal(uniforms(copies, episodes), first)
+    assert not np.array_equal(EpisodeUniforms(4, ["a", "b"], 4, 2)(copies, episodes), first)
