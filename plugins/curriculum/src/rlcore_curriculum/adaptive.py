@@ -1,0 +1,89 @@
+"""What the curricula that adapt to the agent have in common.
+
+K episodes, P parameters of one curriculum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.curriculum import EndedEpisodes
+from rlcore.errors import RunStateError
+from rlcore.seeding import EpisodeUniforms
+from rlcore.stats import StatSummary
+from rlcore_curriculum.adaptive_settings import AdaptiveSettings, Bounds
+
+Array = NDArray[np.float64]
+
+
+def measured(ended: EndedEpisodes, settings: AdaptiveSettings) -> Array | None:
+    """What the settings go by of each episode, [K]; None if they go by another behavior's."""
+    if settings.behavior is not None and settings.behavior != ended.behavior:
+        return None
+    if settings.measure == "length":
+        return ended.lengths.astype(np.float64)
+    if settings.measure == "group_reward":
+        return np.zeros(len(ended.returns)) if ended.group_returns is None else ended.group_returns
+    return ended.returns
+
+
+class Ranges:
+    """P ranges to draw from evenly; those of whole numbers hold both their ends."""
+
+    def __init__(self, bounds: Sequence[Bounds], integer: Sequence[bool]) -> None:
+        self.bounds: Array = np.array(bounds, np.float64)  # [P, 2]
+        self.integer: NDArray[np.bool_] = np.array(integer, np.bool_)  # [P]
+
+    def draw(self, uniforms: Array) -> Array:
+        """Values [K, P] from numbers in [0, 1), [K, P]."""
+        low, high = self.bounds[:, 0], self.bounds[:, 1]
+        values = low + uniforms * (high - low + self.integer)
+        np.floor(values, out=values, where=self.integer)
+        # Rounding may reach what a number below 1 does not.
+        return np.minimum(values, high, out=values)
+
+
+def streams_of(parameters: Sequence[str]) -> list[str]:
+    """The names of the parameters' random streams."""
+    return [f"parameters/{name}" for name in parameters]
+
+
+@attrs.define(eq=False)
+class AdaptiveCurriculum:
+    """The methods of a curriculum that adaptive ones need not think about."""
+
+    parameters: tuple[str, ...]  # P
+    uniforms: EpisodeUniforms
+    targets: Ranges
+    every_step: bool = attrs.field(default=False, init=False)
+
+    def draw_target(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> Array:
+        drawn = self.uniforms(copies, episodes)[:, : len(self.parameters), -1]
+        return self.targets.draw(drawn)
+
+    def summarised(self, behavior: str, stats: Mapping[str, StatSummary]) -> None:
+        """Single episodes say it all."""
+
+
+def refuse_other(parameter: str, saved: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
+    """RunStateError for a state of settings that shaped it in another way, with the first that differs."""
+    for key, value in ours.items():
+        if saved.get(key) != value:
+            raise RunStateError(
+                f"environment_parameters.{parameter}.curriculum.{key}: the checkpoint has {saved.get(key)}, this "
+                f"configuration {value}; resume with the configuration of the run"
+            )
+
+
+def refuse_other_parameters(saved: Sequence[str], ours: Sequence[str], kind: str) -> None:
+    """RunStateError for a state of other parameters."""
+    if sorted(saved) != sorted(ours):
+        raise RunStateError(
+            f"environment_parameters: the checkpoint has {', '.join(sorted(saved))} under {kind}, this configuration "
+            f"{', '.join(sorted(ours))}; resume with the configuration of the run"
+        )

@@ -1,0 +1,265 @@
+"""Automatic domain randomisation (OpenAI et al. 2019, arXiv:1910.07113, algorithms 1 and 2).
+
+A parameter is drawn evenly from a range that begins small. In a share of the episodes one parameter is put at one of
+its bounds instead. When enough of those have been played, their mean moves the bound: out by a step if it is at least
+the upper threshold, back if it is at most the lower one; and they are forgotten.
+
+What is settled here and left open in the paper: a range stays within its limits and never becomes smaller than it
+began; a bound that cannot move is not played at; an episode that began before its bound moved does not count.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.curriculum import NO_CHANGES, Changes, EndedEpisodes, EpisodeDraw
+from rlcore.errors import RunStateError
+from rlcore.seeding import EpisodeUniforms
+from rlcore_curriculum.adaptive import (
+    AdaptiveCurriculum,
+    Ranges,
+    measured,
+    refuse_other,
+    refuse_other_parameters,
+    streams_of,
+)
+from rlcore_curriculum.adaptive_settings import shown
+from rlcore_curriculum.adr_settings import AdrSettings
+
+if TYPE_CHECKING:
+    from rlcore.run_context import RunContext
+
+LOW, HIGH = 0, 1
+# Bounds are compared to within this share of a step: sums of steps are not exact.
+TOLERANCE = 1e-6
+
+
+@attrs.define
+class Bound:
+    """One end of a parameter's range: ``steps`` steps out from where it began, at most ``most``."""
+
+    start: float
+    limit: float
+    step: float
+    episodes: int
+    lower: float
+    upper: float
+    steps: int = 0
+    moves: int = 0  # since training began, to tell which episodes began where the bound is
+    measures: list[float] = attrs.field(factory=list)  # of the episodes played here since it was last judged
+    judged: float | None = None  # their mean when it was
+
+    @property
+    def most(self) -> int:
+        return math.ceil(abs(self.limit - self.start) / self.step - TOLERANCE)
+
+    @property
+    def value(self) -> float:
+        if self.steps == self.most:
+            return self.limit
+        return self.start + math.copysign(self.steps * self.step, self.limit - self.start)
+
+    def add(self, measure: float) -> bool:
+        """Takes an episode that was played here; whether the bound has moved."""
+        self.measures.append(measure)
+        if len(self.measures) < self.episodes:
+            return False
+        self.judged = mean = fmean(self.measures)
+        self.measures.clear()
+        steps = self.steps + (mean >= self.upper) - (mean <= self.lower)
+        if not 0 <= steps <= self.most:
+            return False
+        moved = steps != self.steps
+        self.steps = steps
+        self.moves += moved
+        return moved
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"steps": self.steps, "moves": self.moves, "measures": list(self.measures), "judged": self.judged}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.steps, self.moves = int(state["steps"]), int(state["moves"])
+        self.measures = [float(measure) for measure in state["measures"]]
+        self.judged = None if state["judged"] is None else float(state["judged"])
+
+
+@attrs.define(eq=False)
+class AutomaticDomainRandomization(AdaptiveCurriculum):
+    """Ranges of P parameters that grow with what the agent can do.
+
+    The stamp of an episode is 0 for a parameter that was not at a bound, else one more than the moves the bound had
+    made, negative at the lower bound.
+    """
+
+    blocks: Mapping[str, AdrSettings]
+    bounds: list[tuple[Bound, Bound]]  # [P]
+    ranges: Ranges = attrs.field(init=False)
+    _movable: NDArray[np.int64] = attrs.field(init=False)  # [B, 2] parameter and side
+    _stamps: NDArray[np.int64] = attrs.field(init=False)  # [P, 2] of episodes that begin now
+    _share: float = attrs.field(init=False)
+    _moved: bool = attrs.field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        blocks = list(self.blocks.values())
+        self._share = blocks[0].boundary_probability
+        self.ranges = Ranges([block.initial_range for block in blocks], [block.integer for block in blocks])
+        self._stamps = np.zeros((len(blocks), 2), np.int64)
+        self._movable = np.array(
+            [(p, side) for p, pair in enumerate(self.bounds) for side in (LOW, HIGH) if pair[side].most > 0], np.int64
+        )
+        self._take_bounds()
+
+    def draw(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
+        uniforms = self.uniforms(copies, episodes)[:, :, 0]  # [K, P + 1]
+        values = self.ranges.draw(uniforms[:, :-1])
+        stamp = np.zeros(values.shape, np.int64)
+        choice = uniforms[:, -1]
+        rows = (choice < self._share).nonzero()[0]
+        # A number below the share is, within it, as even as the share was in all.
+        chosen = (choice[rows] / self._share * len(self._movable)).astype(np.int64)
+        columns, sides = self._movable[np.minimum(chosen, len(self._movable) - 1)].T
+        values[rows, columns] = self.ranges.bounds[columns, sides]
+        stamp[rows, columns] = self._stamps[columns, sides]
+        return EpisodeDraw(values, stamp)
+
+    def episodes_ended(self, ended: EndedEpisodes) -> None:
+        rows, columns = ended.stamp.nonzero()
+        of_block = [measured(ended, block) for block in self.blocks.values()]
+        for row, column, stamp in zip(
+            rows.tolist(), columns.tolist(), ended.stamp[rows, columns].tolist(), strict=True
+        ):
+            measures, bound = of_block[column], self.bounds[column][HIGH if stamp > 0 else LOW]
+            if measures is not None and abs(stamp) == bound.moves + 1:
+                self._moved |= bound.add(float(measures[row]))
+
+    def advance(self, steps: Mapping[str, int]) -> Changes:
+        if not self._moved:
+            return NO_CHANGES
+        self._moved = False
+        self._take_bounds()
+        return Changes(redraw=True)
+
+    def _take_bounds(self) -> None:
+        """Draws from where the bounds are now on."""
+        self.ranges.bounds[:] = [(low.value, high.value) for low, high in self.bounds]
+        self._stamps[:] = [(-low.moves - 1, high.moves + 1) for low, high in self.bounds]
+
+    # ------------------------------------------------------------ what is shown
+
+    def stats(self) -> dict[str, float]:
+        """The bounds, and the entropy of the paper: nats per parameter, once no range is a point any more."""
+        tags: dict[str, float] = {}
+        for name, (low, high) in zip(self.parameters, self.ranges.bounds.tolist(), strict=True):
+            tags[f"Environment/ADR Low/{name}"] = low
+            tags[f"Environment/ADR High/{name}"] = high
+        widths = self.ranges.bounds[:, HIGH] - self.ranges.bounds[:, LOW] + self.ranges.integer
+        if (widths > 0.0).all():
+            tags["Environment/ADR Entropy"] = float(np.log(widths).mean())
+        return tags
+
+    def status(self) -> dict[str, dict[str, Any]]:
+        return {name: self._section(name, *pair) for name, pair in zip(self.parameters, self.bounds, strict=True)}
+
+    def _section(self, name: str, *pair: Bound) -> dict[str, Any]:
+        """``value`` and ``episodes_left`` are of the bound that will be judged next."""
+        low, high = pair
+        block = self.blocks[name]
+        next_one = min((bound for bound in pair if bound.most > 0), key=lambda bound: -len(bound.measures))
+        return {
+            "lesson": f"[{low.value:g}, {high.value:g}]",
+            "low": low.value,
+            "high": high.value,
+            "measure": block.measure,
+            "value": fmean(next_one.measures) if next_one.measures else next_one.judged,
+            "threshold": block.upper_threshold,
+            "episodes_left": block.episodes - len(next_one.measures),
+        }
+
+    def load_status(self, sections: Mapping[str, Any]) -> None:
+        found: list[tuple[Bound, int]] = []
+        for name, pair in zip(self.parameters, self.bounds, strict=True):
+            section = sections.get(name)
+            if not isinstance(section, Mapping) or not {"low", "high"} <= section.keys():
+                continue
+            low, high = float(section["low"]), float(section["high"])
+            limits = self.blocks[name].limits
+            if not limits[LOW] <= low <= high <= limits[HIGH]:
+                raise RunStateError(
+                    f"environment_parameters.{name}: the training status has the range {shown((low, high))}, the "
+                    f"limits of this configuration are {shown(limits)}"
+                )
+            found += [(bound, _steps_to(bound, value)) for bound, value in zip(pair, (low, high), strict=True)]
+        for bound, steps in found:
+            bound.steps = steps
+        self._take_bounds()
+
+    # ------------------------------------------------------------ state
+
+    def state_dict(self) -> dict[str, Any]:
+        pairs = zip(self.parameters, self.bounds, strict=True)
+        return {
+            "parameters": {
+                name: {"shape": _shape(self.blocks[name]), "low": low.state_dict(), "high": high.state_dict()}
+                for name, (low, high) in pairs
+            },
+            "moved": self._moved,
+            "drawn_from": {"bounds": self.ranges.bounds.copy(), "stamps": self._stamps.copy()},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        saved = state["parameters"]
+        refuse_other_parameters(list(saved), self.parameters, "adr")
+        for name, block in self.blocks.items():
+            refuse_other(name, saved[name]["shape"], _shape(block))
+        for name, (low, high) in zip(self.parameters, self.bounds, strict=True):
+            low.load_state_dict(saved[name]["low"])
+            high.load_state_dict(saved[name]["high"])
+        self._moved = bool(state["moved"])
+        self.ranges.bounds[:] = state["drawn_from"]["bounds"]
+        self._stamps[:] = state["drawn_from"]["stamps"]
+
+
+def _steps_to(bound: Bound, value: float) -> int:
+    """The fewest steps that take the bound as far as ``value``."""
+    outward = math.copysign(1.0, bound.limit - bound.start) * (value - bound.start)
+    return min(max(math.ceil(outward / bound.step - TOLERANCE), 0), bound.most)
+
+
+def _shape(block: AdrSettings) -> dict[str, Any]:
+    """What a saved number of steps means."""
+    return {
+        "initial": list(block.initial_range),
+        "limits": list(block.limits),
+        "step": block.step,
+        "integer": block.integer,
+    }
+
+
+def make_curriculum(blocks: Mapping[str, AdrSettings], run: RunContext) -> AutomaticDomainRandomization:
+    """One curriculum of all parameters: at most one of them is at a bound in an episode."""
+    names = tuple(blocks)
+    return AutomaticDomainRandomization(
+        parameters=names,
+        uniforms=EpisodeUniforms(run.seed, [*streams_of(names), "curriculum/adr"], run.num_envs),
+        targets=Ranges([block.target_range for block in blocks.values()], [block.integer for block in blocks.values()]),
+        blocks=blocks,
+        bounds=[(_bound(block, LOW), _bound(block, HIGH)) for block in blocks.values()],
+    )
+
+
+def _bound(block: AdrSettings, side: int) -> Bound:
+    return Bound(
+        start=block.initial_range[side],
+        limit=block.limits[side],
+        step=block.step,
+        episodes=block.episodes,
+        lower=block.lower_threshold,
+        upper=block.upper_threshold,
+    )

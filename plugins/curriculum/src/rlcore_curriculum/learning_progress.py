@@ -1,0 +1,192 @@
+"""Values where the agent's return changes, for better or worse: absolute learning progress.
+
+A parameter's range is divided into regions of equal width. The progress of a region is how far the mean return of the
+newer half of its latest episodes is from that of the older half. A share of the episodes is drawn from all regions
+alike; for the others a region is drawn in proportion to its progress, and a value evenly within it.
+
+This is RIAC (Baranes and Oudeyer 2009), as Portelas et al. 2019 (arXiv:1910.07224) measure progress and mix the draws,
+without what adapts the regions: they are not split, and no episodes are played close to a region's worst one. The
+shares are computed anew after some episodes instead of after each, so that copies side by side draw from the same.
+
+K episodes, P parameters, B regions of one parameter.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.curriculum import NO_CHANGES, Changes, EndedEpisodes, EpisodeDraw
+from rlcore.seeding import EpisodeUniforms
+from rlcore_curriculum.adaptive import (
+    AdaptiveCurriculum,
+    Array,
+    Ranges,
+    measured,
+    refuse_other,
+    refuse_other_parameters,
+    streams_of,
+)
+from rlcore_curriculum.learning_progress_settings import LearningProgressSettings
+
+if TYPE_CHECKING:
+    from rlcore.run_context import RunContext
+
+FEWEST = 3  # episodes before a region has a progress, as in RIAC
+
+
+def progress(measures: deque[float]) -> float:
+    """How far the newer half is from the older one, on average; of an odd number the older half has one more."""
+    if len(measures) < FEWEST:
+        return 0.0
+    values = np.array(measures)
+    half = len(values) // 2
+    return float(abs(values[-half:].mean() - values[:-half].mean()))
+
+
+@attrs.define(eq=False)
+class Regions:
+    """The regions of one parameter. The stamp of an episode is the number of its region."""
+
+    block: LearningProgressSettings
+    measures: list[deque[float]] = attrs.field(init=False)  # [B] the latest of each
+    progress: Array = attrs.field(init=False)  # [B] when the shares were computed
+    shares: Array = attrs.field(init=False)  # [B] how likely each is drawn
+    counted: int = attrs.field(default=0, init=False)  # episodes since then
+    _cumulated: Array = attrs.field(init=False)  # [B - 1]
+
+    def __attrs_post_init__(self) -> None:
+        bins = self.block.bins
+        self.measures = [deque(maxlen=self.block.window) for _ in range(bins)]
+        self._take_progress(np.zeros(bins))
+
+    @property
+    def stale(self) -> bool:
+        return self.counted >= self.block.refresh
+
+    def refresh(self) -> None:
+        self._take_progress(np.array([progress(measures) for measures in self.measures]))
+        self.counted = 0
+
+    def _take_progress(self, found: Array) -> None:
+        self.progress = found
+        even = np.full(self.block.bins, 1.0 / self.block.bins)
+        total = found.sum()
+        by_progress = found / total if total > 0.0 else even
+        self.shares = self.block.random_share * even + (1.0 - self.block.random_share) * by_progress
+        self._cumulated = np.cumsum(self.shares)[:-1]
+
+    def draw(self, uniforms: Array) -> tuple[Array, NDArray[np.int64]]:
+        """Values [K], and the regions [K] they are in, from numbers in [0, 1), [K, 2]."""
+        regions = self._cumulated.searchsorted(uniforms[:, 0], side="right")
+        low, high = self.block.limits
+        width = high - low + self.block.integer
+        values = low + width * (regions + uniforms[:, 1]) / self.block.bins
+        return np.minimum(np.floor(values) if self.block.integer else values, high), regions
+
+    def add(self, regions: list[int], measures: list[float]) -> None:
+        for region, measure in zip(regions, measures, strict=True):
+            self.measures[region].append(measure)
+        self.counted += len(regions)
+
+    def shape(self) -> dict[str, Any]:
+        block = self.block
+        return {"limits": list(block.limits), "integer": block.integer, "bins": block.bins}
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "shape": self.shape(),
+            "measures": [list(measures) for measures in self.measures],
+            "progress": self.progress.copy(),
+            "counted": self.counted,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.measures = [deque(map(float, measures), self.block.window) for measures in state["measures"]]
+        self.counted = int(state["counted"])
+        self._take_progress(np.array(state["progress"], np.float64))
+
+
+@attrs.define(eq=False)
+class LearningProgress(AdaptiveCurriculum):
+    """Regions of P parameters, each by itself."""
+
+    regions: dict[str, Regions]  # [P]
+
+    def draw(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
+        uniforms = self.uniforms(copies, episodes)  # [K, P, 2]
+        values = np.empty(uniforms.shape[:2])
+        stamp = np.empty(uniforms.shape[:2], np.int64)
+        for column, regions in enumerate(self.regions.values()):
+            values[:, column], stamp[:, column] = regions.draw(uniforms[:, column])
+        return EpisodeDraw(values, stamp)
+
+    def episodes_ended(self, ended: EndedEpisodes) -> None:
+        for column, regions in enumerate(self.regions.values()):
+            measures = measured(ended, regions.block)
+            if measures is not None:
+                regions.add(ended.stamp[:, column].tolist(), measures.tolist())
+
+    def advance(self, steps: Mapping[str, int]) -> Changes:
+        stale = [regions for regions in self.regions.values() if regions.stale]
+        for regions in stale:
+            regions.refresh()
+        return Changes(redraw=True) if stale else NO_CHANGES
+
+    def stats(self) -> dict[str, float]:
+        """The mean progress of all regions, and the middle of what is drawn."""
+        tags: dict[str, float] = {}
+        for name, regions in self.regions.items():
+            low, high = regions.block.limits
+            middles = low + (high - low) * (np.arange(regions.block.bins) + 0.5) / regions.block.bins
+            tags[f"Environment/Learning Progress/{name}"] = float(regions.progress.mean())
+            tags[f"Environment/Mean Drawn/{name}"] = float(middles @ regions.shares)
+        return tags
+
+    def status(self) -> dict[str, dict[str, Any]]:
+        return {
+            name: {
+                "lesson": _likeliest(regions),
+                "measure": f"progress of {regions.block.measure}",
+                "value": float(regions.progress.max()),
+                "episodes_left": max(regions.block.refresh - regions.counted, 0),
+                "shares": regions.shares.tolist(),
+            }
+            for name, regions in self.regions.items()
+        }
+
+    def load_status(self, sections: Mapping[str, Any]) -> None:
+        """What was seen in another run says nothing of this agent."""
+
+    def state_dict(self) -> dict[str, Any]:
+        return {name: regions.state_dict() for name, regions in self.regions.items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        refuse_other_parameters(list(state), self.parameters, "learning_progress")
+        for name, regions in self.regions.items():
+            refuse_other(name, state[name]["shape"], regions.shape())
+        for name, regions in self.regions.items():
+            regions.load_state_dict(state[name])
+
+
+def _likeliest(regions: Regions) -> str:
+    """The region that is drawn most."""
+    low, high = regions.block.limits
+    width, region = (high - low) / regions.block.bins, int(regions.shares.argmax())
+    return f"[{low + region * width:g}, {low + (region + 1) * width:g}]"
+
+
+def make_curriculum(blocks: Mapping[str, LearningProgressSettings], run: RunContext) -> LearningProgress:
+    """One curriculum of all parameters."""
+    names = tuple(blocks)
+    return LearningProgress(
+        parameters=names,
+        uniforms=EpisodeUniforms(run.seed, streams_of(names), run.num_envs, width=2),
+        targets=Ranges([block.target_range for block in blocks.values()], [block.integer for block in blocks.values()]),
+        regions={name: Regions(block) for name, block in blocks.items()},
+    )

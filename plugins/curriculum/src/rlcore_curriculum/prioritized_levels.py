@@ -1,0 +1,268 @@
+"""Prioritised level replay (Jiang et al. 2021, arXiv:2010.03934) over a parameter that works like a seed.
+
+An episode is played on a level that never was, or again on one that was: of the latter with a probability that falls
+with their rank by score, mixed with one that grows with how long ago they were played.
+
+What differs from the paper: its scores are of the errors of the value function in single steps, which curricula are not
+told of. Here a level's score is the mean distance between the returns of successive episodes on it (``change``), or
+p (1 - p) of the share p of successes on it (``learnability``: Rutherford et al. 2024, arXiv:2408.15099). A level that
+was played once has no change yet and ranks first. And what was played is taken into account when the episode ends, and
+the shares are computed anew after some episodes instead of after each.
+
+K episodes, P parameters, L levels of one parameter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.curriculum import NO_CHANGES, Changes, EndedEpisodes, EpisodeDraw
+from rlcore.seeding import EpisodeUniforms
+from rlcore_curriculum.adaptive import (
+    AdaptiveCurriculum,
+    Array,
+    Ranges,
+    measured,
+    refuse_other,
+    refuse_other_parameters,
+    streams_of,
+)
+from rlcore_curriculum.prioritized_levels_settings import PrioritizedLevelsSettings
+
+if TYPE_CHECKING:
+    from rlcore.run_context import RunContext
+
+Levels = NDArray[np.int64]
+PRIOR = 2  # episodes, one of them a success, that a level's share of successes begins with (Laplace's rule)
+
+
+@attrs.define(eq=False)
+class LevelScores:
+    """What was seen of L levels. ``means`` is of the changes, or of the successes."""
+
+    block: PrioritizedLevelsSettings
+    plays: Levels = attrs.field(init=False)  # [L] episodes ended
+    played: Levels = attrs.field(
+        init=False
+    )  # [L] how many episodes of all levels had ended with the latest of this one
+    latest: Array = attrs.field(init=False)  # [L] measure of that one
+    means: Array = attrs.field(init=False)  # [L]
+    total: int = attrs.field(default=0, init=False)  # episodes ended on all levels
+
+    def __attrs_post_init__(self) -> None:
+        levels = self.block.levels
+        self.plays, self.played = np.zeros(levels, np.int64), np.zeros(levels, np.int64)
+        self.latest = np.zeros(levels)
+        self.means = np.full(levels, 0.5) if self.block.score == "learnability" else np.zeros(levels)
+
+    def add(self, levels: Levels, measures: Array) -> None:
+        """K episodes that ended, in this order."""
+        order = self.total + 1 + np.arange(len(levels))
+        self.total += len(levels)
+        while levels.size:
+            # A level may have ended in several copies at once.
+            first = np.sort(np.unique(levels, return_index=True)[1])
+            self._add_once_each(levels[first], measures[first], order[first])
+            levels, measures, order = np.delete(levels, first), np.delete(measures, first), np.delete(order, first)
+
+    def _add_once_each(self, levels: Levels, measures: Array, order: Levels) -> None:
+        before, memory = self.plays[levels], self.block.memory
+        means = self.means[levels]
+        if self.block.success is not None:
+            seen = (measures >= self.block.success).astype(np.float64)
+            over = np.minimum(before + 1, memory) + PRIOR
+        else:
+            seen = np.abs(measures - self.latest[levels])
+            over = np.clip(before, 1, memory)
+        means += (seen - means) / over
+        if self.block.score == "change":
+            means[before == 0] = 0.0
+        self.means[levels], self.latest[levels] = means, measures
+        self.plays[levels] += 1
+        self.played[levels] = order
+
+    def scores(self) -> Array:
+        """[L]; of a level that was not played it means nothing."""
+        if self.block.score == "learnability":
+            return self.means * (1.0 - self.means)
+        return np.where(self.plays == 1, np.inf, self.means)
+
+    def shares(self) -> Array:
+        """How likely a replay is of each level, [L]; 0 where it was not played, all 0 if none was."""
+        seen = (self.plays > 0).nonzero()[0]
+        shares = np.zeros(self.block.levels)
+        if seen.size:
+            ranks = np.empty(len(seen))
+            ranks[np.argsort(-self.scores()[seen], kind="stable")] = np.arange(1, len(seen) + 1)
+            by_score = ranks ** (-1.0 / self.block.temperature)
+            age = (self.total - self.played[seen]).astype(np.float64)
+            by_age = age if age.sum() > 0.0 else np.ones(len(seen))
+            staleness = self.block.staleness
+            shares[seen] = (1.0 - staleness) * by_score / by_score.sum() + staleness * by_age / by_age.sum()
+        return shares
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "plays": self.plays.copy(),
+            "played": self.played.copy(),
+            "latest": self.latest.copy(),
+            "means": self.means.copy(),
+            "total": self.total,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.plays[:], self.played[:] = state["plays"], state["played"]
+        self.latest[:], self.means[:] = state["latest"], state["means"]
+        self.total = int(state["total"])
+
+
+@attrs.define(eq=False)
+class LevelReplay:
+    """Draws the levels of one parameter: from what was known of them when the shares were computed."""
+
+    block: PrioritizedLevelsSettings
+    known: LevelScores = attrs.field(init=False)
+    shares: Array = attrs.field(init=False)  # [L] of replays
+    played: NDArray[np.bool_] = attrs.field(init=False)  # [L] whether it was, then
+    counted: int = attrs.field(default=0, init=False)  # episodes since then
+    replay: float = attrs.field(init=False)  # share of episodes that are replays
+    _cumulated: Array = attrs.field(init=False)  # [L]
+    _new: Levels = attrs.field(init=False)  # levels never played
+
+    def __attrs_post_init__(self) -> None:
+        self.known = LevelScores(self.block)
+        self.refresh()
+
+    @property
+    def stale(self) -> bool:
+        return self.counted >= self.block.refresh
+
+    def refresh(self) -> None:
+        self._take(self.known.shares(), self.known.plays > 0)
+        self.counted = 0
+
+    def _take(self, shares: Array, played: NDArray[np.bool_]) -> None:
+        self.shares, self.played = shares, played
+        self._cumulated = np.cumsum(shares)
+        self._new = (~played).nonzero()[0]
+        self.replay = float(played.mean())
+        if self.block.replay_probability is not None and 0.0 < self.replay < 1.0:
+            self.replay = self.block.replay_probability
+
+    def draw(self, uniforms: Array) -> Levels:
+        """[K] from numbers in [0, 1), [K, 2]."""
+        levels = np.empty(len(uniforms), np.int64)
+        replayed = uniforms[:, 0] < self.replay
+        again, fresh = uniforms[replayed, 1], uniforms[~replayed, 1]
+        if again.size:
+            # The last sum is 1 but for rounding; what is beyond all but it belongs to the last level that was played.
+            levels[replayed] = self._cumulated.searchsorted(again * self._cumulated[-1], side="right")
+        if fresh.size:
+            levels[~replayed] = self._new[(fresh * len(self._new)).astype(np.int64)]
+        return levels
+
+    def shape(self) -> dict[str, Any]:
+        block = self.block
+        return {
+            "levels": block.levels,
+            "first_level": block.first_level,
+            "score": block.score,
+            "success": block.success,
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "shape": self.shape(),
+            "known": self.known.state_dict(),
+            "shares": self.shares.copy(),
+            "played": self.played.copy(),
+            "counted": self.counted,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.known.load_state_dict(state["known"])
+        self.counted = int(state["counted"])
+        self._take(np.array(state["shares"], np.float64), np.array(state["played"], np.bool_))
+
+
+@attrs.define(eq=False)
+class PrioritizedLevels(AdaptiveCurriculum):
+    """Levels of P parameters, each by itself. The stamp of an episode is its level, counted from 0."""
+
+    replays: dict[str, LevelReplay]  # [P]
+    _first: Array = attrs.field(init=False)  # [P]
+
+    def __attrs_post_init__(self) -> None:
+        self._first = np.array([replay.block.first_level for replay in self.replays.values()], np.float64)
+
+    def draw(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
+        uniforms = self.uniforms(copies, episodes)  # [K, P, 2]
+        levels = np.empty(uniforms.shape[:2], np.int64)
+        for column, replay in enumerate(self.replays.values()):
+            levels[:, column] = replay.draw(uniforms[:, column])
+        return EpisodeDraw(levels + self._first, levels)
+
+    def episodes_ended(self, ended: EndedEpisodes) -> None:
+        for column, replay in enumerate(self.replays.values()):
+            measures = measured(ended, replay.block)
+            if measures is not None:
+                replay.known.add(ended.stamp[:, column], measures)
+                replay.counted += len(measures)
+
+    def advance(self, steps: Mapping[str, int]) -> Changes:
+        stale = [replay for replay in self.replays.values() if replay.stale]
+        for replay in stale:
+            replay.refresh()
+        return Changes(redraw=True) if stale else NO_CHANGES
+
+    def stats(self) -> dict[str, float]:
+        """How many levels were played, the share of replays, and over how many levels these spread (exp of entropy)."""
+        tags: dict[str, float] = {}
+        for name, replay in self.replays.items():
+            shares = replay.shares[replay.shares > 0.0]
+            tags[f"Environment/Levels Played/{name}"] = float((replay.known.plays > 0).sum())
+            tags[f"Environment/Replay Share/{name}"] = replay.replay
+            if shares.size:
+                tags[f"Environment/Levels Replayed/{name}"] = float(np.exp(-shares @ np.log(shares)))
+        return tags
+
+    def status(self) -> dict[str, dict[str, Any]]:
+        return {
+            name: {
+                "lesson": f"{int((replay.known.plays > 0).sum())} of {replay.block.levels} levels",
+                "measure": replay.block.score,
+                "episodes_left": max(replay.block.refresh - replay.counted, 0),
+                "replay_share": replay.replay,
+            }
+            for name, replay in self.replays.items()
+        }
+
+    def load_status(self, sections: Mapping[str, Any]) -> None:
+        """What was seen in another run says nothing of this agent."""
+
+    def state_dict(self) -> dict[str, Any]:
+        return {name: replay.state_dict() for name, replay in self.replays.items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        refuse_other_parameters(list(state), self.parameters, "prioritized_levels")
+        for name, replay in self.replays.items():
+            refuse_other(name, state[name]["shape"], replay.shape())
+        for name, replay in self.replays.items():
+            replay.load_state_dict(state[name])
+
+
+def make_curriculum(blocks: Mapping[str, PrioritizedLevelsSettings], run: RunContext) -> PrioritizedLevels:
+    """One curriculum of all parameters; what training is for is all levels alike."""
+    names = tuple(blocks)
+    every = [(block.first_level, block.first_level + block.levels - 1) for block in blocks.values()]
+    return PrioritizedLevels(
+        parameters=names,
+        uniforms=EpisodeUniforms(run.seed, streams_of(names), run.num_envs, width=2),
+        targets=Ranges(every, [True] * len(every)),
+        replays={name: LevelReplay(block) for name, block in blocks.items()},
+    )
