@@ -23,7 +23,7 @@ from rich.console import Console
 from side_by_side import MISSED, in_own_process, write_report
 
 from rlcore import Actions, AgentBatch, BehaviorSpec, EnvironmentSpec, ObservationSpec, Run, TrainerSpec, hookimpl
-from rlcore.environment import Parameters
+from rlcore.environment import Parameters, refuse_unknown_parameters
 from rlcore.plugins.calls import load_plugins
 from rlcore.seeding import EpisodeSeeds
 
@@ -53,9 +53,7 @@ class StubEnvironment:
             self._cycle[slot * apart] = {name: stub_batch(run.num_envs, ending=slot)}
         self._position = 0
 
-    def reset(
-        self, seeds: EpisodeSeeds, episodes: NDArray[np.int64], parameters: Parameters | None = None
-    ) -> dict[str, AgentBatch]:
+    def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
         self.episodes = np.array(episodes, np.int64)
         return self._cycle[1]
 
@@ -64,7 +62,7 @@ class StubEnvironment:
         return self._cycle[position]
 
     def set_parameters(self, parameters: Parameters) -> None:
-        """There are none."""
+        refuse_unknown_parameters(parameters, (), "this environment")
 
     def close(self) -> None:
         """Nothing is held."""

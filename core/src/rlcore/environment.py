@@ -7,13 +7,14 @@ Shapes: S slots, N copies, K rows whose episode ended in this step.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from rlcore.errors import ConfigError, did_you_mean
 from rlcore.seeding import EpisodeSeeds
 
 ObservationKind = Literal["vector", "image", "one_hot"]
@@ -188,3 +189,17 @@ class SavesState(Protocol):
     def load_state_dict(self, state: Mapping[str, Any]) -> dict[str, AgentBatch]:
         """Continues from ``state`` and returns the current batches (observations and masks; no reward)."""
         ...
+
+
+def refuse_unknown_parameters(names: Iterable[str], known: Iterable[str], environment: str) -> None:
+    """Raises ConfigError for the first of ``names`` that is not ``known``, with those that are; for set_parameters.
+
+    ``environment`` is what the message calls it.
+    """
+    known = tuple(known)
+    for name in names:
+        if name not in known:
+            has = f"it has {', '.join(known)}" if known else "it has none"
+            raise ConfigError(
+                f"environment_parameters.{name}: {environment} has no such parameter; {has}{did_you_mean(name, known)}"
+            )

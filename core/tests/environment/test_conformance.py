@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from rlcore.environment import Environment
+from rlcore.errors import ConfigError
 from rlcore.testing import EnvironmentConformance, TinyCorridor
+
+CORRIDOR = {"length": (6.0, 4.0), "goal_reward": (1.0, 5.0)}
 
 
 class StaleFinalObservation(TinyCorridor):
@@ -37,13 +40,13 @@ class GeneratorInOrderOfEvents(TinyCorridor):
 
 
 class ForgetsToCount(TinyCorridor):
-    def reset(self, seeds, episodes, parameters=None):
-        return super().reset(seeds, np.zeros_like(episodes), parameters)
+    def reset(self, seeds, episodes):
+        return super().reset(seeds, np.zeros_like(episodes))
 
 
 class KeepsTheArgument(TinyCorridor):
-    def reset(self, seeds, episodes, parameters=None):
-        batches = super().reset(seeds, episodes, parameters)
+    def reset(self, seeds, episodes):
+        batches = super().reset(seeds, episodes)
         self.episodes = episodes
         return batches
 
@@ -67,6 +70,65 @@ class ClosesOnce(TinyCorridor):
         self.closed = True
 
 
+class TakesAnyParameter(TinyCorridor):
+    def set_parameters(self, parameters):
+        super().set_parameters({name: values for name, values in parameters.items() if name in self.parameters})
+
+
+class KeepsQuietAboutWhatThereIs(TinyCorridor):
+    def set_parameters(self, parameters):
+        try:
+            super().set_parameters(parameters)
+        except ConfigError as error:
+            raise ConfigError("unknown: not_a_parameter") from error
+
+
+class IgnoresParameters(TinyCorridor):
+    def set_parameters(self, parameters):
+        super().set_parameters({name: self.parameters[name] for name in parameters if name in self.parameters})
+
+
+class ChangesOpenEpisodes(TinyCorridor):
+    def set_parameters(self, parameters):
+        super().set_parameters(parameters)
+        for name, values in parameters.items():
+            self.parameters[name][:] = values
+
+
+class ReadsThemOneEpisodeLate(TinyCorridor):
+    """A reset takes what was told; a copy that begins by itself goes on with what it had."""
+
+    def _begin(self, copy):
+        told = {name: values.copy() for name, values in self._next_parameters.items()}
+        if self._steps[copy]:
+            self._next_parameters |= {name: values.copy() for name, values in self.parameters.items()}
+        super()._begin(copy)
+        self._next_parameters = told
+
+
+class OneValueForAll(TinyCorridor):
+    def set_parameters(self, parameters):
+        super().set_parameters({name: np.full_like(values, values[0]) for name, values in parameters.items()})
+
+
+class KnowsWhatWasNamedLast(TinyCorridor):
+    def set_parameters(self, parameters):
+        defaults = {"length": np.full(self.num_envs, 6.0), "goal_reward": np.ones(self.num_envs)}
+        super().set_parameters({**defaults, **parameters})
+
+
+class WritesIntoTheCallersArrays(TinyCorridor):
+    def set_parameters(self, parameters):
+        super().set_parameters(parameters)
+        for values in parameters.values():
+            values[:] = 0.0
+
+
+class RestoresOtherParameters(TinyCorridor):
+    def load_state_dict(self, state):
+        return super().load_state_dict({**state, "parameters": state["next_parameters"] | {"goal_reward": 7.0}})
+
+
 @pytest.mark.parametrize(
     ("broken", "rule"),
     [
@@ -80,12 +142,23 @@ class ClosesOnce(TinyCorridor):
         (KeepsTheArgument, "test_episodes_start_at_the_given_numbers_and_count_up"),
         (ForgetsStepsOnRestore, "test_a_restored_environment_goes_on_as_if_never_stopped"),
         (ClosesOnce, "test_close_may_be_called_twice"),
+        (TakesAnyParameter, "test_an_unknown_parameter_is_refused_with_those_there_are"),
+        (KeepsQuietAboutWhatThereIs, "test_an_unknown_parameter_is_refused_with_those_there_are"),
+        (IgnoresParameters, "test_parameters_decide_what_is_played"),
+        (WritesIntoTheCallersArrays, "test_parameters_decide_what_is_played"),
+        (ChangesOpenEpisodes, "test_parameters_are_those_of_the_copys_next_episode_and_not_before"),
+        (ReadsThemOneEpisodeLate, "test_a_copy_that_begins_by_itself_plays_what_a_reset_would_have_begun"),
+        (OneValueForAll, "test_parameters_are_told_for_each_copy"),
+        (KnowsWhatWasNamedLast, "test_a_parameter_that_is_not_named_again_stays"),
+        (RestoresOtherParameters, "test_a_restored_environment_has_the_parameters_of_its_open_episodes"),
     ],
 )
 def test_a_broken_rule_is_noticed(broken: type[TinyCorridor], rule: str) -> None:
     class Conformance(EnvironmentConformance):
+        parameters = CORRIDOR
+
         def make(self, num_envs: int) -> Environment:
             return broken(num_envs, masked=broken is NothingAllowed)
 
-    with pytest.raises((AssertionError, RuntimeError)):
+    with pytest.raises((AssertionError, RuntimeError, ValueError)):
         getattr(Conformance(), rule)()

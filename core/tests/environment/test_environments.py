@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 
 from rlcore.environment import Actions, Environment, SavesState
+from rlcore.errors import ConfigError
 from rlcore.seeding import EpisodeSeeds
 from rlcore.testing import ConstantReward, EnvironmentConformance, IdentityEnvironment, TinyCorridor, tiny_env
 from rlcore.testing.environments import (
@@ -23,11 +26,15 @@ IDENTITIES = [
 
 
 class TestCorridor(EnvironmentConformance):
+    parameters: ClassVar = {"length": (6.0, 4.0), "goal_reward": (1.0, 5.0)}
+
     def make(self, num_envs: int) -> Environment:
         return tiny_env(num_envs)
 
 
 class TestMaskedCorridor(EnvironmentConformance):
+    parameters: ClassVar = {"length": (3.0, 5.0)}
+
     def make(self, num_envs: int) -> Environment:
         return TinyCorridor(num_envs, masked=True)
 
@@ -116,6 +123,43 @@ def test_masked_corridor_forbids_the_wall_only() -> None:
     at_wall = batch.observations["position"].argmax(axis=1) == 0
     assert batch.action_mask[:, 0].tolist() == (~at_wall).tolist()
     assert batch.action_mask[:, 1].all()
+
+
+def test_the_length_of_a_corridor_is_each_copys_own_and_its_goal_pays_what_it_is_told() -> None:
+    environment = TinyCorridor(num_envs=3, length=6)
+    environment.set_parameters({"length": np.array([2.0, 4.9, 6.0]), "goal_reward": np.array([1.0, -2.0, 0.25])})
+    environment.reset(EpisodeSeeds(0), np.zeros(3, np.int64))
+    right = Actions(discrete=np.ones((3, 1), np.int64))
+    paid: list[set[float]] = [set(), set(), set()]
+    for _ in range(5):
+        batch = environment.step({"Corridor": right})["Corridor"]
+        for row, copy in enumerate(batch.ended.tolist()):
+            assert batch.final_observations["position"][row].argmax() == [1, 3, 5][copy]
+            paid[copy].add(float(batch.reward[copy]))
+    assert paid == [{1.0}, {-2.0}, {0.25}]
+    assert environment.episodes[0] == 5  # the agent starts in the only cell that is not the end
+
+
+@pytest.mark.parametrize("length", [1.0, 7.0])
+def test_a_corridor_refuses_a_length_it_does_not_have(length: float) -> None:
+    environment = TinyCorridor(num_envs=2, length=6)
+    environment.set_parameters({"length": np.array([3.0, length])})
+    with pytest.raises(ConfigError) as refused:
+        environment.reset(EpisodeSeeds(0), np.zeros(2, np.int64))
+    assert str(refused.value) == (
+        f"environment_parameters.length: must be from 2 to 6, the corridor's cells, not {length:.0f}"
+    )
+
+
+def test_an_unknown_parameter_is_told_with_the_nearest_and_all_there_are() -> None:
+    with pytest.raises(ConfigError) as refused:
+        TinyCorridor().set_parameters({"lenght": np.ones(2)})
+    assert str(refused.value) == (
+        "environment_parameters.lenght: environment TinyCorridor has no such parameter; "
+        "it has length, goal_reward; did you mean 'length'?"
+    )
+    with pytest.raises(ConfigError, match=r"ConstantReward has no such parameter; it has none$"):
+        ConstantReward().set_parameters({"length": np.ones(2)})
 
 
 def test_constant_reward_never_terminates() -> None:

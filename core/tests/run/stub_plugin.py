@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rlcore import EnvironmentSpec, TrainerSpec, hookimpl
 from rlcore.config import BehaviorSettings, OfflineSettings, setting
-from rlcore.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec, Parameters
+from rlcore.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec, Parameters, refuse_unknown_parameters
 from rlcore.errors import RunStateError
 from rlcore.run_context import RunContext
 from rlcore.seeding import EpisodeSeeds, derive_generator, generator_state, restore_generator
@@ -178,12 +178,10 @@ class FaultyCorridor(TinyCorridor):
         self.fault, self.at, self.copy, self.seconds = fault, at, copy, seconds
         self.taken = 0
 
-    def reset(
-        self, seeds: EpisodeSeeds, episodes: NDArray[np.int64], parameters: Parameters | None = None
-    ) -> dict[str, AgentBatch]:
+    def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
         if self.fault == "raise in reset":
             raise OSError("the port is\nin use")
-        return super().reset(seeds, episodes, parameters)
+        return super().reset(seeds, episodes)
 
     def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
         batches = super().step(actions)
@@ -240,11 +238,9 @@ class Pair:
     def episodes(self) -> NDArray[np.int64]:
         return self.parts["Left"].episodes
 
-    def reset(
-        self, seeds: EpisodeSeeds, episodes: NDArray[np.int64], parameters: Parameters | None = None
-    ) -> dict[str, AgentBatch]:
+    def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
         left, right = self.parts.values()
-        return left.reset(seeds, episodes, parameters) | right.reset(seeds, np.tile(episodes, 2), parameters)
+        return left.reset(seeds, episodes) | right.reset(seeds, np.tile(episodes, 2))
 
     def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
         left, right = self.parts.values()
@@ -255,7 +251,7 @@ class Pair:
         return batches
 
     def set_parameters(self, parameters: Parameters) -> None:
-        """There are none."""
+        refuse_unknown_parameters(parameters, (), "this environment")
 
     def close(self) -> None:
         """Nothing is held open."""

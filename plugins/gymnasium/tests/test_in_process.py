@@ -10,7 +10,7 @@ from gymnasium import spaces
 from rlcore.environment import Actions
 from rlcore.errors import ConfigError, EnvironmentFailed
 from rlcore.seeding import EpisodeSeeds
-from rlcore.testing.environment import random_actions
+from rlcore.testing.playing import random_actions
 
 COPIES = 3
 SEEDS = EpisodeSeeds(7)

@@ -3,36 +3,27 @@
 ::
 
     class TestMyEnvironment(EnvironmentConformance):
+        parameters = {"gravity": (9.8, 20.0)}  # if it has any: two values of each that play differently
+
         def make(self, num_envs):
             return MyEnvironment(num_envs)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from rlcore.environment import Actions, AgentBatch, BehaviorSpec, Environment, SavesState
-from rlcore.errors import ConfigError
+from rlcore.environment import Environment, SavesState
 from rlcore.seeding import EpisodeSeeds
+from rlcore.testing.environment_parameters import ParameterRules
+from rlcore.testing.playing import Batches, assert_equal_batches, check_batch, play, random_actions, snapshot
 
-Batches = Mapping[str, AgentBatch]
 
-
-class EnvironmentConformance:
-    """Override :meth:`make`; adjust the attributes where the environment differs."""
-
-    num_envs = 3
-    steps = 120  # enough for some episodes to end under random actions
-    episodes_end = True  # some episode ends within `steps`; rules about ends are empty otherwise
-    one_generator = False  # True: all copies share a generator that is seeded once per reset
-    deterministic = True  # equal seeds and actions give equal batches
-
-    def make(self, num_envs: int) -> Environment:
-        """A fresh environment of ``num_envs`` copies."""
-        raise NotImplementedError
+class EnvironmentConformance(ParameterRules):
+    """Override :meth:`make`; adjust the attributes of :class:`ParameterRules` where the environment differs."""
 
     # ------------------------------------------------------------ shapes
 
@@ -132,21 +123,6 @@ class EnvironmentConformance:
 
     # ------------------------------------------------------------ the rest
 
-    def test_no_parameters_are_always_accepted(self) -> None:
-        environment = self.make(self.num_envs)
-        environment.set_parameters({})
-        environment.close()
-
-    def test_parameters_are_taken_or_refused_by_name(self) -> None:
-        environment = self.make(self.num_envs)
-        refusal = ""
-        try:
-            environment.set_parameters({"a_parameter": 1.0})
-        except ConfigError as error:
-            refusal = str(error)
-        assert not refusal or "a_parameter" in refusal
-        environment.close()
-
     def test_close_may_be_called_twice(self) -> None:
         environment = self.make(self.num_envs)
         environment.reset(EpisodeSeeds(1), np.zeros(self.num_envs, np.int64))
@@ -182,101 +158,6 @@ class EnvironmentConformance:
             assert_equal_batches(ours, restored.step(chosen))
         environment.close()
         restored.close()
-
-
-# ---------------------------------------------------------------- what the tests are made of
-
-
-def random_actions(
-    behaviors: Mapping[str, BehaviorSpec], batches: Batches | None, generator: np.random.Generator
-) -> dict[str, Actions]:
-    """Allowed actions, drawn evenly; unbounded real parts from [-1, 1]."""
-    chosen: dict[str, Actions] = {}
-    for name, spec in behaviors.items():
-        actions = Actions()
-        if spec.continuous:
-            low = np.where(np.isfinite(spec.low), spec.low, -1.0)
-            high = np.where(np.isfinite(spec.high), spec.high, 1.0)
-            actions.continuous = generator.uniform(low, high, (spec.slots, spec.continuous)).astype(np.float32)
-        if spec.discrete:
-            mask = batches[name].action_mask if batches else None
-            scores = generator.random((spec.slots, spec.mask_size))
-            if mask is not None:
-                scores = np.where(mask, scores, -1.0)
-            edges = np.cumsum(spec.discrete)[:-1]
-            branches = [branch.argmax(axis=1) for branch in np.split(scores, edges, axis=1)]
-            actions.discrete = np.stack(branches, axis=1).astype(np.int64)
-        chosen[name] = actions
-    return chosen
-
-
-def play(environment: Environment, steps: int, run_seed: int = 1) -> Iterator[Batches]:
-    """Resets, then yields the batches of that and of ``steps`` random steps. Each is valid until the next."""
-    generator = np.random.default_rng(run_seed)
-    batches: Batches = environment.reset(EpisodeSeeds(run_seed), np.zeros(environment.num_envs, np.int64))
-    yield batches
-    for _ in range(steps):
-        batches = environment.step(random_actions(environment.behaviors, batches, generator))
-        yield batches
-
-
-def check_batch(spec: BehaviorSpec, batch: AgentBatch) -> None:
-    """Everything a batch must hold, whatever the environment."""
-    slots, ended = spec.slots, len(batch.ended)
-    assert set(batch.observations) == {observation.name for observation in spec.observations}
-    for observation in spec.observations:
-        array = batch.observations[observation.name]
-        assert array.shape == (slots, *observation.shape) and array.dtype == observation.dtype
-        if observation.kind == "one_hot":
-            assert np.isin(array, (0.0, 1.0)).all()
-        if ended:
-            assert batch.final_observations is not None, "an episode ended without its final observation"
-            final = batch.final_observations[observation.name]
-            assert final.shape == (ended, *observation.shape) and final.dtype == observation.dtype
-    assert batch.reward.shape == (slots,) and batch.reward.dtype == np.float32
-    for flags in (batch.terminated, batch.truncated):
-        assert flags.shape == (slots,) and flags.dtype == np.bool_
-    assert not (batch.terminated & batch.truncated).any(), "a row is either terminated or truncated"
-    assert batch.ended.tolist() == np.flatnonzero(batch.terminated | batch.truncated).tolist()
-    if batch.needs_action is not None:
-        assert batch.needs_action.shape == (slots,) and batch.needs_action.dtype == np.bool_
-    if batch.group_reward is not None:
-        assert batch.group_reward.shape == (slots,) and batch.group_reward.dtype == np.float32
-    if batch.action_mask is not None:
-        assert batch.action_mask.shape == (slots, spec.mask_size) and batch.action_mask.dtype == np.bool_
-        edges = np.cumsum(spec.discrete)[:-1]
-        for branch in np.split(batch.action_mask, edges, axis=1):
-            assert branch.any(axis=1).all(), "a mask must leave at least one option in each branch"
-
-
-def assert_equal_batches(ours: Batches, theirs: Batches) -> None:
-    """Bit for bit."""
-    assert set(ours) == set(theirs)
-    for name, batch in ours.items():
-        other = theirs[name]
-        for key, array in batch.observations.items():
-            np.testing.assert_array_equal(array, other.observations[key])
-        for key, array in (batch.final_observations or {}).items():
-            assert other.final_observations is not None
-            np.testing.assert_array_equal(array, other.final_observations[key])
-        for field in ("reward", "terminated", "truncated", "ended", "group_reward", "needs_action", "action_mask"):
-            np.testing.assert_array_equal(getattr(batch, field), getattr(other, field), err_msg=field)
-
-
-def snapshot(batches: Batches) -> dict[str, AgentBatch]:
-    """A copy that stays what it is when the environment moves on."""
-
-    def copied(value: Any) -> Any:
-        if isinstance(value, np.ndarray):
-            return value.copy()
-        return {key: item.copy() for key, item in value.items()} if isinstance(value, dict) else value
-
-    fields = ("observations", "reward", "terminated", "truncated", "ended", "final_observations", "group_reward",
-              "needs_action", "action_mask", "aborted")  # fmt: skip
-    return {
-        name: AgentBatch(**{field: copied(getattr(batch, field)) for field in fields})
-        for name, batch in batches.items()
-    }
 
 
 def _check_storable(value: Any, where: str) -> None:

@@ -11,7 +11,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec, Parameters
+from rlcore.environment import (
+    Actions,
+    AgentBatch,
+    BehaviorSpec,
+    ObservationSpec,
+    Parameters,
+    refuse_unknown_parameters,
+)
+from rlcore.errors import ConfigError
 from rlcore.seeding import EpisodeSeeds, generator_state, restore_generator
 
 Array = NDArray[Any]
@@ -20,16 +28,25 @@ Array = NDArray[Any]
 class ArrayEnvironment:
     """N copies with one agent each, as a template: a subclass fills arrays, episodes are kept here.
 
-    ``state`` names the subclass's arrays, each [N, ...], that make up where its copies are.
+    ``state`` names the subclass's arrays, each [N, ...], that make up where its copies are. A subclass with environment
+    parameters gives their defaults, and reads ``parameters[name][copy]`` from ``begin`` on.
     """
 
     state: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(self, spec: BehaviorSpec, max_steps: int | None = None) -> None:
+    def __init__(
+        self, spec: BehaviorSpec, max_steps: int | None = None, parameters: Mapping[str, float] | None = None
+    ) -> None:
         self.behaviors: Mapping[str, BehaviorSpec] = {spec.name: spec}
         self.num_envs = spec.slots
         self.episodes: NDArray[np.int64] = np.zeros(spec.slots, np.int64)  # [N]
-        self.parameters: dict[str, float] = {}  # in force from each copy's next episode on
+        # What each copy's open episode began with, and what its next one does; each [N].
+        self.parameters: dict[str, NDArray[np.float64]] = {
+            name: np.full(spec.slots, value, np.float64) for name, value in (parameters or {}).items()
+        }
+        self._next_parameters: dict[str, NDArray[np.float64]] = {
+            name: values.copy() for name, values in self.parameters.items()
+        }
         self._name = spec.name
         self._max_steps = max_steps
         self._steps: NDArray[np.int64] = np.zeros(spec.slots, np.int64)  # [N] in the open episode
@@ -52,12 +69,9 @@ class ArrayEnvironment:
         """[N, options], True = allowed; None: everything is."""
         return None
 
-    def reset(
-        self, seeds: EpisodeSeeds, episodes: NDArray[np.int64], parameters: Parameters | None = None
-    ) -> dict[str, AgentBatch]:
+    def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
         self._seeds = seeds
         self.episodes = np.array(episodes, np.int64)
-        self.set_parameters(parameters or {})
         for copy in range(self.num_envs):
             self._begin(copy)
         return {self._name: self._first_batch()}
@@ -82,7 +96,9 @@ class ArrayEnvironment:
         return {self._name: batch}
 
     def set_parameters(self, parameters: Parameters) -> None:
-        self.parameters = dict(parameters)
+        refuse_unknown_parameters(parameters, self.parameters, f"environment {type(self).__name__}")
+        for name, values in parameters.items():
+            self._next_parameters[name][:] = values
 
     def close(self) -> None:
         """Nothing is held open."""
@@ -91,6 +107,8 @@ class ArrayEnvironment:
         generator = np.random.default_rng(self._seeds(copy, int(self.episodes[copy])))
         self._generators[copy] = generator
         self._steps[copy] = 0
+        for name, values in self._next_parameters.items():
+            self.parameters[name][copy] = values[copy]
         self.begin(copy, generator)
 
     def _first_batch(self) -> AgentBatch:
@@ -108,6 +126,8 @@ class SavingEnvironment(ArrayEnvironment):
             "episodes": self.episodes.copy(),
             "steps": self._steps.copy(),
             "generators": {str(copy): generator_state(g) for copy, g in enumerate(self._generators)},
+            "parameters": {name: values.copy() for name, values in self.parameters.items()},
+            "next_parameters": {name: values.copy() for name, values in self._next_parameters.items()},
             **{name: getattr(self, name).copy() for name in self.state},
         }
 
@@ -117,6 +137,9 @@ class SavingEnvironment(ArrayEnvironment):
         self._steps = np.array(state["steps"], np.int64)
         for copy, generator in enumerate(self._generators):
             restore_generator(generator, state["generators"][str(copy)])
+        for name in self.parameters:
+            self.parameters[name][:] = state["parameters"][name]
+            self._next_parameters[name][:] = state["next_parameters"][name]
         for name in self.state:
             getattr(self, name)[...] = state[name]
         return {self._name: self._first_batch()}
@@ -127,9 +150,12 @@ class TinyCorridor(SavingEnvironment):
 
     The agent starts in any cell but the last; actions are 0 (left) and 1 (right). ``masked`` forbids walking into
     the left wall. The best return is 1 minus 0.01 for each cell walked before the last.
+
+    Environment parameters: ``length``, how many of the corridor's cells an episode has, at least 2 (the last of them is
+    the end; a fraction is cut off), and ``goal_reward``, paid there.
     """
 
-    state = ("position",)
+    state = ("position", "end")
 
     def __init__(
         self, num_envs: int = 2, name: str = "Corridor", length: int = 6, max_steps: int = 20, masked: bool = False
@@ -137,18 +163,26 @@ class TinyCorridor(SavingEnvironment):
         self.length = length
         self.masked = masked
         self.position: NDArray[np.int64] = np.zeros(num_envs, np.int64)  # [N]
+        self.end: NDArray[np.int64] = np.full(num_envs, length - 1)  # [N] last cell of each copy's corridor
         observation = ObservationSpec("position", (length,), np.float32, "one_hot")
-        super().__init__(BehaviorSpec(name, (observation,), discrete=(2,), env_index=np.arange(num_envs)), max_steps)
+        spec = BehaviorSpec(name, (observation,), discrete=(2,), env_index=np.arange(num_envs))
+        super().__init__(spec, max_steps, {"length": length, "goal_reward": 1.0})
 
     def begin(self, copy: int, generator: np.random.Generator) -> None:
-        self.position[copy] = generator.integers(self.length - 1)
+        cells = int(self.parameters["length"][copy])
+        if not 2 <= cells <= self.length:
+            raise ConfigError(
+                f"environment_parameters.length: must be from 2 to {self.length}, the corridor's cells, not {cells}"
+            )
+        self.end[copy] = cells - 1
+        self.position[copy] = generator.integers(cells - 1)
 
     def advance(self, actions: Actions) -> tuple[Array, Array]:
         assert actions.discrete is not None
         move = np.where(actions.discrete[:, 0] == 1, 1, -1)
-        self.position = np.clip(self.position + move, 0, self.length - 1)
-        arrived = self.position == self.length - 1
-        return np.where(arrived, 1.0, -0.01), arrived
+        self.position = np.clip(self.position + move, 0, self.end)
+        arrived = self.position == self.end
+        return np.where(arrived, self.parameters["goal_reward"], -0.01), arrived
 
     def observe(self) -> dict[str, Array]:
         return {"position": np.eye(self.length, dtype=np.float32)[self.position]}

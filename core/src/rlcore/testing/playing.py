@@ -1,0 +1,152 @@
+"""Playing an environment at random, and comparing what it tells: what the environment's tests are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.environment import Actions, AgentBatch, BehaviorSpec, Environment
+from rlcore.seeding import EpisodeSeeds
+
+Batches = Mapping[str, AgentBatch]
+
+
+def random_actions(
+    behaviors: Mapping[str, BehaviorSpec], batches: Batches | None, generator: np.random.Generator
+) -> dict[str, Actions]:
+    """Allowed actions, drawn evenly; unbounded real parts from [-1, 1]."""
+    chosen: dict[str, Actions] = {}
+    for name, spec in behaviors.items():
+        actions = Actions()
+        if spec.continuous:
+            low = np.where(np.isfinite(spec.low), spec.low, -1.0)
+            high = np.where(np.isfinite(spec.high), spec.high, 1.0)
+            actions.continuous = generator.uniform(low, high, (spec.slots, spec.continuous)).astype(np.float32)
+        if spec.discrete:
+            mask = batches[name].action_mask if batches else None
+            scores = generator.random((spec.slots, spec.mask_size))
+            if mask is not None:
+                scores = np.where(mask, scores, -1.0)
+            edges = np.cumsum(spec.discrete)[:-1]
+            branches = [branch.argmax(axis=1) for branch in np.split(scores, edges, axis=1)]
+            actions.discrete = np.stack(branches, axis=1).astype(np.int64)
+        chosen[name] = actions
+    return chosen
+
+
+def play(environment: Environment, steps: int, run_seed: int = 1) -> Iterator[Batches]:
+    """Resets, then yields the batches of that and of ``steps`` random steps. Each is valid until the next."""
+    for batches, _ in played(environment, steps, run_seed):
+        yield batches
+
+
+def played(
+    environment: Environment, steps: int, run_seed: int = 1
+) -> Iterator[tuple[Batches, Mapping[str, Actions] | None]]:
+    """Like :func:`play`, with the actions that led to each of the batches; None for the reset's."""
+    generator = np.random.default_rng(run_seed)
+    batches: Batches = environment.reset(EpisodeSeeds(run_seed), np.zeros(environment.num_envs, np.int64))
+    yield batches, None
+    for _ in range(steps):
+        actions = random_actions(environment.behaviors, batches, generator)
+        batches = environment.step(actions)
+        yield batches, actions
+
+
+def check_batch(spec: BehaviorSpec, batch: AgentBatch) -> None:
+    """Everything a batch must hold, whatever the environment."""
+    slots, ended = spec.slots, len(batch.ended)
+    assert set(batch.observations) == {observation.name for observation in spec.observations}
+    for observation in spec.observations:
+        array = batch.observations[observation.name]
+        assert array.shape == (slots, *observation.shape) and array.dtype == observation.dtype
+        if observation.kind == "one_hot":
+            assert np.isin(array, (0.0, 1.0)).all()
+        if ended:
+            assert batch.final_observations is not None, "an episode ended without its final observation"
+            final = batch.final_observations[observation.name]
+            assert final.shape == (ended, *observation.shape) and final.dtype == observation.dtype
+    assert batch.reward.shape == (slots,) and batch.reward.dtype == np.float32
+    for flags in (batch.terminated, batch.truncated):
+        assert flags.shape == (slots,) and flags.dtype == np.bool_
+    assert not (batch.terminated & batch.truncated).any(), "a row is either terminated or truncated"
+    assert batch.ended.tolist() == np.flatnonzero(batch.terminated | batch.truncated).tolist()
+    if batch.needs_action is not None:
+        assert batch.needs_action.shape == (slots,) and batch.needs_action.dtype == np.bool_
+    if batch.group_reward is not None:
+        assert batch.group_reward.shape == (slots,) and batch.group_reward.dtype == np.float32
+    if batch.action_mask is not None:
+        assert batch.action_mask.shape == (slots, spec.mask_size) and batch.action_mask.dtype == np.bool_
+        edges = np.cumsum(spec.discrete)[:-1]
+        for branch in np.split(batch.action_mask, edges, axis=1):
+            assert branch.any(axis=1).all(), "a mask must leave at least one option in each branch"
+
+
+def assert_equal_batches(ours: Batches, theirs: Batches) -> None:
+    """Bit for bit."""
+    assert set(ours) == set(theirs)
+    for name, batch in ours.items():
+        other = theirs[name]
+        for key, array in batch.observations.items():
+            np.testing.assert_array_equal(array, other.observations[key])
+        for key, array in (batch.final_observations or {}).items():
+            assert other.final_observations is not None
+            np.testing.assert_array_equal(array, other.final_observations[key])
+        for field in ("reward", "terminated", "truncated", "ended", "group_reward", "needs_action", "action_mask"):
+            np.testing.assert_array_equal(getattr(batch, field), getattr(other, field), err_msg=field)
+
+
+def equal_batches(ours: Batches, theirs: Batches) -> bool:
+    """Bit for bit."""
+    try:
+        assert_equal_batches(ours, theirs)
+    except AssertionError:
+        return False
+    return True
+
+
+def shown_to_copy(behaviors: Mapping[str, BehaviorSpec], batches: Batches, copy: int) -> list[NDArray[Any]]:
+    """What agents of ``copy`` see now, and may do: the first of an episode where one has just begun."""
+    shown = []
+    for name, spec in behaviors.items():
+        rows, batch = spec.env_index == copy, batches[name]
+        shown += [array[rows] for array in batch.observations.values()]
+        shown += [mask[rows] for mask in (batch.action_mask,) if mask is not None]
+    return shown
+
+
+def told_to_copy(behaviors: Mapping[str, BehaviorSpec], batches: Batches, copy: int) -> list[NDArray[Any]]:
+    """What the step brought agents of ``copy``: rewards, ends and final observations."""
+    told = []
+    for name, spec in behaviors.items():
+        rows, batch = spec.env_index == copy, batches[name]
+        told += [batch.reward[rows], batch.terminated[rows], batch.truncated[rows]]
+        told += [reward[rows] for reward in (batch.group_reward,) if reward is not None]
+        told += [
+            array[rows[batch.ended]] for array in (batch.final_observations or {}).values() if rows[batch.ended].any()
+        ]
+    return told
+
+
+def all_equal(ours: list[NDArray[Any]], theirs: list[NDArray[Any]]) -> bool:
+    """Bit for bit."""
+    return len(ours) == len(theirs) and all(map(np.array_equal, ours, theirs))
+
+
+def snapshot(batches: Batches) -> dict[str, AgentBatch]:
+    """A copy that stays what it is when the environment moves on."""
+
+    def copied(value: Any) -> Any:
+        if isinstance(value, np.ndarray):
+            return value.copy()
+        return {key: item.copy() for key, item in value.items()} if isinstance(value, dict) else value
+
+    fields = ("observations", "reward", "terminated", "truncated", "ended", "final_observations", "group_reward",
+              "needs_action", "action_mask", "aborted")  # fmt: skip
+    return {
+        name: AgentBatch(**{field: copied(getattr(batch, field)) for field in fields})
+        for name, batch in batches.items()
+    }
