@@ -124,7 +124,17 @@ class FakePlugins:
         ]
         self._classes = {
             f"fake:{cls.__name__}": cls
-            for cls in (PPOLike, OtherTrainer, RewardSettings, BonusReward, FileWriter, GridOptions, AcmeSection, LessonsLike, WheelLike)
+            for cls in (
+                PPOLike,
+                OtherTrainer,
+                RewardSettings,
+                BonusReward,
+                FileWriter,
+                GridOptions,
+                AcmeSection,
+                LessonsLike,
+                WheelLike,
+            )
         }
 
     def records(self, kind: str) -> tuple[Owned, ...]:

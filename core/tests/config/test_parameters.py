@@ -99,9 +99,7 @@ def test_a_curriculum_has_its_say_on_the_whole_configuration(plugins: Any) -> No
 
 def test_a_mistake_in_a_shorter_shape_is_told_in_that_shape(plugins: Any) -> None:
     text = "behaviors: {B: {}}\nenvironment_parameters:\n  wind:\n    curriculum:\n    - name: a\n    - 3\n"
-    assert messages(text, plugins) == (
-        "c.yaml:6: environment_parameters.wind.curriculum[1]: must be a mapping, not 3",
-    )
+    assert messages(text, plugins) == ("c.yaml:6: environment_parameters.wind.curriculum[1]: must be a mapping, not 3",)
 
 
 def messages(text: str, plugins: Any) -> tuple[str, ...]:

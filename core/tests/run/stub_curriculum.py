@@ -124,8 +124,8 @@ def paced_and_saved(settings: Any, run: RunContext) -> PacedAndSaved:
 
 
 class Pace(ArrayEnvironment):
-    """An episode takes 3 steps and one more for each 10 of ``pace``; every step is rewarded with ``pay``. Each copy takes
-    ``uneven`` steps more than the one before.
+    """An episode takes 3 steps and one more for each 10 of ``pace``; every step is rewarded with ``pay``. Each copy
+    takes ``uneven`` steps more than the one before.
 
     ``begun`` lists (copy, episode, pace, pay) of every episode.
     """

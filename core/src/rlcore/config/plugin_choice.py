@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 
 from rlcore.config.document import Document
+from rlcore.config.parameter_blocks import PLACES
 from rlcore.config.problems import ConfigErrors
 from rlcore.config.settings import PluginSettings
 from rlcore.config.structure import Problems, build
@@ -77,7 +78,7 @@ def used_references(document: Document) -> tuple[str, ...]:
     Nothing is checked yet: what is not as it should be is left for later.
     """
 
-    def block(*path: str) -> Mapping[str, Any]:
+    def block(*path: str | int) -> Mapping[str, Any]:
         value: Any = document.data
         for key in path:
             value = value.get(key) if isinstance(value, Mapping) else None
@@ -86,6 +87,8 @@ def used_references(document: Document) -> tuple[str, ...]:
     behaviors = [("default_settings",), *(("behaviors", name) for name in block("behaviors"))]
     names: list[Any] = [block(*path).get("type") for path in (("environment",), ("evaluation", "environment"))]
     names += block("stats")
+    for place in PLACES:
+        names += [block(*place, name, "curriculum").get("type") for name in block(*place)]
     for path in behaviors:
         names += [block(*path).get("trainer_type"), *block(*path, "reward_signals")]
     return tuple(dict.fromkeys(name for name in names if isinstance(name, str) and "/" in name))

@@ -11,6 +11,7 @@ from rlcore.testing.environment import EnvironmentConformance
 from rlcore.testing.environments import ConstantReward, IdentityEnvironment, TinyCorridor, tiny_env
 
 if TYPE_CHECKING:
+    from rlcore.testing.curriculum import CurriculumConformance
     from rlcore.testing.plugin import PluginConformance
     from rlcore.testing.rewards import RewardProviderConformance
     from rlcore.testing.trainer import TrainerConformance
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ConstantReward",
+    "CurriculumConformance",
     "EnvironmentConformance",
     "IdentityEnvironment",
     "PluginConformance",
@@ -34,6 +36,7 @@ pytest_plugins = ["rlcore.testing.fixtures"]
 
 # These need pytest, which whoever uses the environments alone may not have.
 _LAZY = {
+    "CurriculumConformance": "rlcore.testing.curriculum",
     "PluginConformance": "rlcore.testing.plugin",
     "RewardProviderConformance": "rlcore.testing.rewards",
     "StatsWriterConformance": "rlcore.testing.writers",
