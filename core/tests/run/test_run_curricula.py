@@ -1,0 +1,135 @@
+"""Whose episode it was, and what it began with, where agents share a copy and end before it does."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from rlcore.curriculum import NO_CHANGES, Changes, EndedEpisodes, EpisodeDraw
+from rlcore.environment import AgentBatch
+from rlcore.run_curricula import RunCurricula
+from rlcore.stats import EpisodeRecorder
+
+
+class Copies:
+    """Two copies; the agents of slots 0 and 1 are in copy 0, that of slot 2 in copy 1."""
+
+    num_envs = 2
+
+    def __init__(self) -> None:
+        self.episodes: NDArray[np.int64] = np.zeros(2, np.int64)
+        self.next: Any = None
+
+    def set_parameters(self, parameters: Any) -> None:
+        self.next = parameters
+
+
+class Numbered:
+    """The value says who it is for: 1000 x stage + 100 x copy + episode; the stamp is the stage."""
+
+    parameters = ("size",)
+    every_step = False
+
+    def __init__(self) -> None:
+        self.stage = 0
+        self.told: list[tuple[int, float, float, int, int]] = []  # copy, value, return, length, stamp
+        self.changes = NO_CHANGES
+
+    def draw(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
+        values = 1000.0 * self.stage + 100 * copies + episodes
+        return EpisodeDraw(values[:, None], np.full((len(copies), 1), self.stage))
+
+    def episodes_ended(self, ended: EndedEpisodes) -> None:
+        columns = (ended.copies, ended.values[:, 0], ended.returns, ended.lengths, ended.stamp[:, 0])
+        self.told += [tuple(row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+
+    def advance(self, steps: Any) -> Changes:
+        changes, self.changes = self.changes, NO_CHANGES
+        return changes
+
+
+class Stage:
+    """A behavior, an environment and a curriculum, stepped by hand."""
+
+    def __init__(self) -> None:
+        self.environment, self.curriculum = Copies(), Numbered()
+        self.behavior: Any = SimpleNamespace(
+            name="A", steps=0, learning=True, episodes=EpisodeRecorder(3), batch=self.batch(),
+            spec=SimpleNamespace(slots=3, env_index=np.array([0, 0, 1])),
+        )  # fmt: skip
+        curriculum: Any = self.curriculum
+        environment: Any = self.environment
+        self.run = RunCurricula({"numbered": curriculum}, environment, {"A": self.behavior}, lambda change: None)
+        self.run.before_reset(self.environment.episodes)
+        self.run.after_reset(self.environment.episodes)
+
+    @staticmethod
+    def batch(ended: tuple[int, ...] = (), aborted: tuple[int, ...] = ()) -> AgentBatch:
+        terminated = np.isin(np.arange(3), ended)
+        lost = np.isin(np.arange(3), aborted) if aborted else None
+        return AgentBatch({}, np.ones(3, np.float32), terminated, np.zeros(3, np.bool_), aborted=lost)
+
+    def step(self, ended: tuple[int, ...] = (), begins: tuple[int, ...] = (), aborted: tuple[int, ...] = ()) -> bool:
+        """Agents of slots ``ended`` end, copies ``begins`` go on with their next episode."""
+        self.environment.episodes[list(begins)] += 1
+        self.behavior.batch = self.batch(ended, aborted)
+        self.behavior.episodes.record(self.behavior.batch)
+        return self.run.after_step()
+
+    def take_told(self) -> list[tuple[int, float, float, int, int]]:
+        told, self.curriculum.told = self.curriculum.told, []
+        return told
+
+    @property
+    def staged(self) -> list[float]:
+        staged: list[float] = self.environment.next["size"].tolist()
+        return staged
+
+
+@pytest.fixture
+def stage() -> Stage:
+    return Stage()
+
+
+def test_each_copy_is_told_one_episode_ahead(stage: Stage) -> None:
+    assert stage.staged == [1, 101]
+    stage.step(ended=(2,), begins=(1,))
+    assert stage.staged == [1, 102] and stage.take_told() == [(1, 100, 1, 1, 0)]
+
+
+def test_an_agent_that_ends_before_its_copy_goes_on_with_what_the_copy_plays(stage: Stage) -> None:
+    stage.step()
+    stage.step(ended=(0,))
+    assert stage.take_told() == [(0, 0, 2, 2, 0)]
+    stage.curriculum.stage = 1
+    stage.curriculum.changes = Changes(redraw=True)
+    stage.step(ended=(0,))  # the copy's episode is still the first one, of stage 0
+    assert stage.take_told() == [(0, 0, 1, 1, 0)] and stage.staged == [1001, 1101]
+    stage.step(ended=(0, 1), begins=(0,))
+    assert stage.take_told() == [(0, 0, 1, 1, 0), (0, 0, 4, 4, 0)] and stage.staged == [1002, 1101]
+    stage.step(ended=(0, 2), begins=(1,))
+    assert stage.take_told() == [(0, 1001, 1, 1, 1), (1, 100, 5, 5, 0)]
+
+
+def test_a_lost_episode_is_nobodys_and_the_next_one_has_its_own_draw(stage: Stage) -> None:
+    stage.step(begins=(1,), aborted=(2,))
+    assert stage.take_told() == [] and stage.staged == [1, 102]
+    stage.step(ended=(2,), begins=(1,))
+    assert stage.take_told() == [(1, 101, 1, 1, 0)]
+
+
+def test_a_behavior_that_has_finished_tells_nothing(stage: Stage) -> None:
+    stage.behavior.learning = False
+    stage.step(ended=(2,), begins=(1,))
+    assert stage.take_told() == [] and stage.staged == [1, 102]
+
+
+def test_a_reset_is_handed_on(stage: Stage) -> None:
+    stage.curriculum.changes = Changes(reset=True)
+    assert not stage.step()  # nothing ended, so nobody was asked
+    assert stage.step(ended=(0,))
+    assert not stage.step(ended=(0,))
