@@ -1,0 +1,202 @@
+"""Loops that draw one episode ahead, as a run does: one for curricula, one for plain models of them to compare with.
+
+Every step some copies' episodes end; which, and a number in [0, 1) of each that its return is made from, depends on the
+loop's seed and the step alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import attrs
+import numpy as np
+import pytest
+
+from rlcore.checkpoint import load_checkpoint, save_checkpoint
+from rlcore.curriculum import Curriculum, EndedEpisodes
+from rlcore.seeding import derive_generator
+
+SEED, COPIES = 7, 5
+BEHAVIOR = "Walker"
+
+Outcome = Callable[[Any, float], float]  # the values of an episode and its number in [0, 1) to its return
+Begun = tuple[int, int, tuple[float, ...]]  # copy, episode, values
+
+
+def what_ends(seed: int, step: int) -> tuple[np.ndarray, np.ndarray]:
+    """Copies [K], and a number for every copy [N]."""
+    generator = derive_generator(seed, "what ends", step)
+    return (generator.random(COPIES) < 0.4).nonzero()[0], generator.random(COPIES)
+
+
+@attrs.define
+class RunAsTold:
+    """What the factory of a curriculum reads of a run."""
+
+    seed: int = SEED
+    num_envs: int = COPIES
+
+
+@attrs.define(slots=False)
+class Loop:
+    """What a run does with a curriculum. It may be taken up anywhere by its :meth:`state_dict`."""
+
+    curriculum: Curriculum
+    outcome: Outcome
+    seed: int = 0
+    steps: int = 0
+    begun: list[Begun] = attrs.field(factory=list)
+    redrawn: list[bool] = attrs.field(factory=list)  # by step
+
+    def __attrs_post_init__(self) -> None:
+        self.episodes = np.zeros(COPIES, np.int64)
+        copies = np.arange(COPIES)
+        first, second = self.curriculum.draw(copies, self.episodes), self.curriculum.draw(copies, self.episodes + 1)
+        self.values, self.stamp = first.values.copy(), first.stamp.copy()
+        self.next_values, self.next_stamp = second.values.copy(), second.stamp.copy()
+
+    def run(self, steps: int) -> None:
+        for _ in range(steps):
+            self.step()
+
+    def step(self) -> None:
+        ended, noise = what_ends(self.seed, self.steps)
+        self.steps += 1
+        if not ended.size:
+            self.redrawn.append(False)
+            return
+        returns = np.array([self.outcome(self.values[copy], float(noise[copy])) for copy in ended])
+        lengths = np.ones(len(ended), np.int64)
+        self.curriculum.episodes_ended(
+            EndedEpisodes(BEHAVIOR, ended, returns, None, lengths, self.values[ended], self.stamp[ended])
+        )
+        self.episodes[ended] += 1
+        self.values[ended], self.stamp[ended] = self.next_values[ended], self.next_stamp[ended]
+        self.begun += [(int(c), int(self.episodes[c]), tuple(self.values[c].tolist())) for c in ended]
+        redraw = self.curriculum.advance({BEHAVIOR: self.steps}).redraw
+        self.redrawn.append(redraw)
+        copies = np.arange(COPIES) if redraw else ended
+        drawn = self.curriculum.draw(copies, self.episodes[copies] + 1)
+        self.next_values[copies], self.next_stamp[copies] = drawn.values, drawn.stamp
+
+    def state_dict(self) -> dict[str, Any]:
+        arrays = ("values", "stamp", "next_values", "next_stamp", "episodes")
+        return {"steps": self.steps, **{name: getattr(self, name).copy() for name in arrays}}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        for name, value in state.items():
+            setattr(self, name, value.copy() if isinstance(value, np.ndarray) else value)
+
+
+class PlainModel(Protocol):
+    """A curriculum without arrays: a draw is its values and whatever the model wants to be told again."""
+
+    def draw(self, copy: int, episode: int) -> tuple[tuple[float, ...], Any]: ...
+
+    def ended(self, told: Any, measure: float) -> None: ...
+
+    def redraw(self) -> bool: ...
+
+
+def plain_loop(model: PlainModel, outcome: Outcome, seed: int, steps: int) -> list[Begun]:
+    """The same loop copy by copy."""
+    playing = {copy: model.draw(copy, 0) for copy in range(COPIES)}
+    staged = {copy: model.draw(copy, 1) for copy in range(COPIES)}
+    episode = dict.fromkeys(range(COPIES), 0)
+    begun: list[Begun] = []
+    for step in range(steps):
+        ended, noise = what_ends(seed, step)
+        for copy in ended.tolist():
+            values, told = playing[copy]
+            model.ended(told, outcome(values, float(noise[copy])))
+        for copy in ended.tolist():
+            episode[copy] += 1
+            playing[copy] = staged[copy]
+            begun.append((copy, episode[copy], playing[copy][0]))
+        anew = ended.size > 0 and model.redraw()
+        for copy in range(COPIES) if anew else ended.tolist():
+            staged[copy] = model.draw(copy, episode[copy] + 1)
+    return begun
+
+
+def uniform_of(stream: str, copy: int, episode: int, width: int = 1) -> list[float]:
+    """The numbers that belong to an episode, made by themselves."""
+    numbers: list[float] = (
+        derive_generator(SEED, stream, copy, episode // 64).random((64, width))[episode % 64].tolist()
+    )
+    return numbers
+
+
+@attrs.frozen
+class Simulation:
+    """What this file has, for tests that cannot import it."""
+
+    run: RunAsTold = attrs.field(factory=RunAsTold)
+    loop: Callable[..., Loop] = Loop
+    plain_loop: Callable[..., list[Begun]] = plain_loop
+    uniform_of: Callable[..., list[float]] = uniform_of
+
+
+@pytest.fixture(scope="session")
+def simulation() -> Simulation:
+    return Simulation()
+
+
+@pytest.fixture(scope="session")
+def told() -> Callable[..., EndedEpisodes]:
+    """``told(stamp, returns, behavior=..., ...)``: ended episodes as a curriculum is told of them."""
+
+    def make(stamp: Any, returns: Any, behavior: str = BEHAVIOR, **more: Any) -> EndedEpisodes:
+        stamp, returns = np.array(stamp, np.int64), np.array(returns, np.float64)
+        lengths = np.array(more.get("lengths", [1] * len(returns)), np.int64)
+        shared = np.array(more["group_returns"], np.float64) if "group_returns" in more else None
+        return EndedEpisodes(
+            behavior, np.zeros(len(returns), np.int64), returns, shared, lengths, np.zeros(stamp.shape), stamp
+        )
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def all_draws() -> Callable[[Curriculum, int], tuple[np.ndarray, np.ndarray]]:
+    """Values and stamps of the first ``episodes`` episodes of every copy, [episodes * N, P]."""
+
+    def draw(curriculum: Curriculum, episodes: int) -> tuple[np.ndarray, np.ndarray]:
+        copies = np.arange(COPIES)
+        drawn = [curriculum.draw(copies, np.full(COPIES, episode, np.int64)) for episode in range(episodes)]
+        return np.concatenate([d.values for d in drawn]), np.concatenate([d.stamp for d in drawn])
+
+    return draw
+
+
+Resumed = Callable[[Callable[[], Curriculum], Outcome, int, int], None]
+
+
+@pytest.fixture
+def stays_the_same_when_resumed(tmp_path: Path) -> Resumed:
+    """``check(make, outcome, steps, stride)``: a loop that is never left, and at every ``stride``-th step one that is
+    left there and goes on in a curriculum of its own from a checkpoint, end alike.
+    """
+
+    def check(make: Callable[[], Curriculum], outcome: Outcome, steps: int, stride: int) -> None:
+        whole = Loop(make(), outcome)
+        states = {}
+        for step in range(steps):
+            if step % stride == 0:
+                state = {"curriculum": whole.curriculum.state_dict(), "loop": whole.state_dict()}
+                states[step] = (len(whole.begun), save_checkpoint(tmp_path, step, {"run": state}))
+            whole.step()
+        assert any(whole.redrawn), "nothing happens that could be lost"
+        for step, (begun, path) in states.items():
+            saved = load_checkpoint(path)["run"]
+            resumed = Loop(make(), outcome)
+            resumed.curriculum.load_state_dict(saved["curriculum"])
+            resumed.load_state_dict(saved["loop"])
+            resumed.run(steps - step)
+            assert resumed.begun == whole.begun[begun:], f"left at step {step}"
+            assert resumed.curriculum.stats() == whole.curriculum.stats()
+            np.testing.assert_equal(resumed.curriculum.state_dict(), whole.curriculum.state_dict())
+
+    return check

@@ -1,0 +1,261 @@
+"""Prioritised level replay, beside a plain model that keeps a list of episodes for each level."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rlcore.curriculum import Curriculum
+from rlcore.errors import RunStateError
+from rlcore_curriculum.prioritized_levels import PrioritizedLevels, make_curriculum
+from rlcore_curriculum.prioritized_levels_settings import PrioritizedLevelsSettings
+
+Block = dict[str, Any]
+SEEDS: Block = {"levels": 6, "refresh": 1, "temperature": 0.5, "staleness": 0.2}
+
+
+@pytest.fixture(scope="session")
+def made(simulation: Any) -> Callable[..., PrioritizedLevels]:
+    """``made(seed=SEEDS)``: the curriculum of these parameters."""
+
+    def make(**blocks: Block) -> PrioritizedLevels:
+        return make_curriculum({n: PrioritizedLevelsSettings(**block) for n, block in blocks.items()}, simulation.run)
+
+    return make
+
+
+def average(values: list[float], memory: int) -> float:
+    """A plain mean as long as there are few; then the newest enters with a share of 1 / memory."""
+    mean = 0.0
+    for number, value in enumerate(values, start=1):
+        mean += (value - mean) / min(number, memory)
+    return mean
+
+
+class PlainReplay:
+    def __init__(self, block: Block, uniform_of: Callable[..., list[float]]) -> None:
+        self.block, self.uniform_of = {"score": "change", "memory": 10, "replay_probability": None} | block, uniform_of
+        self.played: dict[int, list[tuple[int, float]]] = {}  # level to when it ended, and with what measure
+        self.total = self.counted = 0
+        self.shares: dict[int, float] = {}
+
+    def score(self, level: int) -> float:
+        measures = [measure for _, measure in self.played[level]]
+        memory = self.block["memory"]
+        if self.block["score"] == "learnability":
+            successes = [float(measure >= self.block["success"]) for measure in measures]
+            rate = 0.5
+            for number, success in enumerate(successes, start=1):
+                rate += (success - rate) / (min(number, memory) + 2)
+            return rate * (1 - rate)
+        if len(measures) == 1:
+            return math.inf
+        return average([abs(b - a) for a, b in pairwise(measures)], memory)
+
+    def draw(self, copy: int, episode: int) -> tuple[tuple[float, ...], int]:
+        again, which = self.uniform_of("parameters/seed", copy, episode, 2)
+        new = [level for level in range(self.block["levels"]) if level not in self.shares]
+        share = len(self.shares) / self.block["levels"]
+        if self.block["replay_probability"] is not None and 0 < share < 1:
+            share = self.block["replay_probability"]
+        if again >= share:
+            level = new[int(which * len(new))]
+        else:
+            below = 0.0
+            for level in sorted(self.shares):
+                below += self.shares[level]
+                if which < below:
+                    break
+        return (float(level + self.block.get("first_level", 0)),), level
+
+    def ended(self, told: int, measure: float) -> None:
+        self.total += 1
+        self.counted += 1
+        self.played.setdefault(told, []).append((self.total, measure))
+
+    def redraw(self) -> bool:
+        if self.counted < self.block["refresh"]:
+            return False
+        self.counted = 0
+        ordered = sorted(self.played, key=lambda level: (-self.score(level), level))
+        by_score = {level: (1 / rank) ** (1 / self.block["temperature"]) for rank, level in enumerate(ordered, 1)}
+        by_age = {level: float(self.total - episodes[-1][0]) for level, episodes in self.played.items()}
+        if not any(by_age.values()):
+            by_age = dict.fromkeys(self.played, 1.0)
+        rho = self.block["staleness"]
+        self.shares = {
+            level: (1 - rho) * by_score[level] / sum(by_score.values()) + rho * by_age[level] / sum(by_age.values())
+            for level in self.played
+        }
+        return True
+
+
+def outcome(values: Any, noise: float) -> float:
+    return round(noise * (1 + float(values[0])), 1)
+
+
+@st.composite
+def blocks(draw: st.DrawFn) -> Block:
+    made: Block = {
+        "levels": draw(st.integers(1, 12)),
+        "first_level": draw(st.sampled_from([0, 100])),
+        "refresh": draw(st.integers(1, 5)),
+        "temperature": draw(st.sampled_from([0.1, 0.5, 2.0])),
+        "staleness": draw(st.sampled_from([0.0, 0.3, 1.0])),
+        "memory": draw(st.integers(1, 4)),
+        "replay_probability": draw(st.sampled_from([None, 0.5, 1.0])),
+    }
+    return made | draw(st.sampled_from([{}, {"score": "learnability", "success": 1.0}]))
+
+
+@settings(max_examples=200, deadline=None)
+@given(block=blocks(), seed=st.integers(0, 10_000), steps=st.integers(5, 80))
+def test_it_is_the_plain_model(simulation: Any, made: Any, block: Block, seed: int, steps: int) -> None:
+    curriculum, model = made(seed=block), PlainReplay(block, simulation.uniform_of)
+    loop = simulation.loop(curriculum, outcome, seed)
+    loop.run(steps)
+    assert loop.begun == simulation.plain_loop(model, outcome, seed, steps)
+    shares = curriculum.replays["seed"].shares
+    expected = [model.shares.get(level, 0.0) for level in range(block["levels"])]
+    np.testing.assert_allclose(shares, expected, rtol=1e-9, atol=1e-15)
+
+
+def play(curriculum: PrioritizedLevels, told: Any, episodes: list[tuple[int, float]]) -> None:
+    for level, measure in episodes:
+        curriculum.episodes_ended(told([[level]], [measure]))
+        curriculum.advance({})
+
+
+def test_levels_are_replayed_by_their_rank_and_by_how_long_ago_they_were_played(
+    made: Any, told: Any, all_draws: Any
+) -> None:
+    curriculum = made(seed=SEEDS | {"levels": 3})
+    play(curriculum, told, [(0, 0.0), (0, 0.1), (1, 0.0), (1, 1.0), (2, 0.0), (2, 0.5)])
+    # Changes 0.1, 1 and 0.5: ranks 3, 1, 2, weighed by rank^-2. Ages 4, 2 and 0.
+    weights = np.array([1 / 9, 1.0, 1 / 4])
+    shares = 0.8 * weights / weights.sum() + 0.2 * np.array([4, 2, 0]) / 6
+    values, stamp = all_draws(curriculum, 4000)
+    for level, share in enumerate(shares):
+        rows = values[:, 0] == level
+        assert rows.mean() == pytest.approx(share, abs=4 * math.sqrt(share * (1 - share) / len(rows)))
+    np.testing.assert_equal(stamp, values)
+
+
+@pytest.mark.parametrize(("probability", "share"), [(None, 2 / 6), (0.5, 0.5), (1.0, 1.0), (0.0, 0.0)])
+def test_new_levels_are_played_alike_in_the_episodes_that_are_no_replays(
+    made: Any, told: Any, all_draws: Any, probability: float | None, share: float
+) -> None:
+    curriculum = made(seed=SEEDS | {"replay_probability": probability})
+    play(curriculum, told, [(1, 0.0), (4, 0.0)])
+    values = all_draws(curriculum, 4000)[0][:, 0]
+    assert np.isin(values, [1, 4]).mean() == pytest.approx(share, abs=0.015)
+    for level in (0, 2, 3, 5):
+        assert np.mean(values == level) == pytest.approx((1 - share) / 4, abs=0.012)
+
+
+def test_before_anything_was_played_all_levels_are_new_and_after_everything_was_none(
+    made: Any, told: Any, all_draws: Any
+) -> None:
+    for probability in (0.0, 1.0, None):
+        curriculum = made(seed=SEEDS | {"replay_probability": probability})
+        assert set(all_draws(curriculum, 100)[0][:, 0]) == set(range(6))
+        play(curriculum, told, [(level, 0.0) for level in range(6)])
+        assert curriculum.stats()["Environment/Replay Share/seed"] == 1.0
+
+
+def test_what_succeeds_now_and_then_is_what_can_be_learned(made: Any, told: Any) -> None:
+    block = SEEDS | {"levels": 3, "score": "learnability", "success": 1.0, "staleness": 0.0, "temperature": 0.1}
+    curriculum = made(seed=block)
+    never, always = [(0, 0.0)] * 8, [(1, 1.0)] * 8
+    play(curriculum, told, [*never, *always, *([(2, 1.0), (2, 0.5)] * 4)])
+    assert curriculum.replays["seed"].shares[2] > 0.99
+    scores = curriculum.replays["seed"].known.scores()
+    assert scores.tolist() == pytest.approx(
+        [0.1 * 0.9, 0.9 * 0.1, 0.25]
+    )  # by Laplace's rule: 1 of 10, 9 of 10, 5 of 10
+
+
+def test_a_level_that_was_played_once_ranks_first(made: Any, told: Any) -> None:
+    curriculum = made(seed=SEEDS | {"levels": 2, "staleness": 0.0})
+    play(curriculum, told, [(0, 0.0), (0, 100.0), (1, 0.0)])
+    assert curriculum.replays["seed"].shares.tolist() == pytest.approx([0.2, 0.8])
+
+
+def test_episodes_of_one_level_that_end_in_one_step_count_one_after_the_other(made: Any, told: Any) -> None:
+    at_once, one_by_one = made(seed=SEEDS), made(seed=SEEDS)
+    episodes = [(3, 0.0), (3, 1.0), (2, 5.0), (3, 0.5), (2, 4.0)]
+    at_once.episodes_ended(told([[level] for level, _ in episodes], [measure for _, measure in episodes]))
+    at_once.advance({})
+    play(one_by_one, told, episodes)
+    np.testing.assert_equal(at_once.state_dict(), one_by_one.state_dict())
+
+
+def test_a_level_whose_share_is_too_small_for_a_number_is_still_known(made: Any, told: Any) -> None:
+    curriculum = made(seed=SEEDS | {"levels": 4, "staleness": 0.0, "temperature": 0.0005})
+    play(curriculum, told, [(0, 0.0), (0, 1.0), (1, 0.0), (1, 5.0), (2, 0.0), (2, 3.0)])
+    assert curriculum.replays["seed"].shares.tolist() == [0.0, 1.0, 0.0, 0.0]
+    assert curriculum.stats()["Environment/Replay Share/seed"] == 0.75
+
+
+def test_shares_change_only_when_a_redraw_is_asked_for(made: Any, told: Any, all_draws: Any) -> None:
+    curriculum = made(seed=SEEDS | {"refresh": 3})
+    before = all_draws(curriculum, 20)
+    curriculum.episodes_ended(told([[0], [1]], [0.0, 0.0]))
+    assert not curriculum.advance({}).redraw
+    curriculum.episodes_ended(told([[0]], [1.0]))
+    np.testing.assert_equal(all_draws(curriculum, 20), before)
+    assert curriculum.advance({}).redraw
+    assert not np.array_equal(all_draws(curriculum, 20)[0], before[0])
+
+
+def test_only_episodes_of_its_behavior_count(made: Any, told: Any) -> None:
+    curriculum = made(seed=SEEDS | {"behavior": "Walker"})
+    curriculum.episodes_ended(told([[0]], [1.0], behavior="Runner"))
+    assert not curriculum.advance({}).redraw
+    assert curriculum.stats()["Environment/Levels Played/seed"] == 0.0
+
+
+def test_evaluations_play_all_levels_alike(made: Any, told: Any) -> None:
+    curriculum = made(seed=SEEDS | {"first_level": 10})
+    play(curriculum, told, [(0, 0.0), (0, 1.0)])
+    copies = np.arange(5)
+    values = np.concatenate([curriculum.draw_target(copies, np.full(5, e))[:, 0] for e in range(1000)])
+    assert [np.mean(values == level) for level in range(10, 16)] == pytest.approx([1 / 6] * 6, abs=0.025)
+
+
+def test_a_resumed_run_goes_on_the_same_from_everywhere(made: Any, stays_the_same_when_resumed: Any) -> None:
+    def make() -> Curriculum:
+        return made(seed=SEEDS | {"refresh": 4}, map=SEEDS | {"score": "learnability", "success": 1.0, "levels": 50})
+
+    stays_the_same_when_resumed(make, outcome, steps=120, stride=7)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [({"levels": 7}, r"levels: the checkpoint has 6, this configuration 7"),
+     ({"score": "learnability", "success": 1.0}, r"score: the checkpoint has change, this configuration learnability")],
+)  # fmt: skip
+def test_a_state_of_other_settings_is_refused(made: Any, change: Block, message: str) -> None:
+    with pytest.raises(RunStateError, match=r"seed\.curriculum\." + message):
+        made(seed=SEEDS | change).load_state_dict(made(seed=SEEDS).state_dict())
+
+
+def test_stats_and_status_tell_what_is_replayed(made: Any, told: Any) -> None:
+    curriculum = made(seed=SEEDS | {"staleness": 0.0})
+    play(curriculum, told, [(0, 0.0), (0, 1.0), (3, 0.0)])
+    entropy = -(0.8 * math.log(0.8) + 0.2 * math.log(0.2))
+    assert curriculum.stats() == {
+        "Environment/Levels Played/seed": 2.0,
+        "Environment/Replay Share/seed": pytest.approx(1 / 3),
+        "Environment/Levels Replayed/seed": pytest.approx(math.exp(entropy)),
+    }
+    assert curriculum.status()["seed"] == {
+        "lesson": "2 of 6 levels", "measure": "change", "episodes_left": 1, "replay_share": pytest.approx(1 / 3),
+    }  # fmt: skip
