@@ -81,13 +81,15 @@ CORE_BLOCKS: tuple[tuple[str, type], ...] = (
     ("engine_settings", EngineSettings),
 )
 # Where the block of a plugin's record stands in the file, and which attribute of the record names its class.
-PLUGIN_BLOCKS = {
-    "trainer": ("behaviors.NAME.hyperparameters, where trainer_type is {name}", "settings"),
-    "reward": ("behaviors.NAME.reward_signals.{name}", "settings"),
-    "environment": ("environment.options, where environment.type is {name}", "settings"),
-    "writer": ("stats.{name}", "settings"),
-    "section": ("{name}", "target"),
-}
+PLUGIN_BLOCKS = (
+    ("trainer", "behaviors.NAME.hyperparameters, where trainer_type is {name}", "settings"),
+    ("reward", "behaviors.NAME.reward_signals.{name}", "settings"),
+    ("environment", "environment.options, where environment.type is {name}", "settings"),
+    ("environment", "environment.parameters.NAME, where environment.type is {name}", "parameters"),
+    ("curriculum", "environment_parameters.NAME.curriculum, where type is {name}", "settings"),
+    ("writer", "stats.{name}", "settings"),
+    ("section", "{name}", "target"),
+)
 
 
 # ---------------------------------------------------------------- hooks
@@ -192,7 +194,7 @@ def settings_page() -> str:
 def plugin_blocks() -> Iterator[tuple[str, type, str]]:
     """Title, settings class and distribution of each block that a member of this workspace brings."""
     plugins = load_plugins()
-    for kind, (title, attribute) in PLUGIN_BLOCKS.items():
+    for kind, title, attribute in PLUGIN_BLOCKS:
         for owned in plugins.records(kind):
             if owned.distribution in members() and getattr(owned.record, attribute) is not None:
                 cls = plugins.resolve(owned.record, attribute)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.blame import environment_does
-from rlcore.config import EnvironmentSettings, RunConfig
+from rlcore.config import EnvironmentParameter, EnvironmentSettings, RunConfig
 from rlcore.config.load import evaluation_environment
 from rlcore.environment import BehaviorSpec, Environment, misfit
 from rlcore.episode_tap import EpisodeTap
@@ -107,13 +107,15 @@ class Evaluator:
 
     def _feed(self, environment: Environment, seed: int) -> ParameterFeed | None:
         """Of the task that training is for, but for what the evaluation block gives."""
-        parameters = dict(self._config.environment_parameters)
-        if self._config.evaluation is not None:
-            parameters |= self._config.evaluation.environment_parameters
+        parameters = self._parameters()
         if not parameters:
             return None
         context = attrs.evolve(self._context, seed=seed, num_envs=environment.num_envs)
         return target_feed(list(make_curricula(parameters, self._plugins, context).values()), environment)
+
+    def _parameters(self) -> dict[str, EnvironmentParameter]:
+        own = {} if self._config.evaluation is None else self._config.evaluation.environment_parameters
+        return {**self._config.environment_parameters, **own}
 
     def _settings(self) -> EnvironmentSettings:
         settings = evaluation_environment(self._config, self._plugins)
@@ -130,6 +132,7 @@ class Evaluator:
         config = attrs.evolve(
             self._config,
             environment=attrs.evolve(settings, num_envs=copies),
+            environment_parameters=self._parameters(),
             env_settings=attrs.evolve(self._config.env_settings, num_envs=copies),
         )
         context = attrs.evolve(self._context, config=config, num_envs=copies, video=self._video)

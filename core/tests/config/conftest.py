@@ -75,6 +75,16 @@ class GridOptions:
 
 
 @attrs.frozen(kw_only=True)
+class GridRoute:
+    cell: int | None = setting(None, "Which cell it is written to.", minimum=0)
+    wall: str | None = setting(None, "Which wall it is written to.")
+
+    def __attrs_post_init__(self) -> None:
+        if (self.cell is None) == (self.wall is None):
+            raise ConfigError("give either cell or wall")
+
+
+@attrs.frozen(kw_only=True)
 class AcmeSection:
     project: str | None = setting(None, "Project.")
     ratio: float = setting(0.5, "Ratio.", minimum=0, maximum=1)
@@ -117,7 +127,7 @@ class FakePlugins:
             StatsWriterSpec(name="jsonl", target="fake:Writer", settings="fake:FileWriter"),
             StatsWriterSpec(name="console", target="fake:Console"),
             EnvironmentSpec(name="gymnasium", target="fake:Gym"),
-            EnvironmentSpec(name="grid", target="fake:Grid", settings="fake:GridOptions"),
+            EnvironmentSpec(name="grid", target="fake:Grid", settings="fake:GridOptions", parameters="fake:GridRoute"),
             CurriculumSpec(name="lessons", target="fake:Lessons", settings="fake:LessonsLike"),
             CurriculumSpec(name="wheel", target="fake:Wheel", settings="fake:WheelLike"),
             ConfigSection(name="acme", target="fake:AcmeSection", summary="Acme's block."),
@@ -131,6 +141,7 @@ class FakePlugins:
                 BonusReward,
                 FileWriter,
                 GridOptions,
+                GridRoute,
                 AcmeSection,
                 LessonsLike,
                 WheelLike,

@@ -35,6 +35,8 @@ VALID = [
     "behaviors: {B: {}}\nstats: {jsonl: {path: x}, console: {}, rlcore-fake/jsonl: false}",
     "behaviors: {B: {}}\nenvironment: {type: grid, options: {size: 4}, num_envs: null}",
     "behaviors: {B: {}}\nenvironment: {options: {anything: [1]}}",
+    "behaviors: {B: {}}\nenvironment: {type: grid, parameters: {a: {cell: 0}}}\nenvironment_parameters: {a: 1}",
+    "behaviors: {B: {}}\nenvironment: {type: gymnasium, parameters: {}}\nenvironment_parameters: {a: 1}",
     "behaviors: {B: {}}\nacme: {project: null}\nplugins: {enable: [x]}\ntorch_settings: {device: cpu}",
 ]
 INVALID = [
@@ -55,6 +57,9 @@ INVALID = [
     "behaviors: {B: {}}\nstats: {console: {color: 1}}",
     "behaviors: {B: {}}\nstats: {jsonl: true}",
     "behaviors: {B: {}}\nenvironment: {type: grid, options: {size: 1}}",
+    "behaviors: {B: {}}\nenvironment: {type: grid, parameters: {a: {cell: -1}}}\nenvironment_parameters: {a: 1}",
+    "behaviors: {B: {}}\nenvironment: {type: grid, parameters: {a: 3}}\nenvironment_parameters: {a: 1}",
+    "behaviors: {B: {}}\nenvironment: {type: gymnasium, parameters: {a: {cell: 0}}}\nenvironment_parameters: {a: 1}",
     "behaviors: {B: {}}\nengine_settings: {width: 100}",
     "behaviors: {B: {}}\nsections: {}",
 ]

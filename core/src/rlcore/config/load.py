@@ -14,6 +14,7 @@ from rlcore.config.inherit import evaluation_block, inherit_defaults, with_evalu
 from rlcore.config.names import name_problem
 from rlcore.config.overrides import AFTER_THE_FILE
 from rlcore.config.parameter_blocks import LESSONS, PLACES, with_parameter_blocks
+from rlcore.config.parameter_routes import check_routes
 from rlcore.config.plugin_choice import checked_block, directory_of, recorded
 from rlcore.config.problems import KeyPath, Problem, dotted, shown
 from rlcore.config.settings import (
@@ -54,6 +55,7 @@ def load_config(document: Document, plugins: Plugins) -> RunConfig:
         config = _join_num_envs(config, document, problems)
         check_data_source(config, plugins, problems)
         _check_curricula(config, plugins, problems)
+        check_routes(config, problems)
         config = attrs.evolve(config, plugins=recorded(config.plugins, directory_of(document), plugins))
     _check_names(document.data, problems)
     problems.raise_any()
@@ -181,11 +183,24 @@ class _Loader:
             spec = self._find("environment", self.plugins.environment, kind, (*path, "type"))
             if spec is INVALID:
                 ready["options"] = INVALID
-            elif spec.settings is not None:
-                ready["options"] = self._settings(spec, options, (*path, "options"))
+            else:
+                ready["parameters"] = self._routes(spec, data.get("parameters", {}), (*path, "parameters"))
+                if spec.settings is not None:
+                    ready["options"] = self._settings(spec, options, (*path, "options"))
         if "options" not in ready:
             ready["options"] = structure(options, dict[str, Any], (*path, "options"), self.problems)
         return build(EnvironmentSettings, data, path, self.problems, ready=ready)
+
+    def _routes(self, spec: Any, data: Any, path: KeyPath) -> Any:
+        """How each environment parameter reaches the environment."""
+        if spec.parameters is None and data:
+            self.problems.add(
+                path, f"environments of type {spec.name!r} take parameters by their names; delete this block"
+            )
+            return INVALID
+        return self._each(
+            data, path, lambda block, at: build(self.plugins.resolve(spec, "parameters"), block, at, self.problems)
+        )
 
     def _evaluation(self, data: Any, path: KeyPath) -> Any:
         """The block as it is written; that its overrides make an environment block is checked beside it."""

@@ -1,7 +1,7 @@
 """A JSON Schema of the configuration file, installed plugins' settings included, so that editors complete and check it.
 
 It accepts whatever :func:`rlcore.config.load_config` accepts. Rules between keys are left to loading, except that
-``hyperparameters`` depend on ``trainer_type`` and ``options`` on the environment's type.
+``hyperparameters`` depend on ``trainer_type``, and ``options`` and ``parameters`` on the environment's type.
 """
 
 from __future__ import annotations
@@ -111,6 +111,12 @@ class _SchemaWriter:
             for name, owned in self._named("environment")
             if getattr(owned.record, "settings", None) is not None
         ]
+        for name, owned in self._named("environment"):
+            has_routes = getattr(owned.record, "parameters", None) is not None
+            allowed = (
+                {"additionalProperties": self._settings(owned, "parameters")} if has_routes else {"maxProperties": 0}
+            )
+            rules.append(_where("type", name, "parameters", allowed))
         schema |= {"allOf": rules} if rules else {}
         return self._define(EnvironmentSettings, schema)
 

@@ -68,7 +68,7 @@ def diagnose(decision: Decision, import_targets: bool) -> Iterator[Finding]:
     yield from _import_cost(candidate)
     if import_targets:
         for record in records:
-            for attribute in ("target", "settings"):
+            for attribute in ("target", "settings", "parameters"):
                 if getattr(record, attribute, None):
                     try:
                         plugins.resolve(record, attribute)

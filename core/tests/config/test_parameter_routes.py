@@ -1,0 +1,77 @@
+"""``environment.parameters``: read with the class that the kind of environment brings, and told with file and line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rlcore.config import RunConfig, config_from_mapping, dump_config
+from rlcore.config.load import evaluation_environment
+
+START = "behaviors:\n  B: {}\nenvironment_parameters: {size: 3, heat: 1.5}\n"
+Load = Callable[[str], RunConfig]
+
+
+def test_each_entry_is_an_object_of_the_class_that_the_kind_of_environment_brings(load: Load, plugins: Any) -> None:
+    config = load(START + "environment: {type: grid, parameters: {size: {cell: 4}, heat: {wall: north}}}\n")
+    assert config.environment is not None
+    size, heat = config.environment.parameters["size"], config.environment.parameters["heat"]
+    assert (size.cell, size.wall, heat.cell, heat.wall) == (4, None, None, "north")
+    assert config_from_mapping(dump_config(config), plugins) == config
+
+
+@pytest.mark.parametrize(
+    ("block", "message"),
+    [
+        ("{size: {cel: 1}}", "size.cel: unknown key; did you mean 'cell'? (allowed: cell, wall)"),
+        ("{size: {cell: -1}}", "size.cell: must be at least 0, not -1"),
+        ("{size: {cell: 1, wall: north}}", "size: give either cell or wall"),
+        ("{size: wall}", "size: must be a mapping of settings, not 'wall'"),
+        ("{sise: {cell: 1}}", "sise: environment_parameters has no 'sise'; did you mean 'size'?"),
+    ],
+)
+def test_a_wrong_entry_is_one_line_with_its_place(errors: Callable[[str], list[str]], block: str, message: str) -> None:
+    text = START + f"environment:\n  type: grid\n  parameters:\n    {block}\n"
+    assert errors(text) == [f"c.yaml:7: environment.parameters.{message}"]
+
+
+def test_a_block_that_is_no_mapping_is_refused(errors: Callable[[str], list[str]]) -> None:
+    assert errors(START + "environment: {type: grid, parameters: [size]}\n") == [
+        "c.yaml:4: environment.parameters: must be a mapping from names to settings, not ['size']"
+    ]
+
+
+def test_a_kind_of_environment_with_nothing_to_say_refuses_the_block(
+    errors: Callable[[str], list[str]], load: Load
+) -> None:
+    assert errors(START + "environment:\n  parameters: {size: {cell: 1}}\n") == [
+        "c.yaml:5: environment.parameters: environments of type 'gymnasium' take parameters by their names; delete "
+        "this block"
+    ]
+    assert load(START + "environment: {parameters: {}}\n").environment is not None
+
+
+def test_evaluations_take_entries_over_and_may_have_their_own(
+    load: Load, errors: Callable[[str], list[str]], plugins: Any
+) -> None:
+    text = START + (
+        "environment: {type: grid, parameters: {size: {cell: 4}}}\n"
+        "evaluation:\n  interval: 100\n  environment_parameters: {cold: 1}\n"
+        "  environment: {parameters: {heat: {cell: 7}, cold: {wall: south}}}\n"
+    )
+    settings = evaluation_environment(load(text), plugins)
+    assert settings is not None
+    assert {name: (route.cell, route.wall) for name, route in settings.parameters.items()} == {
+        "size": (4, None), "heat": (7, None), "cold": (None, "south"),
+    }  # fmt: skip
+    assert errors(text.replace("cold: {wall", "could: {wall")) == [
+        "c.yaml:8: evaluation.environment.parameters.could: environment_parameters has no 'could'; did you mean 'cold'?"
+    ]
+    both = START + (
+        "environment: {type: grid, parameters: {size: {cell: 4}}}\n"
+        "evaluation: {interval: 100, environment: {parameters: {size: {wall: north}}}}\n"
+    )
+    assert errors(both) == ["c.yaml:5: evaluation.environment.parameters.size: give either cell or wall"]
+    assert load(both.replace("{wall: north}", "{wall: north, cell: null}")).evaluation is not None
