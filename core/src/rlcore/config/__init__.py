@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from rlcore.config.document import Document, read_document
     from rlcore.config.dump import dump_config, write_config
     from rlcore.config.load import config_from_mapping, load_config
+    from rlcore.config.nested import read_settings
     from rlcore.config.overrides import apply_overrides
     from rlcore.config.plugin_choice import load_plugins_for
     from rlcore.config.problems import ConfigErrors
@@ -48,6 +49,7 @@ _LAZY = {
     "load_config": "rlcore.config.load",
     "load_plugins_for": "rlcore.config.plugin_choice",
     "read_document": "rlcore.config.document",
+    "read_settings": "rlcore.config.nested",
     "write_config": "rlcore.config.dump",
 }
 
@@ -83,6 +85,7 @@ __all__ = [
     "load_config",
     "load_plugins_for",
     "read_document",
+    "read_settings",
     "setting",
     "write_config",
 ]

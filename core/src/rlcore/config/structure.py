@@ -142,7 +142,7 @@ def structure(value: Any, kind: Any, path: KeyPath, problems: Problems) -> Any:
         if value in arguments and type(value) in {type(argument) for argument in arguments}:
             return value
         return _refuse(path, problems, value, one_of(arguments), arguments)
-    if origin in (list, Sequence, tuple, set, frozenset):
+    if _is_list(kind):
         return _sequence(value, origin, arguments, path, problems)
     if origin in (dict, Mapping):
         return _mapping(value, arguments[1], path, problems)
@@ -246,14 +246,27 @@ def _union(value: Any, members: tuple[Any, ...], path: KeyPath, problems: Proble
     classes = [member for member in others if attrs.has(member)]
     if isinstance(value, Mapping) and len(classes) == 1:  # so that its errors are told at their own keys
         return build(classes[0], value, path, problems)
+    lists = [member for member in others if _is_list(member)]
+    if isinstance(value, list) and len(lists) == 1:
+        return structure(value, lists[0], path, problems)
     if len(others) == 1:
         return structure(value, others[0], path, problems)
     for member in others:
         result = structure(value, member, path, Problems(problems.document))
         if result is not INVALID:
             return result
-    expected = [_NAMES.get(member, getattr(member, "__name__", str(member))) for member in others]
+    expected = [_expected(member) for member in others]
     return _refuse(path, problems, value, " or ".join(expected + ["null"] * optional))
+
+
+def _expected(kind: Any) -> str:
+    if attrs.has(kind):
+        return "a mapping of settings"
+    return "a list" if _is_list(kind) else _NAMES.get(kind, getattr(kind, "__name__", str(kind)))
+
+
+def _is_list(kind: Any) -> bool:
+    return typing.get_origin(kind) in (list, Sequence, tuple, set, frozenset)
 
 
 def _sequence(value: Any, origin: Any, arguments: tuple[Any, ...], path: KeyPath, problems: Problems) -> Any:

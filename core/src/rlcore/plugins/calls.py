@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from rlcore.errors import PluginError, RlcoreError
 from rlcore.plugins import candidates
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from rlcore.trainer import Trainer
 
 __all__ = ["Owned", "Plugins", "load_plugins"]
+
+R = TypeVar("R", bound=Record)
 
 
 def load_plugins(
@@ -139,6 +141,14 @@ class Plugins:
     def records_of(self, hook: str, record_class: type[Record]) -> tuple[Owned, ...]:
         """The same for a registry hook that a plugin added (``rlcore_addhooks``), with the same checks."""
         return self._registry.records_of(hook, record_class)
+
+    def record_of(self, hook: str, record_class: type[R], reference: str, key: str) -> R:
+        """The one called NAME or DIST/NAME of such a registry, which the configuration names under ``key``.
+
+        Nobody's is NotInstalled, with those there are and the nearest; more than one is a PluginError.
+        """
+        records = self.records_of(hook, record_class)
+        return cast(R, find(record_class.kind, reference, records, self.decisions, self.warnings, key))
 
     def trainer(self, reference: str) -> TrainerSpec:
         """The trainer called NAME or DIST/NAME."""

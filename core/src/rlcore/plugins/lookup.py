@@ -64,9 +64,17 @@ class Owned:
 
 
 def find(
-    kind: str, reference: str, records: Sequence[Owned], decisions: Sequence[Decision], warnings: Sequence[str]
+    kind: str,
+    reference: str,
+    records: Sequence[Owned],
+    decisions: Sequence[Decision],
+    warnings: Sequence[str],
+    key: str | None = None,
 ) -> Record:
-    """The record that ``reference`` names. Nobody's is NotInstalled, more than one is a PluginError."""
+    """The record that ``reference`` names. Nobody's is NotInstalled, more than one is a PluginError.
+
+    ``key`` is what names such a record in the configuration, for a kind that is not core's.
+    """
     source, _, name = reference.rpartition("/")
     matches = [
         owned
@@ -78,12 +86,12 @@ def find(
         return matches[0].record
     if not matches:
         _unknown(kind, reference, records, decisions, warnings)
-    word, key = _WORDS[kind]
+    word, known_key = _WORDS.get(kind, (kind, kind))
     choices = [owned.reference for owned in matches]
     if len(set(choices)) < len(choices):
         advice = "turn one of the plugins off with -p no:DIST/PLUGIN"
     else:
-        advice = f"write {key}: {' or '.join(choices)}"
+        advice = f"write {key or known_key}: {' or '.join(choices)}"
     owners = " and ".join(f"plugin {o.plugin!r} ({o.distribution or 'local'} {o.version})".replace(" )", ")")
                           for o in matches)  # fmt: skip
     raise PluginError(f"{word} {reference!r} is brought by {owners}; {advice}")
@@ -92,7 +100,7 @@ def find(
 def _unknown(
     kind: str, reference: str, records: Sequence[Owned], decisions: Sequence[Decision], warnings: Sequence[str]
 ) -> NoReturn:
-    word, _ = _WORDS[kind]
+    word, _ = _WORDS.get(kind, (kind, kind))
     source, _, name = reference.rpartition("/")
     names = sorted({owned.record.name for owned in records})
     allowed = [owned.reference for owned in records] if source else names

@@ -62,6 +62,6 @@ def _sampler(name: str, cls: str, summary: str) -> SamplerSpec:
     return SamplerSpec(
         name=name,
         target=f"rlcore_curriculum.samplers:{cls}Sampler",
-        settings=f"rlcore_curriculum.sampler_settings:{cls}Settings",
+        settings=f"rlcore_curriculum.sampler_settings:{cls}Parameters",
         summary=summary,
     )

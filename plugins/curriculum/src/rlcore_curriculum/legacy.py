@@ -1,0 +1,122 @@
+"""ML-Agents' own arithmetic for lessons (``smoothing: legacy``), for those who compare runs.
+
+It counts every episode of the behavior, whichever lesson it began in. Its reward buffer is as long as the longest
+``min_lesson_length`` of the behavior. It looks in every environment step, so its smoothing hardly smooths, and starts
+that from zero, once.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.curriculum import EndedEpisodes
+from rlcore.stats import StatSummary
+from rlcore_curriculum.criterion_settings import PROGRESS
+from rlcore_curriculum.lesson_settings import LessonsSettings
+from rlcore_curriculum.tracks import Move, measured
+
+
+class RewardBuffers:
+    """The latest returns of each behavior, shared by all parameters; any change of a lesson empties them all."""
+
+    def __init__(self, blocks: Iterable[LessonsSettings]) -> None:
+        lengths: dict[str, int] = {}
+        for criterion in (each for block in blocks for lesson in block.lessons for each in lesson.completion):
+            lengths[criterion.behavior] = max(1, lengths.get(criterion.behavior, 1), criterion.min_lesson_length)
+        self._returns: dict[str, deque[float]] = {name: deque(maxlen=length) for name, length in lengths.items()}
+        self._means: dict[str, float] = {}  # of those that have not changed since they were asked for
+
+    def add(self, episodes: EndedEpisodes) -> None:
+        if episodes.behavior in self._returns:
+            self._returns[episodes.behavior].extend(episodes.returns.tolist())
+            self._means.pop(episodes.behavior, None)
+
+    def count(self, behavior: str) -> int:
+        return len(self._returns[behavior])
+
+    def mean(self, behavior: str) -> float | None:
+        """None of an empty buffer."""
+        if behavior not in self._means:
+            if not self._returns[behavior]:
+                return None
+            self._means[behavior] = float(np.mean(self._returns[behavior]))
+        return self._means[behavior]
+
+    def clear(self) -> None:
+        for returns in self._returns.values():
+            returns.clear()
+        self._means.clear()
+
+    def state_dict(self) -> dict[str, Any]:
+        return {name: list(returns) for name, returns in self._returns.items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.clear()
+        for name, returns in self._returns.items():
+            returns.extend(state.get(name, ()))
+
+
+class LegacyTrack:
+    """One parameter's lessons, as ML-Agents' environment_parameter_manager steps through them."""
+
+    def __init__(self, settings: LessonsSettings, max_steps: Mapping[str, int], buffers: RewardBuffers) -> None:
+        self.lessons = settings.lessons
+        self.lesson = 0
+        self._max_steps = max_steps
+        self._buffers = buffers
+        self._smoothed = 0.0  # kept from lesson to lesson
+
+    def enter(self, lesson: int) -> None:
+        self.lesson = lesson
+
+    def ended(self, episodes: EndedEpisodes, stamp: NDArray[np.int64]) -> None:
+        """The buffers have them already, of whatever lesson."""
+
+    def summarised(self, behavior: str, stats: Mapping[str, StatSummary]) -> None:
+        """No statistic is a measure of ML-Agents'."""
+
+    def next(self, steps: Mapping[str, int]) -> Move | None:
+        completion = self.lessons[self.lesson].completion
+        if not completion or self.lesson + 1 >= len(self.lessons):
+            return None
+        (criterion,) = completion
+        if self._buffers.count(criterion.behavior) < criterion.min_lesson_length:
+            return None
+        if criterion.measure == PROGRESS:
+            value = steps[criterion.behavior] / self._max_steps[criterion.behavior]
+        else:
+            mean = self._buffers.mean(criterion.behavior)
+            if mean is None:
+                return None
+            value = mean
+            if criterion.signal_smoothing:
+                value = self._smoothed = 0.25 * self._smoothed + 0.75 * value
+        return Move(self.lesson + 1, criterion.require_reset) if value > criterion.threshold else None
+
+    def status(self, steps: Mapping[str, int]) -> dict[str, Any]:
+        completion = self.lessons[self.lesson].completion
+        if not completion:
+            return {}
+        (criterion,) = completion
+        value = self._buffers.mean(criterion.behavior)
+        if criterion.measure == PROGRESS:
+            value = steps[criterion.behavior] / self._max_steps[criterion.behavior] if steps else None
+        elif value is not None and criterion.signal_smoothing:
+            value = self._smoothed
+        left = max(0, criterion.min_lesson_length - self._buffers.count(criterion.behavior))
+        return measured(criterion, value, left)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"lesson": self.lesson, "smoothed": self._smoothed}
+
+    def conflict(self, state: Mapping[str, Any]) -> str | None:
+        return None if "smoothed" in state else "has smoothing: legacy now"
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.lesson = int(state["lesson"])
+        self._smoothed = float(state["smoothed"])

@@ -1,0 +1,133 @@
+"""The block of a parameter whose curriculum is lessons, and the rules between its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import attrs
+
+from rlcore.config import CurriculumSettings, setting
+from rlcore.errors import ConfigError, did_you_mean
+from rlcore_curriculum.criterion_settings import GROUP_REWARD, PROGRESS, CriterionSettings, DemotionSettings
+from rlcore_curriculum.sampler_settings import SamplerSettings
+
+if TYPE_CHECKING:
+    from rlcore.config import RunConfig
+    from rlcore.plugins import Plugins
+
+Problem = tuple[tuple[str | int, ...], str]
+
+EPISODES, LEGACY = "episodes", "legacy"
+
+
+@attrs.frozen(kw_only=True)
+class LessonSettings:
+    """A stage of a parameter: what its episodes begin with, and when the next stage comes."""
+
+    name: str = setting(description="What it is called.")
+    value: float | SamplerSettings = setting(description="The parameter's value, or a sampler.")
+    completion_criteria: CriterionSettings | tuple[CriterionSettings, ...] | None = setting(
+        None, "When the next lesson comes, needed on all but the last; of several in a list, all must hold."
+    )
+    demotion: DemotionSettings | None = setting(None, "When the lesson before comes back. Without it, never.")
+
+    @property
+    def completion(self) -> tuple[CriterionSettings, ...]:
+        """All that must hold."""
+        criteria = self.completion_criteria
+        return criteria if isinstance(criteria, tuple) else () if criteria is None else (criteria,)
+
+    @property
+    def giving_up(self) -> CriterionSettings | None:
+        """The demotion, with what it leaves to ``completion_criteria``; its measure must fall below the threshold."""
+        if self.demotion is None:
+            return None
+        given = {key: value for key, value in attrs.asdict(self.demotion).items() if value is not None}
+        if len(self.completion) == 1:
+            given = {"behavior": self.completion[0].behavior, "measure": self.completion[0].measure, **given}
+        return CriterionSettings(**given)
+
+
+@attrs.frozen(kw_only=True)
+class LessonsSettings(CurriculumSettings):
+    """Lessons that follow one another, as in ML-Agents."""
+
+    lessons: tuple[LessonSettings, ...] = setting(description="The lessons in their order.")
+    smoothing: str = setting(
+        EPISODES,
+        "Whose arithmetic: that of episodes, which count for the lesson they began in, or ML-Agents' own, legacy.",
+        choices=(EPISODES, LEGACY),
+    )
+
+    def __attrs_post_init__(self) -> None:
+        if not self.lessons:
+            raise ConfigError("lessons: there must be at least one")
+
+    def problems(self, config: RunConfig, plugins: Plugins) -> Iterator[Problem]:
+        """Rules between lessons, names of other blocks, and what samplers' own settings classes say."""
+        for index, lesson in enumerate(self.lessons):
+            path = ("lessons", index)
+            for place, message in self._of_lesson(index, lesson, config):
+                yield (*path, *place), message
+            if isinstance(lesson.value, SamplerSettings):
+                for place, message in lesson.value.problems(plugins):
+                    yield (*path, "value", *place), message
+
+    def _of_lesson(self, index: int, lesson: LessonSettings, config: RunConfig) -> Iterator[Problem]:
+        last = index == len(self.lessons) - 1
+        if last and lesson.completion_criteria is not None:
+            yield (
+                ("completion_criteria",),
+                f"no lesson follows {lesson.name!r}; delete it (ML-Agents does not look at it)",
+            )
+        elif not last and not lesson.completion:
+            yield ("completion_criteria",), "missing; every lesson but the last needs it, or the next one never comes"
+        several = isinstance(lesson.completion_criteria, tuple)
+        for number, criterion in enumerate(lesson.completion):
+            path = ("completion_criteria", number) if several else ("completion_criteria",)
+            yield from _behavior_problem(criterion.behavior, path, config)
+            if self.smoothing == LEGACY and (criterion.tag is not None or criterion.measure == GROUP_REWARD):
+                yield (
+                    (*path, "measure"),
+                    f"{criterion.measure!r} is none of ML-Agents'; delete smoothing: legacy to use it",
+                )
+        if self.smoothing == LEGACY and several:
+            yield ("completion_criteria",), "ML-Agents has one criterion; delete smoothing: legacy to use several"
+        if lesson.demotion is not None:
+            yield from self._of_demotion(index, lesson, lesson.demotion, config)
+
+    def _of_demotion(
+        self, index: int, lesson: LessonSettings, demotion: DemotionSettings, config: RunConfig
+    ) -> Iterator[Problem]:
+        if index == 0:
+            yield ("demotion",), f"no lesson precedes {lesson.name!r}; delete it"
+        if self.smoothing == LEGACY:
+            yield ("demotion",), "ML-Agents has none; delete smoothing: legacy to use it"
+        only = lesson.completion[0] if len(lesson.completion) == 1 else None
+        behavior = demotion.behavior or (only.behavior if only else None)
+        measure = demotion.measure or (only.measure if only else None)
+        if behavior is None:
+            yield ("demotion", "behavior"), "missing; there is no single criterion to take it from"
+        elif demotion.behavior is not None:
+            yield from _behavior_problem(behavior, ("demotion",), config)
+        if measure == PROGRESS:
+            yield ("demotion", "measure"), "missing; that of completion_criteria is progress, which never falls"
+        for completion in lesson.completion:
+            same = (completion.behavior, completion.measure) == (behavior, measure)
+            if same and demotion.threshold >= completion.threshold:
+                yield (
+                    ("demotion", "threshold"),
+                    f"must be less than that of completion_criteria ({completion.threshold:g}), not "
+                    f"{demotion.threshold:g}; between the two the lesson stays",
+                )
+
+
+def _behavior_problem(behavior: str, path: tuple[str | int, ...], config: RunConfig) -> Iterator[Problem]:
+    # With default_settings an environment may bring behaviors that no block names; the run's first steps tell.
+    if behavior not in config.behaviors and config.default_settings is None:
+        known = ", ".join(config.behaviors)
+        yield (
+            (*path, "behavior"),
+            f"unknown behavior {behavior!r}{did_you_mean(behavior, config.behaviors)} (there is {known})",
+        )

@@ -1,0 +1,213 @@
+"""The curriculum of lessons: ML-Agents' ``environment_parameters``, and what goes beyond them.
+
+P parameters, K episodes, N copies of the environment. The stamp of an episode is the number of the lesson it began in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore import RunContext
+from rlcore.curriculum import NO_CHANGES, Changes, EndedEpisodes, EpisodeDraw, LessonChange
+from rlcore.errors import ConfigError, RunStateError, did_you_mean
+from rlcore.stats import StatSummary
+from rlcore_curriculum.criterion_settings import PROGRESS, CriterionSettings
+from rlcore_curriculum.episode_values import EpisodeValues, SeededSampler
+from rlcore_curriculum.legacy import LegacyTrack, RewardBuffers
+from rlcore_curriculum.lesson_settings import LEGACY, LessonsSettings
+from rlcore_curriculum.samplers import make_sampler
+from rlcore_curriculum.statistics_seen import StatisticsSeen
+from rlcore_curriculum.tracks import LessonTrack, Track
+
+
+def make_curriculum(blocks: Mapping[str, LessonsSettings], run: RunContext) -> Lessons:
+    """The one curriculum of all parameters that have lessons."""
+    samplers = [[make_sampler(lesson.value, run.plugins) for lesson in block.lessons] for block in blocks.values()]
+    max_steps = {}
+    for name in {each.behavior for each in _criteria(blocks) if each.measure == PROGRESS}:
+        behavior = run.config.behaviors.get(name, run.config.default_settings)
+        assert behavior is not None, "LessonsSettings.problems has refused it"
+        max_steps[name] = behavior.max_steps
+    seen = StatisticsSeen(_criteria(blocks), evaluates=run.config.evaluation is not None)
+    return Lessons(blocks, samplers, max_steps, seen, run.seed, run.num_envs)
+
+
+class Lessons:
+    """Steps each parameter through its lessons; all parameters are looked at together, and move by themselves."""
+
+    def __init__(
+        self,
+        blocks: Mapping[str, LessonsSettings],
+        samplers: Sequence[Sequence[SeededSampler]],
+        max_steps: Mapping[str, int],
+        seen: StatisticsSeen,
+        seed: int,
+        copies: int,
+    ) -> None:
+        """``samplers`` are by parameter and lesson, ``max_steps`` of the behaviors that are measured by progress."""
+        self.parameters = tuple(blocks)
+        self._samplers = samplers
+        self._behaviors = {each.behavior for each in _criteria(blocks)}
+        legacy = [block for block in blocks.values() if block.smoothing == LEGACY]
+        self._buffers = RewardBuffers(legacy)
+        self._tracks: list[Track] = [
+            LegacyTrack(block, max_steps, self._buffers) if block.smoothing == LEGACY else LessonTrack(block, max_steps)
+            for block in blocks.values()
+        ]
+        # Progress is made in every step, and what ML-Agents takes for smoothing depends on the number of looks.
+        self.every_step = any(len(block.lessons) > 1 for block in legacy) or bool(max_steps)
+        self._seen = seen
+        self._steps: Mapping[str, int] = {}  # as of the latest look; for the status
+        self._stamp: NDArray[np.int64] = np.zeros(len(blocks), np.int64)  # [P] the lessons that are on
+        self._values = EpisodeValues(seed, self.parameters, [each[0] for each in samplers], copies)
+        self._target = EpisodeValues(seed, self.parameters, [each[-1] for each in samplers], copies)
+
+    # ------------------------------------------------------------ what episodes begin with
+
+    def draw(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
+        stamp = np.empty((len(copies), len(self.parameters)), np.int64)
+        stamp[:] = self._stamp
+        return EpisodeDraw(self._values(copies, episodes), stamp)
+
+    def draw_target(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Of the last lessons, [K, P]."""
+        return self._target(copies, episodes)
+
+    # ------------------------------------------------------------ what became of them
+
+    def episodes_ended(self, ended: EndedEpisodes) -> None:
+        if ended.behavior not in self._behaviors:
+            return
+        self._buffers.add(ended)
+        for column, track in enumerate(self._tracks):
+            track.ended(ended, ended.stamp[:, column])
+
+    def advance(self, steps: Mapping[str, int]) -> Changes:
+        if not self._steps:
+            self._require_behaviors(steps)
+        self._steps = steps
+        moves = [(column, move) for column, track in enumerate(self._tracks) if (move := track.next(steps)) is not None]
+        if not moves:
+            return NO_CHANGES
+        changes = []
+        for column, move in moves:
+            track, previous = self._tracks[column], self._tracks[column].lesson
+            if isinstance(track, LegacyTrack):
+                self._buffers.clear()
+            self._enter(column, move.lesson)
+            name, names = self.parameters[column], [lesson.name for lesson in track.lessons]
+            changes.append(LessonChange(name, move.lesson, names[move.lesson], previous, names[previous]))
+        return Changes(tuple(changes), redraw=True, reset=any(move.reset for _, move in moves))
+
+    def summarised(self, behavior: str, stats: Mapping[str, StatSummary]) -> None:
+        """ConfigError for a tag that a lesson is measured by and the behavior does not have."""
+        self._seen.summarised(behavior, stats)
+        for track in self._tracks:
+            track.summarised(behavior, stats)
+
+    # ------------------------------------------------------------ where they stand
+
+    def stats(self) -> dict[str, float]:
+        return {
+            f"Environment/Lesson Number/{name}": float(track.lesson)
+            for name, track in zip(self.parameters, self._tracks, strict=True)
+        }
+
+    def status(self) -> dict[str, dict[str, Any]]:
+        return {
+            name: {
+                "lesson_num": track.lesson,
+                "lesson": track.lessons[track.lesson].name,
+                **track.status(self._steps),
+            }
+            for name, track in zip(self.parameters, self._tracks, strict=True)
+        }
+
+    def load_status(self, sections: Mapping[str, Any]) -> None:
+        """The lesson of each parameter that has one there; it begins with its first episode."""
+        lessons: dict[int, int] = {}
+        for column, name in enumerate(self.parameters):
+            section = sections.get(name)
+            if not isinstance(section, Mapping) or "lesson_num" not in section:
+                continue  # a behavior may have the name of a parameter
+            lesson, known = section["lesson_num"], len(self._tracks[column].lessons)
+            if isinstance(lesson, bool) or not isinstance(lesson, int) or lesson < 0:
+                raise RunStateError(
+                    f"status of parameter {name!r}: lesson_num must be a number from 0 on, not {lesson!r}"
+                )
+            if lesson >= known:
+                raise RunStateError(
+                    f"status of parameter {name!r}: it is in lesson number {lesson}, counted from 0, and its "
+                    f"curriculum has {_number(known)}; give it as many as it had"
+                )
+            lessons[column] = lesson
+        for column, lesson in lessons.items():
+            self._enter(column, lesson)
+
+    def state_dict(self) -> dict[str, Any]:
+        tracks = [{"names": [lesson.name for lesson in track.lessons], **track.state_dict()} for track in self._tracks]
+        return {"tracks": tracks, "buffers": self._buffers.state_dict(), "seen": self._seen.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Lessons may have been added at the end."""
+        for name, track, saved in zip(self.parameters, self._tracks, state["tracks"], strict=True):
+            _require_lessons(name, track, saved)
+        for column, (track, saved) in enumerate(zip(self._tracks, state["tracks"], strict=True)):
+            track.load_state_dict(saved)
+            self._follow(column)
+        self._buffers.load_state_dict(state["buffers"])
+        self._seen.load_state_dict(state["seen"])
+
+    # ------------------------------------------------------------ inside
+
+    def _enter(self, column: int, lesson: int) -> None:
+        self._tracks[column].enter(lesson)
+        self._follow(column)
+
+    def _follow(self, column: int) -> None:
+        """Draws of what the parameter's track says is on."""
+        lesson = self._stamp[column] = self._tracks[column].lesson
+        self._values.set(column, self._samplers[column][lesson])
+
+    def _require_behaviors(self, steps: Mapping[str, int]) -> None:
+        """With ``default_settings``, only the environment knows which behaviors there are."""
+        for name in sorted(self._behaviors - set(steps)):
+            raise ConfigError(
+                f"environment_parameters: unknown behavior {name!r} in completion_criteria"
+                f"{did_you_mean(name, steps)} (there is {', '.join(steps)})"
+            )
+
+
+def _criteria(blocks: Mapping[str, LessonsSettings]) -> list[CriterionSettings]:
+    """Those of all lessons, demotions among them."""
+    lessons = [lesson for block in blocks.values() for lesson in block.lessons]
+    going_back = [lesson.giving_up for lesson in lessons]
+    return [*(each for lesson in lessons for each in lesson.completion), *(each for each in going_back if each)]
+
+
+def _require_lessons(parameter: str, track: Track, saved: Mapping[str, Any]) -> None:
+    names, before = [lesson.name for lesson in track.lessons], list(saved["names"])
+    advice = "resume with the lessons of the run"
+    if names[: len(before)] != before:
+        raise RunStateError(
+            f"environment_parameters.{parameter}: the checkpoint is of the lessons {_listed(before)}, and this "
+            f"configuration has {_listed(names)}; {advice}"
+        )
+    conflict = track.conflict(saved)
+    if conflict:
+        lesson = names[int(saved["lesson"])]
+        raise RunStateError(
+            f"environment_parameters.{parameter}: lesson {lesson!r}, where the checkpoint is, {conflict}; {advice}"
+        )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names)
+
+
+def _number(lessons: int) -> str:
+    return "1 lesson" if lessons == 1 else f"{lessons} lessons"

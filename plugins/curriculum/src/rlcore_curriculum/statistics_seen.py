@@ -1,0 +1,52 @@
+"""Whether the statistics that lessons are measured by exist; a misspelt tag would keep its lesson for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from rlcore.errors import ConfigError
+from rlcore.stats import EPISODE_LENGTH, GROUP_REWARD, StatSummary
+from rlcore_curriculum.criterion_settings import GROUP_REWARD as GROUP_MEASURE
+from rlcore_curriculum.criterion_settings import CriterionSettings
+
+# Tags that are rlcore's own: any other one is a trainer's, and tells that there was an update.
+OWN = ("Environment/", "Evaluation/", "Performance/")
+# Written with the evaluations only, which may be rarer than summaries.
+OF_EVALUATIONS = "Evaluation/"
+
+
+class StatisticsSeen:
+    """Waits for each tag until a summary is complete, and then refuses one that is not there."""
+
+    def __init__(self, criteria: Iterable[CriterionSettings], evaluates: bool) -> None:
+        """``evaluates``: whether the run makes evaluations."""
+        self._wanted: list[tuple[str, str]] = []  # behavior and tag
+        for criterion in criteria:
+            tag = GROUP_REWARD if criterion.measure == GROUP_MEASURE else criterion.tag
+            if tag is not None and not (evaluates and tag.startswith(OF_EVALUATIONS)):
+                self._wanted.append((criterion.behavior, tag))
+        self._seen: set[tuple[str, str]] = set()
+
+    def summarised(self, behavior: str, stats: Mapping[str, StatSummary]) -> None:
+        """ConfigError, with the nearest tags, once episodes ended, an update was made, and there is none."""
+        for wanted in self._wanted:
+            of, tag = wanted
+            if of != behavior or wanted in self._seen:
+                continue
+            if tag in stats:
+                self._seen.add(wanted)
+            elif EPISODE_LENGTH in stats and any(not each.startswith(OWN) for each in stats):
+                close = get_close_matches(tag, stats, n=3, cutoff=0.5)
+                hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+                raise ConfigError(
+                    f"environment_parameters: a lesson is measured by {tag!r}, and behavior {behavior!r} has no such "
+                    f"statistic{hint} (there are {', '.join(sorted(stats))})"
+                )
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"seen": sorted(map(list, self._seen))}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._seen = {(behavior, tag) for behavior, tag in state["seen"]}
