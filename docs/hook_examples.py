@@ -8,6 +8,7 @@ import sqlite3
 from rlcore import (
     CommandSpec,
     ConfigSection,
+    CurriculumSpec,
     EnvironmentSpec,
     RecordingFormatSpec,
     RewardProviderSpec,
@@ -55,6 +56,18 @@ def rlcore_environments():
             target="acme_rl.warehouse:make_environment",
             settings="acme_rl.settings:WarehouseSettings",
             summary="robots that fetch boxes",
+        )
+    ]
+
+
+@hookimpl
+def rlcore_curricula():
+    return [
+        CurriculumSpec(
+            name="ladder",
+            target="acme_rl.ladder:Ladder",
+            settings="acme_rl.settings:LadderSettings",
+            summary="one rung up after a success, one down after a failure",
         )
     ]
 
@@ -169,6 +182,12 @@ def rlcore_evaluated(run, step, result):
 @hookimpl
 def rlcore_checkpoint_saved(step, path):
     print(f"step {step} is safe in {path}")
+
+
+@hookimpl
+def rlcore_lesson_changed(run, step, change):
+    with (run.directory / "lessons.txt").open("a") as file:
+        file.write(f"{step}: {change.parameter} from {change.previous_name} to {change.name}\n")
 
 
 @hookimpl

@@ -364,6 +364,36 @@ def test_the_reward_page_runs_and_its_tags_are_written(run_page: RunPage) -> Non
     assert {"Policy/Haste Reward", "Policy/Haste Value Estimate"} <= tags(directory / "results/haste")
 
 
+def test_the_curriculum_page_runs_and_its_ladder_is_climbed(
+    run_page: RunPage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = run_page("docs/how-to/write-curriculum.md")
+    assert "Environment/Lesson Number/length" in tags(directory / "results/ladder")
+    status = json.loads((directory / "results/ladder/run_logs/training_status.json").read_text())
+    assert status["length"] == {"lesson_num": 2, "lesson": "6"}
+    assert "length" in capsys.readouterr().out
+
+
+def test_the_curriculum_page_keeps_the_rules_of_curricula(run_page: RunPage, tmp_path: Path) -> None:
+    run_page("docs/how-to/write-curriculum.md")
+    (block,) = (b for b in blocks("python") if b.page == "docs/how-to/write-curriculum.md" and not b.title)
+    names: dict[str, Any] = {}
+    exec(block.text, names)
+    local = selection_from(None, {}, ["module:./ladder.py"], False)
+
+    class TestLocalLadder(names["TestLadder"]):
+        curriculum = "ladder"
+        directory = tmp_path
+
+        def plugins(self) -> Plugins:
+            return load_plugins(local)
+
+    rules = [name for name in dir(TestLocalLadder) if name.startswith("test_")]
+    assert len(rules) > 5
+    for name in rules:
+        getattr(TestLocalLadder(), name)()
+
+
 def test_the_writer_page_runs_and_names_tags_that_exist(run_page: RunPage) -> None:
     directory = run_page("docs/how-to/stats-writer.md")
     written = (directory / "results/csv/table.csv").read_text().splitlines()

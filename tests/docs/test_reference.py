@@ -121,6 +121,7 @@ def test_every_block_of_the_core_is_documented() -> None:
         settings.OnPolicySettings,
         settings.OffPolicySettings,
         settings.OfflineSettings,
+        settings.CurriculumSettings,
     }
     defined = {cls for _, cls in inspect.getmembers(settings, attrs.has) if cls.__module__ == settings.__name__}
     assert defined - bases == {cls for _, cls in generate.CORE_BLOCKS}
