@@ -24,6 +24,7 @@ from rlcore.errors import RunStateError
 from rlcore.seeding import EpisodeUniforms
 from rlcore_curriculum.adaptive import (
     AdaptiveCurriculum,
+    Array,
     Ranges,
     measured,
     refuse_other,
@@ -101,8 +102,10 @@ class AutomaticDomainRandomization(AdaptiveCurriculum):
     blocks: Mapping[str, AdrSettings]
     bounds: list[tuple[Bound, Bound]]  # [P]
     ranges: Ranges = attrs.field(init=False)
-    _movable: NDArray[np.int64] = attrs.field(init=False)  # [B, 2] parameter and side
-    _stamps: NDArray[np.int64] = attrs.field(init=False)  # [P, 2] of episodes that begin now
+    # Of the B bounds that can move: the column of the parameter, and what episodes at the bound begin with now.
+    _columns: NDArray[np.int64] = attrs.field(init=False)
+    _values: Array = attrs.field(init=False)
+    _stamps: NDArray[np.int64] = attrs.field(init=False)
     _share: float = attrs.field(init=False)
     _moved: bool = attrs.field(default=False, init=False)
 
@@ -110,10 +113,9 @@ class AutomaticDomainRandomization(AdaptiveCurriculum):
         blocks = list(self.blocks.values())
         self._share = blocks[0].boundary_probability
         self.ranges = Ranges([block.initial_range for block in blocks], [block.integer for block in blocks])
-        self._stamps = np.zeros((len(blocks), 2), np.int64)
-        self._movable = np.array(
-            [(p, side) for p, pair in enumerate(self.bounds) for side in (LOW, HIGH) if pair[side].most > 0], np.int64
-        )
+        self._columns = np.array([p for p, pair in enumerate(self.bounds) for bound in pair if bound.most > 0])
+        self._values = np.zeros(len(self._columns))
+        self._stamps = np.zeros(len(self._columns), np.int64)
         self._take_bounds()
 
     def draw(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
@@ -122,11 +124,13 @@ class AutomaticDomainRandomization(AdaptiveCurriculum):
         stamp = np.zeros(values.shape, np.int64)
         choice = uniforms[:, -1]
         rows = (choice < self._share).nonzero()[0]
-        # A number below the share is, within it, as even as the share was in all.
-        chosen = (choice[rows] / self._share * len(self._movable)).astype(np.int64)
-        columns, sides = self._movable[np.minimum(chosen, len(self._movable) - 1)].T
-        values[rows, columns] = self.ranges.bounds[columns, sides]
-        stamp[rows, columns] = self._stamps[columns, sides]
+        if rows.size:
+            # A number below the share is, within it, as even as it was in all; rounding may reach the share.
+            bounds = (choice[rows] * (len(self._columns) / self._share)).astype(np.int64)
+            np.minimum(bounds, len(self._columns) - 1, out=bounds)
+            columns = self._columns[bounds]
+            values[rows, columns] = self._values[bounds]
+            stamp[rows, columns] = self._stamps[bounds]
         return EpisodeDraw(values, stamp)
 
     def episodes_ended(self, ended: EndedEpisodes) -> None:
@@ -149,7 +153,11 @@ class AutomaticDomainRandomization(AdaptiveCurriculum):
     def _take_bounds(self) -> None:
         """Draws from where the bounds are now on."""
         self.ranges.bounds[:] = [(low.value, high.value) for low, high in self.bounds]
-        self._stamps[:] = [(-low.moves - 1, high.moves + 1) for low, high in self.bounds]
+        movable = [
+            (bound, side) for pair in self.bounds for bound, side in zip(pair, (-1, 1), strict=True) if bound.most
+        ]
+        self._values[:] = [bound.value for bound, _ in movable]
+        self._stamps[:] = [side * (bound.moves + 1) for bound, side in movable]
 
     # ------------------------------------------------------------ what is shown
 
@@ -210,7 +218,11 @@ class AutomaticDomainRandomization(AdaptiveCurriculum):
                 for name, (low, high) in pairs
             },
             "moved": self._moved,
-            "drawn_from": {"bounds": self.ranges.bounds.copy(), "stamps": self._stamps.copy()},
+            "drawn_from": {
+                "bounds": self.ranges.bounds.copy(),
+                "values": self._values.copy(),
+                "stamps": self._stamps.copy(),
+            },
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -223,6 +235,7 @@ class AutomaticDomainRandomization(AdaptiveCurriculum):
             high.load_state_dict(saved[name]["high"])
         self._moved = bool(state["moved"])
         self.ranges.bounds[:] = state["drawn_from"]["bounds"]
+        self._values[:] = state["drawn_from"]["values"]
         self._stamps[:] = state["drawn_from"]["stamps"]
 
 

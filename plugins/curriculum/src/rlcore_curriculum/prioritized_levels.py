@@ -65,8 +65,11 @@ class LevelScores:
         order = self.total + 1 + np.arange(len(levels))
         self.total += len(levels)
         while levels.size:
-            # A level may have ended in several copies at once.
-            first = np.sort(np.unique(levels, return_index=True)[1])
+            if len(set(levels.tolist())) == len(levels):
+                self._add_once_each(levels, measures, order)
+                return
+            # Of a level that ended in several copies at once, one after the other.
+            first = np.unique(levels, return_index=True)[1]
             self._add_once_each(levels[first], measures[first], order[first])
             levels, measures, order = np.delete(levels, first), np.delete(measures, first), np.delete(order, first)
 
