@@ -7,7 +7,7 @@ Libraries are imported by the class that needs them, so a process loads only the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
@@ -46,7 +46,8 @@ class PPOCase:
         return attrs.evolve(self, steps=max(1, round(steps / self.rollout)) * self.rollout)
 
 
-def rlcore_training(case: PPOCase, seed: int) -> Training:
+def rlcore_training(case: PPOCase, seed: int, **blocks: Mapping[str, Any]) -> Training:
+    """``blocks`` are further ones of the configuration."""
     behavior = {
         "trainer_type": "ppo",
         "hyperparameters": {
@@ -75,7 +76,7 @@ def rlcore_training(case: PPOCase, seed: int) -> Training:
         "time_horizon": case.rollout_rows,
         "max_steps": case.steps,
     }
-    return RlcoreTraining(case.env_id, case.num_envs, behavior, seed)
+    return RlcoreTraining(case.env_id, case.num_envs, behavior, seed, **blocks)
 
 
 class StableBaselines3Training:

@@ -27,8 +27,10 @@ class Training(Protocol):
 class RlcoreTraining:
     """rlcore as ``rlcore run`` has it: run directory, checkpoints and the default statistics writers included."""
 
-    def __init__(self, env_id: str, num_envs: int, behavior: Mapping[str, Any], seed: int) -> None:
-        """``behavior`` is the block of the only behavior."""
+    def __init__(
+        self, env_id: str, num_envs: int, behavior: Mapping[str, Any], seed: int, **blocks: Mapping[str, Any]
+    ) -> None:
+        """``behavior`` is the block of the only behavior; ``blocks`` are further ones of the configuration."""
         from rlcore import Run
 
         self._results = TemporaryDirectory()
@@ -38,6 +40,7 @@ class RlcoreTraining:
                 "env_settings": {"seed": seed},
                 "behaviors": {BEHAVIOR: dict(behavior)},
                 "checkpoint_settings": {"run_id": "benchmark", "results_dir": self._results.name},
+                **blocks,
             }
         )
         self.run.start()
