@@ -130,6 +130,7 @@ def test_data_and_environment_agree_on_the_behavior(tmp_path: Path, monkeypatch:
     )  # fmt: skip
     with pytest.warns(UserWarning, match="is set to None"):
         minari.create_dataset_from_buffers("theirs-v0", [buffer], environment)
-    run: Any = SimpleNamespace(behavior_names=("Agent",), num_envs=1, video=None)
+    config = SimpleNamespace(environment_parameters={})
+    run: Any = SimpleNamespace(behavior_names=("Agent",), num_envs=1, video=None, config=config)
     played = make_environment(EnvironmentSettings(id=id), run).behaviors["Agent"]
     assert_same_behavior(MinariFormat().behavior(tmp_path / "theirs-v0", "Agent"), played)

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,8 +14,10 @@ from gymnasium import spaces
 from rlcore.config import EnvironmentSettings
 from rlcore.environment import Environment
 from rlcore_gymnasium.environment import make_environment
+from rlcore_gymnasium.parameter_settings import ParameterRoute
 
 RECORDER = "rlcore-tests/Recorder-v0"
+DIAL = "rlcore-tests/Dial-v0"
 
 
 class Recorder(gymnasium.Env[Any, Any]):
@@ -70,6 +73,68 @@ class Recorder(gymnasium.Env[Any, Any]):
         return self._array
 
 
+class Dial(gymnasium.Env[Any, Any]):
+    """Observes what it was given, each number by one of the ways, and ends after ``size`` steps.
+
+    ``journal`` has, for each reset of this very object, what it was given and of which types.
+    """
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 30}
+    tilt = 0.25  # of the class
+
+    def __init__(
+        self,
+        size: int = 4,
+        gain: float = 1.0,
+        offset=10,
+        title: str = "dial",
+        cold: bool = False,
+        slots: int | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        self.observation_space = spaces.Box(-np.inf, np.inf, (slots or 7,), np.float64)
+        self.action_space = spaces.Discrete(2)
+        self.size, self.gain, self.offset, self.render_mode = size, gain, offset, render_mode
+        self.level, self.pull, self.narrow = 3, 0.5, np.float32(0.5)
+        self.frozen, self.unset = True, None
+        self.table = np.arange(4.0)
+        self._hidden = 1.0
+        self.journal: list[dict[str, Any]] = []
+        self._closed = 0
+
+    @property
+    def fixed(self) -> float:
+        return 1.0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.steps, self.boost = 0, (options or {}).get("boost", 0.0)
+        given = ("size", "gain", "offset", "level", "pull", "narrow", "tilt", "boost", "unset")
+        self.journal.append({name: getattr(self, name) for name in given} | {"table": self.table.tolist()})
+        return self._observe(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.steps += 1
+        return self._observe(), float(action), self.steps >= self.size, False, {}
+
+    def render(self) -> Any:
+        return np.full((32, 32, 3), 10 * self.steps, np.uint8)
+
+    def close(self) -> None:
+        self._closed += 1
+
+    def _observe(self) -> Any:
+        return np.array([self.steps, self.size, self.gain, self.offset, self.level, self.pull, self.boost], np.float64)
+
+
+@pytest.fixture
+def dial() -> str:
+    """The id of :class:`Dial`, registered."""
+    if DIAL not in gymnasium.registry:
+        gymnasium.register(DIAL, entry_point=Dial)
+    return DIAL
+
+
 @pytest.fixture
 def recorder() -> str:
     """The id of :class:`Recorder`, registered."""
@@ -80,10 +145,27 @@ def recorder() -> str:
 
 @pytest.fixture
 def make() -> Callable[..., Environment]:
-    """``make("CartPole-v1", 2, option=...)``: the environment of a run with the one behavior ``Agent``."""
+    """``make("CartPole-v1", 2, option=...)``: the environment of a run with the one behavior ``Agent``.
 
-    def make(env_id: str | None, num_envs: int = 2, names: tuple[str, ...] = ("Agent",), **options: Any) -> Environment:
-        run = SimpleNamespace(behavior_names=names, num_envs=num_envs, video=None)
-        return make_environment(EnvironmentSettings(id=env_id, options=options), run)
+    ``parameters`` are the names of the run's environment parameters, each with how it reaches the environment, or None.
+    """
+
+    def make(
+        env_id: str | None,
+        num_envs: int = 2,
+        names: tuple[str, ...] = ("Agent",),
+        parameters: Mapping[str, Mapping[str, Any] | None] | None = None,
+        video: Path | None = None,
+        **options: Any,
+    ) -> Environment:
+        parameters = parameters or {}
+        run = SimpleNamespace(
+            behavior_names=names,
+            num_envs=num_envs,
+            video=video,
+            config=SimpleNamespace(environment_parameters=dict.fromkeys(parameters)),
+        )
+        routes = {name: ParameterRoute(**how) for name, how in parameters.items() if how is not None}
+        return make_environment(EnvironmentSettings(id=env_id, options=options, parameters=routes), run)
 
     return make

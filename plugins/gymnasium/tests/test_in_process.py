@@ -8,7 +8,7 @@ import pytest
 from gymnasium import spaces
 
 from rlcore.environment import Actions
-from rlcore.errors import ConfigError, EnvironmentFailed
+from rlcore.errors import EnvironmentFailed
 from rlcore.seeding import EpisodeSeeds
 from rlcore.testing.playing import random_actions
 
@@ -157,12 +157,3 @@ def test_an_error_while_resetting_names_environment_copy_episode_and_cause(make,
     with pytest.raises(EnvironmentFailed) as caught:
         environment.step({"Agent": Actions(discrete=np.zeros((2, 1), np.int64))})
     assert str(caught.value) == f"{recorder}: copy 0, episode 6: reset failed: OSError: the port is in use"
-
-
-def test_parameters_are_refused_by_name(make, recorder) -> None:
-    environment = make(recorder, 2)
-    environment.set_parameters({})
-    with pytest.raises(ConfigError, match="gravity"):
-        environment.set_parameters({"gravity": 9.8})
-    with pytest.raises(ConfigError, match="gravity"):
-        environment.reset(SEEDS, np.zeros(2, np.int64), {"gravity": 9.8})

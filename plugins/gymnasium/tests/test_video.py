@@ -24,9 +24,11 @@ imageio_ffmpeg = pytest.importorskip("imageio_ffmpeg", reason="films need the ex
 
 __all__ = ["run_rlcore"]
 
+NO_PARAMETERS = SimpleNamespace(environment_parameters={})
+
 
 def filmed(env_id: str, directory: Path, num_envs: int = 1, **options: Any) -> Any:
-    run = SimpleNamespace(behavior_names=("Agent",), num_envs=num_envs, video=directory)
+    run = SimpleNamespace(behavior_names=("Agent",), num_envs=num_envs, video=directory, config=NO_PARAMETERS)
     return make_environment(EnvironmentSettings(id=env_id, options=options), run)  # type: ignore[arg-type]
 
 
@@ -64,7 +66,7 @@ def test_every_whole_episode_has_a_film_and_the_open_one_has_none(tmp_path: Path
 
 def test_the_episodes_are_those_that_are_played_without_a_camera(tmp_path: Path) -> None:
     with_camera = filmed("Acrobot-v1", tmp_path / "films")
-    run = SimpleNamespace(behavior_names=("Agent",), num_envs=1, video=None)
+    run = SimpleNamespace(behavior_names=("Agent",), num_envs=1, video=None, config=NO_PARAMETERS)
     without = make_environment(EnvironmentSettings(id="Acrobot-v1"), run)  # type: ignore[arg-type]
     batches = [each.reset(EpisodeSeeds(3), np.zeros(1, np.int64))["Agent"] for each in (with_camera, without)]
     for _ in range(5):

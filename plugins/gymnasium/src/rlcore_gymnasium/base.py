@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from rlcore.environment import AgentBatch, BehaviorSpec, Parameters
-from rlcore.errors import ConfigError, EnvironmentFailed, one_line
+from rlcore.environment import AgentBatch, BehaviorSpec, Parameters, refuse_unknown_parameters
+from rlcore.errors import EnvironmentFailed, one_line
 from rlcore.seeding import EpisodeSeeds
 from rlcore.spaces import ActionCodec, ObservationCodec
 
@@ -54,16 +54,14 @@ class GymnasiumEnvironment:
         self._mask: NDArray[np.bool_] | None = None  # [N, options] where the environment gives masks
         self._nobody: NDArray[np.intp] = np.empty(0, np.intp)
 
-    def set_parameters(self, parameters: Parameters) -> None:
-        """Gymnasium environments take no parameters while they run."""
-        if parameters:
-            raise ConfigError(
-                f"{self.env_id}: Gymnasium environments have no environment parameters"
-                f" ({', '.join(sorted(parameters))}); pass constructor arguments in environment.options"
-            )
+    def require_parameters(self, names: Iterable[str]) -> None:
+        """Raises ConfigError unless the environment has all of these."""
+        refuse_unknown_parameters(names, (), self.env_id)
 
-    def _begin(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64], parameters: Parameters | None) -> None:
-        self.set_parameters(parameters or {})
+    def set_parameters(self, parameters: Parameters) -> None:
+        self.require_parameters(parameters)
+
+    def _begin(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> None:
         self._seeds = seeds
         self.episodes = np.array(episodes, np.int64)
         self._reward[:] = 0.0

@@ -2,20 +2,25 @@
 
 Upstream it resets one step later and ignores an action for it. Here the rows that ended are drawn anew at once, from
 the same generator and bounds, so no step is wasted and every row acts at every step.
+
+Environment parameters reach each copy by its place in arrays: upstream's equations take an array [N] where they have a
+number, with the same result bit for bit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.environment import AgentBatch
-from rlcore.seeding import generator_state, restore_generator
+from rlcore.environment import AgentBatch, Parameters, refuse_unknown_parameters
+from rlcore.seeding import EpisodeSeeds, generator_state, restore_generator
 from rlcore.spaces import OBSERVATION
+from rlcore_gymnasium.cartpole_physics import PARAMETERS, derive
 from rlcore_gymnasium.native import NativeEnvironment
+from rlcore_gymnasium.parameter_settings import ParameterRoute
 
 
 class PushLeftOrRight:
@@ -25,14 +30,59 @@ class PushLeftOrRight:
         return not (action >> 1).any()  # anything but 0 and 1, negative numbers too, leaves a bit
 
 
+def native_parameters(names: Iterable[str], routes: Mapping[str, ParameterRoute]) -> dict[str, str] | None:
+    """Which attribute each parameter is, and every attribute that may be one; None where arrays will not do."""
+    attributes = {attribute: attribute for attribute in PARAMETERS if attribute not in routes}
+    for name in names:
+        route = routes.get(name)
+        attribute = name if route is None else (route.attribute or "").removeprefix("unwrapped.")
+        if attribute not in PARAMETERS or (route is not None and route.whole is not None):
+            return None
+        attributes[name] = attribute
+    return attributes if len({attributes[name] for name in names}) == len(tuple(names)) else None
+
+
 class CartPoleEnvironment(NativeEnvironment):
-    """Same-step CartPole that can also save and restore where it is."""
+    """Same-step CartPole that can also save and restore where it is.
 
-    vector: Any  # a CartPoleVectorEnv, whose annotations say that its state is None
+    ``attributes`` says which of :data:`PARAMETERS` each environment parameter is.
+    """
 
-    def __init__(self, env_id: str, behavior: str, vector: Any) -> None:
+    vector: Any  # a CartPoleVectorEnv, whose annotations say that its state is None, and its gravity a number
+
+    def __init__(self, env_id: str, behavior: str, vector: Any, attributes: Mapping[str, str] | None = None) -> None:
         super().__init__(env_id, behavior, vector)
         vector.action_space = PushLeftOrRight()
+        self._attributes = attributes or {name: name for name in PARAMETERS}
+        # By attribute, each [N]: what the open episodes began with, and what the next ones do.
+        self._values: dict[str, NDArray[np.float64]] = {}
+        self._next_values: dict[str, NDArray[np.float64]] = {}
+
+    def require_parameters(self, names: Iterable[str]) -> None:
+        refuse_unknown_parameters(names, self._attributes, self.env_id)
+
+    def set_parameters(self, parameters: Parameters) -> None:
+        super().set_parameters(parameters)
+        for name, values in parameters.items():
+            attribute = self._attributes[name]
+            self._next_values[attribute] = values
+            if attribute not in self._values:
+                self._put(attribute, np.full(self.num_envs, getattr(self.vector, attribute), np.float64))
+
+    def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
+        self._take_next(slice(None))
+        return super().reset(seeds, episodes)
+
+    def _put(self, attribute: str, values: NDArray[np.float64]) -> None:
+        self._values[attribute] = values
+        setattr(self.vector, attribute, values)
+
+    def _take_next(self, rows: Any) -> None:
+        """The episodes of ``rows`` begin."""
+        if self._next_values:
+            for attribute, values in self._next_values.items():
+                self._values[attribute][rows] = values[rows]
+            derive(self.vector)
 
     def _step(self, action: Any) -> AgentBatch:
         vector = self.vector
@@ -47,6 +97,7 @@ class CartPoleEnvironment(NativeEnvironment):
             vector.state[:, ended] = state
             vector.steps[ended] = 0
             vector.prev_done[ended] = False
+            self._take_next(ended)
             observations[ended] = state.T
             self.episodes[ended] += 1
         return AgentBatch({OBSERVATION: observations}, self._reward, terminated, truncated, ended, final)
@@ -58,6 +109,8 @@ class CartPoleEnvironment(NativeEnvironment):
             "state": vector.state.copy(),  # [4, N] float64
             "steps": vector.steps.copy(),
             "generator": generator_state(vector.np_random),
+            "parameters": {name: values.copy() for name, values in self._values.items()},
+            "next_parameters": {name: values.copy() for name, values in self._next_values.items()},
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> dict[str, AgentBatch]:
@@ -66,5 +119,9 @@ class CartPoleEnvironment(NativeEnvironment):
         self.vector.state = np.array(state["state"], np.float64)
         self.vector.steps = np.array(state["steps"], np.int32)
         restore_generator(self.vector.np_random, state["generator"])
+        for attribute, values in state["parameters"].items():
+            self._put(attribute, np.array(values, np.float64))
+        self._next_values = {name: np.array(values, np.float64) for name, values in state["next_parameters"].items()}
+        derive(self.vector)
         self._reward = np.zeros(self.num_envs, np.float32)
         return self._first_batch({OBSERVATION: self.vector.state.T.astype(np.float32)})

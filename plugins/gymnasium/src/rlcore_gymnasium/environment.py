@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
@@ -14,10 +14,12 @@ from gymnasium.vector import SyncVectorEnv
 from rlcore.config import EnvironmentSettings
 from rlcore.environment import Environment
 from rlcore.errors import ConfigError, EnvironmentFailed, RlcoreError, did_you_mean, one_line
-from rlcore_gymnasium.cartpole import CartPoleEnvironment
+from rlcore_gymnasium.cartpole import CartPoleEnvironment, native_parameters
 from rlcore_gymnasium.in_process import InProcessEnvironment
 from rlcore_gymnasium.native import ADAPTERS
+from rlcore_gymnasium.parameter_settings import ParameterRoute
 from rlcore_gymnasium.video import filming
+from rlcore_gymnasium.ways import WayFinder
 
 if TYPE_CHECKING:
     from rlcore import RunContext
@@ -26,10 +28,11 @@ if TYPE_CHECKING:
 def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environment:
     """``run.num_envs`` copies of ``settings.id``, natively vectorised where the environment can be.
 
-    Where ``run.video`` is a directory, every copy is made by itself and films its episodes there.
+    Where ``run.video`` is a directory, every copy is made by itself and films its episodes there; where the run has
+    environment parameters that the vectorised form does not take copy by copy, every copy is made by itself too.
 
-    Raises :class:`ConfigError` for an id that is not registered and :class:`EnvironmentFailed` for one that cannot be
-    constructed.
+    Raises :class:`ConfigError` for an id that is not registered, or parameters that the environment does not have, and
+    :class:`EnvironmentFailed` for an environment that cannot be constructed.
     """
     env_id = settings.id
     if not env_id:
@@ -37,31 +40,60 @@ def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environm
     options = dict(settings.options or {})
     behavior = _only_behavior(run.behavior_names, env_id)
     spec = _registered(env_id)
+    parameters = tuple(run.config.environment_parameters)
     if spec.vector_entry_point is not None and not spec.additional_wrappers and run.video is None:
-        native = _native(env_id, behavior, run.num_envs, options)
+        native = _native(env_id, behavior, run.num_envs, options, parameters, settings.parameters)
         if native is not None:
             return native
-    if spec.entry_point is None and run.video is not None:
-        raise EnvironmentFailed(f"{env_id}: has a vectorised form alone, which cannot be filmed")
     if spec.entry_point is None:
-        raise EnvironmentFailed(
-            f"{env_id}: its vectorised form does not say when it resets (metadata['autoreset_mode']), and it has no"
-            " other form"
-        )
+        raise EnvironmentFailed(f"{env_id}: has a vectorised form alone, {_unusable(run, parameters)}")
     film = {} if run.video is None else filming(env_id, run.video)
     make = _maker(env_id, run.num_envs, "sync", options | film)
     vector = _made(env_id, options, lambda: make(disable_env_checker=True))
     assert isinstance(vector, SyncVectorEnv)
-    return InProcessEnvironment(env_id, behavior, vector)
+
+    def make_copy(arguments: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
+        """One more copy, without a camera of its own."""
+        given = {**options, **arguments}
+        make = _maker(env_id, 1, "sync", {**given, **film, "wrappers": ()} if film else given)
+        copy: gymnasium.Env[Any, Any] = _made(env_id, given, lambda: make(disable_env_checker=True)).envs[0]
+        return copy
+
+    finder = WayFinder(spec, env_id, settings.parameters)
+    environment = InProcessEnvironment(env_id, behavior, vector, finder, make_copy)
+    try:
+        environment.require_parameters(parameters)
+    except BaseException:
+        environment.close()
+        raise
+    return environment
 
 
-def _native(env_id: str, behavior: str, num_envs: int, options: Mapping[str, Any]) -> Environment | None:
-    """None for an environment that does not say when it resets; guessing would mix two episodes."""
+def _unusable(run: RunContext, parameters: Collection[str]) -> str:
+    """Why the vectorised form will not do."""
+    if run.video is not None:
+        return "which cannot be filmed"
+    if parameters:
+        return f"which takes no environment parameters ({', '.join(parameters)})"
+    return "which does not say when it resets (metadata['autoreset_mode'])"
+
+
+def _native(
+    env_id: str,
+    behavior: str,
+    num_envs: int,
+    options: Mapping[str, Any],
+    parameters: Collection[str],
+    routes: Mapping[str, ParameterRoute],
+) -> Environment | None:
+    """None for one that does not take these parameters, or does not say when it resets: guessing mixes two episodes."""
     vector = _made(env_id, options, _maker(env_id, num_envs, "vector_entry_point", options))
     if type(vector) is CartPoleVectorEnv:
-        return CartPoleEnvironment(env_id, behavior, vector)
+        attributes = native_parameters(parameters, routes)
+        if attributes is not None:
+            return CartPoleEnvironment(env_id, behavior, vector, attributes)
     adapter = ADAPTERS.get(vector.metadata.get("autoreset_mode"))
-    if adapter is None:
+    if adapter is None or parameters:
         vector.close()
         return None
     return adapter(env_id, behavior, vector)

@@ -6,23 +6,37 @@ directly, and what they return is written into arrays that are reused.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import gymnasium
 import numpy as np
 from gymnasium.vector import SyncVectorEnv
 from numpy.typing import NDArray
 
 from rlcore.environment import Actions, AgentBatch, Parameters
-from rlcore.errors import RlcoreError
+from rlcore.errors import ConfigError, RlcoreError
 from rlcore.seeding import EpisodeSeeds
 from rlcore_gymnasium.base import ACTION_MASK, GymnasiumEnvironment
+from rlcore_gymnasium.delivery import ParameterDelivery
+from rlcore_gymnasium.video import FilmedEpisodes, behind_camera
+from rlcore_gymnasium.ways import WayFinder
 
 
 class InProcessEnvironment(GymnasiumEnvironment):
-    """Each copy has a generator of its own: copy c plays episode e with ``seeds(c, e)``."""
+    """Each copy has a generator of its own: copy c plays episode e with ``seeds(c, e)``.
 
-    def __init__(self, env_id: str, behavior: str, vector: SyncVectorEnv) -> None:
+    ``finder`` knows the environment's parameters; ``make_copy`` makes a copy with other constructor arguments.
+    """
+
+    def __init__(
+        self,
+        env_id: str,
+        behavior: str,
+        vector: SyncVectorEnv,
+        finder: WayFinder,
+        make_copy: Callable[[Mapping[str, Any]], gymnasium.Env[Any, Any]],
+    ) -> None:
         super().__init__(env_id, behavior, vector.num_envs, vector.single_observation_space, vector.single_action_space)
         self.vector = vector
         self._steps = [env.step for env in vector.envs]
@@ -30,11 +44,17 @@ class InProcessEnvironment(GymnasiumEnvironment):
         self._write = self._observing.row_writer(self._observations)
         self._rewards: list[Any] = [0.0] * self.num_envs
         self._any_ended = False
+        self._make_copy = make_copy
+        self._delivery = ParameterDelivery(finder, vector.envs, self._remake)
 
-    def reset(
-        self, seeds: EpisodeSeeds, episodes: NDArray[np.int64], parameters: Parameters | None = None
-    ) -> dict[str, AgentBatch]:
-        self._begin(seeds, episodes, parameters)
+    def require_parameters(self, names: Iterable[str]) -> None:
+        self._delivery.require(names)
+
+    def set_parameters(self, parameters: Parameters) -> None:
+        self._delivery.tell(parameters)
+
+    def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
+        self._begin(seeds, episodes)
         self._mask = None
         for copy in range(self.num_envs):
             info = self._reset_copy(copy)
@@ -100,10 +120,32 @@ class InProcessEnvironment(GymnasiumEnvironment):
         """Begins the copy's episode, writes its first observation and returns its info."""
         episode = int(self.episodes[copy])
         try:
-            observation, info = self.vector.envs[copy].reset(seed=self._seeds(copy, episode))
+            options = self._delivery.begin(copy)
+            more = {"options": options} if options else {}
+            observation, info = self.vector.envs[copy].reset(seed=self._seeds(copy, episode), **more)
             self._write(copy, observation)
         except RlcoreError:
             raise
         except Exception as error:
             raise self._failure(f"copy {copy}, episode {episode}: reset failed", error) from error
         return info
+
+    def _remake(self, copy: int, arguments: Mapping[str, Any]) -> None:
+        """Replaces the copy by one that is made with these constructor arguments."""
+        outer = self.vector.envs[copy]
+        behind_camera(outer).close()
+        made = self._make_copy(arguments)
+        for what in ("observation_space", "action_space"):
+            was, now = getattr(self.vector, f"single_{what}"), getattr(made, what)
+            if now != was:
+                made.close()
+                given = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+                raise ConfigError(
+                    f"{self.env_id}: made with {given}, its {what.replace('_', ' ')} is {now} instead of {was}; "
+                    "an environment parameter must leave what agents see and do as it is"
+                )
+        if isinstance(outer, FilmedEpisodes):
+            outer.env = made  # the camera goes on, and saves the film that is still open
+        else:
+            self.vector.envs[copy] = made
+        self._steps[copy] = self.vector.envs[copy].step

@@ -13,7 +13,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
-from rlcore.environment import Actions, AgentBatch, Parameters
+from rlcore.environment import Actions, AgentBatch
 from rlcore.errors import EnvironmentFailed
 from rlcore.seeding import EpisodeSeeds
 from rlcore_gymnasium.base import ACTION_MASK, GymnasiumEnvironment
@@ -26,10 +26,8 @@ class NativeEnvironment(GymnasiumEnvironment):
         super().__init__(env_id, behavior, vector.num_envs, vector.single_observation_space, vector.single_action_space)
         self.vector = vector
 
-    def reset(
-        self, seeds: EpisodeSeeds, episodes: NDArray[np.int64], parameters: Parameters | None = None
-    ) -> dict[str, AgentBatch]:
-        self._begin(seeds, episodes, parameters)
+    def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
+        self._begin(seeds, episodes)
         try:
             observations, info = self.vector.reset(seed=seeds(0, int(self.episodes.sum())))
         except Exception as error:
@@ -128,11 +126,9 @@ class NextStepEnvironment(NativeEnvironment):
         self._held_reward: NDArray[np.float32] = np.zeros(self.num_envs, np.float32)  # [N]
         self._held_final: dict[str, NDArray[Any]] = self._observing.buffers(self.num_envs)
 
-    def reset(
-        self, seeds: EpisodeSeeds, episodes: NDArray[np.int64], parameters: Parameters | None = None
-    ) -> dict[str, AgentBatch]:
+    def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
         self._waiting[:] = False
-        return super().reset(seeds, episodes, parameters)
+        return super().reset(seeds, episodes)
 
     def _step(self, action: Any) -> AgentBatch:
         raw, reward, terminated, truncated, info = self.vector.step(action)

@@ -11,6 +11,7 @@ def rlcore_environments() -> list[EnvironmentSpec]:
         EnvironmentSpec(
             name="gymnasium",
             target="rlcore_gymnasium.environment:make_environment",
+            parameters="rlcore_gymnasium.parameter_settings:ParameterRoute",
             video=True,
             summary="any environment registered with Gymnasium, by its id",
         )

@@ -57,6 +57,11 @@ class FilmedEpisodes(RecordVideo):
             raise EnvironmentFailed(f"{self._env_id}: render() returns no picture, so it cannot be filmed")
 
 
+def behind_camera(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
+    """The copy itself, whether or not it is filmed."""
+    return env.env if isinstance(env, FilmedEpisodes) else env
+
+
 def filming(env_id: str, directory: Path) -> dict[str, Any]:
     """What ``gymnasium.make_vec`` takes to have every copy filmed."""
     copies = count()

@@ -1,0 +1,44 @@
+"""``environment.parameters.NAME`` of Gymnasium environments."""
+
+from __future__ import annotations
+
+import attrs
+
+from rlcore.config import setting
+from rlcore.errors import ConfigError
+from rlcore_gymnasium.attribute_path import PATH
+
+WAYS = ("attribute", "reset_option", "constructor")
+
+
+@attrs.frozen(kw_only=True)
+class ParameterRoute:
+    """How an environment parameter reaches the copies of a Gymnasium environment: by one of three ways.
+
+    A parameter without such a block is the attribute ``unwrapped.NAME`` if that is a number, else the constructor's
+    argument NAME.
+    """
+
+    attribute: str | None = setting(
+        None, "Set on each copy before its reset, such as unwrapped.length or unwrapped.model.opt.gravity[2]."
+    )
+    reset_option: str | None = setting(None, "Keyword of reset(options={...}).")
+    constructor: str | None = setting(
+        None, "Argument of the constructor: a copy is made anew for an episode with another value."
+    )
+    whole: bool | None = setting(
+        None, "Whether values must be whole numbers, and arrive as such; without it, as the environment has it."
+    )
+
+    def __attrs_post_init__(self) -> None:
+        given = [way for way in WAYS if getattr(self, way) is not None]
+        if len(given) > 1 or (not given and self.whole is None):
+            but = f", not {' and '.join(given)}" if given else ""
+            raise ConfigError(f"give one of {WAYS[0]}, {WAYS[1]} and {WAYS[2]}{but}")
+        if self.attribute is not None and not PATH.fullmatch(self.attribute):
+            raise ConfigError(
+                "attribute must be names joined by dots, with indices where one is needed, such as "
+                f"unwrapped.model.opt.gravity[2], not {self.attribute!r}"
+            )
+        if self.constructor is not None and not self.constructor.isidentifier():
+            raise ConfigError(f"constructor must be the name of an argument, not {self.constructor!r}")

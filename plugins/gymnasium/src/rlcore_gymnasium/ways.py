@@ -1,0 +1,113 @@
+"""Finds the way by which an environment parameter reaches the copies of a Gymnasium environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import gymnasium
+from gymnasium.envs.registration import EnvSpec
+
+from rlcore.errors import ConfigError, did_you_mean, nearest, one_line
+from rlcore_gymnasium.attribute_path import last_name, read, write
+from rlcore_gymnasium.cartpole_physics import derived_names
+from rlcore_gymnasium.numbers import Kind, is_whole, kind_of, numeric_arguments, numeric_attributes
+from rlcore_gymnasium.parameter_settings import ParameterRoute
+
+Env = gymnasium.Env[Any, Any]
+_WORDS = {"attribute": "attribute", "constructor": "constructor argument", "reset_option": "reset option"}
+
+
+@attrs.frozen
+class Way:
+    """``target`` is the path of an attribute, or the name of a constructor argument or of a reset option."""
+
+    how: str  # one of the keys of environment.parameters.NAME
+    target: str
+    kind: Kind = attrs.field(default=None, eq=False)  # what the environment takes there
+
+    def __str__(self) -> str:
+        return f"the {_WORDS[self.how]} {self.target!r}"
+
+
+class WayFinder:
+    """Looks where ``environment.parameters`` says; without a word there, for an attribute, then an argument."""
+
+    def __init__(self, spec: EnvSpec, env_id: str, routes: Mapping[str, ParameterRoute]) -> None:
+        self.env_id = env_id
+        self._spec = spec
+        self._routes = routes
+
+    def find(self, name: str, copy: Env) -> Way:
+        """The way of the parameter ``name``, to copies like this one. ConfigError if there is none."""
+        route = self._routes.get(name)
+        if route is not None and route.attribute is not None:
+            way = self._attribute(name, route.attribute, copy)
+        elif route is not None and route.constructor is not None:
+            way = self._argument(name, route.constructor)
+        elif route is not None and route.reset_option is not None:
+            way = Way("reset_option", route.reset_option)
+        else:
+            way = self._by_name(name, copy)
+        if route is None or route.whole is None or (way.kind is not None and is_whole(way.kind) == route.whole):
+            return way
+        return attrs.evolve(way, kind=int if route.whole else float)
+
+    def _by_name(self, name: str, copy: Env) -> Way:
+        attributes = _settable(copy)
+        if name in attributes:
+            return self._attribute(name, f"unwrapped.{name}", copy)
+        arguments, _ = numeric_arguments(self._spec)
+        if name in arguments:
+            return Way("constructor", name, arguments[name])
+        configured = [known for known in self._routes if known != name]
+        has = [
+            *([f"those of environment.parameters ({', '.join(configured)})"] if configured else []),
+            *([f"the attributes {', '.join(attributes)}"] if attributes else []),
+            f"the constructor arguments {', '.join(arguments)}",
+        ]
+        raise ConfigError(
+            f"environment_parameters.{name}: {self.env_id} has no such parameter; it has {' and '.join(has)}; any "
+            f"other attribute, or an option of its reset, is named in environment.parameters.{name}"
+            f"{did_you_mean(name, [*configured, *attributes, *arguments])}"
+        )
+
+    def _attribute(self, name: str, path: str, copy: Env) -> Way:
+        place = f"environment.parameters.{name}.attribute"
+        numbers = [f"unwrapped.{number}" for number in _settable(copy)]
+        try:
+            value = read(copy, path)
+        except (AttributeError, LookupError, TypeError):
+            close = nearest(last_name(path), _settable(copy))
+            hint = f"; did you mean 'unwrapped.{close}'?" if close else ""
+            has = f"; its numbers are {', '.join(numbers)}" if numbers else ""
+            raise ConfigError(f"{place}: {self.env_id} has no {path!r}{has}{hint}") from None
+        if path.removeprefix("unwrapped.") in derived_names(copy.unwrapped):
+            raise ConfigError(
+                f"{place}: {path!r} of {self.env_id} follows from its other numbers: {', '.join(numbers)}"
+            )
+        try:
+            kind = kind_of(value)
+        except TypeError as error:
+            raise ConfigError(f"{place}: {path!r} of {self.env_id} {error}") from None
+        try:
+            if value is not None:
+                write(copy, path, value)
+        except Exception as error:
+            raise ConfigError(f"{place}: {path!r} of {self.env_id} cannot be set: {one_line(error)}") from error
+        return Way("attribute", path, kind)
+
+    def _argument(self, name: str, argument: str) -> Way:
+        arguments, takes_any = numeric_arguments(self._spec)
+        if argument not in arguments and not takes_any:
+            raise ConfigError(
+                f"environment.parameters.{name}.constructor: {self.env_id} has no argument {argument!r} that takes a "
+                f"number; it has {', '.join(arguments)}{did_you_mean(argument, arguments)}"
+            )
+        return Way("constructor", argument, arguments.get(argument))
+
+
+def _settable(copy: Env) -> list[str]:
+    env = copy.unwrapped
+    return [name for name in numeric_attributes(env) if name not in derived_names(env)]

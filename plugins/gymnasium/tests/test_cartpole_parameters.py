@@ -1,0 +1,206 @@
+"""CartPole takes parameters copy by copy in whole arrays, with the physics of separate environments."""
+
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.envs.classic_control.cartpole import CartPoleEnv
+
+from rlcore.environment import Actions, SavesState
+from rlcore.errors import ConfigError
+from rlcore.seeding import EpisodeSeeds
+from rlcore_gymnasium.cartpole import CartPoleEnvironment, native_parameters
+from rlcore_gymnasium.cartpole_physics import PARAMETERS
+from rlcore_gymnasium.in_process import InProcessEnvironment
+from rlcore_gymnasium.parameter_settings import ParameterRoute
+
+COPIES = 5
+SEEDS = EpisodeSeeds(8)
+ALL = dict.fromkeys(PARAMETERS)
+NUMBERS = {"gravity": 9.8, "masscart": 1.0, "masspole": 0.1, "length": 0.5, "force_mag": 10.0, "tau": 0.02}
+
+
+def act(choices: np.ndarray) -> dict[str, Actions]:
+    return {"Agent": Actions(discrete=np.asarray(choices, np.int64).reshape(-1, 1))}
+
+
+def drawn(generator: np.random.Generator) -> dict[str, np.ndarray]:
+    """Each number between half and twice CartPole's own, for each copy."""
+    return {name: number * 2.0 ** generator.uniform(-1.0, 1.0, COPIES) for name, number in NUMBERS.items()}
+
+
+def single(values: dict[str, np.ndarray], copy: int, state: np.ndarray) -> CartPoleEnv:
+    """CartPole by itself with these numbers, all that follows from them included."""
+    env = gymnasium.make("CartPole-v1").unwrapped
+    env.reset()
+    for name, array in values.items():
+        setattr(env, name, float(array[copy]))
+    env.total_mass = env.masspole + env.masscart
+    env.polemass_length = env.masspole * env.length
+    env.state = state.copy()
+    return env
+
+
+def test_every_copy_moves_like_a_single_environment_with_its_numbers(make) -> None:
+    environment = make("CartPole-v1", COPIES, parameters=ALL)
+    assert isinstance(environment, CartPoleEnvironment)
+    generator = np.random.default_rng(0)
+    playing, following = drawn(generator), drawn(generator)
+    environment.set_parameters(playing)
+    environment.reset(SEEDS, np.zeros(COPIES, np.int64))
+    environment.set_parameters(following)
+    values = {name: array.copy() for name, array in playing.items()}
+    singles = [single(values, copy, environment.vector.state[:, copy]) for copy in range(COPIES)]
+    episodes = 0
+    for _ in range(300):
+        choices = generator.integers(0, 2, COPIES)
+        batch = environment.step(act(choices))["Agent"]
+        for copy, env in enumerate(singles):
+            seen, _, terminated, _, _ = env.step(int(choices[copy]))
+            assert batch.terminated[copy] == terminated
+            row = np.flatnonzero(batch.ended == copy)
+            ours = (
+                batch.final_observations["observation"][row[0]] if row.size else batch.observations["observation"][copy]
+            )
+            np.testing.assert_allclose(ours, seen, rtol=1e-6, atol=1e-7)
+            if row.size:
+                for name, array in following.items():
+                    values[name][copy] = array[copy]
+                singles[copy] = single(values, copy, environment.vector.state[:, copy])
+                episodes += 1
+            else:
+                np.testing.assert_allclose(environment.vector.state[:, copy], env.state, rtol=1e-10, atol=1e-12)
+        if batch.ended.size:
+            following = drawn(generator)
+            environment.set_parameters(following)
+    assert episodes > 4 * COPIES
+
+
+def test_numbers_told_as_they_are_change_nothing_bit_for_bit(make) -> None:
+    plain, told = make("CartPole-v1", COPIES), make("CartPole-v1", COPIES, parameters=ALL)
+    plain.reset(SEEDS, np.zeros(COPIES, np.int64))
+    told.reset(SEEDS, np.zeros(COPIES, np.int64))
+    generator = np.random.default_rng(1)
+    for step in range(300):
+        if step == 5:  # in the middle of an episode
+            told.set_parameters({name: np.full(COPIES, number) for name, number in NUMBERS.items()})
+        choices = generator.integers(0, 2, COPIES)
+        ours, theirs = told.step(act(choices))["Agent"], plain.step(act(choices))["Agent"]
+        np.testing.assert_array_equal(ours.observations["observation"], theirs.observations["observation"])
+        np.testing.assert_array_equal(told.vector.state, plain.vector.state)
+        np.testing.assert_array_equal(ours.ended, theirs.ended)
+    assert plain.episodes.min() > 5
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_copies_in_this_process_move_like_the_native_ones(make, name) -> None:
+    """Also where a number follows from the one that is set: upstream's own copies would keep the old one."""
+    native = make("CartPole-v1", COPIES, parameters={name: None})
+    apart = make("CartPole-v1", COPIES, parameters={name: {"attribute": f"unwrapped.{name}", "whole": False}})
+    assert isinstance(native, CartPoleEnvironment) and isinstance(apart, InProcessEnvironment)
+    values = {name: drawn(np.random.default_rng(2))[name]}
+    for environment in (native, apart):
+        environment.set_parameters(values)
+        environment.reset(SEEDS, np.zeros(COPIES, np.int64))
+    for copy, env in enumerate(apart.vector.envs):
+        env.unwrapped.state = native.vector.state[:, copy].copy()
+    for step in range(8):
+        ours, theirs = (each.step(act(np.full(COPIES, step % 3 > 0)))["Agent"] for each in (native, apart))
+        assert not ours.ended.size and not theirs.ended.size
+        np.testing.assert_allclose(
+            ours.observations["observation"], theirs.observations["observation"], rtol=1e-6, atol=1e-7
+        )
+
+
+def test_a_class_derived_from_cartpole_keeps_its_own_rules(make) -> None:
+    class Loaded(CartPoleEnv):
+        def __init__(self, **options: object) -> None:
+            super().__init__(**options)
+            self.total_mass = 5.0
+
+    gymnasium.register("rlcore-tests/Loaded-v0", entry_point=Loaded)
+    try:
+        environment = make("rlcore-tests/Loaded-v0", 1, parameters={"length": None, "total_mass": None})
+        environment.set_parameters({"length": np.array([1.0])})
+        environment.reset(SEEDS, np.zeros(1, np.int64))
+        assert environment.vector.envs[0].unwrapped.total_mass == 5.0
+    finally:
+        del gymnasium.registry["rlcore-tests/Loaded-v0"]
+
+
+def test_a_restored_cartpole_has_the_numbers_of_open_and_of_next_episodes(make) -> None:
+    ours, restored = (make("CartPole-v1", COPIES, parameters=ALL) for _ in range(2))
+    assert isinstance(ours, SavesState)
+    generator = np.random.default_rng(3)
+    ours.set_parameters(drawn(generator))
+    ours.reset(SEEDS, np.zeros(COPIES, np.int64))
+    ours.set_parameters(drawn(generator))
+    for _ in range(20):
+        ours.step(act(generator.integers(0, 2, COPIES)))
+    ours.set_parameters(drawn(generator))
+    state = ours.state_dict()
+    ours.step(act(np.ones(COPIES)))  # what was saved is not changed by it
+    restored.load_state_dict(state)
+    restored.step(act(np.ones(COPIES)))
+    for _ in range(200):
+        choices = generator.integers(0, 2, COPIES)
+        first, second = ours.step(act(choices))["Agent"], restored.step(act(choices))["Agent"]
+        np.testing.assert_array_equal(first.observations["observation"], second.observations["observation"])
+        np.testing.assert_array_equal(ours.vector.state, restored.vector.state)
+    for attribute in (*PARAMETERS, "total_mass", "polemass_length"):
+        np.testing.assert_array_equal(getattr(ours.vector, attribute), getattr(restored.vector, attribute))
+    assert ours.episodes.min() > 2
+
+
+@pytest.mark.parametrize(
+    ("names", "routes", "attributes"),
+    [
+        (["length"], {}, {"length": "length"}),
+        (["pole"], {"pole": {"attribute": "unwrapped.length"}}, {"pole": "length"}),
+        (["length", "x_threshold"], {}, None),
+        (["length"], {"length": {"constructor": "length"}}, None),
+        (["low"], {"low": {"reset_option": "low"}}, None),
+        (["length"], {"length": {"whole": True}}, None),
+        (["length", "pole"], {"pole": {"attribute": "unwrapped.length"}}, None),
+    ],
+)
+def test_the_native_form_is_used_where_it_takes_all_parameters(names, routes, attributes) -> None:
+    found = native_parameters(names, {name: ParameterRoute(**how) for name, how in routes.items()})
+    assert (None if found is None else {name: found[name] for name in names}) == attributes
+
+
+def test_a_parameter_that_arrays_do_not_bring_is_brought_to_copies_in_this_process(make) -> None:
+    environment = make("CartPole-v1", 2, parameters={"length": None, "x_threshold": None})
+    assert isinstance(environment, InProcessEnvironment)
+    environment.set_parameters({"length": np.array([1.0, 2.0]), "x_threshold": np.array([1.5, 1.0])})
+    environment.reset(SEEDS, np.zeros(2, np.int64))
+    copies = [env.unwrapped for env in environment.vector.envs]
+    assert [(env.length, env.x_threshold) for env in copies] == [(1.0, 1.5), (2.0, 1.0)]
+    np.testing.assert_allclose([env.polemass_length for env in copies], [0.1, 0.2])
+
+
+def test_unknown_names_are_refused_with_all_there_are(make) -> None:
+    with pytest.raises(ConfigError) as refused:
+        make("CartPole-v1", 2, parameters={"lenght": None})
+    assert str(refused.value) == (
+        "environment_parameters.lenght: CartPole-v1 has no such parameter; it has the attributes force_mag, gravity, "
+        "length, masscart, masspole, screen_height, screen_width, tau, theta_threshold_radians, x_threshold and the "
+        "constructor arguments max_episode_steps; any other attribute, or an option of its reset, is named in "
+        "environment.parameters.lenght; did you mean 'length'?"
+    )
+    with pytest.raises(ConfigError) as refused:
+        make("CartPole-v1", 2).set_parameters({"lenght": np.ones(2)})
+    assert str(refused.value) == (
+        "environment_parameters.lenght: CartPole-v1 has no such parameter; it has gravity, masscart, masspole, length, "
+        "force_mag, tau; did you mean 'length'?"
+    )
+
+
+def test_what_follows_from_other_numbers_is_not_for_anybody_to_set(make) -> None:
+    with pytest.raises(ConfigError) as refused:
+        make("CartPole-v1", 2, parameters={"mass": {"attribute": "unwrapped.total_mass"}})
+    assert str(refused.value).startswith(
+        "environment.parameters.mass.attribute: 'unwrapped.total_mass' of CartPole-v1 follows from its other numbers: "
+        "unwrapped.force_mag, unwrapped.gravity, "
+    )

@@ -1,0 +1,355 @@
+"""The three ways by which an environment parameter reaches a copy that is stepped in this process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from rlcore.environment import Actions
+from rlcore.errors import ConfigError, EnvironmentFailed
+from rlcore.seeding import EpisodeSeeds
+from rlcore_gymnasium.parameter_settings import ParameterRoute
+
+SEEDS = EpisodeSeeds(3)
+DIAL = "rlcore-tests/Dial-v0"
+ARGUMENTS = "size, gain, offset, slots, max_episode_steps"
+NUMBERS = ", ".join(f"unwrapped.{name}" for name in ("gain", "level", "narrow", "offset", "pull", "size", "tilt"))
+
+
+def begin(environment: Any) -> None:
+    environment.reset(SEEDS, np.zeros(environment.num_envs, np.int64))
+
+
+def step(environment: Any, times: int = 1) -> Any:
+    for _ in range(times):
+        actions = Actions(discrete=np.zeros((environment.num_envs, 1), np.int64))
+        batch = environment.step({"Agent": actions})["Agent"]
+    return batch
+
+
+def dials(environment: Any) -> list[Any]:
+    return [env.unwrapped for env in environment.vector.envs]
+
+
+def given(environment: Any, name: str) -> list[list[Any]]:
+    """By copy: what each reset of the copy's present object was given."""
+    return [[entry[name] for entry in dial.journal] for dial in dials(environment)]
+
+
+def per_copy(*values: float) -> np.ndarray:
+    return np.array(values, np.float64)
+
+
+# ---------------------------------------------------------------- the ways
+
+
+def test_an_attribute_is_set_before_the_reset_of_each_copys_next_episode(make, dial) -> None:
+    environment = make(dial, 2, parameters={"pull": None})
+    environment.set_parameters({"pull": per_copy(1.5, 2.5)})
+    begin(environment)
+    environment.set_parameters({"pull": per_copy(3.5, 4.5)})
+    assert [env.pull for env in dials(environment)] == [1.5, 2.5]
+    step(environment, 3)
+    assert [env.pull for env in dials(environment)] == [1.5, 2.5]
+    step(environment)  # the fourth step ends an episode of size 4
+    assert given(environment, "pull") == [[1.5, 3.5], [2.5, 4.5]]
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value", "arrives"),
+    [
+        ("unwrapped.level", 7.0, 7),
+        ("unwrapped.pull", 7.0, 7.0),
+        ("unwrapped.narrow", 0.25, np.float32(0.25)),
+        ("unwrapped.tilt", 2.0, 2.0),
+        ("unwrapped.unset", 2.0, 2),  # nothing says what it is
+        ("unwrapped.unset", 2.5, 2.5),
+    ],
+)
+def test_an_attribute_stays_the_kind_of_number_that_it_is(make, dial, attribute, value, arrives) -> None:
+    environment = make(dial, 1, parameters={"number": {"attribute": attribute}})
+    environment.set_parameters({"number": per_copy(value)})
+    begin(environment)
+    [[found]] = given(environment, attribute.rpartition(".")[2])
+    assert found == arrives and type(found) is type(arrives)
+
+
+def test_a_path_may_end_in_an_element_of_an_array(make, dial) -> None:
+    environment = make(dial, 1, parameters={"third": {"attribute": "unwrapped.table[2]"}})
+    environment.set_parameters({"third": per_copy(9.5)})
+    begin(environment)
+    assert given(environment, "table") == [[[0.0, 1.0, 9.5, 3.0]]]
+
+
+def test_mujocos_gravity_is_within_reach(make, tmp_path, monkeypatch) -> None:
+    pytest.importorskip("mujoco")
+    monkeypatch.chdir(tmp_path)  # MuJoCo writes its log file where it is run
+    path = "unwrapped.model.opt.gravity[2]"
+    environment = make("InvertedPendulum-v5", 2, parameters={"gravity": {"attribute": path}})
+    environment.set_parameters({"gravity": per_copy(-9.81, -1.0)})
+    begin(environment)
+    assert [env.unwrapped.model.opt.gravity[2] for env in environment.vector.envs] == [-9.81, -1.0]
+
+
+def test_a_reset_option_is_a_keyword_in_the_options_of_every_reset(make, dial) -> None:
+    environment = make(dial, 2, parameters={"push": {"reset_option": "boost"}})
+    environment.set_parameters({"push": per_copy(1.5, 2.0)})
+    begin(environment)
+    environment.set_parameters({"push": per_copy(3.5, 4.0)})
+    step(environment, 4)
+    assert given(environment, "boost") == [[1.5, 3.5], [2, 4]]
+    assert [type(value) for value in given(environment, "boost")[1]] == [int, int]
+
+
+def test_a_constructor_argument_makes_the_copy_anew_where_its_value_changed(make, dial) -> None:
+    environment = make(dial, 2, parameters={"size": {"constructor": "size"}}, gain=2.0)
+    environment.set_parameters({"size": per_copy(2, 3)})
+    begin(environment)
+    first = dials(environment)
+    assert [env.size for env in first] == [2, 3] and [type(env.size) for env in first] == [int, int]
+    assert [env.gain for env in first] == [2.0, 2.0]  # environment.options holds for copies made later
+    environment.set_parameters({"size": per_copy(2, 5)})
+    step(environment, 2)  # copy 0 ends: its value is the same
+    assert dials(environment)[0] is first[0] and environment.episodes.tolist() == [1, 0]
+    step(environment, 1)  # copy 1 ends
+    second = dials(environment)
+    assert second[1] is not first[1] and second[1].size == 5 and (first[1]._closed, second[1]._closed) == (1, 0)
+    batch = step(environment, 5)
+    assert batch.ended.tolist() == [0, 1][int(batch.ended[0]) :]
+    assert environment.episodes.tolist() == [4, 2]
+
+
+def test_a_copy_made_anew_plays_the_episode_that_a_fresh_one_plays(make, dial) -> None:
+    environment = make(dial, 1, parameters={"gain": {"constructor": "gain"}, "pull": None})
+    environment.set_parameters({"gain": per_copy(3.0), "pull": per_copy(4.0)})
+    begin(environment)
+    environment.set_parameters({"gain": per_copy(6.0)})
+    batch = step(environment, 4)
+    assert batch.observations["observation"].tolist() == [[0, 4, 6, 10, 3, 4, 0]]  # with the attribute set again
+    assert batch.final_observations["observation"].tolist() == [[4, 4, 3, 10, 3, 4, 0]]
+    plain = gymnasium.make(dial, gain=6.0)
+    plain.reset(seed=SEEDS(0, 1))
+    assert dials(environment)[0].np_random.random() == plain.unwrapped.np_random.random()
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "arrives"),
+    [("size", 6.0, 6), ("gain", 6.0, 6.0), ("offset", 6.0, 6), ("offset", 6.5, 6.5)],
+)
+def test_a_constructor_argument_arrives_as_its_annotation_says(make, dial, argument, value, arrives) -> None:
+    environment = make(dial, 1, parameters={"number": {"constructor": argument}})
+    environment.set_parameters({"number": per_copy(value)})
+    begin(environment)
+    [[found]] = given(environment, argument)
+    assert found == arrives and type(found) is type(arrives)
+
+
+def test_the_time_limit_is_an_argument_of_every_environment(make) -> None:
+    environment = make("MountainCar-v0", 2, parameters={"max_episode_steps": None})
+    environment.set_parameters({"max_episode_steps": per_copy(3, 5)})
+    begin(environment)
+    assert [step(environment).truncated.tolist() for _ in range(5)] == [
+        [False, False], [False, False], [True, False], [False, False], [False, True],
+    ]  # fmt: skip
+
+
+def test_a_parameter_nobody_says_anything_about_is_an_attribute_before_an_argument(make, dial) -> None:
+    environment = make(dial, 1, parameters={"size": None, "gain": {"whole": True}, "slots": None})
+    environment.set_parameters({"size": per_copy(2), "gain": per_copy(5), "slots": per_copy(7)})
+    begin(environment)
+    assert dials(environment)[0].size == 2 and type(dials(environment)[0].gain) is int
+    before = dials(environment)[0]
+    environment.set_parameters({"size": per_copy(3)})
+    step(environment, 2)
+    assert dials(environment)[0] is before  # an attribute makes nothing anew
+
+
+@pytest.mark.parametrize(("whole", "arrives"), [(True, 7), (False, 7.0)])
+def test_whole_says_which_kind_of_number_arrives(make, dial, whole, arrives) -> None:
+    environment = make(dial, 1, parameters={"push": {"reset_option": "boost", "whole": whole}})
+    environment.set_parameters({"push": per_copy(7.0)})
+    begin(environment)
+    assert [type(value) for [value] in given(environment, "boost")] == [type(arrives)]
+
+
+def test_films_go_on_where_a_copy_is_made_anew(make, dial, tmp_path: Path) -> None:
+    imageio_ffmpeg = pytest.importorskip("imageio_ffmpeg", reason="films need the extra 'video'")
+    environment = make(dial, 1, parameters={"size": {"constructor": "size"}}, video=tmp_path / "films")
+    lengths = (4, 12, 7)
+    environment.set_parameters({"size": per_copy(lengths[0])})
+    begin(environment)
+    for size, following in zip(lengths, (*lengths[1:], 3), strict=True):
+        environment.set_parameters({"size": per_copy(following)})
+        step(environment, size)
+    environment.close()
+    films = sorted((tmp_path / "films").iterdir())
+    assert [film.name for film in films] == [
+        f"rlcore-tests-Dial-v0-copy-0-episode-{episode}.mp4" for episode in range(3)
+    ]
+    for film, length in zip(films, lengths, strict=True):
+        count, _ = imageio_ffmpeg.count_frames_and_secs(film)
+        assert length <= count <= length + 1  # the first picture is of the reset; moviepy may lose one by rounding
+
+
+@pytest.mark.parametrize("filmed", [False, True])
+def test_an_attributes_path_begins_at_the_copy_whether_or_not_it_is_filmed(make, dial, tmp_path, filmed) -> None:
+    if filmed:
+        pytest.importorskip("imageio_ffmpeg", reason="films need the extra 'video'")
+    parameters = {"limit": {"attribute": "_max_episode_steps"}}  # of the wrapper that keeps the time limit
+    environment = make(
+        dial, 1, parameters=parameters, video=tmp_path / "films" if filmed else None, max_episode_steps=2
+    )
+    environment.set_parameters({"limit": per_copy(3)})
+    begin(environment)
+    assert [bool(step(environment).truncated[0]) for _ in range(4)] == [False, False, True, False]
+    environment.close()
+
+
+# ---------------------------------------------------------------- what is refused
+
+
+def refusal(make: Any, env_id: str, parameters: dict[str, Any], **options: Any) -> str:
+    with pytest.raises(ConfigError) as refused:
+        make(env_id, 2, parameters=parameters, **options)
+    return str(refused.value)
+
+
+def test_an_unknown_name_is_refused_with_all_there_are_when_the_environment_is_made(make, dial) -> None:
+    assert refusal(make, dial, {"gian": None}) == (
+        "environment_parameters.gian: rlcore-tests/Dial-v0 has no such parameter; it has the attributes gain, level, "
+        f"narrow, offset, pull, size, tilt and the constructor arguments {ARGUMENTS}; any other "
+        "attribute, or an option of its reset, is named in environment.parameters.gian; did you mean 'gain'?"
+    )
+    environment = make(dial, 2, parameters={"push": {"reset_option": "boost"}})
+    with pytest.raises(ConfigError, match=r"it has those of environment\.parameters \(push\) and the attributes gain,"):
+        environment.set_parameters({"pussh": per_copy(1, 1)})
+    environment.set_parameters({"push": per_copy(1, 1)})
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        (
+            {"attribute": "unwrapped.gian"},
+            f"has no 'unwrapped.gian'; its numbers are {NUMBERS}; did you mean 'unwrapped.gain'?",
+        ),
+        ({"attribute": "gain"}, f"has no 'gain'; its numbers are {NUMBERS}; did you mean 'unwrapped.gain'?"),
+        ({"attribute": "unwrapped.table[9]"}, f"has no 'unwrapped.table[9]'; its numbers are {NUMBERS}"),
+        (
+            {"constructor": "sizes"},
+            f"has no argument 'sizes' that takes a number; it has {ARGUMENTS}; did you mean 'size'?",
+        ),
+        ({"constructor": "cold"}, f"has no argument 'cold' that takes a number; it has {ARGUMENTS}"),
+    ],
+)
+def test_a_way_that_leads_nowhere_is_refused_when_the_environment_is_made(make, dial, how, message) -> None:
+    [key] = how
+    assert refusal(make, dial, {"number": how}) == f"environment.parameters.number.{key}: {DIAL} {message}"
+
+
+def test_an_attribute_that_is_no_number_or_cannot_be_set_is_refused_with_the_reason(make, dial) -> None:
+    place = "environment.parameters.number.attribute"
+    assert refusal(make, dial, {"number": {"attribute": "unwrapped.frozen"}}) == (
+        f"{place}: 'unwrapped.frozen' of {DIAL} is a bool, not a number"
+    )
+    message = refusal(make, dial, {"number": {"attribute": "unwrapped.fixed"}})
+    assert message.startswith(f"{place}: 'unwrapped.fixed' of {DIAL} cannot be set: AttributeError: ")
+    assert "\n" not in message
+
+
+def test_two_names_for_one_number_are_refused(make, dial) -> None:
+    assert refusal(make, dial, {"gain": None, "amplification": {"attribute": "unwrapped.gain"}}) == (
+        "environment_parameters.amplification: is the attribute 'unwrapped.gain' of rlcore-tests/Dial-v0, and so is "
+        "'gain'; keep one of the two"
+    )
+
+
+@pytest.mark.parametrize(
+    ("how", "what"),
+    [
+        ({"attribute": "unwrapped.level"}, "attribute 'unwrapped.level'"),
+        ({"constructor": "size"}, "constructor argument 'size'"),
+        ({"reset_option": "boost", "whole": True}, "reset option 'boost'"),
+    ],
+)
+def test_a_fraction_for_a_whole_number_is_refused_before_anything_is_played(make, dial, how, what) -> None:
+    environment = make(dial, 2, parameters={"number": how})
+    environment.set_parameters({"number": per_copy(3.0, 3.5)})
+    with pytest.raises(ConfigError) as refused:
+        begin(environment)
+    assert str(refused.value) == (
+        f"environment_parameters.number: 3.5 is no whole number, as the {what} of rlcore-tests/Dial-v0 is; give whole "
+        "ones, or say whole: false in environment.parameters.number"
+    )
+
+
+def test_a_copy_that_sees_or_does_something_else_is_refused(make, dial) -> None:
+    environment = make(dial, 1, parameters={"slots": None})
+    environment.set_parameters({"slots": per_copy(8)})
+    with pytest.raises(ConfigError) as refused:
+        begin(environment)
+    assert str(refused.value) == (
+        "rlcore-tests/Dial-v0: made with slots=8, its observation space is Box(-inf, inf, (8,), float64) instead of "
+        "Box(-inf, inf, (7,), float64); an environment parameter must leave what agents see and do as it is"
+    )
+    environment.close()
+
+
+def test_a_value_that_the_constructor_refuses_is_one_line(make) -> None:
+    how = {"width": {"constructor": "frame_skip"}}
+    environment = make("InvertedPendulum-v5", 1, parameters=how) if _has_mujoco() else None
+    if environment is None:
+        pytest.skip("MuJoCo is not installed")
+    environment.set_parameters({"width": per_copy(0)})
+    with pytest.raises(EnvironmentFailed) as failed:
+        begin(environment)
+    assert "cannot be made with options {'frame_skip': 0}" in str(failed.value) and "\n" not in str(failed.value)
+
+
+def _has_mujoco() -> bool:
+    import importlib.util
+
+    return importlib.util.find_spec("mujoco") is not None
+
+
+@pytest.mark.parametrize(
+    ("block", "message"),
+    [
+        ({}, "give one of attribute, reset_option and constructor"),
+        (
+            {"attribute": "a", "constructor": "b"},
+            "give one of attribute, reset_option and constructor, not attribute and constructor",
+        ),
+        (
+            {"attribute": "unwrapped..gain"},
+            "attribute must be names joined by dots, with indices where one is needed, such as "
+            "unwrapped.model.opt.gravity[2], not 'unwrapped..gain'",
+        ),
+        ({"constructor": "a.b"}, "constructor must be the name of an argument, not 'a.b'"),
+    ],
+)
+def test_a_block_says_one_thing(block, message) -> None:
+    with pytest.raises(ConfigError) as refused:
+        ParameterRoute(**block)
+    assert str(refused.value) == message
+
+
+def test_a_vectorised_form_alone_takes_no_parameters(make) -> None:
+    from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
+
+    class Other(CartPoleVectorEnv):
+        pass
+
+    gymnasium.register("rlcore-tests/Vector-v0", vector_entry_point=Other)
+    try:
+        with pytest.raises(EnvironmentFailed) as failed:
+            make("rlcore-tests/Vector-v0", 2, parameters={"length": None})
+    finally:
+        del gymnasium.registry["rlcore-tests/Vector-v0"]
+    assert str(failed.value) == (
+        "rlcore-tests/Vector-v0: has a vectorised form alone, which takes no environment parameters (length)"
+    )
