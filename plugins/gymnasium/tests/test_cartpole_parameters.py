@@ -186,7 +186,7 @@ def test_unknown_names_are_refused_with_all_there_are(make) -> None:
     assert str(refused.value) == (
         "environment_parameters.lenght: CartPole-v1 has no such parameter; it has the attributes force_mag, gravity, "
         "length, masscart, masspole, screen_height, screen_width, tau, theta_threshold_radians, x_threshold and the "
-        "constructor arguments max_episode_steps; any other attribute, or an option of its reset, is named in "
+        "constructor argument max_episode_steps; any other attribute, or an option of its reset, is named in "
         "environment.parameters.lenght; did you mean 'length'?"
     )
     with pytest.raises(ConfigError) as refused:

@@ -78,6 +78,15 @@ def test_an_attribute_stays_the_kind_of_number_that_it_is(make, dial, attribute,
     assert found == arrives and type(found) is type(arrives)
 
 
+@pytest.mark.parametrize(("value", "arrives"), [(0.25, 0.25), (2.0, 2)])
+def test_an_attribute_that_is_an_argument_too_takes_what_the_argument_takes(make, value, arrives) -> None:
+    environment = make("MountainCar-v0", 1, parameters={"goal_velocity": None})  # of __init__(..., goal_velocity=0)
+    environment.set_parameters({"goal_velocity": per_copy(value)})
+    begin(environment)
+    found = dials(environment)[0].goal_velocity
+    assert found == arrives and type(found) is type(arrives)
+
+
 def test_a_path_may_end_in_an_element_of_an_array(make, dial) -> None:
     environment = make(dial, 1, parameters={"third": {"attribute": "unwrapped.table[2]"}})
     environment.set_parameters({"third": per_copy(9.5)})

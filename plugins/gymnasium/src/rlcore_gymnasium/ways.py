@@ -65,7 +65,7 @@ class WayFinder:
         has = [
             *([f"those of environment.parameters ({', '.join(configured)})"] if configured else []),
             *([f"the attributes {', '.join(attributes)}"] if attributes else []),
-            f"the constructor arguments {', '.join(arguments)}",
+            f"the constructor argument{'s' if len(arguments) > 1 else ''} {', '.join(arguments)}",
         ]
         raise ConfigError(
             f"environment_parameters.{name}: {self.env_id} has no such parameter; it has {' and '.join(has)}; any "
@@ -96,6 +96,8 @@ class WayFinder:
                 write(copy, path, value)
         except Exception as error:
             raise ConfigError(f"{place}: {path!r} of {self.env_id} cannot be set: {one_line(error)}") from error
+        if is_whole(kind):  # of a constructor's goal_velocity=0, say, which need not be whole
+            kind = numeric_arguments(self._spec)[0].get(path.removeprefix("unwrapped."), kind)
         return Way("attribute", path, kind)
 
     def _argument(self, name: str, argument: str) -> Way:
