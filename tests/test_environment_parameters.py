@@ -90,7 +90,7 @@ def test_evaluations_play_what_the_evaluation_block_says(tmp_path: Path, monkeyp
     run = Run(changed(evaluation=timeless))
     run.train()
     assert run.evaluate(episodes=2).behaviors["Agent"].returns == (500.0, 500.0)
-    run = Run(changed("as trained"))
+    run = Run(changed("timely"))
     run.train()
     assert max(run.evaluate(episodes=2).behaviors["Agent"].returns) < 500.0
 
