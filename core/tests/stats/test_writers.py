@@ -127,6 +127,20 @@ def test_console_line_names_group_reward_and_elo() -> None:
     )
 
 
+LESSONS = {"Environment/Lesson Number/length": 2.0, "Environment/Lesson Number/wind speed": 0.0}
+
+
+def test_console_line_names_the_lesson_of_each_parameter() -> None:
+    line = console_line("Walker", 5, 1.0, stats(**LESSONS, **{STEPS_PER_SECOND: 7.0}))
+    assert line.endswith(" Training. Lesson: length 2, wind speed 0. Steps per Second: 7.")
+
+
+def test_console_line_is_silent_about_what_stays_in_one_lesson() -> None:
+    some = console_line("Walker", 5, 1.0, stats(**LESSONS), silent={"wind speed"})
+    none = console_line("Walker", 5, 1.0, stats(**LESSONS), silent={"wind speed", "length"})
+    assert some.endswith(" Training. Lesson: length 2.") and none.endswith(" Training.")
+
+
 def test_console_prints_to_the_stream_that_is_current(capsys) -> None:
     writer = ConsoleWriter()
     assert isinstance(writer, StatsWriter)

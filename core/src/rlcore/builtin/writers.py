@@ -6,13 +6,20 @@ import json
 import math
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from rlcore.checkpoint import write_atomically
 from rlcore.config.data_source import learns_offline
-from rlcore.stats import CUMULATIVE_REWARD, EVALUATION_REWARD, GROUP_REWARD, STEPS_PER_SECOND, StatSummary
+from rlcore.stats import (
+    CUMULATIVE_REWARD,
+    EVALUATION_REWARD,
+    GROUP_REWARD,
+    STEPS_PER_SECOND,
+    StatSummary,
+    lesson_numbers,
+)
 
 if TYPE_CHECKING:
     from rlcore.run_context import RunContext
@@ -68,22 +75,24 @@ def _keep_until(path: Path, steps: Mapping[str, int]) -> None:
 
 
 class ConsoleWriter:
-    """One plain line per summary, in the words of ML-Agents, with the evaluation's reward and the speed at its end.
+    """One plain line per summary, in the words of ML-Agents, with lessons, evaluation and speed at its end.
 
-    With ``plays=False`` nothing is said of episodes: what learns from recorded data plays none.
+    With ``plays=False`` nothing is said of episodes: what learns from recorded data plays none. Nor is anything said of
+    the lesson of the environment parameters ``silent``.
     """
 
-    def __init__(self, stream: TextIO | None = None, plays: bool = True) -> None:
+    def __init__(self, stream: TextIO | None = None, plays: bool = True, silent: Collection[str] = frozenset()) -> None:
         self._stream = stream
         self._plays = plays
+        self._silent = silent
         self._started = time.monotonic()
 
     @classmethod
     def create(cls, settings: Any, run: RunContext) -> ConsoleWriter:
-        return cls(plays=run.inference or not learns_offline(run.config, run.plugins))
+        return cls(plays=run.inference or not learns_offline(run.config, run.plugins), silent=run.config.lone_lessons)
 
     def write(self, behavior: str, step: int, stats: Mapping[str, StatSummary]) -> None:
-        line = console_line(behavior, step, time.monotonic() - self._started, stats, self._plays)
+        line = console_line(behavior, step, time.monotonic() - self._started, stats, self._plays, self._silent)
         # Looked up at each line: a progress bar may have put its own stream in front of the terminal's.
         print(line, file=self._stream or sys.stdout, flush=True)
 
@@ -91,7 +100,14 @@ class ConsoleWriter:
         """Nothing is held open."""
 
 
-def console_line(behavior: str, step: int, seconds: float, stats: Mapping[str, StatSummary], plays: bool = True) -> str:
+def console_line(
+    behavior: str,
+    step: int,
+    seconds: float,
+    stats: Mapping[str, StatSummary],
+    plays: bool = True,
+    silent: Collection[str] = frozenset(),
+) -> str:
     """``Walker. Step: 1000. Time Elapsed: 1.500 s. Mean Reward: ... . Training. Steps per Second: 2000.``"""
     parts = [f"{behavior}. Step: {step}", f"Time Elapsed: {seconds:0.3f} s"]
     reward = stats.get(CUMULATIVE_REWARD)
@@ -107,6 +123,9 @@ def console_line(behavior: str, step: int, seconds: float, stats: Mapping[str, S
     parts.append("Training" if training else "Not Training")
     if ELO in stats:
         parts.append(f"ELO: {stats[ELO].mean:0.3f}")
+    lessons = [f"{name} {number:g}" for name, number in lesson_numbers(stats).items() if name not in silent]
+    if lessons:
+        parts.append(f"Lesson: {', '.join(lessons)}")
     if EVALUATION_REWARD in stats:
         parts.append(f"Evaluation: {stats[EVALUATION_REWARD].mean:0.3f}")
     if STEPS_PER_SECOND in stats:

@@ -4,40 +4,31 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.progress import Progress, TaskID
 
     from rlcore.run import Run
+    from rlcore.stats import StatSummary
 
 REFRESH_SECONDS = 0.25
 
 
 @contextmanager
 def show_progress(run: Run) -> Iterator[None]:
-    """Shows steps, steps per second, return and time left of ``run`` while the block lasts.
+    """Shows steps, steps per second, return, lessons and time left of ``run`` while the block lasts.
 
     The bar is drawn by a thread that reads the run's counters a few times a second: the loop knows nothing of it.
     """
     if not sys.stdout.isatty():
         yield
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("[bold]{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[speed]} steps/s"),
-        TextColumn("reward {task.fields[reward]}{task.fields[score]}"),
-        TimeRemainingColumn(),
-    )
-    # Standard error that goes to a file is left alone: the bar would draw its lines on the terminal.
-    with Progress(*columns, speed_estimate_period=10.0, redirect_stderr=sys.stderr.isatty()) as progress:
+    with progress_bar() as progress:
         done = threading.Event()
         thread = threading.Thread(target=_follow, args=(run, progress, done), daemon=True)
         thread.start()
@@ -48,8 +39,33 @@ def show_progress(run: Run) -> Iterator[None]:
             thread.join()
 
 
+def progress_bar(console: Console | None = None) -> Progress:
+    """The bar, with a row for each behavior to come."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.table import Column
+
+    columns = (
+        TextColumn("[bold]{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(table_column=Column(no_wrap=True)),  # in 80 columns the bar gets shorter, not this
+        TextColumn("{task.fields[speed]} steps/s"),
+        TextColumn("reward {task.fields[reward]}{task.fields[score]}{task.fields[lessons]}"),
+        TimeRemainingColumn(),
+    )
+    # Standard error that goes to a file is left alone: the bar would draw its lines on the terminal.
+    return Progress(*columns, console=console, speed_estimate_period=10.0, redirect_stderr=sys.stderr.isatty())
+
+
+def lessons_of(stats: Mapping[str, StatSummary], silent: Collection[str]) -> str:
+    """`` lesson 2``, or `` lesson 2/0/1`` where several parameters have lessons: there is no room for their names."""
+    from rlcore.stats import lesson_numbers
+
+    numbers = [f"{number:g}" for name, number in lesson_numbers(stats).items() if name not in silent]
+    return f" lesson {'/'.join(numbers)}" if numbers else ""
+
+
 def _follow(run: Run, progress: Progress, done: threading.Event) -> None:
-    inference = run.config.checkpoint_settings.inference
+    inference, silent = run.config.checkpoint_settings.inference, run.config.lone_lessons
     tasks: dict[str, TaskID] = {}
     seen: dict[str, tuple[float, int]] = {}
     finished = False
@@ -61,7 +77,9 @@ def _follow(run: Run, progress: Progress, done: threading.Event) -> None:
             now = perf_counter()
             if name not in tasks:
                 total = None if inference else behavior.settings.max_steps
-                tasks[name] = progress.add_task(name, total=total, completed=steps, speed="-", reward="-", score="")
+                tasks[name] = progress.add_task(
+                    name, total=total, completed=steps, speed="-", reward="-", score="", lessons=""
+                )
                 seen[name] = (now, steps)
             before, steps_before = seen[name]
             reward, score = behavior.mean_reward, behavior.evaluated
@@ -70,6 +88,7 @@ def _follow(run: Run, progress: Progress, done: threading.Event) -> None:
                 completed=steps,
                 reward="-" if reward is None else f"{reward:.2f}",
                 score="" if score is None else f" evaluation {score:.2f}",
+                lessons=lessons_of(behavior.summarised, silent),
             )
             if now - before >= 1.0:
                 progress.update(tasks[name], speed=f"{(steps - steps_before) / (now - before):,.0f}")

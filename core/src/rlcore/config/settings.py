@@ -6,6 +6,7 @@ the plugin's own settings class.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
@@ -342,3 +343,12 @@ class RunConfig:
     )
     debug: bool = setting(False, "Log more: every plugin that was loaded, and why.")
     sections: dict[str, Any] = setting(factory=dict, description="Plugins' own blocks, by name.")
+
+    @property
+    def lone_lessons(self) -> frozenset[str]:
+        """The environment parameters that have one lesson for good: numbers and samplers."""
+        lessons = {
+            name: getattr(parameter.curriculum, "lessons", None)
+            for name, parameter in self.environment_parameters.items()
+        }
+        return frozenset(name for name, each in lessons.items() if isinstance(each, Sequence) and len(each) == 1)
