@@ -23,7 +23,7 @@ from rlcore.errors import PluginError, RunStateError
 from rlcore.plugins.calls import Plugins
 from rlcore.run_context import RunContext
 from rlcore.run_directory import RunDirectory
-from rlcore.status import check_metadata, metadata, plugin_versions
+from rlcore.status import SavedStatus, about, check_metadata, checkpoint_entry, metadata, plugin_versions
 from rlcore.timers import Timers
 
 log = logging.getLogger(__name__)
@@ -39,6 +39,7 @@ class RunStore:
         self._index: dict[str, list[dict[str, Any]]] = {}  # ML-Agents' list of checkpoints, by behavior
         self._sections: dict[str, Any] = {}  # of plugins, as of that checkpoint
         self._evaluation: Mapping[str, Any] | None = None  # scores, as of that checkpoint
+        self._saved: SavedStatus | None = None  # of the checkpoint last read
 
     # ------------------------------------------------------------ reading
 
@@ -53,44 +54,32 @@ class RunStore:
             "; restore one from a backup or start over with --force",
         )
         self.saved_step = checkpoint.step
-        self._sections = state["run"]["sections"]
-        self._evaluation = state["run"].get("evaluation")
+        self._saved = SavedStatus.of(checkpoint, state)
+        self._sections = dict(self._saved.sections)
+        self._evaluation = self._saved.evaluation
         return state
 
     def restore_status(self, context: RunContext, behaviors: Mapping[str, BehaviorRun]) -> None:
         """Takes the status up again and hands its sections to the plugins.
 
-        The status is written after the checkpoint: a kill in between, or a damaged checkpoint, leaves one of another
-        step. Plugins then get back what they reported for the checkpoint the run goes on from.
+        Where it is not of the checkpoint the run goes on from, plugins get back what they reported for that one.
         """
-        step = self.saved_step
-        assert step is not None
+        assert self._saved is not None
+        found, status = find_checkpoints(self.directory.checkpoints), None
         try:
             status = self.plugins.read_status(self.directory.logs)
         except RunStateError as error:
             log.warning("%s; going on with what the checkpoint holds of it", error)
-            status = {}
-        found = {checkpoint.step: checkpoint.path for checkpoint in find_checkpoints(self.directory.checkpoints)}
-        if status is None and len(found) > 1:  # a kill after the first checkpoint leaves none
-            log.warning("%s: there is no status; going on with what the checkpoint holds of it", self.directory.logs)
-        status = dict(status or {})
-        about: Mapping[str, Any] = status.get("metadata", {})
-        if about.get("run_steps") != step:
-            # A behavior's section is its list of checkpoints, which stays, and what plugins add to it.
-            lists = {name: {"checkpoints": status.get(name, {}).get("checkpoints", [])} for name in behaviors}
-            status |= self._sections
-            status |= {name: checkpoints | self._sections.get(name, {}) for name, checkpoints in lists.items()}
-        for name, behavior in behaviors.items():
-            entries = [
-                entry
-                for entry in status.get(name, {}).get("checkpoints", [])
-                if entry.get("run_steps") in found and entry["run_steps"] <= step
-            ]
-            if not entries or entries[-1]["run_steps"] != step:
-                entries.append(self._entry(behavior, step, found[step].stat().st_mtime))
-            self._index[name] = entries
-        if "plugins" in about:
-            self._compare_plugins(about["plugins"])
+        else:
+            if status is None and len(found) > 1:  # a kill after the first checkpoint leaves none
+                log.warning(
+                    "%s: there is no status; going on with what the checkpoint holds of it", self.directory.logs
+                )
+            versions = about(status).get("plugins")
+            if isinstance(versions, Mapping):
+                self._compare_plugins(versions)
+        status = self._saved.applied(status, found)
+        self._index = {name: status[name]["checkpoints"] for name in behaviors}
         self.plugins.restore_status(context, status)
 
     def _compare_plugins(self, then: Mapping[str, str]) -> None:
@@ -155,7 +144,7 @@ class RunStore:
         now = time()
         for name, behavior in behaviors.items():
             older = [entry for entry in self._index.get(name, []) if entry["run_steps"] in kept - {step}]
-            self._index[name] = [*older, self._entry(behavior, step, now)]
+            self._index[name] = [*older, checkpoint_entry(name, path, behavior.steps, behavior.mean_reward, now)]
         try:
             self.write_status()
         except RunStateError as error:
@@ -190,18 +179,6 @@ class RunStore:
             log.warning("%s; the other best checkpoints stay", error)
         else:
             keep_only(self.directory.best, best)
-
-    def _entry(self, behavior: BehaviorRun, step: int, created: float) -> dict[str, Any]:
-        """One checkpoint in the status, as ML-Agents writes it; ``run_steps`` is over all behaviors."""
-        place = Path(self.directory.checkpoints.name, str(step))
-        return {
-            "steps": behavior.steps,
-            "run_steps": step,
-            "file_path": str(place / f"{behavior.name}.safetensors"),
-            "reward": behavior.mean_reward,
-            "creation_time": created,
-            "auxillary_file_paths": [str(place / "state.json")],  # ML-Agents' spelling
-        }
 
     def write_status(self, final: bool = False) -> None:
         """Rewrites the status; ``final`` names the last checkpoint as the trained model."""

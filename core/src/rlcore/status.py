@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlcore.checkpoint import write_atomically
+import attrs
+import numpy as np
+
+from rlcore.checkpoint import Checkpoint, write_atomically
 from rlcore.errors import RunStateError
 
 if TYPE_CHECKING:
@@ -48,8 +51,7 @@ def read_status_file(directory: Path) -> Mapping[str, Any] | None:
 
 def check_metadata(status: Mapping[str, Any], origin: str) -> None:
     """Warns of a status in another version of the shape; RunStateError for one that does not say which it is in."""
-    about = status.get("metadata")
-    version_of_it = about.get("stats_format_version") if isinstance(about, Mapping) else None
+    version_of_it = about(status).get("stats_format_version")
     if version_of_it is None:
         raise RunStateError(f"{origin}: its training status has no metadata.stats_format_version")
     if version_of_it != STATS_FORMAT_VERSION:
@@ -57,6 +59,84 @@ def check_metadata(status: Mapping[str, Any], origin: str) -> None:
             "%s: its training status is in version %s of the format, rlcore reads %s",
             origin, version_of_it, STATS_FORMAT_VERSION,
         )  # fmt: skip
+
+
+def about(status: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Its ``metadata``; empty if there is none."""
+    found = (status or {}).get("metadata")
+    return found if isinstance(found, Mapping) else {}
+
+
+def checkpoint_entry(
+    behavior: str, checkpoint: Path, steps: int, reward: float | None, created: float
+) -> dict[str, Any]:
+    """One checkpoint in a behavior's list, as ML-Agents writes it; ``run_steps`` is over all behaviors."""
+    place = Path(checkpoint.parent.name, checkpoint.name)
+    return {
+        "steps": steps,
+        "run_steps": int(checkpoint.name),
+        "file_path": str(place / f"{behavior}.safetensors"),
+        "reward": reward,
+        "creation_time": created,
+        "auxillary_file_paths": [str(place / "state.json")],  # ML-Agents' spelling
+    }
+
+
+@attrs.frozen
+class SavedStatus:
+    """What a checkpoint holds of the status, which is written after it.
+
+    A kill in between, a damaged checkpoint, or a status that is gone leaves none, or one of another step.
+    """
+
+    checkpoint: Checkpoint
+    sections: Mapping[str, Any]  # of plugins and environment parameters
+    evaluation: Mapping[str, Any] | None
+    steps: Mapping[str, int]  # agent steps by behavior
+    rewards: Mapping[str, float | None]  # mean return of the latest episodes
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint, state: Mapping[str, Any]) -> SavedStatus:
+        """``state`` is the checkpoint's; its arrays may be left out."""
+        run = state["run"]
+        recent = {name: behavior["recent"] for name, behavior in run["behaviors"].items()}
+        return cls(
+            checkpoint,
+            run["sections"],
+            run.get("evaluation"),
+            {name: int(steps) for name, steps in run["steps"].items()},
+            {name: float(np.mean(returns)) if returns else None for name, returns in recent.items()},
+        )
+
+    def applied(self, status: Mapping[str, Any] | None, found: Sequence[Checkpoint]) -> dict[str, Any]:
+        """The status of this checkpoint: ``status`` itself if it is of its step.
+
+        Of one of another step only the lists of checkpoints count, as far as those are ``found`` and no later.
+        """
+        step, metadata = self.checkpoint.step, dict(about(status))
+        lists = {name: _entries((status or {}).get(name)) for name in self.steps}
+        if status is None or metadata.get("run_steps") != step:
+            metadata.pop("evaluation", None)
+            metadata["run_steps"] = step
+            if self.evaluation is not None and self.evaluation["score"] is not None:
+                metadata["evaluation"] = self.evaluation
+            status = {**self.sections, "metadata": metadata}
+        applied, there = dict(status), {each.step for each in found}
+        for name, steps in self.steps.items():
+            entries = [entry for entry in lists[name] if entry["run_steps"] in there and entry["run_steps"] <= step]
+            if not entries or entries[-1]["run_steps"] != step:
+                path = self.checkpoint.path
+                entries.append(checkpoint_entry(name, path, steps, self.rewards[name], path.stat().st_mtime))
+            section = applied.get(name)
+            applied[name] = {**(section if isinstance(section, Mapping) else {}), "checkpoints": entries}
+        return applied
+
+
+def _entries(section: Any) -> list[Mapping[str, Any]]:
+    """A behavior's list of checkpoints, without what nobody could have written."""
+    listed = section.get("checkpoints") if isinstance(section, Mapping) else None
+    entries = listed if isinstance(listed, list) else []
+    return [each for each in entries if isinstance(each, Mapping) and isinstance(each.get("run_steps"), int)]
 
 
 def metadata(plugins: Mapping[str, str]) -> dict[str, Any]:

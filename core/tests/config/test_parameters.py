@@ -56,6 +56,24 @@ def test_what_is_written_down_loads_again_to_the_same(plugins: Any) -> None:
     assert again.evaluation.environment_parameters["speed"].curriculum.lessons == [{"name": "speed", "value": 1.0}]
 
 
+def test_numbers_and_samplers_have_one_lesson_for_good(plugins: Any) -> None:
+    blocks = {
+        "size": {"curriculum": {"type": "wheel", "spokes": [1, 2]}},
+        "speed": 3.0,
+        "wind": UNIFORM,
+        "alone": {"curriculum": [{"name": "a", "value": 1.0}]},
+        "length": {"curriculum": [{"name": "a", "value": 1.0}, {"name": "b", "value": 2.0}]},
+    }
+    config = config_from_mapping({"behaviors": {"B": {}}, "environment_parameters": blocks}, plugins)
+    assert config.lone_lessons == {"speed", "wind", "alone"}
+
+
+def test_a_parameter_may_not_take_the_section_of_the_status_that_is_rlcores(plugins: Any) -> None:
+    message = r"environment_parameters\.metadata: no parameter may have the name of rlcore's"
+    with pytest.raises(ConfigErrors, match=message):
+        config_from_mapping({"behaviors": {"B": {}}, "environment_parameters": {"metadata": 1.0}}, plugins)
+
+
 TEXT = """\
 behaviors: {B: {}}
 environment_parameters:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rlcore.cli.options import debug_option, plugin_options, plugins_for
+from rlcore.cli.parameter_table import print_parameters
+
+if TYPE_CHECKING:
+    from rlcore.checkpoint import Checkpoint
 
 
 @click.command("status")
@@ -24,19 +28,25 @@ def status_command(run: Path, as_json: bool, dash_p: tuple[str, ...], no_plugins
     from rlcore.errors import RunStateError
     from rlcore.run_directory import is_locked
     from rlcore.saved_run import find_run
+    from rlcore.status import about
 
     directory = find_run(run)
     document = read_document(directory / "configuration.yaml")
     plugins = plugins_for(document, dash_p=dash_p, no_plugins=no_plugins, strict_plugins=strict_plugins)
-    status = dict(plugins.read_status(directory / "run_logs") or {})
+    stored = plugins.read_status(directory / "run_logs")
     checkpoints: list[dict[str, Any]] = []
-    for checkpoint in find_checkpoints(directory / "checkpoints"):
+    newest: Checkpoint | None = None  # that is whole
+    found = find_checkpoints(directory / "checkpoints")
+    for checkpoint in found:
         try:
             verify_checkpoint(checkpoint.path)
-            problem = ""
+            problem, newest = "", checkpoint
         except RunStateError as error:
+            if not checkpoint.path.is_dir():
+                continue  # the run is training, and has just deleted it
             problem = str(error)
         checkpoints.append({"step": checkpoint.step, "path": str(checkpoint.path), "problem": problem})
+    status = _brought_to(newest, stored, found)
     targets = _targets(document.data, status)
     evaluation = _evaluation(status)
     running = is_locked(directory)
@@ -58,6 +68,31 @@ def status_command(run: Path, as_json: bool, dash_p: tuple[str, ...], no_plugins
     # What a process that ended has behind its last checkpoint is lost; while one runs, it counts.
     seen = _summarised(directory) if running else {}
     _print(directory, "running" if running else outcome, targets, seen, checkpoints, status)
+    print_parameters(document, status)
+    if not running and newest is not None and about(stored).get("run_steps") != newest.step:
+        click.echo(f"the training status {_step_of(stored)}; shown is what checkpoint {newest.step} holds of it")
+
+
+def _brought_to(
+    newest: Checkpoint | None, status: Mapping[str, Any] | None, found: Sequence[Checkpoint]
+) -> dict[str, Any]:
+    """What a resumed run would go on with: the status, if it is of the newest checkpoint that is whole."""
+    from rlcore.checkpoint import load_without_arrays
+    from rlcore.errors import RunStateError
+    from rlcore.status import SavedStatus, about
+
+    if newest is not None and about(status).get("run_steps") != newest.step:
+        try:
+            return SavedStatus.of(newest, load_without_arrays(newest.path)).applied(status, found)
+        except (RunStateError, OSError):  # deleted just now, in the same way
+            pass
+    return dict(status or {})
+
+
+def _step_of(status: Mapping[str, Any] | None) -> str:
+    from rlcore.status import about
+
+    return "is missing" if status is None else f"is of step {about(status).get('run_steps', 'unknown')}"
 
 
 def _targets(configured: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str, int]:
@@ -78,8 +113,9 @@ def _targets(configured: Mapping[str, Any], status: Mapping[str, Any]) -> dict[s
 
 def _evaluation(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Last and best score as of the last checkpoint; None before the first evaluation."""
-    about = status.get("metadata")
-    return about.get("evaluation") if isinstance(about, Mapping) else None
+    from rlcore.status import about
+
+    return about(status).get("evaluation")
 
 
 def _summarised(directory: Path) -> dict[str, int]:

@@ -321,6 +321,12 @@ def _check_names(data: Mapping[str, Any], problems: Problems) -> None:
             )
         elif problem := name_problem("a behavior's name", name):
             problems.add(("behaviors", name), problem)
+    parameters = data.get("environment_parameters")
+    if isinstance(parameters, Mapping) and "metadata" in parameters:
+        problems.add(
+            ("environment_parameters", "metadata"),
+            "no parameter may have the name of rlcore's own section of training_status.json",
+        )
     if not isinstance(start, Mapping):
         return
     for key in ("run_id", "initialize_from"):

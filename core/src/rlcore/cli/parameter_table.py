@@ -1,0 +1,85 @@
+"""The environment parameters of a run and where each stands among its lessons, as ``rlcore status`` shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rlcore.config import Document
+
+HEADINGS = ("parameter", "lesson", "measure", "value", "threshold", "eligible in")
+NOTHING = "-"
+
+
+def print_parameters(configuration: Document, status: Mapping[str, Any]) -> None:
+    """Prints the table, if there are any."""
+    rows = parameter_rows(configuration, status)
+    if not rows:
+        return
+    from rich.console import Console
+    from rich.table import Column, Table
+
+    from rlcore.status import about
+
+    console = Console(markup=False, emoji=False, highlight=False)  # names are anybody's
+    step = about(status).get("run_steps")
+    console.print("environment parameters:" if step is None else f"environment parameters at step {step}:")
+    table = Table(*(Column(heading, overflow="fold") for heading in HEADINGS))
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+
+
+def parameter_rows(configuration: Document, status: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """A row below ``HEADINGS`` for each parameter that the status tells of; see ``Curriculum.status``.
+
+    A section of ML-Agents has ``lesson_num`` alone; one of a curriculum that has no lessons has a range instead.
+    """
+    from rlcore.config.parameter_blocks import with_parameter_blocks
+
+    blocks = with_parameter_blocks(configuration).data.get("environment_parameters")
+    blocks = blocks if isinstance(blocks, Mapping) else {}
+    others = (name for name, section in status.items() if isinstance(section, Mapping) and "lesson_num" in section)
+    names = dict.fromkeys((*blocks, *others))
+    sections = {name: status[name] for name in names if isinstance(status.get(name), Mapping)}
+    return [
+        (
+            str(name),
+            NOTHING if _one_lesson(blocks.get(name)) else _lesson(section),
+            str(section.get("measure") or NOTHING),
+            _number(section.get("value"), ".2f"),
+            _number(section.get("threshold"), "g"),
+            _episodes(section.get("episodes_left")),
+        )
+        for name, section in sections.items()
+    ]
+
+
+def _one_lesson(block: Any) -> bool:
+    """Whether it is a number or a sampler, which core made a lesson of that never ends."""
+    curriculum = block.get("curriculum") if isinstance(block, Mapping) else None
+    lessons = curriculum.get("lessons") if isinstance(curriculum, Mapping) else None
+    return isinstance(lessons, list) and len(lessons) == 1
+
+
+def _lesson(section: Mapping[str, Any]) -> str:
+    """``2 (long)``, or what there is of it; ``[0.5, 2]`` where it is a range."""
+    number, name = section.get("lesson_num"), section.get("lesson")
+    if name is None and {"low", "high"} <= section.keys():
+        name = f"[{_number(section['low'], 'g')}, {_number(section['high'], 'g')}]"
+    if number is None:
+        return str(name or NOTHING)
+    return str(number) if name is None else f"{number} ({name})"
+
+
+def _number(value: Any, shape: str) -> str:
+    if value is None:
+        return NOTHING
+    return format(value, shape) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+
+
+def _episodes(left: Any) -> str:
+    if left is None:
+        return NOTHING
+    return "now" if left == 0 else "1 episode" if left == 1 else f"{left} episodes"

@@ -1,0 +1,178 @@
+"""Where environment parameters stand, as people see it: console line, progress bar, ``rlcore status``."""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from rlcore.cli.parameter_table import HEADINGS, parameter_rows, print_parameters
+from rlcore.cli.progress import _follow, progress_bar
+from rlcore.config.document import document_from_mapping
+from rlcore.run import Run
+
+STUBS = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_curriculum.py")]
+PACED: dict[str, Any] = {
+    "plugins.local": STUBS,
+    "environment.type": "paced",
+    "environment_parameters.pace": {"curriculum": {"type": "stages", "every": 5}},
+}
+BOTH = {**PACED, "environment_parameters.pay": {"curriculum": {"type": "lessons", "every": 20}}}
+LONE = {**PACED, "environment_parameters.pay": 2.0}
+
+
+# ---------------------------------------------------------------- console
+
+
+@pytest.mark.parametrize(("changes", "last"), [(BOTH, "Lesson: pace 3, pay 1"), (LONE, "Lesson: pace 3"), ({}, None)])
+def test_every_line_of_the_console_tells_the_lessons_of_its_summary(
+    make_run: Any, files: Any, capsys: pytest.CaptureFixture[str], changes: dict[str, Any], last: str | None
+) -> None:
+    make_run({**changes, "stats": {"console": {}}}).train()
+    told = [part for line in capsys.readouterr().out.splitlines() for part in line.split(". ") if "Lesson" in part]
+    stages = [line["stats"].get("Environment/Lesson Number/pace") for line in files().metrics]
+    if last is None:
+        assert told == [] and stages == [None] * 4
+    else:
+        assert [text.split(", ")[0] for text in told] == [f"Lesson: pace {stage:g}" for stage in stages]
+        assert told[-1] == last != told[0]
+
+
+# ---------------------------------------------------------------- progress bar
+
+
+def bar_of(run: Run, width: int) -> str:
+    """The progress bar of a run, drawn once."""
+    console = Console(file=io.StringIO(), width=width)
+    done = threading.Event()
+    done.set()
+    progress = progress_bar(console)
+    _follow(run, progress, done)
+    with console.capture() as capture:
+        console.print(progress.get_renderable())
+    return capture.get().strip()
+
+
+@pytest.mark.parametrize(("changes", "lessons"), [(BOTH, " lesson 3/1 "), (LONE, " lesson 3 "), ({}, None)])
+def test_the_progress_bar_tells_the_lessons_of_the_latest_summary(
+    make_run: Any, changes: dict[str, Any], lessons: str | None
+) -> None:
+    run = make_run(changes)
+    run.start()
+    assert "lesson" not in bar_of(run, 120)
+    run.train()
+    drawn = bar_of(run, 120)
+    assert "lesson" not in drawn if lessons is None else lessons in drawn
+
+
+def test_in_80_columns_the_bar_gives_way_to_what_it_tells(make_run: Any) -> None:
+    run = make_run({**BOTH, "evaluation": {"interval": 100, "episodes": 2}}, max_steps=100_000_000)
+    for _ in run:
+        if run.steps >= 200:
+            break
+    drawn = bar_of(run, 80)
+    run.close("failed")
+    assert len(drawn) <= 80
+    assert " 200/100000000 " in drawn and " evaluation " in drawn and " lesson 3/1" in drawn
+
+
+# ---------------------------------------------------------------- rlcore status
+
+
+def rows(parameters: Mapping[str, Any], status: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    document = document_from_mapping({"environment_parameters": parameters})
+    return parameter_rows(document, status)
+
+
+LESSONS = {"curriculum": [{"name": "a", "value": 1.0}, {"name": "b", "value": 2.0}]}
+
+
+def test_a_parameter_is_shown_with_what_its_lesson_is_waiting_for() -> None:
+    section = {
+        "lesson_num": 1,
+        "lesson": "far",
+        "behavior": "Walker",
+        "measure": "reward",
+        "value": 1234.5678,
+        "threshold": 1500.0,
+        "episodes_left": 17,
+    }
+    assert rows({"length": LESSONS}, {"length": section}) == [
+        ("length", "1 (far)", "reward", "1234.57", "1500", "17 episodes")
+    ]
+    for left, text in ((0, "now"), (1, "1 episode")):
+        assert rows({"length": LESSONS}, {"length": {**section, "episodes_left": left}})[0][-1] == text
+
+
+@pytest.mark.parametrize(
+    ("section", "lesson"),
+    [
+        ({"lesson_num": 2}, "2"),  # ML-Agents' own
+        ({"lesson_num": 0, "lesson": "near"}, "0 (near)"),
+        ({"lesson": "[0.5, 2]", "low": 0.5, "high": 2.0}, "[0.5, 2]"),
+        ({"low": 0.5, "high": 2.0}, "[0.5, 2]"),
+        ({}, "-"),
+    ],
+)
+def test_of_a_section_that_says_less_the_rest_is_left_open(section: dict[str, Any], lesson: str) -> None:
+    assert rows({"length": LESSONS}, {"length": section}) == [("length", lesson, "-", "-", "-", "-")]
+
+
+def test_a_number_or_a_sampler_has_no_lesson_to_show() -> None:
+    uniform = {"sampler_type": "uniform", "sampler_parameters": {"min_value": 1, "max_value": 2}}
+    section = {"lesson_num": 0, "lesson": "made up"}
+    shown = rows({"a": 3.0, "b": uniform, "c": LESSONS}, dict.fromkeys("abc", section))
+    assert [row[:2] for row in shown] == [("a", "-"), ("b", "-"), ("c", "0 (made up)")]
+
+
+def test_parameters_are_in_the_order_of_the_configuration_and_other_sections_are_none() -> None:
+    status = {
+        "metadata": {},
+        "b": {"lesson_num": 1},
+        "a": {"lesson_num": 2},
+        "Agent": {"checkpoints": [], "elo": 1200.0},
+        "acme": {"jobs": [1]},
+        "gone": {"lesson_num": 3},
+    }
+    assert [row[:2] for row in rows({"a": LESSONS, "b": LESSONS, "unsaved": LESSONS}, status)] == [
+        ("a", "2"),
+        ("b", "1"),
+        ("gone", "3"),
+    ]
+    assert rows({}, {"Agent": {"checkpoints": []}, "acme": 1}) == []
+
+
+def test_the_table_fits_80_columns_and_takes_names_literally(capsys: pytest.CaptureFixture[str]) -> None:
+    section = {
+        "lesson_num": 12,
+        "lesson": "[bold]:walking:",
+        "measure": "stat:Self-play/ELO",
+        "value": 1203.125,
+        "threshold": 1250.0,
+        "episodes_left": 250,
+    }
+    document = document_from_mapping({"environment_parameters": {"[red]big_wall_height": LESSONS}})
+    print_parameters(document, {"[red]big_wall_height": section, "metadata": {"run_steps": 5000}})
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "environment parameters at step 5000:" and max(map(len, lines)) <= 80
+    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines if line.startswith("│")]
+    joined = ["".join(parts) for parts in zip(*cells, strict=True)]
+    assert joined == [
+        "[red]big_wall_height",
+        "12([bold]:walking:)",
+        "stat:Self-play/ELO",
+        "1203.12",
+        "1250",
+        "250episodes",
+    ]
+    assert len(HEADINGS) == len(joined)
+
+
+def test_a_run_without_parameters_has_no_table(capsys: pytest.CaptureFixture[str]) -> None:
+    print_parameters(document_from_mapping({}), {"Agent": {"checkpoints": []}})
+    assert capsys.readouterr().out == ""

@@ -1,0 +1,231 @@
+"""The training status says what is so, whenever a run ended and whatever became of the file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlcore import hookimpl
+from rlcore.plugins.calls import Plugins
+from rlcore.run import Run
+from rlcore.testing.fixtures import RunRlcore
+
+STUBS = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_curriculum.py")]
+PACED: dict[str, Any] = {
+    "plugins.local": STUBS,
+    "environment.type": "paced",
+    "environment_parameters.pace": {"curriculum": {"type": "stages", "every": 5}},
+}
+SLOWLY = {**PACED, "environment_parameters.pace.curriculum": {"every": 4, "stages": 10}}
+RESUME = {**PACED, "checkpoint_settings.resume": True}
+
+
+class Hears:
+    """What plugins are handed back."""
+
+    sections: Mapping[str, Any]
+
+    @hookimpl
+    def rlcore_restore_status(self, sections: Mapping[str, Any]) -> None:
+        self.sections = sections
+
+
+def stop_at(run: Run, step: int) -> None:
+    for _ in run:
+        if run.steps >= step:
+            break
+
+
+def restored(run: Run) -> Mapping[str, Any]:
+    """The sections a resumed run hands to its plugins."""
+    hears = Hears()
+    run.plugins.register(hears, "hears")
+    run.start()
+    run.close("failed")
+    return hears.sections
+
+
+def stage_at(files: Any, step: int) -> int:
+    """Where the curriculum was at a checkpoint, from its own state."""
+    state = files().json(f"checkpoints/{step}/state.json")["run"]
+    from safetensors.numpy import load_file
+
+    arrays = load_file(files().path / "checkpoints" / str(step) / "run.safetensors")
+    place = state["curricula"]["curricula"]["stages"]["state"]["stage"]["$array"]
+    return int(arrays[place][0])
+
+
+# ---------------------------------------------------------------- environment parameters
+
+
+def test_the_status_of_every_checkpoint_has_the_lesson_of_its_state(make_run: Any, files: Any) -> None:
+    seen: list[tuple[int, int]] = []
+
+    class Looks:
+        @hookimpl
+        def rlcore_checkpoint_saved(self, step: int) -> None:
+            status = files().status
+            assert status["metadata"]["run_steps"] == step
+            seen.append((status["pace"]["lesson_num"], stage_at(files, step)))
+
+    run = make_run(PACED)
+    run.plugins.register(Looks(), "looks")
+    run.train()
+    written = [status for status, _ in seen]
+    assert len(seen) == 5 and written == [stage for _, stage in seen] and written[0] < written[-1] == 3
+
+
+def lose(path: Path) -> None:
+    path.unlink()
+
+
+def cut(path: Path) -> None:
+    path.write_text(path.read_text()[:40])
+
+
+def confuse(path: Path) -> None:
+    path.write_text(json.dumps({"metadata": ["0.3.0"], "Agent": {"checkpoints": 5}, "pace": 7}))
+
+
+def keep(path: Path) -> None:
+    """Nothing happens to it."""
+
+
+@pytest.mark.parametrize("happens", [keep, lose, cut, confuse])
+def test_parameters_are_handed_back_as_of_the_checkpoint_whatever_happened_to_the_file(
+    make_run: Any, files: Any, abandon: Any, happens: Callable[[Path], None]
+) -> None:
+    run = make_run(PACED, keep_checkpoints=0)
+    stop_at(run, 150)
+    abandon(run)
+    step = files().steps[-1]
+    assert files().status["pace"] == {"lesson_num": stage_at(files, step)} != {"lesson_num": 0}
+    happens(files().path / "run_logs" / "training_status.json")
+    sections = restored(make_run(RESUME))
+    assert sections["pace"] == {"lesson_num": stage_at(files, step)}
+    assert sections["metadata"]["run_steps"] == step
+    assert [entry["run_steps"] for entry in sections["Agent"]["checkpoints"]][-1] == step
+
+
+def test_a_status_of_a_later_step_gives_none_of_its_sections(make_run: Any, files: Any, abandon: Any) -> None:
+    """The newest checkpoint is damaged: what was first reported for it is of a future that was given up."""
+
+    class Reports:
+        @hookimpl
+        def rlcore_report_status(self) -> dict[str, Any]:
+            before = len(files().steps)
+            return {"always": {"before": before}, **({"later": {}} if before == 2 else {})}
+
+    run = make_run(SLOWLY, keep_checkpoints=0)
+    run.plugins.register(Reports(), "reports")
+    stop_at(run, 150)
+    abandon(run)
+    assert files().steps == [40, 80, 120] and "later" in files().status
+    lessons = [stage_at(files, step) for step in files().steps]
+    assert lessons[1] < lessons[2]
+    (files().path / "checkpoints" / "120" / "state.json").unlink()
+    sections = restored(make_run({**SLOWLY, "checkpoint_settings.resume": True}))
+    assert set(sections) == {"always", "pace", "Agent", "metadata"}
+    assert sections["pace"] == {"lesson_num": lessons[1]} and sections["always"] == {"before": 1}
+
+
+# ---------------------------------------------------------------- rlcore status
+
+
+@pytest.fixture
+def shown(run_rlcore: RunRlcore, files: Any) -> Callable[[], tuple[Any, str]]:
+    """What ``rlcore status`` says: as JSON, and as text without the lines of its tables."""
+
+    def show() -> tuple[Any, str]:
+        answers = [run_rlcore("status", files().path, *options) for options in (["--json"], [])]
+        assert [(answer.exit_code, answer.stderr) for answer in answers] == [(0, "")] * 2
+        return json.loads(answers[0].stdout), " ".join(answers[1].stdout.replace("│", " ").split())
+
+    return show
+
+
+def test_status_shows_what_a_kill_before_the_status_file_left_behind(
+    make_run: Any, files: Any, shown: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lists of checkpoints, steps and parameters are those that a resumed run goes on with."""
+    run = make_run({**PACED, "evaluation": {"interval": 90, "episodes": 2}}, keep_checkpoints=0)
+    original, calls = Plugins.write_status, 0
+
+    def write(self: Plugins, status: Mapping[str, Any], directory: Path) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise KeyboardInterrupt
+        original(self, status, directory)
+
+    monkeypatch.setattr(Plugins, "write_status", write)
+    with pytest.raises(KeyboardInterrupt):
+        run.train()
+    monkeypatch.undo()
+    assert files().steps == [40, 80, 120] and files().status["metadata"]["run_steps"] == 80
+    assert "evaluation" not in files().status["metadata"]
+    lesson = stage_at(files, 120)
+    assert files().status["pace"]["lesson_num"] < lesson
+    before = files().everything()
+    answer, text = shown()
+    assert files().everything() == before
+    assert answer["status"]["pace"] == {"lesson_num": lesson}
+    entries = answer["status"]["Agent"]["checkpoints"]
+    assert [entry["steps"] for entry in entries] == [40, 80, 120]
+    assert entries[-1]["reward"] == run.behaviors["Agent"].mean_reward
+    assert answer["evaluation"]["step"] == 90
+    assert "Agent 120 200 (60%)" in text and "environment parameters at step 120:" in text
+    assert text.endswith("the training status is of step 80; shown is what checkpoint 120 holds of it")
+    sections = restored(make_run({**RESUME, "evaluation": {"interval": 90, "episodes": 2}}))
+    assert sections == answer["status"]
+
+
+def test_status_shows_what_the_checkpoint_holds_where_the_plugin_that_keeps_it_is_not_loaded(
+    make_run: Any, files: Any, shown: Any
+) -> None:
+    class Keeps:
+        @hookimpl
+        def rlcore_write_status(self) -> bool:
+            return True
+
+    run = make_run(PACED)
+    run.plugins.register(Keeps(), "keeps")
+    run.train()
+    assert not (files().path / "run_logs" / "training_status.json").exists()
+    answer, text = shown()
+    assert answer["status"]["pace"] == {"lesson_num": 3}
+    assert "Agent 200 200 (100%)" in text
+    assert text.endswith("the training status is missing; shown is what checkpoint 200 holds of it")
+
+
+def test_status_shows_where_a_run_would_go_on_if_its_newest_checkpoint_is_damaged(
+    make_run: Any, files: Any, shown: Any
+) -> None:
+    make_run(SLOWLY, keep_checkpoints=0).train()
+    lesson = stage_at(files, 160)
+    assert lesson < stage_at(files, 200)
+    (files().path / "checkpoints" / "200" / "Agent.safetensors").unlink()
+    answer, text = shown()
+    assert answer["status"]["pace"] == {"lesson_num": lesson}
+    assert answer["status"]["metadata"]["run_steps"] == 160
+    assert "Agent 160 200 (80%)" in text and "200: Agent.safetensors is missing" in text
+
+
+def test_status_says_nothing_of_a_checkpoint_that_the_run_deletes_meanwhile(
+    make_run: Any, files: Any, shown: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rlcore import checkpoint
+
+    make_run(PACED, keep_checkpoints=0).train()
+    found = checkpoint.find_checkpoints
+
+    def find(directory: Path) -> list[checkpoint.Checkpoint]:
+        return [checkpoint.Checkpoint(10, directory / "10"), *found(directory)]
+
+    monkeypatch.setattr(checkpoint, "find_checkpoints", find)
+    answer, text = shown()
+    assert [each["step"] for each in answer["checkpoints"]] == files().steps and "damaged" not in text
