@@ -430,6 +430,54 @@ def test_the_default_status_is_a_file_and_a_plugin_may_keep_it_elsewhere(plugins
     assert plugins.read_status(tmp_path) == {"new": 1}
 
 
+@pytest.mark.parametrize("answer", [False, 0, "stored"])
+def test_a_status_that_nobody_says_is_stored_is_no_success(plugins: Plugins, tmp_path: Path, answer: Any) -> None:
+    class Keeps:
+        @hookimpl
+        def rlcore_write_status(self) -> Any:
+            return answer
+
+    plugins.register(Keeps(), "store", "acme-store", "1")
+    with pytest.raises(PluginError, match=rf"answered {answer!r}, so the .*; it is answered by .*\(acme-store 1\)"):
+        plugins.write_status({}, tmp_path)
+
+
+def test_a_wrapper_that_swallows_the_answer_is_told(plugins: Plugins, tmp_path: Path) -> None:
+    class Mirrors:
+        @hookimpl(wrapper=True)
+        def rlcore_write_status(self) -> Any:
+            yield
+
+    plugins.register(Mirrors(), "mirror")
+    with pytest.raises(PluginError, match=r"rlcore_write_status answered None.* a wrapper what it was given$"):
+        plugins.write_status({}, tmp_path)
+
+
+def test_a_status_that_is_no_mapping_is_refused_with_the_name_of_who_read_it(plugins: Plugins, tmp_path: Path) -> None:
+    class Keeps:
+        @hookimpl
+        def rlcore_read_status(self) -> Any:
+            return [{"lesson_num": 1}]
+
+    plugins.register(Keeps(), "store", "acme-store", "1")
+    with pytest.raises(PluginError, match=r"answered a list instead of a mapping; .*\(acme-store 1\)"):
+        plugins.read_status(tmp_path)
+
+
+def test_what_was_reported_does_not_change_with_the_plugins_own_copy(plugins: Plugins) -> None:
+    mine = {"mine": {"count": [1]}}
+
+    class Reports:
+        @hookimpl
+        def rlcore_report_status(self) -> Any:
+            return mine
+
+    plugins.register(Reports(), "one")
+    reported = plugins.report_status(RUN)
+    mine["mine"]["count"].append(2)
+    assert reported == {"mine": {"count": [1]}}
+
+
 def test_cores_own_failure_to_write_is_not_blamed_on_a_plugin(plugins: Plugins, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(RunStateError, match="Not a directory"):

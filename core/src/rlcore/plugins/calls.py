@@ -246,10 +246,11 @@ class Plugins:
                         f"{owner.described} and {owners[name].described} both report the status section {name!r}"
                     )
                 try:
-                    json.dumps(section)
+                    # A copy: what is written again when the run ends is what was reported for its last checkpoint.
+                    sections[name] = json.loads(json.dumps(section))
                 except (TypeError, ValueError) as error:
                     raise PluginError(f"{owner.described}: status section {name!r} is not JSON: {error}") from error
-                sections[name], owners[name] = section, owner
+                owners[name] = owner
         return sections
 
     def restore_status(self, run: RunContext, sections: Mapping[str, Any]) -> None:
@@ -257,10 +258,23 @@ class Plugins:
             pass
 
     def write_status(self, status: Mapping[str, Any], directory: Path) -> None:
-        self._dispatch.first("rlcore_write_status", status=status, directory=directory)
+        answer = self._dispatch.first("rlcore_write_status", status=status, directory=directory)
+        if answer is not True:
+            raise PluginError(
+                f"rlcore_write_status answered {answer!r}, so the status may be stored nowhere; a plugin returns True when "
+                f"it has stored it, None to leave that to others, a wrapper what it was given{self._answered_by('write')}"
+            )
 
     def read_status(self, directory: Path) -> Mapping[str, Any] | None:
-        return cast("Mapping[str, Any] | None", self._dispatch.first("rlcore_read_status", directory=directory))
+        status = self._dispatch.first("rlcore_read_status", directory=directory)
+        if status is not None and not isinstance(status, Mapping):
+            kind = type(status).__name__
+            raise PluginError(f"rlcore_read_status answered a {kind} instead of a mapping{self._answered_by('read')}")
+        return status
+
+    def _answered_by(self, doing: str) -> str:
+        named = [owner.described for owner in self.answering(f"rlcore_{doing}_status")]
+        return f"; it is answered by {', '.join(named)}" if named else ""
 
     # ------------------------------------------------------------ notifications
 
