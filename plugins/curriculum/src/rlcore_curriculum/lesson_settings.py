@@ -113,6 +113,7 @@ class LessonsSettings(CurriculumSettings):
             yield from _behavior_problem(behavior, ("demotion",), config)
         if measure == PROGRESS:
             yield ("demotion", "measure"), "missing; that of completion_criteria is progress, which never falls"
+            return
         for completion in lesson.completion:
             same = (completion.behavior, completion.measure) == (behavior, measure)
             if same and demotion.threshold >= completion.threshold:

@@ -27,12 +27,12 @@ from rlcore_curriculum.tracks import LessonTrack, Track
 def make_curriculum(blocks: Mapping[str, LessonsSettings], run: RunContext) -> Lessons:
     """The one curriculum of all parameters that have lessons."""
     samplers = [[make_sampler(lesson.value, run.plugins) for lesson in block.lessons] for block in blocks.values()]
-    max_steps = {}
-    for name in {each.behavior for each in _criteria(blocks) if each.measure == PROGRESS}:
+    criteria, max_steps = criteria_of(blocks), {}
+    for name in {each.behavior for each in criteria.values() if each.measure == PROGRESS}:
         behavior = run.config.behaviors.get(name, run.config.default_settings)
         assert behavior is not None, "LessonsSettings.problems has refused it"
         max_steps[name] = behavior.max_steps
-    seen = StatisticsSeen(_criteria(blocks), evaluates=run.config.evaluation is not None)
+    seen = StatisticsSeen(criteria, evaluates=run.config.evaluation is not None)
     return Lessons(blocks, samplers, max_steps, seen, run.seed, run.num_envs)
 
 
@@ -51,7 +51,7 @@ class Lessons:
         """``samplers`` are by parameter and lesson, ``max_steps`` of the behaviors that are measured by progress."""
         self.parameters = tuple(blocks)
         self._samplers = samplers
-        self._behaviors = {each.behavior for each in _criteria(blocks)}
+        self._behaviors = {each.behavior: called for called, each in reversed(criteria_of(blocks).items())}
         legacy = [block for block in blocks.values() if block.smoothing == LEGACY]
         self._buffers = RewardBuffers(legacy)
         self._tracks: list[Track] = [
@@ -175,18 +175,26 @@ class Lessons:
 
     def _require_behaviors(self, steps: Mapping[str, int]) -> None:
         """With ``default_settings``, only the environment knows which behaviors there are."""
-        for name in sorted(self._behaviors - set(steps)):
-            raise ConfigError(
-                f"environment_parameters: unknown behavior {name!r} in completion_criteria"
-                f"{did_you_mean(name, steps)} (there is {', '.join(steps)})"
-            )
+        for name, called in self._behaviors.items():
+            if name not in steps:
+                raise ConfigError(
+                    f"{called} goes by an unknown behavior, {name!r}{did_you_mean(name, steps)} "
+                    f"(there is {', '.join(steps)})"
+                )
 
 
-def _criteria(blocks: Mapping[str, LessonsSettings]) -> list[CriterionSettings]:
-    """Those of all lessons, demotions among them."""
-    lessons = [lesson for block in blocks.values() for lesson in block.lessons]
-    going_back = [lesson.giving_up for lesson in lessons]
-    return [*(each for lesson in lessons for each in lesson.completion), *(each for each in going_back if each)]
+def criteria_of(blocks: Mapping[str, LessonsSettings]) -> dict[str, CriterionSettings]:
+    """All criteria, demotions among them, by what they are called in messages."""
+    criteria = {}
+    for name, block in blocks.items():
+        for number, lesson in enumerate(block.lessons):
+            called = f"environment_parameters.{name}: lesson {number} ({lesson.name!r})"
+            several = len(lesson.completion) > 1
+            for index, criterion in enumerate(lesson.completion, start=1):
+                criteria[f"{called}, criterion {index}," if several else called] = criterion
+            if lesson.giving_up is not None:
+                criteria[f"{called}, demotion,"] = lesson.giving_up
+    return criteria
 
 
 def _require_lessons(parameter: str, track: Track, saved: Mapping[str, Any]) -> None:

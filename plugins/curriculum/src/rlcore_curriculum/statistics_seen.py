@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any
 
@@ -20,29 +20,29 @@ OF_EVALUATIONS = "Evaluation/"
 class StatisticsSeen:
     """Waits for each tag until a summary is complete, and then refuses one that is not there."""
 
-    def __init__(self, criteria: Iterable[CriterionSettings], evaluates: bool) -> None:
-        """``evaluates``: whether the run makes evaluations."""
-        self._wanted: list[tuple[str, str]] = []  # behavior and tag
-        for criterion in criteria:
+    def __init__(self, criteria: Mapping[str, CriterionSettings], evaluates: bool) -> None:
+        """``criteria`` by what they are called in messages. ``evaluates``: whether the run makes evaluations."""
+        self._wanted: dict[tuple[str, str], str] = {}  # behavior and tag, to the first criterion of them
+        for called, criterion in criteria.items():
             tag = GROUP_REWARD if criterion.measure == GROUP_MEASURE else criterion.tag
             if tag is not None and not (evaluates and tag.startswith(OF_EVALUATIONS)):
-                self._wanted.append((criterion.behavior, tag))
+                self._wanted.setdefault((criterion.behavior, tag), called)
         self._seen: set[tuple[str, str]] = set()
 
     def summarised(self, behavior: str, stats: Mapping[str, StatSummary]) -> None:
         """ConfigError, with the nearest tags, once episodes ended, an update was made, and there is none."""
-        for wanted in self._wanted:
+        for wanted, called in self._wanted.items():
             of, tag = wanted
             if of != behavior or wanted in self._seen:
                 continue
             if tag in stats:
                 self._seen.add(wanted)
             elif EPISODE_LENGTH in stats and any(not each.startswith(OWN) for each in stats):
-                close = get_close_matches(tag, stats, n=3, cutoff=0.5)
+                close = get_close_matches(tag, stats, n=3)
                 hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
                 raise ConfigError(
-                    f"environment_parameters: a lesson is measured by {tag!r}, and behavior {behavior!r} has no such "
-                    f"statistic{hint} (there are {', '.join(sorted(stats))})"
+                    f"{called} is measured by {tag!r}, and behavior {behavior!r} has no such statistic{hint} "
+                    f"(there are {', '.join(sorted(stats))})"
                 )
 
     def state_dict(self) -> dict[str, Any]:

@@ -1,0 +1,178 @@
+"""Curricula of lessons from a file's text, and a script in which to write what happens to them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+
+from rlcore import EnvironmentSpec, RunContext, TrainerSpec, hookimpl
+from rlcore.checkpoint import load_checkpoint, save_checkpoint
+from rlcore.config import ConfigErrors, RunConfig, load_config
+from rlcore.config.document import parse_document
+from rlcore.curriculum import Changes, EndedEpisodes
+from rlcore.plugins import Plugins, load_plugins
+from rlcore.stats import StatSummary
+from rlcore.testing.fixtures import installed_plugin
+from rlcore_curriculum.lessons import Lessons, make_curriculum
+
+__all__ = ["installed_plugin"]
+
+BEHAVIORS = """
+behaviors:
+  B: {trainer_type: still, max_steps: 1000}
+  C: {trainer_type: still, max_steps: 1000}
+"""
+
+
+class Still:
+    """A plugin with a trainer and an environment that are only named: these tests need no other distribution."""
+
+    @hookimpl
+    def rlcore_trainers(self) -> list[TrainerSpec]:
+        named = "rlcore.config:TorchSettings"
+        return [TrainerSpec(name="still", target=named, settings=named)]
+
+    @hookimpl
+    def rlcore_environments(self) -> list[EnvironmentSpec]:
+        return [EnvironmentSpec(name="still", target="rlcore.config:EnvironmentSettings")]
+
+
+@pytest.fixture(scope="session")
+def plugins() -> Plugins:
+    loaded = load_plugins()
+    loaded.register(Still(), "still")
+    return loaded
+
+
+Load = Callable[[str], RunConfig]
+Make = Callable[..., Lessons]
+
+
+@pytest.fixture(scope="session")
+def load(plugins: Plugins) -> Load:
+    """The configuration of a file ``c.yaml`` with this text, after two behaviors, B and C, if it has none."""
+    return lambda text: load_config(
+        parse_document(text if "behaviors:" in text else text + BEHAVIORS, "c.yaml"), plugins
+    )
+
+
+@pytest.fixture(scope="session")
+def make(plugins: Plugins, load: Load) -> Make:
+    """The curriculum of such a text."""
+
+    def make_from(text: str, seed: int = 7, copies: int = 4) -> Lessons:
+        config = load(text)
+        blocks = {name: parameter.curriculum for name, parameter in config.environment_parameters.items()}
+        return make_curriculum(blocks, RunContext(config, plugins, Path(), seed, copies))
+
+    return make_from
+
+
+@pytest.fixture(scope="session")
+def errors(load: Load) -> Callable[[str], list[str]]:
+    """The lines that refuse such a text."""
+
+    def lines(text: str) -> list[str]:
+        with pytest.raises(ConfigErrors) as caught:
+            load(text)
+        return list(caught.value.messages)
+
+    return lines
+
+
+@attrs.define
+class Script:
+    """Plays events, one environment step each, and says which lessons are on after it.
+
+    =================  ===============================================================================
+    ``3 4``            episodes of B ended with these returns, having begun in the lessons that are on
+    ``3@0 4@0,1``      having begun in lesson 0 of every parameter, or in 0 of the first and 1 of the second
+    ``3+10``           with this reward of their groups beside
+    ``C: 3``           of behavior C
+    ``idle``           nothing ended
+    ``steps=500``      nothing ended; B and C have learned from so many agent steps
+    ``stat Tag=0.5``   a summary of B with the mean of a statistic; no step
+    ``resume``         a checkpoint is saved, and another process goes on from it; no step
+    =================  ===============================================================================
+    """
+
+    make: Callable[[], Lessons]
+    directory: Path
+    steps: int = 0
+    resumed: int = 0
+    changes: list[Changes] = attrs.field(factory=list)
+    lessons: Lessons = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.lessons = self.make()
+
+    def play(self, event: str) -> tuple[int, ...]:
+        if event == "resume":
+            self._resume()
+        elif event.startswith("stat "):
+            tag, _, mean = event.removeprefix("stat ").partition("=")
+            self.lessons.summarised("B", {tag: StatSummary.of([float(mean)])})
+        else:
+            self._step(event)
+        return self.on
+
+    @property
+    def on(self) -> tuple[int, ...]:
+        """The numbers of the lessons that are on."""
+        return tuple(int(number) for number in self.lessons.stats().values())
+
+    def _step(self, event: str) -> None:
+        ended = False
+        if event.startswith("steps="):
+            self.steps = int(event.removeprefix("steps="))
+        elif event != "idle":
+            self.lessons.episodes_ended(ended_episodes(event, self.on))
+            ended = True
+        if ended or self.lessons.every_step:
+            self.changes.append(self.lessons.advance({"B": self.steps, "C": self.steps}))
+
+    def _resume(self) -> None:
+        self.resumed += 1
+        path = save_checkpoint(self.directory, self.resumed, {"lessons": self.lessons.state_dict()})
+        self.lessons = self.make()
+        self.lessons.load_state_dict(load_checkpoint(path)["lessons"])
+
+
+def ended_episodes(text: str, on: Sequence[int]) -> EndedEpisodes:
+    """What an event of a script says of episodes."""
+    behavior, texts = (text[0], text[2:].split()) if text[1:2] == ":" else ("B", text.split())
+    returns, groups, stamp = [], [], []
+    for each in texts:
+        numbers = re.fullmatch(r"(?P<own>[-\d.]+)(\+(?P<group>[-\d.]+))?(@(?P<lessons>[\d,]+))?", each)
+        assert numbers, f"{each!r} is no episode"
+        began = [int(number) for number in (numbers["lessons"] or "").split(",") if number] or list(on)
+        stamp.append(began * len(on) if len(began) == 1 else began)
+        returns.append(float(numbers["own"]))
+        groups.append(float(numbers["group"] or 0))
+    return EndedEpisodes(
+        behavior=behavior,
+        copies=np.zeros(len(texts), np.int64),
+        returns=np.array(returns),
+        group_returns=np.array(groups) if "+" in text else None,
+        lengths=np.ones(len(texts), np.int64),
+        values=np.zeros((len(texts), len(on))),
+        stamp=np.array(stamp, np.int64),
+    )
+
+
+@pytest.fixture
+def script(make: Make, tmp_path: Path) -> Callable[[str], Script]:
+    """A script for the curriculum of a text."""
+    return lambda text: Script(lambda: make(text), tmp_path)
+
+
+@pytest.fixture(scope="session")
+def told() -> Any:
+    """:func:`ended_episodes`, for tests that cannot import it."""
+    return ended_episodes

@@ -1,0 +1,105 @@
+"""Which number belongs to which episode: the same whoever asks, in whatever order, before and after a resume."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlcore.seeding import derive_generator
+
+TEXT = """
+environment_parameters:
+  length: {sampler_type: uniform, sampler_parameters: {min_value: 2, max_value: 4}}
+  mass: {sampler_type: uniform, sampler_parameters: {seed: 3}}
+  gravity: 9.8
+"""
+LESSONS = """
+environment_parameters:
+  length:
+    curriculum:
+      - name: Wide
+        value: {sampler_type: uniform}
+        completion_criteria: {behavior: B, threshold: 1}
+      - name: Fixed
+        value: 5
+        completion_criteria: {behavior: B, threshold: 1}
+      - name: Own
+        value: {sampler_type: uniform, sampler_parameters: {seed: 3, max_value: 10}}
+  mass: {sampler_type: uniform}
+"""
+
+
+def number(seed: int, stream: str, copy: int, episode: int) -> float:
+    """The uniform number of an episode, made by itself."""
+    return float(derive_generator(seed, stream, copy, episode // 64).random((64, 1))[episode % 64, 0])
+
+
+def drawn(lessons: Any, copies: Any, episodes: Any) -> list[list[float]]:
+    values: list[list[float]] = lessons.draw(np.array(copies), np.array(episodes)).values.tolist()
+    return values
+
+
+def test_an_episode_has_the_number_of_its_parameter_copy_and_episode(make: Any) -> None:
+    lessons = make(TEXT, seed=7)
+    for copy, episode in [(0, 0), (3, 0), (0, 63), (0, 64), (2, 1000), (0, 5)]:
+        assert drawn(lessons, [copy], [episode]) == [
+            [2 + 2 * number(7, "parameters/length", copy, episode), number(3, "parameters/mass", copy, episode), 9.8]
+        ]
+
+
+def test_parameters_copies_and_episodes_have_numbers_of_their_own(make: Any) -> None:
+    lessons = make(TEXT.replace("{seed: 3}", "{}"))
+    copies, episodes = np.repeat(np.arange(4), 200), np.tile(np.arange(200), 4)
+    values = lessons.draw(copies, episodes).values
+    assert len(set(((values[:, 0] - 2) / 2).round(12)) | set(values[:, 1].round(12))) == 1600
+
+
+def test_it_does_not_matter_what_is_asked_for_together(make: Any) -> None:
+    pairs = [(copy, episode) for copy in (2, 0, 3) for episode in (63, 64, 5, 700)]
+    lessons = make(TEXT)
+    together = drawn(lessons, *zip(*pairs, strict=True))
+    assert [drawn(make(TEXT), [copy], [episode])[0] for copy, episode in pairs] == together
+    assert drawn(lessons, *zip(*pairs, strict=True)) == together
+    assert drawn(lessons, *zip(*reversed(pairs), strict=True)) == together[::-1]
+
+
+@pytest.mark.parametrize(("seed", "copies"), [(8, 4), (7, 9)])
+def test_numbers_depend_on_the_runs_seed_and_not_on_the_number_of_copies(make: Any, seed: int, copies: int) -> None:
+    one, other = drawn(make(TEXT), [0, 1], [3, 4]), drawn(make(TEXT, seed=seed, copies=copies), [0, 1], [3, 4])
+    assert ([row[0] for row in one] == [row[0] for row in other]) == (seed == 7)
+    assert [row[1:] for row in one] == [row[1:] for row in other]  # of a seed of its own, and constant
+
+
+def test_a_draw_is_the_callers(make: Any) -> None:
+    for text in (TEXT, TEXT.replace("uniform", "constant").replace("min_value: 2, max_value: 4", "value: 2")
+                 .replace("{seed: 3}", "{}")):  # fmt: skip
+        lessons = make(text)
+        before = drawn(lessons, [0, 1], [0, 0])
+        draw = lessons.draw(np.array([0, 1]), np.array([0, 0]))
+        draw.values[:], draw.stamp[:] = -1.0, -1
+        assert drawn(lessons, [0, 1], [0, 0]) == before
+        assert lessons.draw(np.array([0, 1]), np.array([0, 0])).stamp.tolist() == [[0, 0, 0]] * 2
+
+
+def test_a_lesson_has_its_sampler_and_the_other_parameters_keep_their_values(script: Any) -> None:
+    running = script(LESSONS)
+    mass = [number(7, "parameters/mass", copy, 9) for copy in (0, 1)]
+    wide = [number(7, "parameters/length", copy, 9) for copy in (0, 1)]
+    own = [10 * number(3, "parameters/length", copy, 9) for copy in (0, 1)]
+    for lesson, length in enumerate([wide, [5.0, 5.0], own]):
+        assert running.on == (lesson, 0)
+        for _ in range(2):
+            assert drawn(running.lessons, [0, 1], [9, 9]) == [list(row) for row in zip(length, mass, strict=True)]
+            running.play("resume")
+        running.play("2")
+
+
+def test_evaluations_play_the_last_lesson(make: Any) -> None:
+    lessons = make(LESSONS, seed=20, copies=2)
+    target = lessons.draw_target(np.array([0, 1]), np.array([70, 2]))
+    assert target.tolist() == [
+        [10 * number(3, "parameters/length", copy, episode), number(20, "parameters/mass", copy, episode)]
+        for copy, episode in ((0, 70), (1, 2))
+    ]

@@ -1,0 +1,81 @@
+"""The cases of golden_lessons.txt: each is played as it stands, and once more with a resume after every event."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+MEAN2 = "min_lesson_length: 2, signal_smoothing: false"
+
+
+@attrs.frozen
+class Case:
+    rule: str
+    legacy: bool
+    parameters: tuple[str, ...]  # the lessons of each
+    history: tuple[tuple[str, tuple[int, ...]], ...]  # events, and the lessons that are on after them
+
+    def __str__(self) -> str:
+        return f"legacy: {self.rule}" if self.legacy else self.rule
+
+
+def cases() -> Iterator[Case]:
+    text = Path(__file__).with_name("golden_lessons.txt").read_text(encoding="utf-8")
+    for block in text.split("\n\n")[1:]:
+        rule, *lines = [line.strip() for line in block.splitlines() if not line.strip().startswith("#")]
+        parameters = tuple(line.removeprefix("lessons").strip() for line in lines if line.startswith("lessons "))
+        (history,) = (line for line in lines if not line.startswith("lessons "))
+        events = (part.split(" -> ") for part in history.split(" | "))
+        played = tuple((event, tuple(int(number) for number in on.split())) for event, on in events)
+        yield Case(rule.removeprefix("legacy: "), rule.startswith("legacy: "), parameters, played)
+
+
+CASES = list(cases())
+
+
+def yaml_of(case: Case) -> str:
+    """The configuration that the lines ``lessons`` are short for."""
+    lines = ["environment_parameters:"]
+    for number, lessons in enumerate(case.parameters):
+        smoothing = "legacy" if case.legacy else "episodes"
+        lines += [f"  p{number}:", "    curriculum:", f"      smoothing: {smoothing}", "      lessons:"]
+        texts = lessons.replace("MEAN2", MEAN2).split(" ; ")
+        for index, text in enumerate(texts if texts[-1].startswith("/") else [*texts, ""]):
+            completion, _, demotion = text.partition("/")
+            lines += [f"        - name: L{index}", f"          value: {index}"]
+            if completion:
+                joined = [_criterion(each) for each in completion.split(" & ")]
+                written = joined[0] if len(joined) == 1 else f"[{', '.join(joined)}]"
+                lines.append(f"          completion_criteria: {written}")
+            if demotion:
+                lines.append(f"          demotion: {{{demotion}}}")
+    return "\n".join(lines) + "\n"
+
+
+def _criterion(text: str) -> str:
+    return f"{{{text}}}" if "behavior:" in text else f"{{behavior: B, {text}}}"
+
+
+def test_there_are_forty_cases_and_no_two_alike() -> None:
+    assert len(CASES) >= 40
+    assert len({(yaml_of(case), case.history) for case in CASES}) == len({str(case) for case in CASES}) == len(CASES)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_golden(case: Case, script: Any) -> None:
+    running = script(yaml_of(case))
+    for event, on in case.history:
+        assert running.play(event) == on, event
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_golden_with_a_resume_after_every_event(case: Case, script: Any) -> None:
+    running = script(yaml_of(case))
+    for event, on in case.history:
+        assert running.play("resume") == running.on
+        assert running.play(event) == on, event
+    assert running.play("resume") == on

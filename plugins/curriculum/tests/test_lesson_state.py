@@ -1,0 +1,298 @@
+"""What lessons say of themselves, what they take up, and what they refuse to."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlcore.curriculum import NO_CHANGES, Changes, LessonChange
+from rlcore.errors import ConfigError, RunStateError
+
+CRITERION = "{behavior: B, threshold: 1, min_lesson_length: 2, signal_smoothing: false}"
+TEXT = f"""
+environment_parameters:
+  length:
+    curriculum:
+      - {{name: Short, value: 1, completion_criteria: {CRITERION}}}
+      - {{name: Mid, value: 2, completion_criteria: {CRITERION}, demotion: {{threshold: -1, min_lesson_length: 1}}}}
+      - {{name: Long, value: 3}}
+  gravity: 9.8
+"""
+
+
+def changed(text: str, old: str, new: str) -> str:
+    assert text.count(old) == 1
+    return text.replace(old, new)
+
+
+# ---------------------------------------------------------------- changes
+
+
+def test_a_change_tells_both_lessons_and_that_episodes_are_to_be_drawn_anew(script: Any) -> None:
+    running = script(TEXT)
+    for event in ("1", "2", "2 2"):
+        running.play(event)
+    running.play("-9@2")
+    assert running.changes == [
+        NO_CHANGES,
+        Changes((LessonChange("length", 1, "Mid", 0, "Short"),), redraw=True),
+        Changes((LessonChange("length", 2, "Long", 1, "Mid"),), redraw=True),
+        NO_CHANGES,
+    ]
+
+
+@pytest.mark.parametrize(("forward", "back"), [("true", "false"), ("false", "true")])
+def test_a_change_resets_if_its_own_criterion_asks_for_it(script: Any, forward: str, back: str) -> None:
+    text = TEXT.replace("signal_smoothing: false", f"signal_smoothing: false, require_reset: {forward}")
+    running = script(changed(text, "threshold: -1, ", f"threshold: -1, require_reset: {back}, "))
+    for event in ("2 2", "-9"):
+        running.play(event)
+    assert [change.reset for change in running.changes] == [forward == "true", back == "true"]
+
+
+def test_nothing_is_looked_at_in_every_step_unless_it_has_to_be(make: Any) -> None:
+    assert not make(TEXT).every_step
+    legacy = TEXT.replace("    curriculum:\n", "    curriculum:\n     smoothing: legacy\n     lessons:\n")
+    assert make(changed(legacy, ", demotion: {threshold: -1, min_lesson_length: 1}", "")).every_step
+    assert make(TEXT.replace("threshold: 1, ", "measure: progress, threshold: 0.5, ").replace(
+        "{threshold: -1,", "{measure: reward, threshold: -1,")).every_step  # fmt: skip
+
+
+# ---------------------------------------------------------------- statistics and status
+
+
+def test_the_lesson_of_each_parameter_is_a_statistic(script: Any) -> None:
+    running = script(TEXT)
+    running.play("2 2")
+    assert running.lessons.stats() == {
+        "Environment/Lesson Number/length": 1.0,
+        "Environment/Lesson Number/gravity": 0.0,
+    }
+
+
+def test_the_status_says_what_a_lesson_is_waiting_for(script: Any) -> None:
+    running = script(TEXT)
+    waiting = {"behavior": "B", "measure": "reward", "threshold": 1.0}
+    short = {"lesson_num": 0, "lesson": "Short", **waiting}
+    assert running.lessons.status()["length"] == {**short, "value": None, "episodes_left": 2}
+    running.play("0.5")
+    assert running.lessons.status()["length"] == {**short, "value": None, "episodes_left": 1}
+    running.play("1")
+    assert running.lessons.status()["length"] == {**short, "value": 0.75, "episodes_left": 0}
+    running.play("3")
+    assert running.lessons.status() == {
+        "length": {"lesson_num": 1, "lesson": "Mid", **waiting, "value": None, "episodes_left": 2},
+        "gravity": {"lesson_num": 0, "lesson": "gravity"},
+    }
+    running.play("2 2")
+    assert running.lessons.status()["length"] == {"lesson_num": 2, "lesson": "Long"}
+    assert json.loads(json.dumps(running.lessons.status())) == running.lessons.status()
+
+
+def test_of_several_criteria_the_status_shows_one_that_does_not_hold(script: Any) -> None:
+    joined = f"[{CRITERION}, {{behavior: C, measure: progress, threshold: 0.5}}]"
+    text = TEXT.replace(f"value: 1, completion_criteria: {CRITERION}", f"value: 1, completion_criteria: {joined}")
+    running = script(text)
+    running.play("idle")
+    assert running.lessons.status()["length"]["measure"] == "reward"
+    running.play("2 2")
+    status = running.lessons.status()["length"]
+    assert (status["behavior"], status["measure"], status["value"], status["threshold"]) == ("C", "progress", 0.0, 0.5)
+
+
+def test_the_status_of_legacy_lessons(script: Any) -> None:
+    text = (
+        "environment_parameters:\n  p:\n    curriculum:\n      smoothing: legacy\n      lessons:\n"
+        "        - {name: A, value: 1, completion_criteria: {behavior: B, threshold: 8, min_lesson_length: 2}}\n"
+        "        - {name: B, value: 1, completion_criteria: {behavior: B, measure: progress, threshold: 0.5}}\n"
+        "        - {name: C, value: 2}\n"
+    )
+    running = script(text)
+    first = {"lesson_num": 0, "lesson": "A", "behavior": "B", "measure": "reward", "threshold": 8.0}
+    assert running.lessons.status()["p"] == {**first, "value": None, "episodes_left": 2}
+    running.play("4")
+    assert running.lessons.status()["p"]["episodes_left"] == 1
+    running.play("4")
+    assert running.lessons.status()["p"] == {**first, "value": 3.0, "episodes_left": 0}
+    running.play("99 99")
+    running.play("steps=250")
+    assert running.lessons.status()["p"] == {
+        "lesson_num": 1, "lesson": "B", "behavior": "B", "measure": "progress", "threshold": 0.5, "value": 0.25,
+        "episodes_left": 0,
+    }  # fmt: skip
+    running.play("steps=501")
+    assert running.lessons.status()["p"] == {"lesson_num": 2, "lesson": "C"}
+
+
+# ---------------------------------------------------------------- the status of another run
+
+# As ML-Agents 1.1.0 writes it.
+MLAGENTS = {
+    "length": {"lesson_num": 2},
+    "gravity": {"lesson_num": 0},
+    "B": {"checkpoints": [{"steps": 11880, "file_path": "results/demo/B-11880.onnx", "reward": None}]},
+    "metadata": {"stats_format_version": "0.3.0", "mlagents_version": "1.1.0", "torch_version": "2.1.1"},
+}
+
+
+def test_a_status_of_ml_agents_begins_with_its_lessons(make: Any) -> None:
+    lessons = make(TEXT)
+    lessons.load_status(MLAGENTS)
+    assert [section["lesson_num"] for section in lessons.status().values()] == [2, 0]
+    draw = lessons.draw(np.array([0]), np.array([0]))
+    assert (draw.values.tolist(), draw.stamp.tolist()) == ([[3.0, 9.8]], [[2, 0]])
+
+
+def test_a_status_of_ours_too(script: Any, make: Any) -> None:
+    running = script(TEXT)
+    running.play("2 2")
+    running.play("5")
+    lessons = make(TEXT)
+    lessons.load_status(running.lessons.status())
+    assert lessons.status()["length"] == {
+        "lesson_num": 1, "lesson": "Mid", "behavior": "B", "measure": "reward", "value": None, "threshold": 1.0,
+        "episodes_left": 2,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("sections", [{}, {"length": {"checkpoints": []}}, {"other": {"lesson_num": 9}}, {"length": 3}])
+def test_what_a_status_does_not_say_stays_at_the_beginning(make: Any, sections: Any) -> None:
+    lessons = make(TEXT)
+    lessons.load_status(sections)
+    assert [section["lesson_num"] for section in lessons.status().values()] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("sections", "message"),
+    [
+        (
+            {"length": {"lesson_num": 3}},
+            "status of parameter 'length': it is in lesson number 3, counted from 0, and its curriculum has 3 lessons; "
+            "give it as many as it had",
+        ),
+        (
+            {"length": {"lesson_num": 1}, "gravity": {"lesson_num": 1}},
+            "status of parameter 'gravity': it is in lesson number 1, counted from 0, and its curriculum has 1 lesson; "
+            "give it as many as it had",
+        ),
+        (
+            {"length": {"lesson_num": "Mid"}},
+            "status of parameter 'length': lesson_num must be a number from 0 on, not 'Mid'",
+        ),
+        ({"length": {"lesson_num": -1}}, "status of parameter 'length': lesson_num must be a number from 0 on, not -1"),
+    ],
+)
+def test_a_status_there_is_no_room_for_is_refused_and_changes_nothing(make: Any, sections: Any, message: str) -> None:
+    lessons = make(TEXT)
+    with pytest.raises(RunStateError) as caught:
+        lessons.load_status(sections)
+    assert str(caught.value) == message
+    assert [section["lesson_num"] for section in lessons.status().values()] == [0, 0]
+
+
+# ---------------------------------------------------------------- the state of another configuration
+
+
+@pytest.fixture
+def in_the_second(script: Any) -> dict[str, Any]:
+    """The state of a run in lesson Mid, after an episode of it."""
+    running = script(TEXT)
+    for event in ("2 2", "0.5"):
+        running.play(event)
+    state: dict[str, Any] = running.lessons.state_dict()
+    return state
+
+
+RESUME = "resume with the lessons of the run"
+LONG = "\n      - {name: Long, value: 3}"
+LONGER = f"{LONG[:-1]}, completion_criteria: {CRITERION}}}\n      - {{name: Longer, value: 4}}"
+OTHERS = {
+    "shortened": (
+        changed(TEXT, LONG, "")
+        .replace(f", completion_criteria: {CRITERION}, demotion", ", demotion")
+        .replace("{threshold: -1,", "{behavior: B, threshold: -1,"),
+        "environment_parameters.length: the checkpoint is of the lessons Short, Mid, Long, and this configuration has "
+        f"Short, Mid; {RESUME}",
+    ),
+    "renamed": (
+        changed(TEXT, "name: Mid", "name: Middle"),
+        "environment_parameters.length: the checkpoint is of the lessons Short, Mid, Long, and this configuration has "
+        f"Short, Middle, Long; {RESUME}",
+    ),
+    "measured by another behavior": (
+        TEXT.replace("{behavior: B, threshold: 1, min", "{behavior: C, threshold: 1, min"),
+        "environment_parameters.length: lesson 'Mid', where the checkpoint is, was measured by reward of B over 2 "
+        "episodes, not smoothed and reward of B over 1 episodes, smoothed, and is by reward of C over 2 episodes, not "
+        f"smoothed and reward of C over 1 episodes, smoothed; {RESUME}",
+    ),
+    "of a window of another length": (
+        TEXT.replace("min_lesson_length: 2", "min_lesson_length: 5"),
+        "environment_parameters.length: lesson 'Mid', where the checkpoint is, was measured by reward of B over 2 "
+        "episodes, not smoothed and reward of B over 1 episodes, smoothed, and is by reward of B over 5 episodes, not "
+        f"smoothed and reward of B over 1 episodes, smoothed; {RESUME}",
+    ),
+    "legacy": (
+        changed(
+            changed(TEXT, "    curriculum:\n", "    curriculum:\n     smoothing: legacy\n     lessons:\n"),
+            ", demotion: {threshold: -1, min_lesson_length: 1}",
+            "",
+        ),
+        f"environment_parameters.length: lesson 'Mid', where the checkpoint is, has smoothing: legacy now; {RESUME}",
+    ),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_the_state_of_other_lessons_is_refused_and_changes_nothing(
+    make: Any, in_the_second: dict[str, Any], other: str
+) -> None:
+    text, message = OTHERS[other]
+    lessons = make(text)
+    with pytest.raises(RunStateError) as caught:
+        lessons.load_state_dict(in_the_second)
+    assert str(caught.value) == message
+    assert [section["lesson_num"] for section in lessons.status().values()] == [0, 0]
+
+
+def test_the_state_of_legacy_lessons_is_refused_by_others(make: Any) -> None:
+    legacy = make(OTHERS["legacy"][0])
+    with pytest.raises(RunStateError, match=r"lesson 'Short', where the checkpoint is, had smoothing: legacy; resume"):
+        make(TEXT).load_state_dict(legacy.state_dict())
+
+
+def test_a_threshold_may_change_and_lessons_may_follow(make: Any, in_the_second: dict[str, Any]) -> None:
+    for text in (TEXT.replace("threshold: 1,", "threshold: 7,"), changed(TEXT, LONG, LONGER)):
+        lessons = make(text)
+        lessons.load_state_dict(in_the_second)
+        assert lessons.status()["length"]["lesson_num"] == 1
+        assert lessons.status()["length"]["episodes_left"] == 1
+
+
+def test_a_lesson_that_was_the_last_begins_to_be_measured_when_another_follows(
+    script: Any, make: Any, told: Any
+) -> None:
+    running = script(TEXT)
+    for event in ("2 2", "2 2", "2 2"):
+        running.play(event)
+    lessons = make(changed(TEXT, LONG, LONGER))
+    lessons.load_state_dict(running.lessons.state_dict())
+    lessons.episodes_ended(told("2 2", (2, 0)))
+    assert lessons.advance({"B": 0, "C": 0}).lessons == (LessonChange("length", 3, "Longer", 2, "Long"),)
+
+
+# ---------------------------------------------------------------- behaviors
+
+
+def test_behaviors_that_only_the_environment_knows_are_checked_in_the_first_step(make: Any, told: Any) -> None:
+    behaviors = "\nbehaviors: {}\ndefault_settings: {trainer_type: still}\n"
+    lessons = make(TEXT + behaviors)
+    lessons.episodes_ended(told("2 2", (0, 0)))
+    with pytest.raises(ConfigError) as caught:
+        lessons.advance({"BB": 4, "Other": 4})
+    assert str(caught.value) == (
+        "environment_parameters.length: lesson 0 ('Short') goes by an unknown behavior, 'B'; did you mean 'BB'? "
+        "(there is BB, Other)"
+    )

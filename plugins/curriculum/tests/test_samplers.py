@@ -1,0 +1,209 @@
+"""Samplers against the distributions they are named after, in closed form."""
+
+from __future__ import annotations
+
+from math import erf, sqrt
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from rlcore.errors import ConfigError, PluginError
+from rlcore.plugins import Plugins, load_plugins
+from rlcore_curriculum.sampler_settings import SamplerSettings
+from rlcore_curriculum.samplers import Sampler, make_sampler
+
+Array = NDArray[np.float64]
+
+EVENLY: Array = (np.arange(200_000) + 0.5) / 200_000
+LAST = 1 - 2.0**-53  # the greatest number that a generator gives
+
+
+def sampler(plugins: Plugins, kind: str, **parameters: Any) -> Sampler:
+    made, seed = make_sampler(SamplerSettings(sampler_type=kind, sampler_parameters=parameters), plugins)
+    assert seed == parameters.get("seed", -1)
+    return made
+
+
+def greatest_distance(values: Array, cumulative: Any) -> float:
+    """Kolmogorov's: between the empirical cumulative function of the values and the true one."""
+    values = np.sort(values)
+    true = np.array([cumulative(value) for value in values.tolist()])
+    ranks = np.arange(len(values) + 1) / len(values)
+    return float(max(np.abs(true - ranks[1:]).max(), np.abs(true - ranks[:-1]).max()))
+
+
+def normal(mean: float, st_dev: float) -> Any:
+    return lambda x: 0.5 * (1 + erf((x - mean) / (st_dev * sqrt(2))))
+
+
+def over(*intervals: tuple[float, float]) -> Any:
+    """The cumulative function of the even distribution over intervals that do not overlap."""
+    total = sum(high - low for low, high in intervals)
+    return lambda x: sum(min(max(x - low, 0.0), high - low) for low, high in intervals) / total
+
+
+CASES: list[tuple[str, dict[str, Any], Any]] = [
+    ("uniform", {}, over((0, 1))),
+    ("uniform", {"min_value": -3, "max_value": 7}, over((-3, 7))),
+    ("gaussian", {}, normal(1, 1)),
+    ("gaussian", {"mean": -2, "st_dev": 0.25}, normal(-2, 0.25)),
+    ("multirangeuniform", {}, over((0, 1))),
+    ("multirangeuniform", {"intervals": [[0, 1], [5, 8]]}, over((0, 1), (5, 8))),
+    ("multirangeuniform", {"intervals": [[5, 8], [2, 2], [-4, 0], [9, 9]]}, over((5, 8), (-4, 0))),
+]
+
+
+@pytest.mark.parametrize(("kind", "parameters", "cumulative"), CASES)
+def test_evenly_spaced_numbers_give_the_distribution(
+    plugins: Plugins, kind: str, parameters: dict[str, Any], cumulative: Any
+) -> None:
+    numbers = EVENLY[::40]  # 5000 of them: no sample of the distribution itself comes as near as this
+    assert greatest_distance(sampler(plugins, kind, **parameters).sample(numbers), cumulative) <= 1.001 / 5000
+
+
+@pytest.mark.parametrize(("kind", "parameters", "cumulative"), CASES)
+def test_random_numbers_give_the_distribution(
+    plugins: Plugins, kind: str, parameters: dict[str, Any], cumulative: Any
+) -> None:
+    numbers = np.random.default_rng(5).random(20_000)
+    # Exceeded by one true sample in a million.
+    assert greatest_distance(sampler(plugins, kind, **parameters).sample(numbers), cumulative) < 2.7 / sqrt(20_000)
+
+
+def test_a_constant_is_constant(plugins: Plugins) -> None:
+    assert set(sampler(plugins, "constant").sample(EVENLY).tolist()) == {0.0}
+    assert set(sampler(plugins, "constant", value=3.25).sample(EVENLY).tolist()) == {3.25}
+    made, seed = make_sampler(2.5, plugins)  # a plain number
+    assert (set(made.sample(EVENLY).tolist()), seed) == ({2.5}, -1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters", "low", "high"),
+    [
+        ("uniform", {"min_value": 0.1, "max_value": 0.3}, 0.1, 0.3),
+        ("uniform", {"min_value": 1e16, "max_value": 1e16}, 1e16, 1e16),
+        ("uniform", {"min_value": 0.1, "max_value": 0.1}, 0.1, 0.1),
+        ("uniform", {"min_value": -1.7e308, "max_value": 1.7e308}, -1.7e308, 1.7e308),
+        ("multirangeuniform", {"intervals": [[0.1, 0.3], [0.7, 0.9]]}, 0.1, 0.9),
+        ("multirangeuniform", {"intervals": [[2, 2]]}, 2, 2),
+    ],
+)
+def test_values_stay_within_their_bounds(
+    plugins: Plugins, kind: str, parameters: dict[str, Any], low: float, high: float
+) -> None:
+    values = sampler(plugins, kind, **parameters).sample(np.array([0.0, *EVENLY[::100], LAST]))
+    assert low == values.min() and values.max() <= high
+    assert values.max() == pytest.approx(high)
+
+
+def test_what_lies_between_intervals_is_never_drawn(plugins: Plugins) -> None:
+    values = sampler(plugins, "multirangeuniform", intervals=[[0, 1], [5, 8]]).sample(EVENLY)
+    assert np.mean(values <= 1) == pytest.approx(0.25, abs=1e-5)
+    assert not ((values > 1) & (values < 5)).any()
+
+
+def test_intervals_without_width_are_drawn_evenly_where_none_has_any(plugins: Plugins) -> None:
+    values = sampler(plugins, "multirangeuniform", intervals=[[2, 2], [7, 7], [3, 3], [4, 4]]).sample(EVENLY)
+    assert {value: np.mean(values == value) for value in (2.0, 7.0, 3.0, 4.0)} == dict.fromkeys((2, 7, 3, 4), 0.25)
+
+
+def test_a_normal_distribution_has_its_tails(plugins: Plugins) -> None:
+    made = sampler(plugins, "gaussian", mean=0, st_dev=1)
+    numbers = np.array([0.5, 0.975, 0.025, 1e-9, 1e-15])
+    known = [0.0, 1.959963984540054, -1.959963984540054, -5.997807015007687, -7.941345326170998]
+    np.testing.assert_allclose(made.sample(numbers), known, rtol=1e-9, atol=1e-12)
+    ends = made.sample(np.array([0.0, LAST]))
+    assert ends[0] < -8 and ends[1] > 8 and np.isfinite(ends).all()
+    assert set(sampler(plugins, "gaussian", mean=3, st_dev=0).sample(EVENLY[:100]).tolist()) == {3.0}
+
+
+@pytest.mark.parametrize("kind", ["constant", "uniform", "gaussian", "multirangeuniform"])
+def test_a_value_depends_on_its_number_alone(plugins: Plugins, kind: str) -> None:
+    made, numbers = sampler(plugins, kind), np.random.default_rng(1).random(100)
+    whole = made.sample(numbers)
+    assert [made.sample(numbers[k : k + 1])[0] for k in range(100)] == whole.tolist()
+    assert made.sample(numbers[:0]).shape == (0,)
+
+
+# ---------------------------------------------------------------- samplers of other plugins
+
+TRIANGULAR = """
+import attrs
+import numpy as np
+from rlcore import hookimpl
+from rlcore.config import setting
+from rlcore_curriculum.records import SamplerSpec
+from rlcore_curriculum.sampler_settings import SamplerParameters
+
+
+@hookimpl
+def rlcore_samplers():
+    target = __name__ + ":"
+    return [
+        SamplerSpec(name="triangular", target=target + "Triangular", settings=target + "TriangularParameters"),
+        SamplerSpec(name="hollow", target=target + "Hollow", settings=target + "TriangularParameters"),
+    ]
+
+
+@attrs.frozen(kw_only=True)
+class TriangularParameters(SamplerParameters):
+    top: float = setting(1.0, "The greatest value, and the most likely one.", exclusive_minimum=0)
+
+
+class Triangular:
+    def __init__(self, settings):
+        self.top = settings.top
+
+    def sample(self, uniforms):
+        return self.top * np.sqrt(uniforms)
+
+
+class Hollow:
+    def __init__(self, settings):
+        pass
+"""
+
+
+@pytest.fixture
+def with_triangular(installed_plugin: Any) -> Plugins:
+    installed_plugin("shapes", "acme-shapes", "1", TRIANGULAR)
+    loaded = load_plugins()
+    assert loaded.warnings == ()
+    return loaded
+
+
+def test_another_plugin_may_bring_a_sampler(with_triangular: Plugins) -> None:
+    for name in ("triangular", "acme-shapes/triangular"):
+        made = sampler(with_triangular, name, top=4, seed=3)
+        assert made.sample(np.array([0.0, 0.25, 1.0])).tolist() == [0.0, 2.0, 4.0]
+
+
+def test_its_mistakes_are_told_like_those_of_ours(with_triangular: Plugins) -> None:
+    wrong = SamplerSettings(sampler_type="triangular", sampler_parameters={"top": -1, "tpo": 2})
+    assert list(wrong.problems(with_triangular)) == [
+        (("sampler_parameters", "tpo"), "unknown key; did you mean 'top'? (allowed: seed, top)"),
+        (("sampler_parameters", "top"), "must be greater than 0, not -1"),
+    ]
+    with pytest.raises(ConfigError, match=r"sampler 'triangular': tpo: unknown key"):
+        make_sampler(wrong, with_triangular)
+    misspelt = SamplerSettings(sampler_type="triangula")
+    ((path, message),) = misspelt.problems(with_triangular)
+    assert path == ("sampler_type",)
+    assert message.endswith("; did you mean 'triangular'?")
+
+
+def test_one_that_cannot_sample_is_refused(with_triangular: Plugins) -> None:
+    with pytest.raises(PluginError, match=r"sampler 'hollow': .*:Hollow returned a Hollow without sample\(\)"):
+        sampler(with_triangular, "hollow")
+
+
+def test_two_of_a_name_must_be_told_apart(with_triangular: Plugins, installed_plugin: Any) -> None:
+    installed_plugin("forms", "acme-forms", "2", TRIANGULAR)
+    ((path, message),) = SamplerSettings(sampler_type="triangular").problems(load_plugins())
+    assert path == ("sampler_type",)
+    assert message == (
+        "sampler 'triangular' is brought by plugin 'forms' (acme-forms 2) and plugin 'shapes' (acme-shapes 1); "
+        "write sampler_type: acme-forms/triangular or acme-shapes/triangular"
+    )
