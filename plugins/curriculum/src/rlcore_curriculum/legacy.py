@@ -8,17 +8,15 @@ that from zero, once.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from rlcore.curriculum import EndedEpisodes
 from rlcore.stats import StatSummary
 from rlcore_curriculum.criterion_settings import PROGRESS
 from rlcore_curriculum.lesson_settings import LessonsSettings
-from rlcore_curriculum.tracks import Move, measured
+from rlcore_curriculum.tracks import Ended, Move, measured
 
 
 class RewardBuffers:
@@ -31,9 +29,9 @@ class RewardBuffers:
         self._returns: dict[str, deque[float]] = {name: deque(maxlen=length) for name, length in lengths.items()}
         self._means: dict[str, float] = {}  # of those that have not changed since they were asked for
 
-    def add(self, episodes: EndedEpisodes) -> None:
+    def add(self, episodes: Ended) -> None:
         if episodes.behavior in self._returns:
-            self._returns[episodes.behavior].extend(episodes.returns.tolist())
+            self._returns[episodes.behavior].extend(episodes.returns)
             self._means.pop(episodes.behavior, None)
 
     def count(self, behavior: str) -> int:
@@ -66,25 +64,26 @@ class LegacyTrack:
 
     def __init__(self, settings: LessonsSettings, max_steps: Mapping[str, int], buffers: RewardBuffers) -> None:
         self.lessons = settings.lessons
-        self.lesson = 0
+        self.enter(0)
         self._max_steps = max_steps
         self._buffers = buffers
         self._smoothed = 0.0  # kept from lesson to lesson
 
     def enter(self, lesson: int) -> None:
         self.lesson = lesson
+        completion = self.lessons[lesson].completion
+        self._criterion = completion[0] if completion else None
 
-    def ended(self, episodes: EndedEpisodes, stamp: NDArray[np.int64]) -> None:
+    def ended(self, episodes: Ended, began: Sequence[int]) -> None:
         """The buffers have them already, of whatever lesson."""
 
     def summarised(self, behavior: str, stats: Mapping[str, StatSummary]) -> None:
         """No statistic is a measure of ML-Agents'."""
 
     def next(self, steps: Mapping[str, int]) -> Move | None:
-        completion = self.lessons[self.lesson].completion
-        if not completion or self.lesson + 1 >= len(self.lessons):
+        criterion = self._criterion
+        if criterion is None:
             return None
-        (criterion,) = completion
         if self._buffers.count(criterion.behavior) < criterion.min_lesson_length:
             return None
         if criterion.measure == PROGRESS:
@@ -99,10 +98,9 @@ class LegacyTrack:
         return Move(self.lesson + 1, criterion.require_reset) if value > criterion.threshold else None
 
     def status(self, steps: Mapping[str, int]) -> dict[str, Any]:
-        completion = self.lessons[self.lesson].completion
-        if not completion:
+        criterion = self._criterion
+        if criterion is None:
             return {}
-        (criterion,) = completion
         value = self._buffers.mean(criterion.behavior)
         if criterion.measure == PROGRESS:
             value = steps[criterion.behavior] / self._max_steps[criterion.behavior] if steps else None
@@ -118,5 +116,5 @@ class LegacyTrack:
         return None if "smoothed" in state else "has smoothing: legacy now"
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.lesson = int(state["lesson"])
+        self.enter(int(state["lesson"]))
         self._smoothed = float(state["smoothed"])

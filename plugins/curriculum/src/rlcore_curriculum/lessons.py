@@ -21,7 +21,7 @@ from rlcore_curriculum.legacy import LegacyTrack, RewardBuffers
 from rlcore_curriculum.lesson_settings import LEGACY, LessonsSettings
 from rlcore_curriculum.samplers import make_sampler
 from rlcore_curriculum.statistics_seen import StatisticsSeen
-from rlcore_curriculum.tracks import LessonTrack, Track
+from rlcore_curriculum.tracks import Ended, LessonTrack, Track
 
 
 def make_curriculum(blocks: Mapping[str, LessonsSettings], run: RunContext) -> Lessons:
@@ -82,9 +82,11 @@ class Lessons:
     def episodes_ended(self, ended: EndedEpisodes) -> None:
         if ended.behavior not in self._behaviors:
             return
-        self._buffers.add(ended)
-        for column, track in enumerate(self._tracks):
-            track.ended(ended, ended.stamp[:, column])
+        returns, shared = ended.returns.tolist(), ended.group_returns
+        episodes = Ended(ended.behavior, returns, [0.0] * len(returns) if shared is None else shared.tolist())
+        self._buffers.add(episodes)
+        for track, began in zip(self._tracks, ended.stamp.T.tolist(), strict=True):
+            track.ended(episodes, began)
 
     def advance(self, steps: Mapping[str, int]) -> Changes:
         if not self._steps:

@@ -1,23 +1,20 @@
 """What lessons are judged by: a meter follows one measure from the moment its lesson began.
 
-Only episodes that began in the lesson are counted. K of them ended in one environment step.
+Only episodes that began in the lesson are counted. They come as plain numbers: a few end in a step, and for so few the
+overhead of array operations would be most of the cost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from math import isfinite
+from collections import deque
+from collections.abc import Mapping, Sequence
+from math import fsum, isfinite
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from rlcore.curriculum import EndedEpisodes
 from rlcore.stats import StatSummary
-from rlcore_curriculum.criterion_settings import GROUP_REWARD, PROGRESS, CriterionSettings
-
-Array = NDArray[np.float64]
-Rows = NDArray[np.bool_] | slice
+from rlcore_curriculum.criterion_settings import PROGRESS, CriterionSettings
 
 NEW = 0.75  # the weight of what is new in a smoothed measure: ML-Agents' number
 
@@ -30,9 +27,9 @@ class Meter:
         self.episodes = 0  # of this lesson, ended
         self._value: float | None = None
 
-    def ended(self, episodes: EndedEpisodes, rows: Rows) -> None:
-        """Episodes of the behavior ended, K of them, ``rows``, having begun in this lesson."""
-        self.episodes += len(episodes.returns[rows])
+    def ended(self, returns: Sequence[float]) -> None:
+        """Episodes of this lesson ended, with these returns of what is measured."""
+        self.episodes += len(returns)
 
     def summarised(self, stats: Mapping[str, StatSummary]) -> None:
         """There are new statistics of the behavior."""
@@ -74,50 +71,58 @@ class Meter:
         self.episodes = int(state["episodes"])
         self._value = None if state["value"] is None else float(state["value"])
 
-    def _take(self, values: Array) -> None:
-        """New values of the measure, oldest first; at least one.
+    def _take(self, value: float) -> None:
+        """A new value of the measure.
 
         With ``signal_smoothing``, s = v for the first value v of the lesson and s + 0.75 (v - s) for those that follow.
         That is ML-Agents' formula, 0.25 s + 0.75 v, at each new value instead of each environment step, and without its
         start at zero.
         """
-        if not self.criterion.signal_smoothing:
-            self._value = float(values[-1])
-            return
-        smoothed = self._value
-        for value in values.tolist():
-            smoothed = value if smoothed is None else smoothed + NEW * (value - smoothed)
-        self._value = smoothed
+        before = self._value
+        smoothed = self.criterion.signal_smoothing and before is not None
+        self._value = before + NEW * (value - before) if smoothed and before is not None else value
 
 
 class ReturnMeter(Meter):
-    """The moving average of returns, over ``min_lesson_length`` episodes; there is none before so many ended."""
+    """The moving average of returns, over ``min_lesson_length`` episodes; there is none before so many ended.
+
+    Kept is the sum of what they have beyond one of them. An episode changes it by what it has beyond one that leaves,
+    and when all have left it is summed up anew: so its cost does not grow with the length, and rounding does not add
+    up. Returns that are equal from the first on have exactly their own mean, and never exceed it.
+    """
 
     def __init__(self, criterion: CriterionSettings) -> None:
         super().__init__(criterion)
         self._length = max(1, criterion.min_lesson_length)
-        self._latest: Array = np.empty(0)  # [<= length] returns, oldest first
+        self._window: deque[float] = deque()  # at most so many
+        self._base = self._beyond = 0.0
 
-    def ended(self, episodes: EndedEpisodes, rows: Rows) -> None:
-        super().ended(episodes, rows)
-        new = self._returns(episodes)[rows]
-        known = self._latest[max(0, len(self._latest) - self._length + 1) :]
-        joined = np.concatenate((known, new))
-        self._latest = joined[-self._length :]
-        if len(joined) >= self._length:
-            self._take(moving_average(joined, self._length))
-
-    def _returns(self, episodes: EndedEpisodes) -> Array:
-        if self.criterion.measure != GROUP_REWARD:
-            return episodes.returns
-        return np.zeros(len(episodes.returns)) if episodes.group_returns is None else episodes.group_returns
+    def ended(self, returns: Sequence[float]) -> None:
+        window, length, episodes = self._window, self._length, self.episodes
+        for each in returns:
+            episodes += 1
+            window.append(each)
+            if episodes > length:
+                self._beyond += each - window.popleft()
+            if episodes % length == 0:
+                self._base = window[0]
+                self._beyond = fsum([value - self._base for value in window])
+            if episodes >= length:
+                self._take(self._base + self._beyond / length)
+        self.episodes = episodes
 
     def state_dict(self) -> dict[str, Any]:
-        return {**super().state_dict(), "latest": self._latest.copy()}
+        return {
+            **super().state_dict(),
+            "window": np.array(self._window, np.float64),
+            "base": self._base,
+            "beyond": self._beyond,
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict(state)
-        self._latest = np.array(state["latest"], np.float64)
+        self._window = deque(np.asarray(state["window"]).tolist())
+        self._base, self._beyond = float(state["base"]), float(state["beyond"])
 
 
 class ProgressMeter(Meter):
@@ -137,7 +142,7 @@ class StatisticMeter(Meter):
     def summarised(self, stats: Mapping[str, StatSummary]) -> None:
         summary = stats.get(self.criterion.tag or "")
         if summary is not None and isfinite(summary.mean):
-            self._take(np.array([summary.mean]))
+            self._take(summary.mean)
 
 
 def make_meter(criterion: CriterionSettings, max_steps: Mapping[str, int]) -> Meter:
@@ -147,16 +152,3 @@ def make_meter(criterion: CriterionSettings, max_steps: Mapping[str, int]) -> Me
     if criterion.measure == PROGRESS:
         return ProgressMeter(criterion, max_steps[criterion.behavior])
     return ReturnMeter(criterion)
-
-
-def moving_average(values: Array, length: int) -> Array:
-    """The mean of each ``length`` values that follow one another, [n - length + 1].
-
-    Equal values have exactly their own mean, so that what equals a threshold never exceeds it by rounding.
-    """
-    first = values[0]
-    sums = np.cumsum(values - first)
-    means = sums[length - 1 :].copy()
-    means[1:] -= sums[:-length]
-    result: Array = first + means / length
-    return result

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import attrs
-import numpy as np
-from numpy.typing import NDArray
 
-from rlcore.curriculum import EndedEpisodes
 from rlcore.stats import StatSummary
+from rlcore_curriculum.criterion_settings import GROUP_REWARD, CriterionSettings
 from rlcore_curriculum.lesson_settings import LessonSettings, LessonsSettings
 from rlcore_curriculum.meters import Meter, make_meter
 
@@ -23,6 +21,15 @@ class Move:
     reset: bool
 
 
+@attrs.frozen
+class Ended:
+    """Episodes of one behavior that ended in a step, K of them."""
+
+    behavior: str
+    returns: list[float]
+    group_returns: list[float]  # zeros where nobody shares rewards
+
+
 class Track(Protocol):
     """One parameter's lessons."""
 
@@ -33,8 +40,8 @@ class Track(Protocol):
         """This lesson begins."""
         ...
 
-    def ended(self, episodes: EndedEpisodes, stamp: NDArray[np.int64]) -> None:
-        """Episodes ended; ``stamp`` [K] is the lesson each began in."""
+    def ended(self, episodes: Ended, began: Sequence[int]) -> None:
+        """Episodes ended; ``began`` [K] are the lessons they began in."""
         ...
 
     def summarised(self, behavior: str, stats: Mapping[str, StatSummary]) -> None:
@@ -73,19 +80,12 @@ class LessonTrack:
         for meter in self._meters:
             self._by_behavior.setdefault(meter.criterion.behavior, []).append(meter)
 
-    def ended(self, episodes: EndedEpisodes, stamp: NDArray[np.int64]) -> None:
-        meters = self._by_behavior.get(episodes.behavior)
-        if meters is None:
-            return
-        here = stamp == self.lesson  # [K]
-        if here.all():
-            rows: NDArray[np.bool_] | slice = slice(None)
-        elif here.any():
-            rows = here
-        else:
-            return
-        for meter in meters:
-            meter.ended(episodes, rows)
+    def ended(self, episodes: Ended, began: Sequence[int]) -> None:
+        for meter in self._by_behavior.get(episodes.behavior, ()):
+            returns = episodes.group_returns if meter.criterion.measure == GROUP_REWARD else episodes.returns
+            if began.count(self.lesson) < len(began):
+                returns = [each for each, lesson in zip(returns, began, strict=True) if lesson == self.lesson]
+            meter.ended(returns)
 
     def summarised(self, behavior: str, stats: Mapping[str, StatSummary]) -> None:
         for meter in self._by_behavior.get(behavior, ()):
@@ -135,7 +135,7 @@ class LessonTrack:
         return completion, None if giving_up is None else make_meter(giving_up, self._max_steps)
 
 
-def measured(criterion: Any, value: float | None, episodes_left: int) -> dict[str, Any]:
+def measured(criterion: CriterionSettings, value: float | None, episodes_left: int) -> dict[str, Any]:
     """The part of a status section that says what a lesson is waiting for."""
     return {
         "behavior": criterion.behavior,
