@@ -23,7 +23,15 @@ from rlcore.errors import PluginError, RunStateError
 from rlcore.plugins.calls import Plugins
 from rlcore.run_context import RunContext
 from rlcore.run_directory import RunDirectory
-from rlcore.status import SavedStatus, about, check_metadata, checkpoint_entry, metadata, plugin_versions
+from rlcore.status import (
+    DamagedStatusFile,
+    SavedStatus,
+    about,
+    check_metadata,
+    checkpoint_entry,
+    metadata,
+    plugin_versions,
+)
 from rlcore.timers import Timers
 
 log = logging.getLogger(__name__)
@@ -68,7 +76,7 @@ class RunStore:
         found, status = find_checkpoints(self.directory.checkpoints), None
         try:
             status = self.plugins.read_status(self.directory.logs)
-        except RunStateError as error:
+        except DamagedStatusFile as error:  # what a plugin keeps may be beyond writing too, so its errors stop the run
             log.warning("%s; going on with what the checkpoint holds of it", error)
         else:
             if status is None and len(found) > 1:  # a kill after the first checkpoint leaves none

@@ -35,17 +35,21 @@ def write_status_file(status: Mapping[str, Any], directory: Path) -> bool:
     return True
 
 
+class DamagedStatusFile(RunStateError):
+    """Core's own file cannot be read. Nothing is lost: checkpoints have a copy, and the next one writes it anew."""
+
+
 def read_status_file(directory: Path) -> Mapping[str, Any] | None:
-    """Core's own ``rlcore_read_status``: None if there is no file. Raises RunStateError for one that is damaged."""
+    """Core's own ``rlcore_read_status``: None if there is no file. Raises DamagedStatusFile."""
     path = directory / FILE_NAME
     try:
         status = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        raise RunStateError(f"{path}: cannot be read: {error}") from error
+        raise DamagedStatusFile(f"{path}: cannot be read: {error}") from error
     if not isinstance(status, dict):
-        raise RunStateError(f"{path}: holds a {type(status).__name__} instead of an object")
+        raise DamagedStatusFile(f"{path}: holds a {type(status).__name__} instead of an object")
     return status
 
 

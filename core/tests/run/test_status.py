@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from rlcore import hookimpl
+from rlcore.errors import RunStateError
 from rlcore.plugins.calls import Plugins
 from rlcore.run import Run
 from rlcore.testing.fixtures import RunRlcore
@@ -131,6 +132,27 @@ def test_a_status_of_a_later_step_gives_none_of_its_sections(make_run: Any, file
     sections = restored(make_run({**SLOWLY, "checkpoint_settings.resume": True}))
     assert set(sections) == {"always", "pace", "Agent", "metadata"}
     assert sections["pace"] == {"lesson_num": lessons[1]} and sections["always"] == {"before": 1}
+
+
+def test_a_status_that_a_plugin_keeps_and_cannot_read_stops_the_run_before_a_step(
+    make_run: Any, files: Any, abandon: Any
+) -> None:
+    """Unlike core's own file, which the next checkpoint replaces: who knows whether that store can be written to."""
+
+    class Damaged:
+        @hookimpl
+        def rlcore_read_status(self) -> None:
+            raise RunStateError("status.db: file is not a database; restore it")
+
+    run = make_run(PACED)
+    stop_at(run, 100)
+    abandon(run)
+    before = files().everything()
+    resumed = make_run(RESUME)
+    resumed.plugins.register(Damaged(), "damaged")
+    with pytest.raises(RunStateError, match=r"^status\.db: file is not a database; restore it$"):
+        resumed.train()
+    assert files().everything() == before
 
 
 # ---------------------------------------------------------------- rlcore status

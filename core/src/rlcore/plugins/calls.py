@@ -261,8 +261,9 @@ class Plugins:
         answer = self._dispatch.first("rlcore_write_status", status=status, directory=directory)
         if answer is not True:
             raise PluginError(
-                f"rlcore_write_status answered {answer!r}, so the status may be stored nowhere; a plugin returns True when "
-                f"it has stored it, None to leave that to others, a wrapper what it was given{self._answered_by('write')}"
+                f"rlcore_write_status answered {answer!r}, so the status may be stored nowhere; a plugin returns True "
+                "when it has stored it, None to leave that to others, a wrapper what it was given"
+                f"{self._answered_by('write')}"
             )
 
     def read_status(self, directory: Path) -> Mapping[str, Any] | None:

@@ -183,7 +183,8 @@ def rlcore_restore_status(run: RunContext, sections: Mapping[str, Any]) -> None:
 def rlcore_write_status(status: Mapping[str, Any], directory: Path) -> bool | None:
     """Stores the whole status; returns True when done. ``directory`` is the run's ``run_logs``.
 
-    Called once per checkpoint. Core's own answer writes ``training_status.json`` atomically.
+    Called once per checkpoint, and when the run has reached its end. Core's own answer writes ``training_status.json``
+    atomically.
     """
 
 
@@ -191,7 +192,9 @@ def rlcore_write_status(status: Mapping[str, Any], directory: Path) -> bool | No
 def rlcore_read_status(directory: Path) -> Mapping[str, Any] | None:
     """Reads back what ``rlcore_write_status`` stored; None if this plugin has nothing there.
 
-    Called once, on ``--resume`` and ``--inference``, and by ``rlcore status``.
+    Called once, on ``--resume`` and ``--inference``, and by ``rlcore status``; and of another run, where
+    ``checkpoint_settings.initialize_lessons_from`` names it. None leaves it to the next plugin, and to core's file. An
+    error stops the run, as the next write might fail too; raise :class:`rlcore.errors.RunStateError` with what to do.
     """
 
 
