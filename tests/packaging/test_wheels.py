@@ -127,6 +127,23 @@ def test_the_example_of_an_algorithm_passes_its_tests_and_trains(
     assert json.loads(measured.stdout)["behaviors"]["CartPole"]["mean_reward"] >= 300.0
 
 
+def test_the_example_of_a_status_in_a_database_passes_its_tests_and_trains(
+    make_venv: Callable[..., Venv], wheels: Mapping[str, Path], with_torch: Venv, tmp_path: Path
+) -> None:
+    """As its README says: a company's package beside the core and what its configuration names."""
+    example = ROOT / "examples/company_status"
+    copied = shutil.copytree(example, tmp_path / "copied")
+    named = ("rlcore-curriculum", "rlcore-gymnasium", "rlcore-ppo")
+    venv = make_venv(build_wheel(copied, tmp_path), *(wheels[name] for name in named), below=with_torch)
+    installed = {name for name in venv.distributions() if name.startswith(("rlcore", "acme"))}
+    assert installed == {"rlcore", "acme-status", *named}
+    venv.test(example / "tests", tmp_path)
+    venv.rlcore("run", example / "cartpole.yaml", "--seed", "1", cwd=tmp_path)
+    assert not list(tmp_path.rglob("training_status.json"))
+    shown = venv.rlcore("status", "cartpole-lessons", cwd=tmp_path).stdout
+    assert "2 (short)" in shown and "60000 (100%)" in shown
+
+
 # ------------------------------------------------------------ a stranger's plugins
 
 TRAINER_ON_ENVIRONMENT = """\

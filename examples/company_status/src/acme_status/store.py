@@ -1,0 +1,100 @@
+"""The database of one run, ``run_logs/status.db``. All of it moves, and is deleted, with the run."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rlcore.errors import RunStateError
+
+if TYPE_CHECKING:
+    from rlcore.curriculum import LessonChange
+
+FILE_NAME = "status.db"
+# One row for each checkpoint, each start of a process, and each change of a lesson.
+TABLES = """
+CREATE TABLE IF NOT EXISTS status (step INTEGER PRIMARY KEY, at TEXT, document TEXT);
+CREATE TABLE IF NOT EXISTS starts (at TEXT, person TEXT, step INTEGER);
+CREATE TABLE IF NOT EXISTS lessons (
+    step INTEGER, parameter TEXT, lesson INTEGER, name TEXT, previous INTEGER, previous_name TEXT
+);
+"""
+
+
+@contextmanager
+def opened(directory: Path) -> Iterator[sqlite3.Connection]:
+    """One transaction: all of it is stored when the block ends, or nothing. RunStateError if SQLite cannot do it."""
+    try:
+        with closing(sqlite3.connect(directory / FILE_NAME)) as database:
+            database.executescript(TABLES)
+            with database:
+                yield database
+    except sqlite3.Error as error:
+        raise unusable(directory, error) from error
+
+
+def unusable(directory: Path, error: Exception) -> RunStateError:
+    """One line, with what to do: a checkpoint has a copy of all sections."""
+    path = directory / FILE_NAME
+    return RunStateError(
+        f"{path}: {error}; restore it from a backup, or delete it and go on with the checkpoints' copy"
+    )
+
+
+def write(directory: Path, status: Mapping[str, Any]) -> None:
+    with opened(directory) as database:
+        row = (status["metadata"]["run_steps"], now(), json.dumps(status))
+        database.execute("INSERT OR REPLACE INTO status VALUES (?, ?, ?)", row)
+
+
+def read(directory: Path) -> Mapping[str, Any] | None:
+    """That of the latest checkpoint; None before the first."""
+    if not (directory / FILE_NAME).exists():
+        return None
+    with opened(directory) as database:
+        row = database.execute("SELECT document FROM status ORDER BY step DESC LIMIT 1").fetchone()
+    try:
+        status: Mapping[str, Any] | None = None if row is None else json.loads(row[0])
+    except ValueError as error:
+        raise unusable(directory, error) from error
+    return status
+
+
+def starts(directory: Path) -> list[dict[str, Any]]:
+    """Who started the run, and who went on with it, at which step."""
+    with opened(directory) as database:
+        rows = database.execute("SELECT at, person, step FROM starts ORDER BY rowid").fetchall()
+    return [{"at": at, "person": person, "step": step} for at, person, step in rows]
+
+
+def add_start(directory: Path, person: str, step: int) -> None:
+    with opened(directory) as database:
+        database.execute("INSERT INTO starts VALUES (?, ?, ?)", (now(), person, step))
+
+
+def add_lesson(directory: Path, step: int, change: LessonChange) -> None:
+    row = (step, change.parameter, change.lesson, change.name, change.previous, change.previous_name)
+    with opened(directory) as database:
+        database.execute("INSERT INTO lessons VALUES (?, ?, ?, ?, ?, ?)", row)
+
+
+def go_on(directory: Path, step: int, known_starts: Sequence[Mapping[str, Any]]) -> None:
+    """The run goes on from the checkpoint of ``step``: what came later will come again.
+
+    ``known_starts`` are those of the checkpoint, for a database that was lost and begins anew.
+    """
+    with opened(directory) as database:
+        database.execute("DELETE FROM lessons WHERE step > ?", (step,))
+        database.execute("DELETE FROM status WHERE step > ?", (step,))
+        if database.execute("SELECT count(*) FROM starts").fetchone() == (0,):
+            rows = [(each["at"], each["person"], each["step"]) for each in known_starts]
+            database.executemany("INSERT INTO starts VALUES (?, ?, ?)", rows)
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,289 @@
+"""Runs keep their status in the database and nowhere else, and go on from it whatever stopped them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+import yaml
+from acme_status import store
+
+from rlcore import Run, hookimpl
+from rlcore.errors import RunStateError
+from rlcore.testing import PluginConformance
+from rlcore.testing.fixtures import RunRlcore
+
+CONFIG: dict[str, Any] = {
+    "environment": {"type": "gymnasium", "id": "CartPole-v1", "num_envs": 4},
+    "env_settings": {"seed": 3},
+    "behaviors": {
+        "Pole": {
+            "trainer_type": "ppo",
+            "hyperparameters": {"batch_size": 64, "buffer_size": 256},
+            "network_settings": {"hidden_units": 8, "num_layers": 1},
+            "max_steps": 4000,
+            "summary_freq": 2000,
+            "checkpoint_interval": 500,
+            "keep_checkpoints": 0,
+        }
+    },
+    "environment_parameters": {
+        "length": {
+            "curriculum": [
+                {"name": name, "value": value, "completion_criteria": {**criteria, "threshold": threshold}}
+                for criteria in [{"measure": "progress", "behavior": "Pole"}]
+                for name, value, threshold in [("long", 1.0, 0.2), ("medium", 0.7, 0.4), ("short", 0.5, 0.6)]
+            ]
+            + [{"name": "shortest", "value": 0.25}]
+        }
+    },
+    "checkpoint_settings": {"run_id": "run"},
+    "stats": {"console": False},
+}
+LESSONS = "SELECT step, parameter, lesson, name, previous, previous_name FROM lessons ORDER BY rowid"
+MORE = ["--set", "behaviors.Pole.max_steps=4500"]
+
+
+class TestPlugin(PluginConformance):
+    plugin = "acme-status/acme-status"
+
+
+@attrs.frozen
+class Place:
+    """A run below a directory with ``config.yaml``."""
+
+    path: Path
+    run: str = "run"
+
+    @property
+    def logs(self) -> Path:
+        return self.path / "results" / self.run / "run_logs"
+
+    def rows(self, query: str) -> list[Any]:
+        with closing(sqlite3.connect(self.logs / store.FILE_NAME)) as database:
+            return database.execute(query).fetchall()
+
+    @property
+    def steps(self) -> list[int]:
+        """Of the checkpoints on disk, ascending."""
+        return sorted(int(path.name) for path in (self.logs.parent / "checkpoints").glob("[0-9]*"))
+
+
+@pytest.fixture
+def place(run_rlcore: RunRlcore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """In the directory in which ``run_rlcore`` works."""
+    monkeypatch.setenv("LOGNAME", "ann")
+    working = tmp_path / "working"
+    (working / "config.yaml").write_text(yaml.safe_dump(CONFIG))
+    return Place(working)
+
+
+def resuming(place: Place) -> dict[str, Any]:
+    """The configuration to go on with."""
+    settings = {"run_id": place.run, "results_dir": str(place.path / "results"), "resume": True}
+    return {**CONFIG, "checkpoint_settings": settings}
+
+
+# ---------------------------------------------------------------- a run
+
+
+def test_the_database_is_all_there_is_and_rlcore_status_reads_it(place: Place, run_rlcore: RunRlcore) -> None:
+    assert run_rlcore("run", "config.yaml").exit_code == 0
+    assert not (place.logs / "training_status.json").exists()
+    answer = run_rlcore("status", "run", "--json")
+    assert (answer.exit_code, answer.stderr) == (0, "")
+    status = json.loads(answer.stdout)["status"]
+    assert status["length"]["lesson_num"] == 3 and status["length"]["lesson"] == "shortest"
+    assert [entry["run_steps"] for entry in status["Pole"]["checkpoints"]] == place.steps
+    assert status["Pole"]["final_checkpoint"]["run_steps"] == place.steps[-1]
+    (started,) = status["acme"]["starts"]
+    assert (started["person"], started["step"]) == ("ann", 0) and started["at"].endswith("+00:00")
+    assert "3 (shortest)" in run_rlcore("status", "run").stdout
+
+
+def test_every_checkpoint_and_every_lesson_is_a_row(place: Place, run_rlcore: RunRlcore) -> None:
+    heard: list[tuple[Any, ...]] = []
+
+    class Hears:
+        @hookimpl
+        def rlcore_lesson_changed(self, step: int, change: Any) -> None:
+            heard.append((step, *attrs.astuple(change)))
+
+    config = {**CONFIG, "checkpoint_settings": {"run_id": "run", "results_dir": str(place.path / "results")}}
+    run = Run(config)
+    run.plugins.register(Hears(), "hears")
+    run.train()
+    kept = place.rows("SELECT step, document FROM status ORDER BY step")
+    assert [step for step, _ in kept] == place.steps
+    assert [json.loads(document)["metadata"]["run_steps"] for _, document in kept] == place.steps
+    assert place.rows("SELECT step, parameter, lesson, name, previous, previous_name FROM lessons") == heard
+    assert [lesson for _, _, lesson, *_ in heard] == [1, 2, 3]
+
+
+# ---------------------------------------------------------------- stopped and resumed
+
+
+KILLER = """\
+import os, signal
+from rlcore import hookimpl
+
+@hookimpl(trylast=True)
+def rlcore_lesson_changed(change):
+    if change.lesson == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_run_that_is_killed_and_resumed_has_the_rows_of_one_that_was_never_stopped(
+    place: Place, run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed after a lesson that no checkpoint has: it comes again, and is there once."""
+    assert run_rlcore("run", "config.yaml").exit_code == 0
+    killed = attrs.evolve(place, run="killed")
+    (place.path / "killer.py").write_text(KILLER)
+    words = ["run", "config.yaml", "--run-id", "killed", "-p", "module:./killer.py"]
+    ran = subprocess.run([sys.executable, "-m", "rlcore.cli.main", *words], cwd=place.path, check=False)
+    assert ran.returncode == -signal.SIGKILL
+    at, lesson = killed.steps[-1], killed.rows(LESSONS)[-1]
+    assert lesson[0] > at and lesson[2] == 2
+    monkeypatch.setenv("LOGNAME", "bob")
+    resumed = run_rlcore("run", "config.yaml", "--resume", "--run-id", "killed")
+    assert (resumed.exit_code, "status" in resumed.stderr) == (0, False)
+    for query in (LESSONS, "SELECT step FROM status"):
+        assert killed.rows(query) == place.rows(query)
+    status = store.read(killed.logs)
+    assert status is not None
+    assert [(each["person"], each["step"]) for each in status["acme"]["starts"]] == [("ann", 0), ("bob", at)]
+
+
+def test_a_resumed_run_is_handed_what_the_database_holds(place: Place, run_rlcore: RunRlcore) -> None:
+    assert run_rlcore("run", "config.yaml").exit_code == 0
+    with store.opened(place.logs) as database:
+        (document,) = database.execute("SELECT document FROM status ORDER BY step DESC").fetchone()
+        changed = {**json.loads(document), "noted by hand": {"job": 7}}
+        database.execute("UPDATE status SET document = ? WHERE step = 4000", (json.dumps(changed),))
+    restored: list[Mapping[str, Any]] = []
+
+    class Hears:
+        @hookimpl
+        def rlcore_restore_status(self, sections: Mapping[str, Any]) -> None:
+            restored.append(sections)
+
+    run = Run(resuming(place))
+    run.plugins.register(Hears(), "hears")
+    run.start()
+    run.close("failed")
+    assert restored == [changed]
+
+
+def test_a_run_that_went_back_to_an_older_checkpoint_forgets_what_came_after(
+    place: Place, run_rlcore: RunRlcore
+) -> None:
+    assert run_rlcore("run", "config.yaml").exit_code == 0
+    before = place.rows(LESSONS)
+    for step in (4000, 3500, 3000, 2500, 2000):
+        (place.path / f"results/run/checkpoints/{step}/state.json").unlink()
+    run = Run(resuming(place))
+    run.start()
+    assert place.rows(LESSONS) == [row for row in before if row[0] <= 1500] != before
+    assert place.rows("SELECT step FROM status") == [(500,), (1000,), (1500,)]
+    run.train()
+    assert place.rows(LESSONS) == before
+
+
+def test_acting_changes_nothing(place: Place, run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch) -> None:
+    from rlcore.plugins import Plugins
+
+    assert run_rlcore("run", "config.yaml").exit_code == 0
+    before = (place.logs / store.FILE_NAME).read_bytes()
+    monkeypatch.setattr(Plugins, "summary_written", lambda *arguments: os.kill(os.getpid(), signal.SIGTERM))
+    assert run_rlcore("run", "--inference", "--run-id", "run").exit_code == 143
+    assert (place.logs / store.FILE_NAME).read_bytes() == before
+
+
+def test_a_run_that_began_before_the_package_was_installed_goes_on_in_the_database(
+    place: Place, run_rlcore: RunRlcore
+) -> None:
+    assert run_rlcore("run", "config.yaml", "-p", "no:acme-status").exit_code == 0
+    assert not (place.logs / store.FILE_NAME).exists()
+    assert run_rlcore("run", "config.yaml", "--resume", *MORE).exit_code == 0
+    status = store.read(place.logs)
+    assert status is not None
+    assert [entry["run_steps"] for entry in status["Pole"]["checkpoints"]] == place.steps
+
+
+# ---------------------------------------------------------------- a database that is lost or damaged
+
+
+def test_of_a_lost_database_the_checkpoint_has_a_copy(place: Place, run_rlcore: RunRlcore) -> None:
+    assert run_rlcore("run", "config.yaml").exit_code == 0
+    before = place.rows("SELECT * FROM starts")
+    (place.logs / store.FILE_NAME).unlink()
+    resumed = run_rlcore("run", "--resume", "--run-id", "run", *MORE)
+    assert resumed.exit_code == 0
+    assert "warning: results/run/run_logs: there is no status; going on with what the checkpoint" in resumed.stderr
+    assert place.rows("SELECT * FROM starts")[:-1] == before and len(before) == 1
+
+
+def overwrite(path: Path) -> None:
+    path.write_bytes(b"this was a database" * 100)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:5000])
+
+
+def garble(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("UPDATE status SET document = substr(document, 1, 40)")
+
+
+@pytest.mark.parametrize("damage", [overwrite, cut, garble])
+def test_a_damaged_database_is_one_line_that_says_what_to_do(
+    place: Place, run_rlcore: RunRlcore, damage: Callable[[Path], None]
+) -> None:
+    assert run_rlcore("run", "config.yaml").exit_code == 0
+    damage(place.logs / store.FILE_NAME)
+    damaged = (place.logs / store.FILE_NAME).read_bytes()
+    for words in (["status", "run"], ["run", "--resume", "--run-id", "run", *MORE]):
+        answer = run_rlcore(*words)
+        (line,) = answer.stderr.splitlines()
+        assert (answer.exit_code, answer.stdout) == (5, "")
+        assert line.startswith("error: results/run/run_logs/status.db: ")
+        assert line.endswith("restore it from a backup, or delete it and go on with the checkpoints' copy")
+    assert (place.logs / store.FILE_NAME).read_bytes() == damaged and place.steps[-1] == 4000
+
+
+INTERRUPTED = """\
+import os, pathlib, sys
+from acme_status import store
+
+directory = pathlib.Path(sys.argv[1])
+store.write(directory, {"metadata": {"run_steps": 1}, "kept": "old"})
+with store.opened(directory) as database:
+    database.execute("PRAGMA cache_size = 1")  # so that SQLite writes to the file before the transaction ends
+    for step in range(1, 200):
+        database.execute("INSERT OR REPLACE INTO status VALUES (?, '', ?)", (step, "x" * 5000))
+    os._exit(9)
+"""
+
+
+def test_a_process_that_is_killed_while_it_writes_leaves_the_status_of_before(tmp_path: Path) -> None:
+    ran = subprocess.run([sys.executable, "-c", INTERRUPTED, tmp_path], check=False)
+    assert ran.returncode == 9 and (tmp_path / "status.db-journal").exists()
+    assert store.read(tmp_path) == {"metadata": {"run_steps": 1}, "kept": "old"}
+
+
+def test_a_database_that_cannot_be_written_to_is_said_where_it_is(tmp_path: Path) -> None:
+    with pytest.raises(RunStateError, match=r"nowhere/status\.db: unable to open database file; restore"):
+        store.write(tmp_path / "nowhere", {"metadata": {"run_steps": 1}})
