@@ -52,6 +52,22 @@ def test_scalars_are_readable_before_the_writer_is_closed(tmp_path) -> None:
     writer.close()
 
 
+def test_the_lesson_of_each_environment_parameter_is_a_chart(tmp_path) -> None:
+    """Lessons may come back, and a run may be resumed within them."""
+    tags = {name: f"Environment/Lesson Number/{name}" for name in ("length", "wind speed")}
+    writer = TensorBoardWriter(tmp_path)
+    for step, length, wind in [(1000, 0, 0), (2000, 2, 1), (3000, 1, 1)]:
+        lessons = {"length": StatSummary.of([float(length)]), "wind speed": StatSummary.of([float(wind)])}
+        writer.write("Walker", step, {tags[name]: summary for name, summary in lessons.items()})
+    writer.close()
+    resumed = TensorBoardWriter(tmp_path, {"Walker": 2000})
+    resumed.write("Walker", 3000, {tags["length"]: StatSummary.of([3.0])})
+    resumed.close()
+    events = read(tmp_path / "Walker")
+    assert points(events, tags["length"]) == [(1000, 0.0), (2000, 2.0), (3000, 3.0)]
+    assert points(events, tags["wind speed"]) == [(1000, 0.0), (2000, 1.0)]
+
+
 def test_step_and_is_training_are_hidden(tmp_path) -> None:
     writer = TensorBoardWriter(tmp_path)
     writer.write("Walker", 1000, stats())
