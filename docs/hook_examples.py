@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import closing
 
 from rlcore import (
     CommandSpec,
@@ -136,22 +137,21 @@ def rlcore_restore_status(sections):
         print(f"this run came from {machine}")
 
 
-@hookimpl(wrapper=True)
+@hookimpl
 def rlcore_write_status(status, directory):
-    done = yield  # rlcore's own file stays
-    with sqlite3.connect(directory / "status.db") as database:
-        database.execute("CREATE TABLE IF NOT EXISTS status (text TEXT)")
+    with closing(sqlite3.connect(directory / "status.db")) as database, database:
+        database.execute("CREATE TABLE IF NOT EXISTS status (document TEXT)")
         database.execute("INSERT INTO status VALUES (?)", (json.dumps(status),))
-    return done
+    return True  # it is stored: rlcore writes no file
 
 
 @hookimpl
 def rlcore_read_status(directory):
-    if (directory / "training_status.json").exists() or not (directory / "status.db").exists():
-        return None
-    with sqlite3.connect(directory / "status.db") as database:
-        row = database.execute("SELECT text FROM status ORDER BY rowid DESC LIMIT 1").fetchone()
-    return json.loads(row[0])
+    if not (directory / "status.db").exists():
+        return None  # rlcore's own file, of a run that began without this plugin
+    with closing(sqlite3.connect(directory / "status.db")) as database:
+        row = database.execute("SELECT document FROM status ORDER BY rowid DESC LIMIT 1").fetchone()
+    return None if row is None else json.loads(row[0])
 
 
 @hookimpl

@@ -30,8 +30,8 @@ from rlcore.plugins.scaffold import write_plugin
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "core/README.md", *(ROOT / "docs").rglob("*.md")])
-# Configurations in the folders below need the plugin beside them, which is installed where they are tested.
-EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
+# The configuration in dqn_plugin/ needs the plugin beside it, which is installed where it is tested.
+EXAMPLES = sorted([*(ROOT / "examples").glob("*.yaml"), ROOT / "examples/company_status/cartpole.yaml"])
 
 
 @attrs.frozen
@@ -117,7 +117,7 @@ def test_a_page_that_links_to_a_generated_page_says_where_a_reader_of_the_files_
 # ---------------------------------------------------------------- configurations
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: str(path.relative_to(ROOT / "examples")))
 def test_an_example_is_valid(example: Path, plugins: Plugins) -> None:
     assert load_config(read_document(example), plugins).behaviors
 
@@ -288,6 +288,16 @@ def test_the_page_of_the_example_algorithm_shows_its_code() -> None:
     assert lines <= 150
     for page in ("README.md", "docs/tutorial/algorithm.md"):
         assert f"{lines} lines" in (ROOT / page).read_text(encoding="utf-8"), page
+
+
+def test_the_page_of_the_example_status_shows_its_code() -> None:
+    plugin = ROOT / "examples/company_status"
+    code = "".join(path.read_text(encoding="utf-8") for path in sorted((plugin / "src").rglob("*.py")))
+    shown = [block for block in blocks("py") if block.page == "docs/how-to/status-database.md"]
+    assert [str(block) for block in shown if block.text not in code] == []
+    hooks = set(re.findall(r"def (rlcore_\w+)", code))
+    assert set(re.findall(r"def (rlcore_\w+)", "".join(block.text for block in shown))) == hooks
+    assert {f"rlcore_{name}_status" for name in ("report", "restore", "write", "read")} < hooks
 
 
 def test_the_second_tutorial_changes_what_the_trainer_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
