@@ -222,6 +222,14 @@ def test_a_run_that_began_before_the_package_was_installed_goes_on_in_the_databa
     assert [entry["run_steps"] for entry in status["Pole"]["checkpoints"]] == place.steps
 
 
+def test_another_run_begins_with_the_lessons_that_the_database_holds(place: Place, run_rlcore: RunRlcore) -> None:
+    assert run_rlcore("run", "config.yaml").exit_code == 0
+    lessons = ["--set", "checkpoint_settings.initialize_lessons_from=run", "--set", "behaviors.Pole.max_steps=40"]
+    assert run_rlcore("run", "config.yaml", "--run-id", "next", *lessons).exit_code == 0
+    status = store.read(attrs.evolve(place, run="next").logs)
+    assert status is not None and status["length"]["lesson_num"] == 3
+
+
 # ---------------------------------------------------------------- a database that is lost or damaged
 
 
