@@ -92,8 +92,8 @@ class EnvironmentSpec(Record):
     ``target(settings: EnvironmentSettings, run: RunContext)`` returns an :class:`rlcore.environment.Environment`.
     ``settings`` names the attrs class of ``environment.options``; None passes options on as they are. ``parameters``
     names that of one entry of ``environment.parameters``: how the environment parameter of that name reaches the
-    environment. None refuses the block: parameters are known by their names. One that can record ``video`` writes a film
-    of every whole episode into the directory ``run.video``, where that is not None.
+    environment. None refuses the block: parameters are known by their names. One that can record ``video`` writes a
+    film of every whole episode into the directory ``run.video``, where that is not None.
 
     ``run.config.environment_parameters`` has the names of all parameters that this environment will be told.
     """

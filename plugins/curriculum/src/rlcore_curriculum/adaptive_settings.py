@@ -12,7 +12,7 @@ from rlcore.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
     from rlcore.config import RunConfig
-    from rlcore.plugins.calls import Plugins
+    from rlcore.plugins import Plugins
 
 MEASURES = ("reward", "group_reward", "length")
 Bounds = tuple[float, float]
@@ -32,13 +32,15 @@ class AdaptiveSettings(CurriculumSettings):
 
     def problems(self, config: RunConfig, plugins: Plugins) -> Iterator[Problem]:
         """A behavior that there is not, or that should be named."""
+        if config.default_settings is not None:  # the environment may bring behaviors that no block names
+            return
         names = ", ".join(config.behaviors)
         if self.behavior is None:
             if len(config.behaviors) > 1:
                 yield ("behavior",), f"missing; whose episodes count? One of {names}"
         elif self.behavior not in config.behaviors:
             hint = did_you_mean(self.behavior, config.behaviors)
-            yield ("behavior",), f"there is no behavior {self.behavior!r}{hint} (there are {names})"
+            yield ("behavior",), f"unknown behavior {self.behavior!r}{hint} (there is {names})"
 
 
 @attrs.frozen(kw_only=True)

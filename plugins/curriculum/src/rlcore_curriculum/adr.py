@@ -35,7 +35,7 @@ from rlcore_curriculum.adaptive_settings import shown
 from rlcore_curriculum.adr_settings import AdrSettings
 
 if TYPE_CHECKING:
-    from rlcore.run_context import RunContext
+    from rlcore import RunContext
 
 LOW, HIGH = 0, 1
 # Bounds are compared to within this share of a step: sums of steps are not exact.

@@ -13,7 +13,7 @@ from rlcore_curriculum.adaptive_settings import Bounds, Problem, RangeSettings, 
 
 if TYPE_CHECKING:
     from rlcore.config import RunConfig
-    from rlcore.plugins.calls import Plugins
+    from rlcore.plugins import Plugins
 
 
 @attrs.frozen(kw_only=True)

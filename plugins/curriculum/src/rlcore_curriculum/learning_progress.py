@@ -35,7 +35,7 @@ from rlcore_curriculum.adaptive import (
 from rlcore_curriculum.learning_progress_settings import LearningProgressSettings
 
 if TYPE_CHECKING:
-    from rlcore.run_context import RunContext
+    from rlcore import RunContext
 
 FEWEST = 3  # episodes before a region has a progress, as in RIAC
 

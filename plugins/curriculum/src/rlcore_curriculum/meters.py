@@ -79,8 +79,9 @@ class Meter:
         start at zero.
         """
         before = self._value
-        smoothed = self.criterion.signal_smoothing and before is not None
-        self._value = before + NEW * (value - before) if smoothed and before is not None else value
+        if self.criterion.signal_smoothing and before is not None:
+            value = before + NEW * (value - before)
+        self._value = value
 
 
 class ReturnMeter(Meter):

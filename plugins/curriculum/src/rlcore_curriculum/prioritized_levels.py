@@ -35,7 +35,7 @@ from rlcore_curriculum.adaptive import (
 from rlcore_curriculum.prioritized_levels_settings import PrioritizedLevelsSettings
 
 if TYPE_CHECKING:
-    from rlcore.run_context import RunContext
+    from rlcore import RunContext
 
 Levels = NDArray[np.int64]
 PRIOR = 2  # episodes, one of them a success, that a level's share of successes begins with (Laplace's rule)
