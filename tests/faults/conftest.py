@@ -78,10 +78,11 @@ class Workplace:
         return json.loads((self.run / name).read_text())
 
     def configure(self, **behavior: Any) -> None:
-        """Writes ``config.yaml``; keywords are the behavior's, but for ``environment``, its id, and ``evaluation``."""
+        """Writes ``config.yaml``; keywords are the behavior's, but for ``environment``, its id, and two blocks."""
         config = copy.deepcopy(CONFIG)
-        if "evaluation" in behavior:
-            config["evaluation"] = behavior.pop("evaluation")
+        for block in ("evaluation", "environment_parameters"):
+            if block in behavior:
+                config[block] = behavior.pop(block)
         config["environment"]["id"] = behavior.pop("environment", "CartPole-v1")
         config["checkpoint_settings"]["results_dir"] = str(self.results)
         config["behaviors"]["Agent"] |= behavior
