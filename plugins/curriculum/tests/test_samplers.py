@@ -109,6 +109,12 @@ def test_intervals_without_width_are_drawn_evenly_where_none_has_any(plugins: Pl
     assert {value: np.mean(values == value) for value in (2.0, 7.0, 3.0, 4.0)} == dict.fromkeys((2, 7, 3, 4), 0.25)
 
 
+def test_an_interval_without_width_is_not_drawn_by_rounding_either(plugins: Plugins) -> None:
+    # The shares of the first ten add up to less than 1.
+    made = sampler(plugins, "multirangeuniform", intervals=[*[[0, 0.1]] * 10, [7, 7]])
+    assert made.sample(np.array([LAST])).tolist() == [pytest.approx(0.1)]
+
+
 def test_a_normal_distribution_has_its_tails(plugins: Plugins) -> None:
     made = sampler(plugins, "gaussian", mean=0, st_dev=1)
     numbers = np.array([0.5, 0.975, 0.025, 1e-9, 1e-15])
