@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import re
 import sys
 import tomllib
@@ -39,6 +40,8 @@ from rlcore.config import (
 from rlcore.config.structure import default_of, field_types, settings_fields
 from rlcore.plugins import HOOKS, HookInfo, hookspecs, load_plugins
 from rlcore.plugins.catalog import REGISTRIES
+from rlcore_curriculum.records import SamplerSpec
+from rlcore_curriculum.sampler_settings import HOOK as SAMPLERS
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
@@ -89,6 +92,7 @@ PLUGIN_BLOCKS = (
     ("environment", "environment.options, where environment.type is {name}", "settings"),
     ("environment", "environment.parameters.NAME, where environment.type is {name}", "parameters"),
     ("curriculum", "environment_parameters.NAME.curriculum, where type is {name}", "settings"),
+    ("sampler", "sampler_parameters, where sampler_type is {name}", "settings"),
     ("writer", "stats.{name}", "settings"),
     ("section", "{name}", "target"),
 )
@@ -196,11 +200,34 @@ def settings_page() -> str:
 def plugin_blocks() -> Iterator[tuple[str, type, str]]:
     """Title, settings class and distribution of each block that a member of this workspace brings."""
     plugins = load_plugins()
-    for kind, title, attribute in PLUGIN_BLOCKS:
-        for owned in plugins.records(kind):
-            if owned.distribution in members() and getattr(owned.record, attribute) is not None:
-                cls = plugins.resolve(owned.record, attribute)
-                yield title.format(name=owned.record.name), cls, owned.distribution
+    found = [
+        (title, attribute, owned)
+        for kind, title, attribute in PLUGIN_BLOCKS
+        for owned in (plugins.records_of(SAMPLERS, SamplerSpec) if kind == SamplerSpec.kind else plugins.records(kind))
+    ]
+    for title, attribute, owned in found:
+        if owned.distribution in members() and getattr(owned.record, attribute) is not None:
+            cls = plugins.resolve(owned.record, attribute)
+            for path, block in blocks_in(cls, title.format(name=owned.record.name)):
+                yield path, block, owned.distribution
+
+
+def blocks_in(cls: type, title: str) -> Iterator[tuple[str, type]]:
+    """A plugin's settings class and the classes of blocks in it; those of core's have their own tables."""
+    yield title, cls
+    for key, kind in field_types(cls).items():
+        path, comma, where = title.partition(",")
+        for block in dict.fromkeys(_types_in(kind)):
+            if attrs.has(block) and block not in dict(CORE_BLOCKS).values():
+                yield from blocks_in(block, f"{path}.{key}{comma}{where}")
+
+
+def _types_in(kind: Any) -> Iterator[type]:
+    arguments = typing.get_args(kind)
+    if isinstance(kind, type) and not arguments:
+        yield kind
+    for argument in arguments:
+        yield from _types_in(argument)
 
 
 def members() -> frozenset[str]:
@@ -273,6 +300,8 @@ def _shown(default: Any) -> str:
         return " ".join(f"`{item}`" for item in sorted(default))
     if isinstance(default, float):
         return f"`{default:g}`"
+    if isinstance(default, tuple):
+        return f"`{json.dumps(default)}`"  # as YAML writes a list on one line
     return f"`{default}`" if default != "" else "empty"
 
 
