@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.blame import environment_does
+from rlcore.blame import environment_failed
 from rlcore.curriculum import Curriculum, EpisodeDraw
 from rlcore.environment import Environment, Parameters
 
@@ -96,8 +96,10 @@ class ParameterFeed:
         self._tell(self._told)
 
     def _tell(self, parameters: Parameters) -> None:
-        with environment_does(self._environment, "set_parameters"):
+        try:
             self._environment.set_parameters(parameters)
+        except Exception as error:
+            raise environment_failed(self._environment, "set_parameters", error) from error
 
 
 def target_feed(curricula: Sequence[Curriculum], environment: Environment) -> ParameterFeed:

@@ -36,9 +36,16 @@ class RunCurricula:
             self._columns[kind] = slice(len(names), len(names) + len(curriculum.parameters))
             names += curriculum.parameters
         self._feed = ParameterFeed(environment, names, lambda copies, episodes: self._draw(copies, episodes))
-        # What the episode of each slot's agent began with, [S, P].
-        self._values = {name: np.zeros((b.spec.slots, len(names))) for name, b in behaviors.items()}
-        self._stamp = {name: np.zeros((b.spec.slots, len(names)), np.int64) for name, b in behaviors.items()}
+        # What the episode of each slot's agent began with, [S, P]. With one agent in each copy, what the copy plays.
+        copies = np.arange(environment.num_envs)
+        self._alone = {name for name, b in behaviors.items() if np.array_equal(b.spec.env_index, copies)}
+        self._values: dict[str, NDArray[np.float64]] = {}
+        self._stamp: dict[str, NDArray[np.int64]] = {}
+        for name, behavior in behaviors.items():
+            shape = (behavior.spec.slots, len(names))
+            alone = name in self._alone
+            self._values[name] = self._feed.values if alone else np.zeros(shape)
+            self._stamp[name] = self._feed.stamp if alone else np.zeros(shape, np.int64)
 
     # ------------------------------------------------------------ episodes
 
@@ -63,6 +70,8 @@ class RunCurricula:
                 self._tell(behavior)
         began = self._feed.after_step()
         for behavior in ended:
+            if behavior.name in self._alone:
+                continue
             rows = behavior.batch.ended
             if behavior.batch.aborted is not None:
                 rows = np.union1d(rows, behavior.batch.aborted.nonzero()[0])
@@ -86,12 +95,11 @@ class RunCurricula:
         values, stamp = self._values[behavior.name][rows], self._stamp[behavior.name][rows]
         for kind, curriculum in self._curricula.items():
             columns = self._columns[kind]
-            with _blamed(kind, "episodes_ended"):
-                curriculum.episodes_ended(
-                    EndedEpisodes(
-                        behavior.name, copies, returns, shared, lengths, values[:, columns], stamp[:, columns]
-                    )
-                )
+            told = EndedEpisodes(behavior.name, copies, returns, shared, lengths, values[:, columns], stamp[:, columns])
+            try:
+                curriculum.episodes_ended(told)
+            except Exception as error:
+                raise _failed(kind, "episodes_ended", error) from error
 
     def _advance(self, began: NDArray[np.int64] | None) -> bool:
         """``began`` are copies [K] for which something must be staged whether or not anything changes."""
@@ -101,8 +109,10 @@ class RunCurricula:
         for kind, curriculum in self._curricula.items():
             if began is None and not curriculum.every_step:
                 continue
-            with _blamed(kind, "advance"):
+            try:
                 changes = curriculum.advance(steps)
+            except Exception as error:
+                raise _failed(kind, "advance", error) from error
             lessons += changes.lessons
             redraw, reset = redraw or changes.redraw, reset or changes.reset
         if redraw:
@@ -116,8 +126,10 @@ class RunCurricula:
     def _draw(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
         drawn: list[EpisodeDraw] = []
         for kind, curriculum in self._curricula.items():
-            with _blamed(kind, "draw"):
+            try:
                 drawn.append(curriculum.draw(copies, episodes))
+            except Exception as error:
+                raise _failed(kind, "draw", error) from error
         if len(drawn) == 1:
             return drawn[0]
         return EpisodeDraw(
@@ -198,11 +210,19 @@ def _listed(parameters: Mapping[str, Sequence[str]]) -> str:
     return ", ".join(f"{name} ({kind})" for kind, names in parameters.items() for name in names) or "none"
 
 
+def _failed(kind: str, doing: str, error: Exception) -> RlcoreError:
+    """What to raise for an error of a curriculum; rlcore's own errors stay as they are."""
+    if isinstance(error, RlcoreError):
+        return error
+    return PluginError(f"curriculum {kind!r} failed in {doing}: {one_line(error)}")
+
+
 @contextmanager
 def _blamed(kind: str, doing: str) -> Iterator[None]:
+    """For what is not done in every step; there, a context costs more than what is in it."""
     try:
         yield
     except RlcoreError:
         raise
     except Exception as error:
-        raise PluginError(f"curriculum {kind!r} failed in {doing}: {one_line(error)}") from error
+        raise _failed(kind, doing, error) from error

@@ -53,11 +53,11 @@ class EpisodeSeeds:
 class EpisodeUniforms:
     """Uniform random numbers in [0, 1) that belong to (stream, copy, episode number), whenever they are asked for.
 
-    ``columns`` [C] streams side by side; each episode has ``width`` numbers of each. Those of 64 episodes of a copy are
+    C streams side by side; each episode has ``width`` numbers of each. Those of 256 episodes of a copy are
     made at once and kept.
     """
 
-    BLOCK = 64  # episodes
+    BLOCK = 256  # episodes
 
     def __init__(self, run_seed: int, streams: Sequence[str], copies: int, width: int = 1) -> None:
         self._seed = run_seed

@@ -35,8 +35,8 @@ def parts(run: Run) -> tuple[Any, Any]:
 
 def fraction(seed: int, name: str, copy: int, episode: int) -> float:
     """The number in [0, 1) that belongs to an episode, drawn by itself."""
-    block = derive_generator(seed, f"parameters/{name}", copy, episode // 64).random((64, 1))
-    return float(block[episode % 64, 0])
+    block = derive_generator(seed, f"parameters/{name}", copy, episode // 256).random((256, 1))
+    return float(block[episode % 256, 0])
 
 
 def test_every_episode_begins_with_what_was_drawn_for_it(make_run: Any) -> None:
@@ -324,7 +324,7 @@ def test_uniform_numbers_do_not_depend_on_when_they_are_asked_for() -> None:
     from rlcore.seeding import EpisodeUniforms
 
     uniforms = EpisodeUniforms(3, ["a", "b"], copies=4, width=2)
-    copies, episodes = np.array([3, 0, 3, 1]), np.array([70, 5, 64, 128])
+    copies, episodes = np.array([3, 0, 3, 1]), np.array([270, 5, 256, 512])
     first = uniforms(copies, episodes)
     assert first.shape == (4, 2, 2) and (first >= 0).all() and (first < 1).all() and len(np.unique(first)) == 16
     uniforms(np.arange(4), np.zeros(4, np.int64))

@@ -33,8 +33,8 @@ class EpisodeValues:
         self._uniforms: dict[tuple[str, int], EpisodeUniforms] = {}  # by stream and seed
         self._constants: NDArray[np.float64] = np.zeros(len(names))  # [P]
         self._random: list[int] = []  # the columns that are not constant
-        self._block: NDArray[np.int64] = np.full(copies, -1, np.int64)  # [N] of which 64 episodes each copy's rows are
-        self._table: NDArray[np.float64] = np.empty((0, BLOCK, len(names)))  # [N, 64, P], once a column is random
+        self._block: NDArray[np.int64] = np.full(copies, -1, np.int64)  # [N] of which 256 episodes each copy's rows are
+        self._table: NDArray[np.float64] = np.empty((0, BLOCK, len(names)))  # [N, 256, P], once a column is random
         self._renew()
 
     def set(self, column: int, sampler: SeededSampler) -> None:
@@ -60,7 +60,7 @@ class EpisodeValues:
         missing = self._block[copies] != blocks
         copies, first = np.unique(copies[missing], return_index=True)  # [M]
         blocks = blocks[missing][first]
-        episodes = (blocks[:, None] * BLOCK + np.arange(BLOCK)).ravel()  # [64 M]
+        episodes = (blocks[:, None] * BLOCK + np.arange(BLOCK)).ravel()  # [256 M]
         for column in self._random:
             sampler, seed = self._samplers[column]
             uniforms = self._stream(column, seed)(np.repeat(copies, BLOCK), episodes)[:, 0, 0]
