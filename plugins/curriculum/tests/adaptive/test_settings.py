@@ -97,11 +97,17 @@ def test_a_behavior_that_there_is_not_is_refused(plugins: Plugins, block: dict[s
     assert problems(plugins, {"length": block}, "Walker") == []
     assert problems(plugins, {"length": block | {"behavior": "Runner"}}, "Walker", "Runner") == []
     assert problems(plugins, {"length": block | {"behavior": "Walkr"}}, "Walker") == [
-        (("behavior",), "there is no behavior 'Walkr'; did you mean 'Walker'? (there are Walker)")
+        (("behavior",), "unknown behavior 'Walkr'; did you mean 'Walker'? (there is Walker)")
     ]
     assert problems(plugins, {"length": block}, "Walker", "Runner") == [
         (("behavior",), "missing; whose episodes count? One of Walker, Runner")
     ]
+
+
+def test_an_environment_may_bring_behaviors_that_no_block_names(plugins: Plugins) -> None:
+    curriculum = built(plugins, ADR | {"behavior": "Runner"})
+    config = RunConfig(behaviors={"Walker": BehaviorSettings()}, default_settings=BehaviorSettings())
+    assert list(curriculum.problems(config, plugins)) == []
 
 
 @pytest.mark.parametrize("evaluated", [False, True])
