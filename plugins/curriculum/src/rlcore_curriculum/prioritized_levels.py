@@ -81,10 +81,8 @@ class LevelScores:
             over = np.minimum(before + 1, memory) + PRIOR
         else:
             seen = np.abs(measures - self.latest[levels])
-            over = np.clip(before, 1, memory)
+            over = np.clip(before, 1, memory)  # the first change takes the place of what the first episode left
         means += (seen - means) / over
-        if self.block.score == "change":
-            means[before == 0] = 0.0
         self.means[levels], self.latest[levels] = means, measures
         self.plays[levels] += 1
         self.played[levels] = order

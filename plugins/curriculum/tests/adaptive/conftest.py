@@ -16,7 +16,7 @@ import pytest
 
 from rlcore.checkpoint import load_checkpoint, save_checkpoint
 from rlcore.curriculum import Curriculum, EndedEpisodes
-from rlcore.seeding import derive_generator
+from rlcore.seeding import EpisodeUniforms, derive_generator
 
 SEED, COPIES = 7, 5
 BEHAVIOR = "Walker"
@@ -123,9 +123,8 @@ def plain_loop(model: PlainModel, outcome: Outcome, seed: int, steps: int) -> li
 
 def uniform_of(stream: str, copy: int, episode: int, width: int = 1) -> list[float]:
     """The numbers that belong to an episode, made by themselves."""
-    numbers: list[float] = (
-        derive_generator(SEED, stream, copy, episode // 64).random((64, width))[episode % 64].tolist()
-    )
+    block, row = divmod(episode, EpisodeUniforms.BLOCK)
+    numbers: list[float] = derive_generator(SEED, stream, copy, block).random((row + 1, width))[row].tolist()
     return numbers
 
 
@@ -197,6 +196,7 @@ def stays_the_same_when_resumed(tmp_path: Path) -> Resumed:
             resumed.run(steps - step)
             assert resumed.begun == whole.begun[begun:], f"left at step {step}"
             assert resumed.curriculum.stats() == whole.curriculum.stats()
+            assert resumed.curriculum.status() == whole.curriculum.status()
             np.testing.assert_equal(resumed.curriculum.state_dict(), whole.curriculum.state_dict())
 
     return check
