@@ -15,8 +15,10 @@ from curriculum_training import (
     CARTPOLE,
     DIALS,
     LESSONS,
+    LEVELS,
     LOCK,
     NONE,
+    PROGRESS,
     TRAININGS,
     train_and_balance,
     train_and_open,
@@ -55,7 +57,7 @@ def test_the_combination_lock_is_opened_by_no_seed_without_a_curriculum(reached:
 
 
 @pytest.mark.parametrize("seed", SEEDS[LOCK])
-@pytest.mark.parametrize("curriculum", [LESSONS, ADR])
+@pytest.mark.parametrize("curriculum", [LESSONS, ADR, PROGRESS, LEVELS])
 def test_the_combination_lock_is_opened_with_a_curriculum_in_as_many_steps(
     reached: Reached, curriculum: str, seed: int
 ) -> None:

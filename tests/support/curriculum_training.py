@@ -15,6 +15,7 @@ from rlcore.saved_run import SavedRun
 
 LOCK, DIALS, CARTPOLE = "combination lock", "dials", "CartPole"
 NONE, LESSONS, ADR = "no curriculum", "lessons", "adr"
+PROGRESS, LEVELS = "learning progress", "prioritised levels"
 NOMINAL = (0.5, 9.8)  # CartPole's length and gravity
 CORNERS = tuple(product((0.125, 1.0), (4.9, 19.6)))  # a quarter and twice the length, half and twice the gravity
 
@@ -23,6 +24,7 @@ TOLERANCES = [0.5, 0.35, 0.25, 0.18, 0.12, 0.08, 0.05, 0.03, 0.02, 0.015, 0.01]
 LOCK_CONFIG = """\
 plugins: {local: [locks]}
 environment: {type: lock, id: combination, num_envs: 16}
+evaluation: {interval: 100000, environment_parameters: {start: 12}}
 behaviors:
   Lock:
     trainer_type: ppo
@@ -99,7 +101,25 @@ def adr(initial: float, limits: list[float], step: float, lower: float, upper: f
 TRAININGS: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {
     (LOCK, NONE): (LOCK_CONFIG, {}),
     (LOCK, LESSONS): (LOCK_CONFIG, {"start": lessons([float(start) for start in range(1, 13)])}),
-    (LOCK, ADR): (LOCK_CONFIG, {"start": adr(1, [1, 12], 1, 0.3, 0.8, integer=True, target=12)}),
+    (LOCK, ADR): (LOCK_CONFIG, {"start": adr(1, [1, 12], 1, 0.3, 0.8, integer=True)}),
+    (LOCK, PROGRESS): (
+        LOCK_CONFIG,
+        {"start": {"curriculum": {"type": "learning_progress", "limits": [1, 12], "integer": True, "bins": 12}}},
+    ),
+    (LOCK, LEVELS): (
+        LOCK_CONFIG,
+        {
+            "start": {
+                "curriculum": {
+                    "type": "prioritized_levels",
+                    "first_level": 1,
+                    "levels": 12,
+                    "score": "learnability",
+                    "success": 1.0,
+                }
+            }
+        },
+    ),
     (DIALS, NONE): (DIALS_CONFIG, {}),
     (DIALS, LESSONS): (DIALS_CONFIG, {"tolerance": lessons(TOLERANCES)}),
     (CARTPOLE, NONE): (CARTPOLE_CONFIG, {}),
