@@ -36,16 +36,25 @@ class Ranges:
     """P ranges to draw from evenly; those of whole numbers hold both their ends."""
 
     def __init__(self, bounds: Sequence[Bounds], integer: Sequence[bool]) -> None:
-        self.bounds: Array = np.array(bounds, np.float64)  # [P, 2]
         self.integer: NDArray[np.bool_] = np.array(integer, np.bool_)  # [P]
+        self._any_integer = any(integer)
+        self.set_bounds(bounds)
+
+    def set_bounds(self, bounds: Sequence[Bounds] | Array) -> None:
+        """Draws from other ranges, [P, 2]."""
+        self.bounds: Array = np.array(bounds, np.float64)  # [P, 2]
+        self._low, self._high = self.bounds.T.copy()
+        self.spans: Array = self._high - self._low + self.integer  # [P] widths, or how many whole numbers
 
     def draw(self, uniforms: Array) -> Array:
         """Values [K, P] from numbers in [0, 1), [K, P]."""
-        low, high = self.bounds[:, 0], self.bounds[:, 1]
-        values = low + uniforms * (high - low + self.integer)
-        np.floor(values, out=values, where=self.integer)
+        values: Array = uniforms * self.spans
+        values += self._low
+        if self._any_integer:
+            np.floor(values, out=values, where=self.integer)
         # Rounding may reach what a number below 1 does not.
-        return np.minimum(values, high, out=values)
+        np.minimum(values, self._high, out=values)
+        return values
 
 
 def streams_of(parameters: Sequence[str]) -> list[str]:

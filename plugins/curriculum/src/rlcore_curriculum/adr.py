@@ -152,7 +152,7 @@ class AutomaticDomainRandomization(AdaptiveCurriculum):
 
     def _take_bounds(self) -> None:
         """Draws from where the bounds are now on."""
-        self.ranges.bounds[:] = [(low.value, high.value) for low, high in self.bounds]
+        self.ranges.set_bounds([(low.value, high.value) for low, high in self.bounds])
         movable = [
             (bound, side) for pair in self.bounds for bound, side in zip(pair, (-1, 1), strict=True) if bound.most
         ]
@@ -167,9 +167,8 @@ class AutomaticDomainRandomization(AdaptiveCurriculum):
         for name, (low, high) in zip(self.parameters, self.ranges.bounds.tolist(), strict=True):
             tags[f"Environment/ADR Low/{name}"] = low
             tags[f"Environment/ADR High/{name}"] = high
-        widths = self.ranges.bounds[:, HIGH] - self.ranges.bounds[:, LOW] + self.ranges.integer
-        if (widths > 0.0).all():
-            tags["Environment/ADR Entropy"] = float(np.log(widths).mean())
+        if (self.ranges.spans > 0.0).all():
+            tags["Environment/ADR Entropy"] = float(np.log(self.ranges.spans).mean())
         return tags
 
     def status(self) -> dict[str, dict[str, Any]]:
@@ -234,7 +233,7 @@ class AutomaticDomainRandomization(AdaptiveCurriculum):
             low.load_state_dict(saved[name]["low"])
             high.load_state_dict(saved[name]["high"])
         self._moved = bool(state["moved"])
-        self.ranges.bounds[:] = state["drawn_from"]["bounds"]
+        self.ranges.set_bounds(np.asarray(state["drawn_from"]["bounds"], np.float64))
         self._values[:] = state["drawn_from"]["values"]
         self._stamps[:] = state["drawn_from"]["stamps"]
 

@@ -58,7 +58,6 @@ class Regions:
     progress: Array = attrs.field(init=False)  # [B] when the shares were computed
     shares: Array = attrs.field(init=False)  # [B] how likely each is drawn
     counted: int = attrs.field(default=0, init=False)  # episodes since then
-    _cumulated: Array = attrs.field(init=False)  # [B - 1]
 
     def __attrs_post_init__(self) -> None:
         bins = self.block.bins
@@ -79,15 +78,6 @@ class Regions:
         total = found.sum()
         by_progress = found / total if total > 0.0 else even
         self.shares = self.block.random_share * even + (1.0 - self.block.random_share) * by_progress
-        self._cumulated = np.cumsum(self.shares)[:-1]
-
-    def draw(self, uniforms: Array) -> tuple[Array, NDArray[np.int64]]:
-        """Values [K], and the regions [K] they are in, from numbers in [0, 1), [K, 2]."""
-        regions = self._cumulated.searchsorted(uniforms[:, 0], side="right")
-        low, high = self.block.limits
-        width = high - low + self.block.integer
-        values = low + width * (regions + uniforms[:, 1]) / self.block.bins
-        return np.minimum(np.floor(values) if self.block.integer else values, high), regions
 
     def add(self, regions: list[int], measures: list[float]) -> None:
         for region, measure in zip(regions, measures, strict=True):
@@ -117,14 +107,26 @@ class LearningProgress(AdaptiveCurriculum):
     """Regions of P parameters, each by itself."""
 
     regions: dict[str, Regions]  # [P]
+    _limits: Ranges = attrs.field(init=False)
+    _bins: NDArray[np.int64] = attrs.field(init=False)  # [P]
+    _cumulated: Array = attrs.field(init=False)  # [P, most B - 1] shares of a region and all before it, then 1
+
+    def __attrs_post_init__(self) -> None:
+        blocks = [regions.block for regions in self.regions.values()]
+        self._limits = Ranges([block.limits for block in blocks], [block.integer for block in blocks])
+        self._bins = np.array([block.bins for block in blocks], np.int64)
+        self._cumulated = np.ones((len(blocks), self._bins.max() - 1))
+        self._take_shares()
+
+    def _take_shares(self) -> None:
+        """Draws by the regions' shares as they are now."""
+        for row, regions in zip(self._cumulated, self.regions.values(), strict=True):
+            row[: len(regions.shares) - 1] = np.cumsum(regions.shares)[:-1]
 
     def draw(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
         uniforms = self.uniforms(copies, episodes)  # [K, P, 2]
-        values = np.empty(uniforms.shape[:2])
-        stamp = np.empty(uniforms.shape[:2], np.int64)
-        for column, regions in enumerate(self.regions.values()):
-            values[:, column], stamp[:, column] = regions.draw(uniforms[:, column])
-        return EpisodeDraw(values, stamp)
+        regions = (uniforms[:, :, :1] >= self._cumulated).sum(axis=2)  # [K, P]
+        return EpisodeDraw(self._limits.draw((regions + uniforms[:, :, 1]) / self._bins), regions)
 
     def episodes_ended(self, ended: EndedEpisodes) -> None:
         for column, regions in enumerate(self.regions.values()):
@@ -134,9 +136,12 @@ class LearningProgress(AdaptiveCurriculum):
 
     def advance(self, steps: Mapping[str, int]) -> Changes:
         stale = [regions for regions in self.regions.values() if regions.stale]
+        if not stale:
+            return NO_CHANGES
         for regions in stale:
             regions.refresh()
-        return Changes(redraw=True) if stale else NO_CHANGES
+        self._take_shares()
+        return Changes(redraw=True)
 
     def stats(self) -> dict[str, float]:
         """The mean progress of all regions, and the middle of what is drawn."""
@@ -172,6 +177,7 @@ class LearningProgress(AdaptiveCurriculum):
             refuse_other(name, state[name]["shape"], regions.shape())
         for name, regions in self.regions.items():
             regions.load_state_dict(state[name])
+        self._take_shares()
 
 
 def _likeliest(regions: Regions) -> str:
