@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -44,9 +45,9 @@ def progress(measures: deque[float]) -> float:
     """How far the newer half is from the older one, on average; of an odd number the older half has one more."""
     if len(measures) < FEWEST:
         return 0.0
-    values = np.array(measures)
+    values = list(measures)
     half = len(values) // 2
-    return float(abs(values[-half:].mean() - values[:-half].mean()))
+    return abs(fmean(values[-half:]) - fmean(values[:-half]))
 
 
 @attrs.define(eq=False)
@@ -58,6 +59,7 @@ class Regions:
     progress: Array = attrs.field(init=False)  # [B] when the shares were computed
     shares: Array = attrs.field(init=False)  # [B] how likely each is drawn
     counted: int = attrs.field(default=0, init=False)  # episodes since then
+    _touched: set[int] = attrs.field(factory=set, init=False)  # regions they were in
 
     def __attrs_post_init__(self) -> None:
         bins = self.block.bins
@@ -69,7 +71,11 @@ class Regions:
         return self.counted >= self.block.refresh
 
     def refresh(self) -> None:
-        self._take_progress(np.array([progress(measures) for measures in self.measures]))
+        found = self.progress.copy()
+        for region in self._touched:
+            found[region] = progress(self.measures[region])
+        self._take_progress(found)
+        self._touched.clear()
         self.counted = 0
 
     def _take_progress(self, found: Array) -> None:
@@ -82,6 +88,7 @@ class Regions:
     def add(self, regions: list[int], measures: list[float]) -> None:
         for region, measure in zip(regions, measures, strict=True):
             self.measures[region].append(measure)
+        self._touched.update(regions)
         self.counted += len(regions)
 
     def shape(self) -> dict[str, Any]:
@@ -99,6 +106,7 @@ class Regions:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.measures = [deque(map(float, measures), self.block.window) for measures in state["measures"]]
         self.counted = int(state["counted"])
+        self._touched = set(range(len(self.measures)))
         self._take_progress(np.array(state["progress"], np.float64))
 
 
