@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 import pytest
 
+from rlcore.plugins.calls import Plugins
 from rlcore.run import Run
 from rlcore.testing.fixtures import hook_calls, run_rlcore
 
@@ -130,3 +131,25 @@ def files(tmp_path: Path) -> Callable[..., Files]:
 def abandon() -> Callable[[Run], None]:
     """Leaves a run as a killed process would: nothing is saved, the operating system frees the lock."""
     return lambda run: run.directory.close()
+
+
+@pytest.fixture
+def killed_before_status(monkeypatch: pytest.MonkeyPatch) -> Callable[[Run, int], None]:
+    """``killed_before_status(run, 3)``: trains until the third status is to be written, after its checkpoint."""
+
+    def train(run: Run, which: int) -> None:
+        original, calls = Plugins.write_status, 0
+
+        def write(self: Plugins, status: Mapping[str, Any], directory: Path) -> None:
+            nonlocal calls
+            calls += 1
+            if calls == which:
+                raise KeyboardInterrupt
+            original(self, status, directory)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Plugins, "write_status", write)
+            with pytest.raises(KeyboardInterrupt):
+                run.train()
+
+    return train

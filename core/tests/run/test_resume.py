@@ -14,7 +14,6 @@ import pytest
 from rlcore import hookimpl
 from rlcore.checkpoint import is_leftover, load_checkpoint, save_checkpoint
 from rlcore.errors import ConfigError, PluginError, RunStateError
-from rlcore.plugins.calls import Plugins
 from rlcore.run import Run
 from rlcore.status import read_status_file
 
@@ -387,22 +386,10 @@ def test_sections_belong_to_the_checkpoint_the_run_goes_on_from(make_run: Any, f
 
 
 def test_a_kill_between_checkpoint_and_status_file_loses_no_section(
-    make_run: Any, files: Any, abandon: Any, monkeypatch: pytest.MonkeyPatch
+    make_run: Any, files: Any, abandon: Any, killed_before_status: Any
 ) -> None:
     run = with_plugin(make_run(), Lessons())
-    original, calls = Plugins.write_status, 0
-
-    def write(self: Plugins, status: Mapping[str, Any], directory: Path) -> None:
-        nonlocal calls
-        calls += 1
-        if calls == 3:
-            raise KeyboardInterrupt
-        original(self, status, directory)
-
-    monkeypatch.setattr(Plugins, "write_status", write)
-    with pytest.raises(KeyboardInterrupt):
-        run.train()
-    monkeypatch.undo()
+    killed_before_status(run, 3)
     assert files().steps == [40, 80, 120] and files().status["lessons"] == {"reports": 2}
     lessons = Lessons()
     resumed = with_plugin(make_run(RESUME), lessons)

@@ -11,7 +11,6 @@ import pytest
 
 from rlcore import hookimpl
 from rlcore.errors import RunStateError
-from rlcore.plugins.calls import Plugins
 from rlcore.run import Run
 from rlcore.testing.fixtures import RunRlcore
 
@@ -171,23 +170,11 @@ def shown(run_rlcore: RunRlcore, files: Any) -> Callable[[], tuple[Any, str]]:
 
 
 def test_status_shows_what_a_kill_before_the_status_file_left_behind(
-    make_run: Any, files: Any, shown: Any, monkeypatch: pytest.MonkeyPatch
+    make_run: Any, files: Any, shown: Any, killed_before_status: Any
 ) -> None:
     """The lists of checkpoints, steps and parameters are those that a resumed run goes on with."""
     run = make_run({**PACED, "evaluation": {"interval": 90, "episodes": 2}}, keep_checkpoints=0)
-    original, calls = Plugins.write_status, 0
-
-    def write(self: Plugins, status: Mapping[str, Any], directory: Path) -> None:
-        nonlocal calls
-        calls += 1
-        if calls == 3:
-            raise KeyboardInterrupt
-        original(self, status, directory)
-
-    monkeypatch.setattr(Plugins, "write_status", write)
-    with pytest.raises(KeyboardInterrupt):
-        run.train()
-    monkeypatch.undo()
+    killed_before_status(run, 3)
     assert files().steps == [40, 80, 120] and files().status["metadata"]["run_steps"] == 80
     assert "evaluation" not in files().status["metadata"]
     lesson = stage_at(files, 120)

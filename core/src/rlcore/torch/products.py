@@ -1,9 +1,9 @@
 """Products of float32 matrices on a CPU, each by the faster of the two libraries PyTorch ships.
 
-PyTorch multiplies matrices with MKL, and computes convolutions and compiled linear layers with oneDNN. MKL keeps to
-narrower vector instructions on AMD's CPUs, so that there oneDNN takes half the time for a large product; a call of it
-costs more. Measured, in microseconds, on a Zen 5 core: 256 rows through a layer of 256 by 256, MKL 310 and oneDNN 150;
-1024 rows through 64 by 64, 82 and 45; 64 rows through 64 by 64, 7 and 13.
+PyTorch multiplies matrices with MKL, and computes convolutions and compiled linear layers with oneDNN. On the AMD CPU
+with AVX-512 that this was measured on, oneDNN takes half of MKL's time for a large product; a call of it costs more.
+In microseconds, on one core: 256 rows through a layer of 256 by 256, MKL 310 and oneDNN 150; 1024 rows through 64 by
+64, 82 and 45; 64 rows through 64 by 64, 7 and 13.
 
 The choice depends on the CPU and the shapes alone, so that a run repeats itself bit by bit.
 """

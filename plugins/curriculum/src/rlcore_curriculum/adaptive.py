@@ -6,7 +6,7 @@ K episodes, P parameters of one curriculum.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import attrs
 import numpy as np
@@ -77,6 +77,42 @@ class AdaptiveCurriculum:
 
     def summarised(self, behavior: str, stats: Mapping[str, StatSummary]) -> None:
         """Single episodes say it all."""
+
+
+class Part(Protocol):
+    """What a curriculum knows of one parameter."""
+
+    def shape(self) -> dict[str, Any]:
+        """The settings that say what a state means."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+
+
+@attrs.define(eq=False)
+class SeparateCurriculum(AdaptiveCurriculum):
+    """One that takes each parameter by itself, and whose knowledge is of this agent alone."""
+
+    kind: ClassVar[str]  # the curriculum's name, for messages
+
+    def parts(self) -> Mapping[str, Part]:
+        """By parameter."""
+        raise NotImplementedError
+
+    def load_status(self, sections: Mapping[str, Any]) -> None:
+        """What was seen in another run says nothing of this agent."""
+
+    def state_dict(self) -> dict[str, Any]:
+        return {name: part.state_dict() for name, part in self.parts().items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        refuse_other_parameters(list(state), self.parameters, self.kind)
+        for name, part in self.parts().items():
+            refuse_other(name, state[name]["shape"], part.shape())
+        for name, part in self.parts().items():
+            part.load_state_dict(state[name])
 
 
 def refuse_other(parameter: str, saved: Mapping[str, Any], ours: Mapping[str, Any]) -> None:

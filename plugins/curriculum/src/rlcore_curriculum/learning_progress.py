@@ -25,12 +25,10 @@ from numpy.typing import NDArray
 from rlcore.curriculum import NO_CHANGES, Changes, EndedEpisodes, EpisodeDraw
 from rlcore.seeding import EpisodeUniforms
 from rlcore_curriculum.adaptive import (
-    AdaptiveCurriculum,
     Array,
     Ranges,
+    SeparateCurriculum,
     measured,
-    refuse_other,
-    refuse_other_parameters,
     streams_of,
 )
 from rlcore_curriculum.learning_progress_settings import LearningProgressSettings
@@ -111,8 +109,10 @@ class Regions:
 
 
 @attrs.define(eq=False)
-class LearningProgress(AdaptiveCurriculum):
+class LearningProgress(SeparateCurriculum):
     """Regions of P parameters, each by itself."""
+
+    kind = "learning_progress"
 
     regions: dict[str, Regions]  # [P]
     _limits: Ranges = attrs.field(init=False)
@@ -173,18 +173,11 @@ class LearningProgress(AdaptiveCurriculum):
             for name, regions in self.regions.items()
         }
 
-    def load_status(self, sections: Mapping[str, Any]) -> None:
-        """What was seen in another run says nothing of this agent."""
-
-    def state_dict(self) -> dict[str, Any]:
-        return {name: regions.state_dict() for name, regions in self.regions.items()}
+    def parts(self) -> dict[str, Regions]:
+        return self.regions
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        refuse_other_parameters(list(state), self.parameters, "learning_progress")
-        for name, regions in self.regions.items():
-            refuse_other(name, state[name]["shape"], regions.shape())
-        for name, regions in self.regions.items():
-            regions.load_state_dict(state[name])
+        SeparateCurriculum.load_state_dict(self, state)
         self._take_shares()
 
 

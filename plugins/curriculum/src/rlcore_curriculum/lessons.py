@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rlcore import RunContext
 from rlcore.curriculum import NO_CHANGES, Changes, EndedEpisodes, EpisodeDraw, LessonChange
 from rlcore.errors import ConfigError, RunStateError, did_you_mean
-from rlcore.stats import StatSummary
+from rlcore.stats import LESSON_NUMBER, StatSummary
 from rlcore_curriculum.criterion_settings import PROGRESS, CriterionSettings
 from rlcore_curriculum.episode_values import EpisodeValues, SeededSampler
 from rlcore_curriculum.legacy import LegacyTrack, RewardBuffers
@@ -115,7 +115,7 @@ class Lessons:
 
     def stats(self) -> dict[str, float]:
         return {
-            f"Environment/Lesson Number/{name}": float(track.lesson)
+            f"{LESSON_NUMBER}{name}": float(track.lesson)
             for name, track in zip(self.parameters, self._tracks, strict=True)
         }
 

@@ -24,12 +24,10 @@ from numpy.typing import NDArray
 from rlcore.curriculum import NO_CHANGES, Changes, EndedEpisodes, EpisodeDraw
 from rlcore.seeding import EpisodeUniforms
 from rlcore_curriculum.adaptive import (
-    AdaptiveCurriculum,
     Array,
     Ranges,
+    SeparateCurriculum,
     measured,
-    refuse_other,
-    refuse_other_parameters,
     streams_of,
 )
 from rlcore_curriculum.prioritized_levels_settings import PrioritizedLevelsSettings
@@ -192,8 +190,10 @@ class LevelReplay:
 
 
 @attrs.define(eq=False)
-class PrioritizedLevels(AdaptiveCurriculum):
+class PrioritizedLevels(SeparateCurriculum):
     """Levels of P parameters, each by itself. The stamp of an episode is its level, counted from 0."""
+
+    kind = "prioritized_levels"
 
     replays: dict[str, LevelReplay]  # [P]
     _first: Array = attrs.field(init=False)  # [P]
@@ -243,18 +243,8 @@ class PrioritizedLevels(AdaptiveCurriculum):
             for name, replay in self.replays.items()
         }
 
-    def load_status(self, sections: Mapping[str, Any]) -> None:
-        """What was seen in another run says nothing of this agent."""
-
-    def state_dict(self) -> dict[str, Any]:
-        return {name: replay.state_dict() for name, replay in self.replays.items()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        refuse_other_parameters(list(state), self.parameters, "prioritized_levels")
-        for name, replay in self.replays.items():
-            refuse_other(name, state[name]["shape"], replay.shape())
-        for name, replay in self.replays.items():
-            replay.load_state_dict(state[name])
+    def parts(self) -> dict[str, LevelReplay]:
+        return self.replays
 
 
 def make_curriculum(blocks: Mapping[str, PrioritizedLevelsSettings], run: RunContext) -> PrioritizedLevels:
