@@ -48,7 +48,7 @@ def test_every_episode_of_training_begins_with_its_parameters(tmp_path: Path, mo
     lengths = set()
     with run:
         for _ in run:
-            vector = run._environment.vector  # type: ignore[union-attr]
+            vector = run.environment.vector  # type: ignore[union-attr]
             assert vector.gravity.tolist() == [12.5] * 4
             np.testing.assert_allclose(vector.polemass_length, 0.1 * vector.length)
             lengths |= set(vector.length.tolist())

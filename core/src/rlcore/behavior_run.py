@@ -49,7 +49,6 @@ class BehaviorRun:
         self.recent: deque[float] = deque(maxlen=RECENT_EPISODES)
         self.recent_updates: dict[str, deque[float]] = {}  # by tag; only what is finite
         self.evaluated: float | None = None  # mean reward of the latest evaluation of this process
-        self.summarised: Mapping[str, StatSummary] = {}  # the latest summary of this process
         self.epoch_episodes = StatsWindow()  # of this epoch, as the window is of this summary
         self.epoch_updates = StatsWindow()
         self.updates = 0
@@ -195,8 +194,7 @@ class BehaviorRun:
 
     def summarise(self) -> dict[str, StatSummary]:
         self.take_episodes()
-        self.summarised = stats = self.window.summarise()
-        return stats
+        return self.window.summarise()
 
     @property
     def mean_reward(self) -> float | None:

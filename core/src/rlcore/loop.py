@@ -10,7 +10,7 @@ import attrs
 from rlcore.behavior_run import BehaviorRun
 from rlcore.blame import environment_does, environment_failed, nothing_to_learn, trainer_does, trainer_failed
 from rlcore.environment import Actions, Environment
-from rlcore.run_curricula import RunCurricula
+from rlcore.run_state import RunState
 from rlcore.timers import Timer
 
 
@@ -40,25 +40,20 @@ class Spent:
 
 
 def learn(
-    environment: Environment | None,
-    behaviors: Sequence[BehaviorRun],
-    stop_requested: Callable[[], bool],
-    boundary_reached: Callable[[], bool],
-    spent: Spent,
-    curricula: RunCurricula | None = None,
-    begin_anew: Callable[[], None] | None = None,
+    state: RunState, stop_requested: Callable[[], bool], boundary_reached: Callable[[], bool], spent: Spent
 ) -> None:
     """Steps and updates until ``boundary_reached`` says that the stretch is over, or a stop is asked for.
 
     Without an environment every behavior learns from recorded data: there are only updates, and ``steps`` moves in
     them. ``boundary_reached`` is called whenever a behavior's steps are at its ``next_boundary``. ``spent`` is added to
-    also when an error ends the stretch. ``begin_anew`` is called where ``curricula`` want all episodes begun anew.
+    also when an error ends the stretch.
     """
     clock = perf_counter
+    environment, behaviors = state.environment, tuple(state.behaviors.values())
     actions: dict[str, Actions] = {}
     while True:
         if environment is not None:
-            started = _collect(environment, behaviors, spent, actions, curricula, begin_anew)
+            started = _collect(state, environment, behaviors, spent, actions)
         else:
             started, updates = clock(), spent.updates
         boundary = False
@@ -78,12 +73,11 @@ def learn(
 
 
 def _collect(
+    state: RunState,
     environment: Environment,
     behaviors: Sequence[BehaviorRun],
     spent: Spent,
     actions: dict[str, Actions],
-    curricula: RunCurricula | None,
-    begin_anew: Callable[[], None] | None,
 ) -> float:
     """One environment step of all behaviors; those that learn observe it. Returns when it was over.
 
@@ -110,8 +104,8 @@ def _collect(
                 behavior.trainer.observe(actions[behavior.name], batch)
             except Exception as error:
                 raise trainer_failed(behavior, "observe", error) from error
-    if curricula is not None and curricula.after_step() and begin_anew is not None:
-        begin_anew()
+    if state.curricula is not None and state.curricula.after_step():
+        state.begin_anew()
     recorded = perf_counter()
     spent.acting += acted - started
     spent.stepping += stepped - acted
@@ -120,14 +114,10 @@ def _collect(
     return recorded
 
 
-def infer(
-    environment: Environment,
-    behaviors: Sequence[BehaviorRun],
-    stop_requested: Callable[[], bool],
-    spent: Spent,
-    curricula: RunCurricula | None = None,
-) -> None:
+def infer(state: RunState, stop_requested: Callable[[], bool], spent: Spent) -> None:
     """Acts with the saved policies, learning nothing, for the shortest ``summary_freq`` in agent steps."""
+    environment, behaviors, curricula = state.environment, tuple(state.behaviors.values()), state.curricula
+    assert environment is not None  # an offline run acts in the one that it is told to
     agents = sum(behavior.spec.slots for behavior in behaviors)
     agent_steps = 0
     while agent_steps < min(behavior.settings.summary_freq for behavior in behaviors) and not stop_requested():

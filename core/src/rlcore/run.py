@@ -29,51 +29,43 @@ from time import perf_counter
 from types import TracebackType
 from typing import Any, Literal, Self
 
-import numpy as np
+import attrs
 
 from rlcore.behavior_run import BehaviorRun
 from rlcore.config import RunConfig, write_config
 from rlcore.config.data_source import learns_offline
 from rlcore.curriculum import LessonChange
-from rlcore.environment import BehaviorSpec, Environment, SavesState
+from rlcore.environment import Environment
 from rlcore.errors import RunStateError, one_line
 from rlcore.evaluation import Evaluator
 from rlcore.loop import Spent, infer, learn
 from rlcore.plugins.calls import Plugins
 from rlcore.results import BehaviorResult, EpochResult, EvaluationResult, steps_per_second
 from rlcore.run_context import RunContext
-from rlcore.run_curricula import RunCurricula
 from rlcore.run_directory import RunDirectory
 from rlcore.run_evaluation import RunEvaluation, Scores
-from rlcore.run_state import (
-    begin_episodes,
-    capture,
-    cut_warning,
-    restore,
-    take_initial_models,
-    take_policies,
-    unlearned_warning,
-)
+from rlcore.run_state import RunState, cut_warning, unlearned_warning
 from rlcore.run_store import RunStore
-from rlcore.setup import (
-    fresh_start,
-    make_behavior_runs,
-    make_curricula,
-    make_environment,
-    make_writers,
-    recorded_behaviors,
-    resolve_config,
-    run_context,
-    with_seed,
-)
-from rlcore.stats import STEPS_PER_SECOND, StatSummary, StatsWriter, hand_over
-from rlcore.timers import Timers, gauge_name
+from rlcore.run_summaries import RunSummaries
+from rlcore.setup import fresh_start, resolve_config, run_context, with_seed
+from rlcore.stats import StatSummary, StatsWriter
+from rlcore.timers import Timers
 
 log = logging.getLogger(__name__)
 
 Outcome = Literal["done", "interrupted", "failed"]
 
 __all__ = ["BehaviorResult", "EpochResult", "Run", "RunContext"]
+
+
+@attrs.frozen
+class _Parts:
+    """What a run has once it has started."""
+
+    context: RunContext
+    state: RunState
+    evaluation: RunEvaluation
+    summaries: RunSummaries
 
 
 class Run:
@@ -91,17 +83,12 @@ class Run:
         self.config, self.plugins = resolve_config(config, plugins)
         self.directory = RunDirectory(self.config.checkpoint_settings)
         self.timers = Timers()
-        self.behaviors: dict[str, BehaviorRun] = {}
         self.epoch = 0
         self.outcome: Outcome | None = None
         self.stop_signal: int | None = None
-        self._store = RunStore(self.directory, self.plugins)
         self.offline = learns_offline(self.config, self.plugins)  # from recorded data: no environment is stepped
-        self._environment: Environment | None = None
-        self._evaluation: RunEvaluation | None = None
-        self._curricula: RunCurricula | None = None  # where the environment has parameters
-        self._writers: list[StatsWriter] = []
-        self._context: RunContext | None = None
+        self._store = RunStore(self.directory, self.plugins)
+        self._started: _Parts | None = None
         self._resumed_from: Path | None = None
         self._nothing_left = False  # to learn, already when this process took the run up
         self._stop = False
@@ -122,7 +109,7 @@ class Run:
     ) -> None:
         if error is not None:
             self.close(outcome_of(error), error)
-        elif self._context is not None:
+        elif self._started is not None:
             self.close("done" if self.finished else "interrupted")
 
     def __iter__(self) -> Iterator[EpochResult]:
@@ -158,7 +145,7 @@ class Run:
         """
         self.start()
         policies = {name: behavior.trainer.policy for name, behavior in self.behaviors.items()}
-        evaluator = self._require_evaluation().evaluator
+        evaluator = self._parts.evaluation.evaluator
         return evaluator.evaluate(lambda _: policies, self.steps, episodes, seed, deterministic)
 
     def request_stop(self, signal_number: int | None = None) -> None:
@@ -169,7 +156,7 @@ class Run:
     @property
     def finished(self) -> bool:
         """Whether every behavior has reached its ``max_steps``, or an evaluation ``stop_at``."""
-        if self._require_context().inference:
+        if self._parts.context.inference:
             return False
         if self.scores.stopped:
             return True
@@ -188,7 +175,23 @@ class Run:
     @property
     def scores(self) -> Scores:
         """What the evaluations within the run found."""
-        return self._require_evaluation().scores
+        return self._parts.evaluation.scores
+
+    @property
+    def behaviors(self) -> dict[str, BehaviorRun]:
+        """The behaviors of the environment, or of the recorded data; none before the run has started."""
+        return {} if self._started is None else self._started.state.behaviors
+
+    @property
+    def environment(self) -> Environment | None:
+        """What is stepped, once the run has started; None for a run that learns from recorded data."""
+        return None if self._started is None else self._started.state.environment
+
+    @property
+    def lessons(self) -> Mapping[str, float]:
+        """The number of the lesson that each environment parameter with lessons is in, counted from 0."""
+        curricula = None if self._started is None else self._started.state.curricula
+        return {} if curricula is None else curricula.lessons
 
     @property
     def steps(self) -> int:
@@ -206,64 +209,60 @@ class Run:
 
         No environment is made where the trainers learn from recorded data.
         """
-        if self._context is not None:
+        if self._started is not None:
             return
         with self.timers.root.child("run_training.setup").measure():
             self.directory.open()
             try:
-                self._set_up()
+                self._begin(*self._make_parts())
             except BaseException:
                 self._release()
-                self._context = None
+                self._started = None
                 raise
         self._started_at = perf_counter()
         self._steps_at_start = self.steps
 
-    def _set_up(self) -> None:
+    def _make_parts(self) -> tuple[_Parts, Mapping[str, Any] | None]:
+        """Makes everything, and reads the checkpoint to go on from, if there is to be one."""
         settings = self.config.checkpoint_settings
         saved = self._store.newest_state() if settings.resume or settings.inference else None
         self.config = with_seed(self.config, None if saved is None else int(saved["run"]["seed"]))
         resumed = {} if saved is None else {name: int(steps) for name, steps in saved["run"]["steps"].items()}
-        self._context = context = run_context(self.config, self.plugins, self.directory.path, resumed)
+        context = run_context(self.config, self.plugins, self.directory.path, resumed)
         self.plugins.configured(self.config)
-        specs: Mapping[str, BehaviorSpec]
-        if self.offline and not context.inference:
-            environment, specs = None, recorded_behaviors(self.config, self.plugins, context)
-        else:
-            self._environment = environment = make_environment(self.config, self.plugins, context)
-            specs = environment.behaviors
-        self.behaviors = make_behavior_runs(self.config, self.plugins, context, specs, self.offline)
-        self._curricula = self._make_curricula(context)
+        state = RunState.make(self.config, self.plugins, context, self.offline, self._lesson_changed)
+        specs = {name: behavior.spec for name, behavior in state.behaviors.items()}
         evaluator = Evaluator(self.config, self.plugins, context, specs)
-        self._evaluation = RunEvaluation(self.config.evaluation, evaluator, self._store)
-        if saved is not None and not context.inference:
-            restore(saved, environment, self.behaviors, self._curricula, self.directory.path)
+        evaluation = RunEvaluation(self.config.evaluation, evaluator, self._store)
+        summaries = RunSummaries(self.plugins, context, state.curricula, self.timers)
+        self._started = _Parts(context, state, evaluation, summaries)
+        return self._started, saved
+
+    def _begin(self, parts: _Parts, saved: Mapping[str, Any] | None) -> None:
+        context, state, evaluation = parts.context, parts.state, parts.evaluation
+        if saved is None:
+            self._take_from_other_runs(state)
+            state.begin()
+        elif context.inference:
+            state.take_policies(saved, self.directory.path)
+            self._store.restore_status(context, state.behaviors)
+            state.begin()
+        else:
+            state.restore(saved, self.directory.path)
             self._seconds_before = float(saved["run"]["wall_seconds"])
-            self._store.restore_status(context, self.behaviors)
-            self._evaluation.load_state_dict(saved["run"].get("evaluation"))
+            self._store.restore_status(context, state.behaviors)
+            evaluation.load_state_dict(saved["run"].get("evaluation"))
             self._store.settle_best()
             self._resumed_from = self.directory.checkpoints / str(self._store.saved_step)
-        else:
-            if saved is not None:
-                take_policies(saved, self.behaviors, self._curricula, self.directory.path)
-                self._store.restore_status(context, self.behaviors)
-            else:
-                self._take_initial_models()
-                self._take_lessons()
-            if environment is not None:
-                first = np.zeros(environment.num_envs, np.int64)
-                begin_episodes(environment, self.behaviors, self._curricula, context.seed, first)
-            for behavior in self.behaviors.values():
-                behavior.finished_at_cut = 0
-        for behavior in self.behaviors.values():
+        for behavior in state.behaviors.values():
             behavior.set_boundaries()
         self._nothing_left = self._resumed_from is not None and self.finished
         if not (context.inference or self._nothing_left):
-            self._evaluation.begin(self.steps)
+            evaluation.begin(state.steps)
         if not context.inference:
             self.directory.begin()
             self._write_configuration()
-        self._writers = make_writers(self.config, self.plugins, context)
+        parts.summaries.open(self.config)
         for plugin in self.plugins.loaded:
             log.debug("plugin %s (%s %s): %s", plugin.name, plugin.distribution, plugin.version, plugin.why)
         try:
@@ -274,56 +273,48 @@ class Run:
             raise
         self.directory.started()
 
-    def _take_initial_models(self) -> None:
-        run_id = self.config.checkpoint_settings.initialize_from
+    def _take_from_other_runs(self, state: RunState) -> None:
+        """The weights and lessons that a new run is to begin with."""
+        settings = self.config.checkpoint_settings
+        run_id, other = settings.initialize_from, settings.initialize_lessons_from
         models = None if run_id is None else self._store.models_of_run(run_id)
-        take_initial_models(self.behaviors, models, f"checkpoint_settings.initialize_from {run_id!r}")
+        state.take_models(models, f"checkpoint_settings.initialize_from {run_id!r}")
+        if other is not None and state.curricula is not None:
+            origin = f"checkpoint_settings.initialize_lessons_from {other!r}"
+            state.curricula.load_status(self._store.status_of_run(other, origin))
 
-    def _take_lessons(self) -> None:
-        other = self.config.checkpoint_settings.initialize_lessons_from
-        if other is None or self._curricula is None:
-            return
-        origin = f"checkpoint_settings.initialize_lessons_from {other!r}"
-        self._curricula.load_status(self._store.status_of_run(other, origin))
-
-    def _make_curricula(self, context: RunContext) -> RunCurricula | None:
-        parameters = self.config.environment_parameters
-        if self._environment is None or not parameters:
-            return None
-        curricula = make_curricula(parameters, self.plugins, context)
-        return RunCurricula(curricula, self._environment, self.behaviors, self._lesson_changed)
+    def _write_configuration(self) -> None:
+        try:
+            write_config(fresh_start(self.config), self.directory.configuration)
+        except OSError as error:
+            raise RunStateError(f"{self.directory.configuration}: {error.strerror or error}") from error
 
     # ------------------------------------------------------------ the loop
 
     def _train_epoch(self) -> EpochResult:
-        context, evaluation = self._require_context(), self._require_evaluation()
-        behaviors = list(self.behaviors.values())
-        started, steps_before = perf_counter(), self.steps
+        parts = self._parts
+        state, evaluation, inference = parts.state, parts.evaluation, parts.context.inference
+        behaviors = list(state.behaviors.values())
+        started, steps_before = perf_counter(), state.steps
         self._spent = spent = Spent()
         self._evaluated = None
         for behavior in behaviors:
             behavior.begin_epoch()
         try:
-            if context.inference:
-                infer(self._require_environment(), behaviors, self._stop_requested, spent, self._curricula)
+            if inference:
+                infer(state, self._stop_requested, spent)
             else:
-                evaluation.watch(self.behaviors, self.steps)
-                learn(
-                    self._environment,
-                    behaviors,
-                    self._stop_requested,
-                    self._boundary_reached,
-                    spent,
-                    self._curricula,
-                    self._begin_anew,
-                )
+                evaluation.watch(state.behaviors, state.steps)
+                learn(state, self._stop_requested, self._boundary_reached, spent)
         finally:
             spent.add_to(self.timers.root.child("TrainerController.start_learning"))
         seconds = perf_counter() - started
-        taken = spent.environment_steps * sum(b.spec.slots for b in behaviors) if context.inference else None
-        speed = steps_per_second(self.steps - steps_before if taken is None else taken, seconds - spent.evaluating)
+        taken = state.steps - steps_before
+        if inference:
+            taken = spent.environment_steps * sum(behavior.spec.slots for behavior in behaviors)
+        speed = steps_per_second(taken, seconds - spent.evaluating)
         self.epoch += 1
-        results = {b.name: b.result(self._summarise(b, speed)) for b in behaviors}
+        results = {behavior.name: behavior.result(self._summarise(behavior, speed)) for behavior in behaviors}
         if any(behavior.checkpoint_due for behavior in behaviors):
             self._save_checkpoint()
         for behavior in behaviors:
@@ -341,6 +332,13 @@ class Run:
             best_step=evaluation.scores.best_step,
         )
 
+    def _summarise(self, behavior: BehaviorRun, speed: float) -> dict[str, StatSummary]:
+        """Summarises a behavior if that is due."""
+        last = self.scores.stopped and behavior.learning  # max_steps is not reached, and yet nothing more will come
+        if behavior.summary_due or last or self._parts.context.inference:
+            return self._parts.summaries.summarise(behavior, speed)
+        return {}
+
     def _stop_requested(self) -> bool:
         return self._stop
 
@@ -348,7 +346,7 @@ class Run:
 
     def _boundary_reached(self) -> bool:
         """Does what is due between two summaries; whether a summary is due, or an evaluation ended the run."""
-        evaluation, behaviors = self._require_evaluation(), self.behaviors.values()
+        evaluation, behaviors = self._parts.evaluation, self.behaviors.values()
         ending = all(behavior.steps >= behavior.settings.max_steps for behavior in behaviors)
         if evaluation.due(self.steps, ending):
             self._evaluate()
@@ -361,69 +359,33 @@ class Run:
 
     def _evaluate(self) -> None:
         started = perf_counter()
-        seed = self._require_context().seed
-        self._evaluated = self._require_evaluation().evaluate(self.behaviors, self.steps, seed)
+        seed = self._parts.context.seed
+        self._evaluated = self._parts.evaluation.evaluate(self.behaviors, self.steps, seed)
         seconds = perf_counter() - started
         self._spent.evaluating += seconds
         self.timers.root.child("Evaluator.evaluate").add(seconds)
 
-    def _summarise(self, behavior: BehaviorRun, speed: float) -> dict[str, StatSummary]:
-        """Hands a behavior's summary to the writers if one is due."""
-        context = self._require_context()
-        last = self.scores.stopped and behavior.learning  # max_steps is not reached, and yet nothing more will come
-        if not (behavior.summary_due or context.inference or last):
-            return {}
-        # ML-Agents' x value: the boundary that was crossed, not the step that crossed it.
-        boundary = min(behavior.next_summary, behavior.steps)
-        if context.inference:
-            boundary = behavior.inferred
-        behavior.window.add({STEPS_PER_SECOND: speed, "Is Training": float(not context.inference)})
-        if self._curricula is not None:
-            behavior.window.add(self._curricula.stats())
-        stats = behavior.summarise()
-        for tag, summary in stats.items():
-            self.timers.set_gauge(gauge_name(behavior.name, tag), summary.mean)
-        for writer in self._writers:
-            hand_over(writer, behavior.name, boundary, stats)
-        self.plugins.summary_written(context, behavior.name, boundary, stats)
-        if self._curricula is not None and not context.inference:
-            self._curricula.summarised(behavior.name, stats)
-        return stats
-
     def _save_checkpoint(self) -> None:
         """Ends open episodes if the environment cannot save itself, then writes everything."""
-        context = self._require_context()
+        context, state = self._parts.context, self._parts.state
         with self.timers.root.child("RLTrainer._checkpoint").measure():
-            if self._environment is not None and not isinstance(self._environment, SavesState):
-                self._cut_episodes()
-            found = self._require_evaluation().state_dict()
-            seconds = self._wall_seconds()
-            state = capture(self._environment, self.behaviors, self._curricula, found, context.seed, seconds)
-            parameters = {} if self._curricula is None else self._curricula.status()
-            path = self._store.save(self.steps, state, self.behaviors, context, parameters)
-        for behavior in self.behaviors.values():
+            hidden = state.settle_episodes()
+            if hidden and self.outcome is None and not self._warned_of_cuts:
+                self._warned_of_cuts = True
+                log.warning("%s", cut_warning(state.behaviors, hidden[0]))
+            captured = state.capture(self._parts.evaluation.state_dict(), self._wall_seconds())
+            parameters = {} if state.curricula is None else state.curricula.status()
+            path = self._store.save(state.steps, captured, state.behaviors, context, parameters)
+        for behavior in state.behaviors.values():
             behavior.checkpoint_saved()
-        self.plugins.checkpoint_saved(context, self.steps, path)
-
-    def _cut_episodes(self) -> None:
-        """All copies begin their next episode. Says so, once, where that keeps episodes from ever ending."""
-        hidden = [behavior for behavior in self.behaviors.values() if behavior.cut()]
-        if hidden and self.outcome is None and not self._warned_of_cuts:
-            self._warned_of_cuts = True
-            log.warning("%s", cut_warning(self.behaviors, hidden[0]))
-        self._begin_anew()
-
-    def _begin_anew(self) -> None:
-        """All copies begin their next episode; what is open bootstraps as if truncated."""
-        environment, seed = self._require_environment(), self._require_context().seed
-        begin_episodes(environment, self.behaviors, self._curricula, seed, environment.episodes + 1)
+        self.plugins.checkpoint_saved(context, state.steps, path)
 
     def _lesson_changed(self, change: LessonChange) -> None:
         log.info(
             "environment parameter %r: lesson %d (%s) after %d (%s) at step %d",
             change.parameter, change.lesson, change.name, change.previous, change.previous_name, self.steps,
         )  # fmt: skip
-        self.plugins.lesson_changed(self._require_context(), self.steps, change)
+        self.plugins.lesson_changed(self._parts.context, self.steps, change)
 
     # ------------------------------------------------------------ ending
 
@@ -432,10 +394,10 @@ class Run:
         if self.outcome is not None:
             return
         self.outcome = outcome
-        if self._context is None:
+        if self._started is None:
             return
         try:
-            if not self._context.inference:
+            if not self._started.context.inference:
                 # After an error, a KeyboardInterrupt among them, the state may be half of a step: the last checkpoint
                 # stands.
                 if error is None and self._store.saved_step != self.steps:
@@ -449,7 +411,7 @@ class Run:
             self.outcome, error = "failed", late
             raise
         finally:
-            self._finish(self._context, error)
+            self._finish(self._started.context, error)
 
     def _finish(self, context: RunContext, error: BaseException | None) -> None:
         try:
@@ -464,7 +426,7 @@ class Run:
             self._release(logging.WARNING if error is None else logging.DEBUG)
 
     def _result(self) -> dict[str, Any]:
-        evaluation = self._require_evaluation().to_json()
+        evaluation = self._parts.evaluation.to_json()
         return {
             "outcome": self.outcome,
             "wall_seconds": self._wall_seconds(),
@@ -482,12 +444,11 @@ class Run:
 
     def _release(self, level: int = logging.DEBUG) -> None:
         """Closes everything; what one of them raises, logged at ``level``, keeps none of the others open."""
-        held: list[StatsWriter | Environment | Evaluator] = [*self._writers]
-        if self._evaluation is not None:
-            held.append(self._evaluation.evaluator)
-        if self._environment is not None:
-            held.append(self._environment)
-        self._writers = []
+        held: list[StatsWriter | Environment | Evaluator] = []
+        if self._started is not None:
+            held += [*self._started.summaries.writers, self._started.evaluation.evaluator]
+        if self.environment is not None:
+            held.append(self.environment)
         try:
             for each in held:
                 try:
@@ -499,29 +460,14 @@ class Run:
 
     # ------------------------------------------------------------ small things
 
-    def _write_configuration(self) -> None:
-        try:
-            write_config(fresh_start(self.config), self.directory.configuration)
-        except OSError as error:
-            raise RunStateError(f"{self.directory.configuration}: {error.strerror or error}") from error
-
     def _wall_seconds(self) -> float:
         return self._seconds_before + perf_counter() - self._started_at
 
-    def _require_context(self) -> RunContext:
-        if self._context is None:
+    @property
+    def _parts(self) -> _Parts:
+        if self._started is None:
             raise RuntimeError("the run has not started; call start()")
-        return self._context
-
-    def _require_evaluation(self) -> RunEvaluation:
-        if self._evaluation is None:
-            raise RuntimeError("the run has not started; call start()")
-        return self._evaluation
-
-    def _require_environment(self) -> Environment:
-        if self._environment is None:
-            raise RuntimeError("the run has not started; call start()")
-        return self._environment
+        return self._started
 
 
 def outcome_of(error: BaseException) -> Outcome:

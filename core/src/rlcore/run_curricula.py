@@ -14,7 +14,7 @@ from rlcore.curriculum import Curriculum, EndedEpisodes, EpisodeDraw, LessonChan
 from rlcore.environment import Environment
 from rlcore.errors import PluginError, RlcoreError, RunStateError, one_line
 from rlcore.parameter_feed import ParameterFeed
-from rlcore.stats import StatSummary
+from rlcore.stats import StatSummary, lesson_numbers
 
 
 class RunCurricula:
@@ -46,6 +46,8 @@ class RunCurricula:
             alone = name in self._alone
             self._values[name] = self._feed.values if alone else np.zeros(shape)
             self._stamp[name] = self._feed.stamp if alone else np.zeros(shape, np.int64)
+        # The number of each parameter's lesson, where it has lessons. Replaced, never changed: other threads look at it.
+        self.lessons: Mapping[str, float] = lesson_numbers(self.stats())
 
     # ------------------------------------------------------------ episodes
 
@@ -119,6 +121,8 @@ class RunCurricula:
             self._feed.restage()
         elif began is not None:
             self._feed.restage(began)
+        if lessons:
+            self.lessons = {**self.lessons, **{change.parameter: change.lesson for change in lessons}}
         for change in lessons:
             self._lesson_changed(change)
         return reset
@@ -165,6 +169,7 @@ class RunCurricula:
         for kind, curriculum in self._curricula.items():
             with _blamed(kind, "load_status"):
                 curriculum.load_status(sections)
+        self.lessons = lesson_numbers(self.stats())
 
     # ------------------------------------------------------------ state
 
@@ -198,6 +203,7 @@ class RunCurricula:
         for kind, curriculum in self._curricula.items():
             with _blamed(kind, "load_state_dict"):
                 curriculum.load_state_dict(state["curricula"][kind]["state"])
+        self.lessons = lesson_numbers(self.stats())
 
     def begin_again(self) -> None:
         self._feed.begin_again()

@@ -1,4 +1,4 @@
-"""Where a run is, behaviors and environment together: beginning episodes, writing the state down, taking it up again.
+"""Where a run is: everything in it that moves, written down and taken up again.
 
 A checkpoint ends open episodes unless the environment can save itself, in the run that goes on as in the one that is
 resumed; that is what makes the two equal.
@@ -6,45 +6,188 @@ resumed; that is what makes the two equal.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
+import attrs
 import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.behavior_run import BehaviorRun
 from rlcore.blame import environment_does, trainer_does
+from rlcore.config import RunConfig
+from rlcore.curriculum import LessonChange
 from rlcore.environment import Environment, SavesState
 from rlcore.errors import RunStateError
+from rlcore.plugins.calls import Plugins
+from rlcore.run_context import RunContext
 from rlcore.run_curricula import RunCurricula
 from rlcore.run_store import model_of, model_of_path
 from rlcore.seeding import EpisodeSeeds
-
-Behaviors = Mapping[str, BehaviorRun]
-
-
-def begin_episodes(
-    environment: Environment,
-    behaviors: Behaviors,
-    curricula: RunCurricula | None,
-    seed: int,
-    episodes: NDArray[np.int64],
-) -> None:
-    """Every copy c begins the episode numbered ``episodes[c]``."""
-    if curricula is not None:
-        curricula.before_reset(episodes)
-    with environment_does(environment, "reset"):
-        batches = environment.reset(EpisodeSeeds(seed), episodes)
-    if curricula is not None:
-        curricula.after_reset(episodes)
-    for name, behavior in behaviors.items():
-        behavior.check_finite(batches[name])
-        with trainer_does(behavior, "begin"):
-            behavior.begin(batches[name])
+from rlcore.setup import make_behavior_runs, make_curricula, make_environment, recorded_behaviors
 
 
-def cut_warning(behaviors: Behaviors, hidden: BehaviorRun) -> str:
+@attrs.define(eq=False)
+class RunState:
+    """The environment, the behaviors that live in it, and the curricula that change it."""
+
+    seed: int
+    environment: Environment | None  # None where trainers learn from recorded data
+    behaviors: dict[str, BehaviorRun]
+    curricula: RunCurricula | None = None  # where the environment has parameters
+
+    @classmethod
+    def make(
+        cls,
+        config: RunConfig,
+        plugins: Plugins,
+        context: RunContext,
+        offline: bool,
+        lesson_changed: Callable[[LessonChange], None],
+    ) -> Self:
+        """Everything as it is before the first episode. ``offline``: the trainers learn from recorded data."""
+        if offline and not context.inference:
+            specs = recorded_behaviors(config, plugins, context)
+            return cls(context.seed, None, make_behavior_runs(config, plugins, context, specs, offline))
+        environment = make_environment(config, plugins, context)
+        try:
+            behaviors = make_behavior_runs(config, plugins, context, environment.behaviors, offline)
+            state = cls(context.seed, environment, behaviors)
+            if config.environment_parameters:
+                curricula = make_curricula(config.environment_parameters, plugins, context)
+                state.curricula = RunCurricula(curricula, environment, behaviors, lesson_changed)
+        except BaseException:
+            with suppress(Exception):  # the first error is the one to report
+                environment.close()
+            raise
+        return state
+
+    @property
+    def steps(self) -> int:
+        """Agent steps of all behaviors."""
+        return sum(behavior.steps for behavior in self.behaviors.values())
+
+    # ------------------------------------------------------------ episodes
+
+    def begin(self) -> None:
+        """Every copy begins its first episode."""
+        if self.environment is not None:
+            self._begin_episodes(self.environment, np.zeros(self.environment.num_envs, np.int64))
+        for behavior in self.behaviors.values():
+            behavior.finished_at_cut = 0
+
+    def begin_anew(self) -> None:
+        """Every copy begins its next episode; what is open bootstraps as if truncated."""
+        if self.environment is not None:
+            self._begin_episodes(self.environment, self.environment.episodes + 1)
+
+    def _begin_episodes(self, environment: Environment, episodes: NDArray[np.int64]) -> None:
+        if self.curricula is not None:
+            self.curricula.before_reset(episodes)
+        with environment_does(environment, "reset"):
+            batches = environment.reset(EpisodeSeeds(self.seed), episodes)
+        if self.curricula is not None:
+            self.curricula.after_reset(episodes)
+        for name, behavior in self.behaviors.items():
+            behavior.check_finite(batches[name])
+            with trainer_does(behavior, "begin"):
+                behavior.begin(batches[name])
+
+    def settle_episodes(self) -> list[BehaviorRun]:
+        """Begins all episodes anew before a checkpoint, unless the environment can save itself.
+
+        Returns the behaviors of which no episode has ended by itself since the checkpoint before.
+        """
+        if self.environment is None or isinstance(self.environment, SavesState):
+            return []
+        hidden = [behavior for behavior in self.behaviors.values() if behavior.cut()]
+        self.begin_anew()
+        return hidden
+
+    # ------------------------------------------------------------ checkpoints
+
+    def capture(self, evaluation: Mapping[str, Any], wall_seconds: float) -> dict[str, Any]:
+        """The state of a checkpoint: an entry for each behavior's trainer, and ``run`` for the rest.
+
+        ``evaluation`` is what the run's evaluations found.
+        """
+        environment, behaviors = self.environment, self.behaviors
+        state: dict[str, Any] = {}
+        for name, behavior in behaviors.items():
+            with trainer_does(behavior, "state_dict"):
+                state[name] = behavior.trainer.state_dict()
+        where = None
+        if isinstance(environment, SavesState):
+            with environment_does(environment, "state_dict"):
+                where = environment.state_dict()
+        state["run"] = {
+            "seed": self.seed,
+            "steps": {name: behavior.steps for name, behavior in behaviors.items()},
+            "episodes": None if environment is None else environment.episodes.copy(),
+            "environment": where,
+            "behaviors": {name: behavior.state_dict() for name, behavior in behaviors.items()},
+            "curricula": None if self.curricula is None else self.curricula.state_dict(),
+            "evaluation": evaluation,
+            "wall_seconds": wall_seconds,
+        }
+        return state
+
+    def restore(self, saved: Mapping[str, Any], where: Path) -> None:
+        """Puts everything where :meth:`capture` found it. ``where`` is the run directory, for messages."""
+        state, environment, curricula = saved["run"], self.environment, self.curricula
+        _require_behaviors(state, self.behaviors, where)
+        _require_environment(state, environment, where)
+        _require_curricula(state, curricula, where)
+        if curricula is not None:
+            curricula.load_state_dict(state["curricula"])
+        for name, behavior in self.behaviors.items():
+            with trainer_does(behavior, "load_state_dict"):
+                behavior.trainer.load_state_dict(saved[name])
+            behavior.load_state_dict(state["behaviors"][name])
+        if environment is None:
+            return
+        if isinstance(environment, SavesState) and state["environment"] is not None:
+            with environment_does(environment, "load_state_dict"):
+                batches = environment.load_state_dict(state["environment"])
+        else:
+            if curricula is not None:
+                curricula.begin_again()
+            with environment_does(environment, "reset"):
+                batches = environment.reset(EpisodeSeeds(int(state["seed"])), np.asarray(state["episodes"]))
+        if curricula is not None:
+            curricula.go_on()
+        for name, behavior in self.behaviors.items():
+            behavior.batch = batches[name]
+
+    # ------------------------------------------------------------ what other runs learned
+
+    def take_policies(self, saved: Mapping[str, Any], where: Path) -> None:
+        """What acting needs of a checkpoint; the environment and its number of copies may be others."""
+        if self.curricula is not None and saved["run"].get("curricula") is not None:
+            self.curricula.load_curricula(saved["run"]["curricula"])
+        _require_behaviors(saved["run"], self.behaviors, where)
+        for name, behavior in self.behaviors.items():
+            with trainer_does(behavior, "load_model"):
+                behavior.trainer.load_model(saved[name]["model"])
+            behavior.policy_steps = int(saved["run"]["steps"][name])
+
+    def take_models(self, models: Mapping[str, Any] | None, origin: str) -> None:
+        """Weights from a behavior's ``init_path``, else from ``models``, which ``origin`` brought, if there are any."""
+        for name, behavior in self.behaviors.items():
+            path = behavior.settings.init_path
+            if path is not None:
+                model = model_of_path(Path(path), name, f"behaviors.{name}.init_path {path!r}")
+            elif models is not None:
+                model = model_of(models, name, origin)
+            else:
+                continue
+            with trainer_does(behavior, "load_model"):
+                behavior.trainer.load_model(model)
+
+
+def cut_warning(behaviors: Mapping[str, BehaviorRun], hidden: BehaviorRun) -> str:
     """What to say where checkpoints end the episodes of ``hidden`` before any of them ends by itself."""
     shortest = min(behaviors.values(), key=lambda behavior: behavior.checkpoint_interval)
     interval, slots, settings = shortest.checkpoint_interval, shortest.spec.slots, shortest.settings
@@ -67,99 +210,7 @@ def unlearned_warning(behavior: BehaviorRun) -> str:
     )
 
 
-def capture(
-    environment: Environment | None,
-    behaviors: Behaviors,
-    curricula: RunCurricula | None,
-    evaluation: Mapping[str, Any],
-    seed: int,
-    wall_seconds: float,
-) -> dict[str, Any]:
-    """The state of a checkpoint: an entry for each behavior's trainer, and ``run`` for the rest.
-
-    ``evaluation`` is what the run's evaluations found.
-    """
-    state: dict[str, Any] = {}
-    for name, behavior in behaviors.items():
-        with trainer_does(behavior, "state_dict"):
-            state[name] = behavior.trainer.state_dict()
-    where = None
-    if isinstance(environment, SavesState):
-        with environment_does(environment, "state_dict"):
-            where = environment.state_dict()
-    state["run"] = {
-        "seed": seed,
-        "steps": {name: behavior.steps for name, behavior in behaviors.items()},
-        "episodes": None if environment is None else environment.episodes.copy(),
-        "environment": where,
-        "behaviors": {name: behavior.state_dict() for name, behavior in behaviors.items()},
-        "curricula": None if curricula is None else curricula.state_dict(),
-        "evaluation": evaluation,
-        "wall_seconds": wall_seconds,
-    }
-    return state
-
-
-def restore(
-    saved: Mapping[str, Any],
-    environment: Environment | None,
-    behaviors: Behaviors,
-    curricula: RunCurricula | None,
-    where: Path,
-) -> None:
-    """Puts everything where :func:`capture` found it. ``where`` is the run directory, for messages."""
-    state = saved["run"]
-    _require_behaviors(state, behaviors, where)
-    _require_environment(state, environment, where)
-    _require_curricula(state, curricula, where)
-    if curricula is not None:
-        curricula.load_state_dict(state["curricula"])
-    for name, behavior in behaviors.items():
-        with trainer_does(behavior, "load_state_dict"):
-            behavior.trainer.load_state_dict(saved[name])
-        behavior.load_state_dict(state["behaviors"][name])
-    if environment is None:
-        return
-    if isinstance(environment, SavesState) and state["environment"] is not None:
-        with environment_does(environment, "load_state_dict"):
-            batches = environment.load_state_dict(state["environment"])
-    else:
-        if curricula is not None:
-            curricula.begin_again()
-        with environment_does(environment, "reset"):
-            batches = environment.reset(EpisodeSeeds(int(state["seed"])), np.asarray(state["episodes"]))
-    if curricula is not None:
-        curricula.go_on()
-    for name, behavior in behaviors.items():
-        behavior.batch = batches[name]
-
-
-def take_policies(saved: Mapping[str, Any], behaviors: Behaviors, curricula: RunCurricula | None, where: Path) -> None:
-    """What acting needs of a checkpoint; the environment and its number of copies may be others."""
-    if curricula is not None and saved["run"].get("curricula") is not None:
-        curricula.load_curricula(saved["run"]["curricula"])
-    _require_behaviors(saved["run"], behaviors, where)
-    for name, behavior in behaviors.items():
-        with trainer_does(behavior, "load_model"):
-            behavior.trainer.load_model(saved[name]["model"])
-        behavior.policy_steps = int(saved["run"]["steps"][name])
-
-
-def take_initial_models(behaviors: Behaviors, models: Mapping[str, Any] | None, origin: str) -> None:
-    """Weights from a behavior's ``init_path``, else from ``models``, which ``origin`` brought, if there are any."""
-    for name, behavior in behaviors.items():
-        path = behavior.settings.init_path
-        if path is not None:
-            model = model_of_path(Path(path), name, f"behaviors.{name}.init_path {path!r}")
-        elif models is not None:
-            model = model_of(models, name, origin)
-        else:
-            continue
-        with trainer_does(behavior, "load_model"):
-            behavior.trainer.load_model(model)
-
-
-def _require_behaviors(state: Mapping[str, Any], behaviors: Behaviors, where: Path) -> None:
+def _require_behaviors(state: Mapping[str, Any], behaviors: Mapping[str, BehaviorRun], where: Path) -> None:
     if state["behaviors"].keys() != behaviors.keys():
         raise RunStateError(
             f"{where}: the checkpoint has behaviors {', '.join(sorted(state['behaviors']))}, this "

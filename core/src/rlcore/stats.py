@@ -22,6 +22,7 @@ EPISODE_LENGTH = "Environment/Episode Length"
 EVALUATION_REWARD = "Evaluation/Cumulative Reward"
 EVALUATION_LENGTH = "Evaluation/Episode Length"
 STEPS_PER_SECOND = "Performance/Steps Per Second"
+IS_TRAINING = "Is Training"
 LESSON_NUMBER = "Environment/Lesson Number/"  # and the name of an environment parameter
 
 
@@ -49,11 +50,9 @@ class StatSummary:
         )
 
 
-def lesson_numbers(stats: Mapping[str, StatSummary]) -> dict[str, float]:
-    """The lesson of each environment parameter that a summary tells of, by the parameter's name."""
-    return {
-        tag.removeprefix(LESSON_NUMBER): summary.mean for tag, summary in stats.items() if tag.startswith(LESSON_NUMBER)
-    }
+def lesson_numbers(stats: Mapping[str, float]) -> dict[str, float]:
+    """The lesson of each environment parameter that scalars by tag tell of, by the parameter's name."""
+    return {tag.removeprefix(LESSON_NUMBER): value for tag, value in stats.items() if tag.startswith(LESSON_NUMBER)}
 
 
 @runtime_checkable

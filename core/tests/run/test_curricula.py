@@ -27,10 +27,15 @@ WHOLE = {"checkpoint_settings.run_id": "whole"}
 RESUME = {"checkpoint_settings.resume": True}
 
 
+def curricula_of(run: Run) -> dict[str, Any]:
+    curricula = run._parts.state.curricula
+    assert curricula is not None
+    return curricula._curricula
+
+
 def parts(run: Run) -> tuple[Any, Any]:
     """The environment, and the first curriculum."""
-    assert run._curricula is not None
-    return run._environment, next(iter(run._curricula._curricula.values()))
+    return run.environment, next(iter(curricula_of(run).values()))
 
 
 def fraction(seed: int, name: str, copy: int, episode: int) -> float:
@@ -110,8 +115,7 @@ def test_curricula_of_several_types_run_side_by_side(make_run: Any) -> None:
     run = make_run({**PACED, **BOTH, "environment_parameters.pay.curriculum.reset": False})
     run.train()
     environment, _ = parts(run)
-    assert run._curricula is not None
-    assert list(run._curricula._curricula) == ["stages", "lessons"]
+    assert list(curricula_of(run)) == ["stages", "lessons"]
     assert {int(pay // 10) for _, _, _, pay in environment.begun} == {0, 1, 2, 3}
     for copy, episode, pace, pay in environment.begun:
         assert pace % 10 == pytest.approx(fraction(5, "pace", copy, episode))

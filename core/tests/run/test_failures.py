@@ -161,7 +161,7 @@ def test_every_way_out_closes_the_writers(make_run: Any) -> None:
         run = make_run({**faulty(fault), "checkpoint_settings.run_id": f"run{len(fault)}"}, max_steps=50)
         run.plugins.register(writer, "cloud")
         run.start()
-        run._writers.append(writer)
+        run._parts.summaries.writers.append(writer)
         with contextlib.suppress(EnvironmentFailed):
             run.train()
         assert writer.closed
@@ -183,7 +183,7 @@ def test_a_stats_writer_that_fails_is_named(
 ) -> None:
     run = make_run()
     run.start()
-    run._writers.append(Writer(error))
+    run._parts.summaries.writers.append(Writer(error))
     with pytest.raises(kind, match=message):
         run.train()
     assert files().steps == [40, 80] and files().result["outcome"] == "failed"

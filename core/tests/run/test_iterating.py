@@ -57,11 +57,11 @@ def test_iterating_again_goes_on_and_never_resets(make_run: Any, files: Any) -> 
     for epoch in run:
         seen.append(epoch.behaviors["Agent"].steps)
         break
-    environment, trainer = run._environment, run.behaviors["Agent"].trainer
+    environment, trainer = run.environment, run.behaviors["Agent"].trainer
     for epoch in run:
         seen.append(epoch.behaviors["Agent"].steps)
     assert seen == [50, 100, 150, 200]
-    assert run._environment is environment and run.behaviors["Agent"].trainer is trainer
+    assert run.environment is environment and run.behaviors["Agent"].trainer is trainer
     assert files().checkpoint(200) == files("whole").checkpoint(200)
 
 
@@ -175,13 +175,13 @@ def test_an_epoch_tells_its_own_evaluation_and_the_best_of_all(make_run: Any, mo
 def test_stopping_in_the_first_collect_yields_a_whole_result(make_run: Any) -> None:
     run = make_run({**IDENTITY, "evaluation": {"interval": 50}})
     run.start()
-    step = run._environment.step
+    step = run.environment.step
 
     def stopping(actions: Any) -> Any:
         run.request_stop()
         return step(actions)
 
-    run._environment.step = stopping
+    run.environment.step = stopping
     (epoch,) = run
     assert {field.name for field in attrs.fields(EpochResult)} == set(attrs.asdict(epoch, recurse=False))
     assert epoch.behaviors == {"Agent": BehaviorResult(2, 0, 0, None, {}, None, None, {}, {})}
@@ -234,7 +234,7 @@ def test_what_a_checkpoint_took_from_the_recorder_still_counts_in_its_epoch(make
 def test_checkpoints_are_the_loops_job_and_need_no_writer(make_run: Any, files: Any) -> None:
     run = make_run({"stats": {"console": False, "jsonl": False}})
     run.train()
-    assert run._writers == [] and files().steps == [40, 80, 120, 160, 200]
+    assert run._parts.summaries.writers == [] and files().steps == [40, 80, 120, 160, 200]
     assert not (files().path / "metrics.jsonl").exists()
 
 

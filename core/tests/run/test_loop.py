@@ -188,11 +188,11 @@ def test_iterating_goes_on_and_never_resets(make_run: Any, files: Any) -> None:
     for epoch in run:
         seen.append((epoch.epoch, epoch.behaviors["Agent"].steps))
         break
-    environment = run._environment
+    environment = run.environment
     for epoch in run:
         seen.append((epoch.epoch, epoch.behaviors["Agent"].steps))
     assert seen == [(1, 50), (2, 100), (3, 150), (4, 200)]
-    assert run._environment is environment
+    assert run.environment is environment
     assert run.outcome == "done" and list(run) == []
     assert files().checkpoint(200) == files("whole").checkpoint(200)
 

@@ -51,6 +51,9 @@ class Numbered:
         changes, self.changes = self.changes, NO_CHANGES
         return changes
 
+    def stats(self) -> dict[str, float]:
+        return {}
+
 
 class Stage:
     """A behavior, an environment and a curriculum, stepped by hand."""

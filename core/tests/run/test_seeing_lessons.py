@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from rlcore import hookimpl
 from rlcore.cli.parameter_table import HEADINGS, parameter_rows, print_parameters
 from rlcore.cli.progress import _follow, progress_bar
 from rlcore.config.document import document_from_mapping
+from rlcore.curriculum import LessonChange
 from rlcore.run import Run
 
 STUBS = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_curriculum.py")]
@@ -58,16 +60,40 @@ def bar_of(run: Run, width: int) -> str:
     return capture.get().strip()
 
 
-@pytest.mark.parametrize(("changes", "lessons"), [(BOTH, " lesson 3/1 "), (LONE, " lesson 3 "), ({}, None)])
-def test_the_progress_bar_tells_the_lessons_of_the_latest_summary(
-    make_run: Any, changes: dict[str, Any], lessons: str | None
+@pytest.mark.parametrize(
+    ("changes", "first", "lessons"),
+    [(BOTH, " lesson 0/0 ", " lesson 3/1 "), (LONE, " lesson 0 ", " lesson 3 "), ({}, None, None)],
+)
+def test_the_progress_bar_tells_the_lessons_as_they_are(
+    make_run: Any, changes: dict[str, Any], first: str | None, lessons: str | None
 ) -> None:
     run = make_run(changes)
     run.start()
-    assert "lesson" not in bar_of(run, 120)
+    drawn = bar_of(run, 120)
+    assert "lesson" not in drawn if first is None else first in drawn
     run.train()
     drawn = bar_of(run, 120)
     assert "lesson" not in drawn if lessons is None else lessons in drawn
+
+
+class Watcher:
+    """Looks at the bar whenever a lesson changes."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.seen: list[bool] = []
+
+    @hookimpl
+    def rlcore_lesson_changed(self, change: LessonChange) -> None:
+        self.seen.append(f" lesson {change.lesson} " in bar_of(self.run, 120))
+
+
+def test_the_progress_bar_waits_for_no_summary(make_run: Any) -> None:
+    run = make_run(PACED, summary_freq=1_000_000)
+    watcher = Watcher(run)
+    run.plugins.register(watcher, "watcher")
+    run.train()
+    assert watcher.seen == [True] * 3
 
 
 def test_in_80_columns_the_bar_gives_way_to_what_it_tells(make_run: Any) -> None:

@@ -16,6 +16,7 @@ from rlcore.stats import (
     CUMULATIVE_REWARD,
     EVALUATION_REWARD,
     GROUP_REWARD,
+    IS_TRAINING,
     STEPS_PER_SECOND,
     StatSummary,
     lesson_numbers,
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from rlcore.run_context import RunContext
 
 METRICS_FILE = "metrics.jsonl"
-IS_TRAINING = "Is Training"
 ELO = "Self-play/ELO"
 
 
@@ -123,7 +123,8 @@ def console_line(
     parts.append("Training" if training else "Not Training")
     if ELO in stats:
         parts.append(f"ELO: {stats[ELO].mean:0.3f}")
-    lessons = [f"{name} {number:g}" for name, number in lesson_numbers(stats).items() if name not in silent]
+    means = {tag: summary.mean for tag, summary in stats.items()}
+    lessons = [f"{name} {number:g}" for name, number in lesson_numbers(means).items() if name not in silent]
     if lessons:
         parts.append(f"Lesson: {', '.join(lessons)}")
     if EVALUATION_REWARD in stats:

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from rlcore.run import Run
-    from rlcore.stats import StatSummary
 
 REFRESH_SECONDS = 0.25
 
@@ -56,11 +55,9 @@ def progress_bar(console: Console | None = None) -> Progress:
     return Progress(*columns, console=console, speed_estimate_period=10.0, redirect_stderr=sys.stderr.isatty())
 
 
-def lessons_of(stats: Mapping[str, StatSummary], silent: Collection[str]) -> str:
+def lessons_text(lessons: Mapping[str, float], silent: Collection[str]) -> str:
     """`` lesson 2``, or `` lesson 2/0/1`` where several parameters have lessons: there is no room for their names."""
-    from rlcore.stats import lesson_numbers
-
-    numbers = [f"{number:g}" for name, number in lesson_numbers(stats).items() if name not in silent]
+    numbers = [f"{number:g}" for name, number in lessons.items() if name not in silent]
     return f" lesson {'/'.join(numbers)}" if numbers else ""
 
 
@@ -71,6 +68,7 @@ def _follow(run: Run, progress: Progress, done: threading.Event) -> None:
     finished = False
     while not finished:
         finished = done.wait(REFRESH_SECONDS)
+        lessons = lessons_text(run.lessons, silent)
         for name, behavior in list(run.behaviors.items()):
             # The last update may go beyond what is to be learned; what is only acted has no end.
             steps = behavior.inferred if inference else min(behavior.steps, behavior.settings.max_steps)
@@ -88,7 +86,7 @@ def _follow(run: Run, progress: Progress, done: threading.Event) -> None:
                 completed=steps,
                 reward="-" if reward is None else f"{reward:.2f}",
                 score="" if score is None else f" evaluation {score:.2f}",
-                lessons=lessons_of(behavior.summarised, silent),
+                lessons=lessons,
             )
             if now - before >= 1.0:
                 progress.update(tasks[name], speed=f"{(steps - steps_before) / (now - before):,.0f}")

@@ -1,0 +1,45 @@
+"""The summaries of a run: what its behaviors did in ``summary_freq`` steps, told to all who want to know."""
+
+from __future__ import annotations
+
+from rlcore.behavior_run import BehaviorRun
+from rlcore.config import RunConfig
+from rlcore.plugins.calls import Plugins
+from rlcore.run_context import RunContext
+from rlcore.run_curricula import RunCurricula
+from rlcore.setup import make_writers
+from rlcore.stats import IS_TRAINING, STEPS_PER_SECOND, StatSummary, StatsWriter, hand_over
+from rlcore.timers import Timers, gauge_name
+
+
+class RunSummaries:
+    """Tells stats writers, plugins and curricula."""
+
+    def __init__(self, plugins: Plugins, context: RunContext, curricula: RunCurricula | None, timers: Timers) -> None:
+        self.writers: list[StatsWriter] = []
+        self._plugins = plugins
+        self._context = context
+        self._curricula = curricula
+        self._timers = timers
+
+    def open(self, config: RunConfig) -> None:
+        """Makes the writers; whoever holds this closes them."""
+        self.writers = make_writers(config, self._plugins, self._context)
+
+    def summarise(self, behavior: BehaviorRun, steps_per_second: float) -> dict[str, StatSummary]:
+        """One summary of ``behavior``, of everything since the one before."""
+        inference, curricula = self._context.inference, self._curricula
+        # ML-Agents' x value: the boundary that was crossed, not the step that crossed it.
+        step = behavior.inferred if inference else min(behavior.next_summary, behavior.steps)
+        behavior.window.add({STEPS_PER_SECOND: steps_per_second, IS_TRAINING: float(not inference)})
+        if curricula is not None:
+            behavior.window.add(curricula.stats())
+        stats = behavior.summarise()
+        for tag, summary in stats.items():
+            self._timers.set_gauge(gauge_name(behavior.name, tag), summary.mean)
+        for writer in self.writers:
+            hand_over(writer, behavior.name, step, stats)
+        self._plugins.summary_written(self._context, behavior.name, step, stats)
+        if curricula is not None and not inference:
+            curricula.summarised(behavior.name, stats)
+        return stats
