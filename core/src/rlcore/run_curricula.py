@@ -46,7 +46,7 @@ class RunCurricula:
             alone = name in self._alone
             self._values[name] = self._feed.values if alone else np.zeros(shape)
             self._stamp[name] = self._feed.stamp if alone else np.zeros(shape, np.int64)
-        # The number of each parameter's lesson, where it has lessons. Replaced, never changed: other threads look at it.
+        # The number of each parameter's lesson, if it has lessons. Replaced, never changed: other threads look at it.
         self.lessons: Mapping[str, float] = lesson_numbers(self.stats())
 
     # ------------------------------------------------------------ episodes
