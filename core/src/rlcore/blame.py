@@ -1,4 +1,4 @@
-"""Errors that an environment or a trainer raises are given an owner: one line, an exit code, the traceback as cause."""
+"""Errors of environments, trainers and curricula are given an owner: one line, an exit code, the traceback as cause."""
 
 from __future__ import annotations
 
@@ -28,6 +28,13 @@ def trainer_failed(behavior: BehaviorRun, doing: str, error: Exception) -> Rlcor
     return PluginError(f"behavior {behavior.name!r}: trainer {trainer!r} failed in {doing}: {one_line(error)}")
 
 
+def curriculum_failed(kind: str, doing: str, error: Exception) -> RlcoreError:
+    """The same for an error of the curriculum called ``kind``."""
+    if isinstance(error, RlcoreError):
+        return error
+    return PluginError(f"curriculum {kind!r} failed in {doing}: {one_line(error)}")
+
+
 def nothing_to_learn(behaviors: Sequence[BehaviorRun]) -> PluginError:
     """What to raise where trainers of recorded data are not at their end, and none has anything to learn from."""
     names = ", ".join(repr(behavior.name) for behavior in behaviors if behavior.learning)
@@ -55,3 +62,14 @@ def trainer_does(behavior: BehaviorRun, doing: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise trainer_failed(behavior, doing, error) from error
+
+
+@contextmanager
+def curriculum_does(kind: str, doing: str) -> Iterator[None]:
+    """For a block that calls ``doing`` of the curriculum called ``kind``."""
+    try:
+        yield
+    except RlcoreError:
+        raise
+    except Exception as error:
+        raise curriculum_failed(kind, doing, error) from error

@@ -38,7 +38,7 @@ class EndedEpisodes:
     behavior: str
     copies: NDArray[np.int64]  # [K]
     returns: NDArray[np.float64]  # [K] the agent's own reward
-    group_returns: NDArray[np.float64] | None  # [K]; None where nobody shares rewards
+    group_returns: NDArray[np.float64]  # [K] what the agent's group shares; zeros where nobody shares rewards
     lengths: NDArray[np.int64]  # [K] agent steps
     values: NDArray[np.float64]  # [K, P]
     stamp: NDArray[np.int64]  # [K, P]

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.behavior_run import BehaviorRun
+from rlcore.blame import curriculum_does, curriculum_failed
 from rlcore.curriculum import Curriculum, EndedEpisodes, EpisodeDraw, LessonChange
 from rlcore.environment import Environment
-from rlcore.errors import PluginError, RlcoreError, RunStateError, one_line
+from rlcore.errors import RunStateError
 from rlcore.parameter_feed import ParameterFeed
 from rlcore.stats import StatSummary, lesson_numbers
 
@@ -93,7 +93,7 @@ class RunCurricula:
         latest = slice(-len(rows), None)
         copies, returns = behavior.spec.env_index[rows], np.array(episodes.finished_returns[latest])
         lengths = np.array(episodes.finished_lengths[latest], np.int64)
-        shared = np.array(episodes.finished_group_returns[latest]) if episodes.shared else None
+        shared = np.array(episodes.finished_group_returns[latest]) if episodes.shared else np.zeros(len(rows))
         values, stamp = self._values[behavior.name][rows], self._stamp[behavior.name][rows]
         for kind, curriculum in self._curricula.items():
             columns = self._columns[kind]
@@ -101,7 +101,7 @@ class RunCurricula:
             try:
                 curriculum.episodes_ended(told)
             except Exception as error:
-                raise _failed(kind, "episodes_ended", error) from error
+                raise curriculum_failed(kind, "episodes_ended", error) from error
 
     def _advance(self, began: NDArray[np.int64] | None) -> bool:
         """``began`` are copies [K] for which something must be staged whether or not anything changes."""
@@ -114,7 +114,7 @@ class RunCurricula:
             try:
                 changes = curriculum.advance(steps)
             except Exception as error:
-                raise _failed(kind, "advance", error) from error
+                raise curriculum_failed(kind, "advance", error) from error
             lessons += changes.lessons
             redraw, reset = redraw or changes.redraw, reset or changes.reset
         if redraw:
@@ -133,7 +133,7 @@ class RunCurricula:
             try:
                 drawn.append(curriculum.draw(copies, episodes))
             except Exception as error:
-                raise _failed(kind, "draw", error) from error
+                raise curriculum_failed(kind, "draw", error) from error
         if len(drawn) == 1:
             return drawn[0]
         return EpisodeDraw(
@@ -147,27 +147,27 @@ class RunCurricula:
         """What every behavior's summary says of the curricula, by tag."""
         tags: dict[str, float] = {}
         for kind, curriculum in self._curricula.items():
-            with _blamed(kind, "stats"):
+            with curriculum_does(kind, "stats"):
                 tags |= curriculum.stats()
         return tags
 
     def summarised(self, behavior: str, stats: Mapping[str, StatSummary]) -> None:
         for kind, curriculum in self._curricula.items():
-            with _blamed(kind, "summarised"):
+            with curriculum_does(kind, "summarised"):
                 curriculum.summarised(behavior, stats)
 
     def status(self) -> dict[str, Mapping[str, Any]]:
         """A section for each parameter, by its name."""
         sections: dict[str, Mapping[str, Any]] = {}
         for kind, curriculum in self._curricula.items():
-            with _blamed(kind, "status"):
+            with curriculum_does(kind, "status"):
                 sections |= curriculum.status()
         return sections
 
     def load_status(self, sections: Mapping[str, Any]) -> None:
         """Begins where the status of another run, or of ML-Agents, says."""
         for kind, curriculum in self._curricula.items():
-            with _blamed(kind, "load_status"):
+            with curriculum_does(kind, "load_status"):
                 curriculum.load_status(sections)
         self.lessons = lesson_numbers(self.stats())
 
@@ -176,7 +176,7 @@ class RunCurricula:
     def state_dict(self) -> dict[str, Any]:
         states = {}
         for kind, curriculum in self._curricula.items():
-            with _blamed(kind, "state_dict"):
+            with curriculum_does(kind, "state_dict"):
                 states[kind] = {"parameters": list(curriculum.parameters), "state": curriculum.state_dict()}
         slots = {
             name: {"values": self._values[name].copy(), "stamp": self._stamp[name].copy()} for name in self._values
@@ -201,7 +201,7 @@ class RunCurricula:
                 "resume with the configuration of the run"
             )
         for kind, curriculum in self._curricula.items():
-            with _blamed(kind, "load_state_dict"):
+            with curriculum_does(kind, "load_state_dict"):
                 curriculum.load_state_dict(state["curricula"][kind]["state"])
         self.lessons = lesson_numbers(self.stats())
 
@@ -214,21 +214,3 @@ class RunCurricula:
 
 def _listed(parameters: Mapping[str, Sequence[str]]) -> str:
     return ", ".join(f"{name} ({kind})" for kind, names in parameters.items() for name in names) or "none"
-
-
-def _failed(kind: str, doing: str, error: Exception) -> RlcoreError:
-    """What to raise for an error of a curriculum; rlcore's own errors stay as they are."""
-    if isinstance(error, RlcoreError):
-        return error
-    return PluginError(f"curriculum {kind!r} failed in {doing}: {one_line(error)}")
-
-
-@contextmanager
-def _blamed(kind: str, doing: str) -> Iterator[None]:
-    """For what is not done in every step; there, a context costs more than what is in it."""
-    try:
-        yield
-    except RlcoreError:
-        raise
-    except Exception as error:
-        raise _failed(kind, doing, error) from error

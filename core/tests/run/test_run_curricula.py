@@ -37,6 +37,7 @@ class Numbered:
     def __init__(self) -> None:
         self.stage = 0
         self.told: list[tuple[int, float, float, int, int]] = []  # copy, value, return, length, stamp
+        self.shared: list[float] = []  # group returns
         self.changes = NO_CHANGES
 
     def draw(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
@@ -46,6 +47,7 @@ class Numbered:
     def episodes_ended(self, ended: EndedEpisodes) -> None:
         columns = (ended.copies, ended.values[:, 0], ended.returns, ended.lengths, ended.stamp[:, 0])
         self.told += [tuple(row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+        self.shared += ended.group_returns.tolist()
 
     def advance(self, steps: Any) -> Changes:
         changes, self.changes = self.changes, NO_CHANGES
@@ -76,10 +78,17 @@ class Stage:
         lost = np.isin(np.arange(3), aborted) if aborted else None
         return AgentBatch({}, np.ones(3, np.float32), terminated, np.zeros(3, np.bool_), aborted=lost)
 
-    def step(self, ended: tuple[int, ...] = (), begins: tuple[int, ...] = (), aborted: tuple[int, ...] = ()) -> bool:
-        """Agents of slots ``ended`` end, copies ``begins`` go on with their next episode."""
+    def step(
+        self,
+        ended: tuple[int, ...] = (),
+        begins: tuple[int, ...] = (),
+        aborted: tuple[int, ...] = (),
+        shared: float | None = None,
+    ) -> bool:
+        """Agents of slots ``ended`` end, copies ``begins`` go on with their next episode; ``shared`` is for everyone."""
         self.environment.episodes[list(begins)] += 1
         self.behavior.batch = self.batch(ended, aborted)
+        self.behavior.batch.group_reward = None if shared is None else np.full(3, shared, np.float32)
         self.behavior.episodes.record(self.behavior.batch)
         return self.run.after_step()
 
@@ -129,6 +138,13 @@ def test_a_behavior_that_has_finished_tells_nothing(stage: Stage) -> None:
     stage.behavior.learning = False
     stage.step(ended=(2,), begins=(1,))
     assert stage.take_told() == [] and stage.staged == [1, 102]
+
+
+def test_group_returns_are_zeros_until_somebody_shares_a_reward(stage: Stage) -> None:
+    stage.step(ended=(0, 1))
+    stage.step(shared=0.5)
+    stage.step(ended=(1, 2))
+    assert stage.curriculum.shared == [0.0, 0.0, 0.5, 0.5]
 
 
 def test_a_reset_is_handed_on(stage: Stage) -> None:

@@ -159,7 +159,7 @@ def ended_episodes(text: str, on: Sequence[int]) -> EndedEpisodes:
         behavior=behavior,
         copies=np.zeros(len(texts), np.int64),
         returns=np.array(returns),
-        group_returns=np.array(groups) if "+" in text else None,
+        group_returns=np.array(groups),
         lengths=np.ones(len(texts), np.int64),
         values=np.zeros((len(texts), len(on))),
         stamp=np.array(stamp, np.int64),

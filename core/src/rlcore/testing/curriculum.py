@@ -163,7 +163,7 @@ class Game:
                     behavior=self.rules.behavior,
                     copies=ended,
                     returns=returns,
-                    group_returns=None,
+                    group_returns=np.zeros(len(ended)),
                     lengths=self.random.integers(1, 9, len(ended)),
                     values=np.array([self.now[copy][0] for copy in ended.tolist()]),
                     stamp=np.array([self.now[copy][1] for copy in ended.tolist()]),

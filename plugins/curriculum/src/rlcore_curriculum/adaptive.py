@@ -28,7 +28,7 @@ def measured(ended: EndedEpisodes, settings: AdaptiveSettings) -> Array | None:
     if settings.measure == "length":
         return ended.lengths.astype(np.float64)
     if settings.measure == "group_reward":
-        return np.zeros(len(ended.returns)) if ended.group_returns is None else ended.group_returns
+        return ended.group_returns
     return ended.returns
 
 

@@ -82,8 +82,7 @@ class Lessons:
     def episodes_ended(self, ended: EndedEpisodes) -> None:
         if ended.behavior not in self._behaviors:
             return
-        returns, shared = ended.returns.tolist(), ended.group_returns
-        episodes = Ended(ended.behavior, returns, [0.0] * len(returns) if shared is None else shared.tolist())
+        episodes = Ended(ended.behavior, ended.returns.tolist(), ended.group_returns.tolist())
         self._buffers.add(episodes)
         for track, began in zip(self._tracks, ended.stamp.T.tolist(), strict=True):
             track.ended(episodes, began)

@@ -27,7 +27,7 @@ class Ended:
 
     behavior: str
     returns: list[float]
-    group_returns: list[float]  # zeros where nobody shares rewards
+    group_returns: list[float]
 
 
 class Track(Protocol):

@@ -70,7 +70,7 @@ class Loop:
         returns = np.array([self.outcome(self.values[copy], float(noise[copy])) for copy in ended])
         lengths = np.ones(len(ended), np.int64)
         self.curriculum.episodes_ended(
-            EndedEpisodes(BEHAVIOR, ended, returns, None, lengths, self.values[ended], self.stamp[ended])
+            EndedEpisodes(BEHAVIOR, ended, returns, returns * 0.0, lengths, self.values[ended], self.stamp[ended])
         )
         self.episodes[ended] += 1
         self.values[ended], self.stamp[ended] = self.next_values[ended], self.next_stamp[ended]
@@ -150,7 +150,7 @@ def told() -> Callable[..., EndedEpisodes]:
     def make(stamp: Any, returns: Any, behavior: str = BEHAVIOR, **more: Any) -> EndedEpisodes:
         stamp, returns = np.array(stamp, np.int64), np.array(returns, np.float64)
         lengths = np.array(more.get("lengths", [1] * len(returns)), np.int64)
-        shared = np.array(more["group_returns"], np.float64) if "group_returns" in more else None
+        shared = np.array(more.get("group_returns", [0.0] * len(returns)), np.float64)
         return EndedEpisodes(
             behavior, np.zeros(len(returns), np.int64), returns, shared, lengths, np.zeros(stamp.shape), stamp
         )
