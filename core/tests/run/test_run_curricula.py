@@ -85,7 +85,7 @@ class Stage:
         aborted: tuple[int, ...] = (),
         shared: float | None = None,
     ) -> bool:
-        """Agents of slots ``ended`` end, copies ``begins`` go on with their next episode; ``shared`` is for everyone."""
+        """Agents of slots ``ended`` end, copies ``begins`` go on with their next one; ``shared`` is for everyone."""
         self.environment.episodes[list(begins)] += 1
         self.behavior.batch = self.batch(ended, aborted)
         self.behavior.batch.group_reward = None if shared is None else np.full(3, shared, np.float32)
