@@ -39,10 +39,11 @@ class Scores:
 
 
 class RunEvaluation:
-    """The evaluations that the ``evaluation`` block of a run asks for; without one, none is ever due."""
+    """The evaluations that the ``evaluation`` block of a run asks for; with ``interval: null``, none is ever due."""
 
     def __init__(self, settings: EvaluationSettings | None, evaluator: Evaluator, store: RunStore) -> None:
         self.settings = settings
+        self._interval = None if settings is None else settings.interval
         self.evaluator = evaluator
         self.scores = Scores()
         self._store = store
@@ -61,17 +62,17 @@ class RunEvaluation:
 
     def begin(self, step: int) -> None:
         """Sets when the first one is due, and makes the environment: what is wrong with it is told before training."""
-        if self.settings is not None:
-            self._next = _multiple_after(step, self.settings.interval)
+        if self.settings is not None and self._interval is not None:
+            self._next = _multiple_after(step, self._interval)
             self.evaluator.open(self.settings.episodes)
 
     def due(self, step: int, ending: bool) -> bool:
         """Whether to evaluate at ``step``, which is past a multiple of the interval or where training ends."""
-        return self.settings is not None and (step >= self._next or (ending and self.scores.step != step))
+        return self._interval is not None and (step >= self._next or (ending and self.scores.step != step))
 
     def watch(self, behaviors: Behaviors, step: int) -> None:
         """Has the loop look up before the run's steps, which all behaviors add to, can cross the next multiple."""
-        if self.settings is None:
+        if self._interval is None:
             return
         learning = [behavior for behavior in behaviors.values() if behavior.learning]
         share = -(-(self._next - step) // len(learning))  # one of them has taken this many by then
@@ -83,13 +84,13 @@ class RunEvaluation:
 
         ``run_seed`` stands beside those policies, as it does in every checkpoint.
         """
-        settings = self.settings
-        assert settings is not None
+        settings, interval = self.settings, self._interval
+        assert settings is not None and interval is not None, "one was due"
         policies = {name: behavior.trainer.policy for name, behavior in behaviors.items()}
         result = self.evaluator.evaluate(
             lambda _: policies, step, settings.episodes, deterministic=settings.deterministic
         )
-        self._next = _multiple_after(step, settings.interval)
+        self._next = _multiple_after(step, interval)
         for name, behavior in behaviors.items():
             measured = result.behaviors[name]
             behavior.evaluated = measured.mean_reward

@@ -103,6 +103,22 @@ def test_the_steps_of_all_behaviors_count(make_run: Any, interval: int) -> None:
     assert [step for step, _ in train(run)] == list(dict.fromkeys([*crossing, steps[-1]]))
 
 
+def test_with_interval_null_the_run_makes_none_and_the_block_is_for_others(make_run: Any) -> None:
+    watched, heard = Watched(), Heard()
+    block = {"evaluation": {"interval": None, "environment": {"num_envs": 3}}}
+    run = make_run(block)
+    run.plugins.register(watched, "watched")
+    run.plugins.register(heard, "heard")
+    for _ in run:
+        pass
+    assert heard.evaluations == [] and len(watched.made) == 1 and run.scores.score is None
+    other = make_run({**block, "checkpoint_settings.run_id": "other"})
+    other.plugins.register(watched, "watched")
+    other.evaluate(4)
+    other.close()
+    assert [environment.num_envs for environment in watched.made] == [2, 2, 3]
+
+
 def test_an_interrupted_run_is_not_evaluated_for_it(make_run: Any) -> None:
     run = make_run({"evaluation": {"interval": 1000}})
     heard = Heard()
@@ -259,6 +275,7 @@ def test_an_override_of_the_kind_takes_nothing_over_from_another_kind(make_run: 
     [
         ("interval: 0", "c.yaml:6: evaluation.interval: must be at least 1, not 0"),
         ("episodes: 3", "c.yaml:5: evaluation.interval: missing; it has no default"),
+        ("interval: null\n  stop_at: 9", "c.yaml:7: evaluation.stop_at: without an interval no evaluation could stop"),
         ("interval: 9\n  episode: 3", "c.yaml:7: evaluation.episode: unknown key; did you mean 'episodes'?"),
         ("interval: 9\n  environment: {num_env: 3}", "c.yaml:7: evaluation.environment.num_env: unknown key; did"),
         ("interval: 9\n  environment:\n    num_envs: x", "c.yaml:8: evaluation.environment.num_envs: must be a"),

@@ -207,6 +207,8 @@ class _Loader:
         ready = {}
         if isinstance(data, Mapping):
             ready["environment_parameters"] = self._parameters(data.get("environment_parameters"), PLACES[1])
+            if "interval" in data and data["interval"] is None and data.get("stop_at") is not None:
+                self.problems.add((*path, "stop_at"), "without an interval no evaluation could stop the run")
         settings = build(EvaluationSettings, data, path, self.problems, ready=ready)
         overrides = data.get("environment", {}) if isinstance(data, Mapping) else None
         base = self.data.get("environment")

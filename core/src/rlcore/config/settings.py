@@ -219,9 +219,12 @@ class EnvironmentSettings:
 
 @attrs.frozen(kw_only=True)
 class EvaluationSettings:
-    """Measuring the policies while a run trains, in an environment of their own."""
+    """Measuring the policies, in an environment of their own."""
 
-    interval: int = setting(description="Agent steps of the run, over all behaviors, between evaluations.", minimum=1)
+    interval: int | None = setting(
+        description="Agent steps of the run, over all behaviors, between evaluations; null for none while it trains.",
+        minimum=1,
+    )
     episodes: int = setting(10, "Episodes of one evaluation; every evaluation plays the same ones.", minimum=1)
     environment: dict[str, Any] = setting(
         factory=dict, description="Where evaluations differ from the environment block: id, options, num_envs."

@@ -32,7 +32,8 @@ def make_curriculum(blocks: Mapping[str, LessonsSettings], run: RunContext) -> L
         behavior = run.config.behaviors.get(name, run.config.default_settings)
         assert behavior is not None, "LessonsSettings.problems has refused it"
         max_steps[name] = behavior.max_steps
-    seen = StatisticsSeen(criteria, evaluates=run.config.evaluation is not None)
+    evaluation = run.config.evaluation
+    seen = StatisticsSeen(criteria, evaluates=evaluation is not None and evaluation.interval is not None)
     return Lessons(blocks, samplers, max_steps, seen, run.seed, run.num_envs)
 
 
