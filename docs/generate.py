@@ -39,9 +39,7 @@ from rlcore.config import (
 )
 from rlcore.config.structure import default_of, field_types, settings_fields
 from rlcore.plugins import HOOKS, HookInfo, hookspecs, load_plugins
-from rlcore.plugins.catalog import REGISTRIES
-from rlcore_curriculum.records import SamplerSpec
-from rlcore_curriculum.sampler_settings import HOOK as SAMPLERS
+from rlcore.plugins.markers import registered
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
@@ -165,7 +163,7 @@ def _hook(hook: HookInfo, signature: str, example: str) -> Iterator[str]:
 def _records() -> Iterator[str]:
     yield from ("## Records", "", "What registries return, imported from `rlcore`. Heavy code is named by string,")
     yield '`"package.module:Name"`, and imported when it is first used.'
-    for _, record in REGISTRIES.values():
+    for record in filter(None, (registered(getattr(hookspecs, hook.name)) for hook in HOOKS)):
         yield from ("", f"### {record.__name__}", "", prose(inspect.getdoc(record) or ""), "")
         yield from ("| field | default |", "|---|---|")
         for attribute in attrs.fields(record):
@@ -200,11 +198,7 @@ def settings_page() -> str:
 def plugin_blocks() -> Iterator[tuple[str, type, str]]:
     """Title, settings class and distribution of each block that a member of this workspace brings."""
     plugins = load_plugins()
-    found = [
-        (title, attribute, owned)
-        for kind, title, attribute in PLUGIN_BLOCKS
-        for owned in (plugins.records_of(SAMPLERS, SamplerSpec) if kind == SamplerSpec.kind else plugins.records(kind))
-    ]
+    found = [(title, attribute, owned) for kind, title, attribute in PLUGIN_BLOCKS for owned in plugins.records(kind)]
     for title, attribute, owned in found:
         if owned.distribution in members() and getattr(owned.record, attribute) is not None:
             cls = plugins.resolve(owned.record, attribute)

@@ -23,7 +23,6 @@ from rlcore.config import (
 )
 from rlcore.config.structure import settings_fields
 from rlcore.plugins import HOOKS, Plugins, hookspecs
-from rlcore.plugins.catalog import REGISTRIES
 from rlcore_ppo.settings import PPOSettings
 from rlcore_sac.settings import SACSettings
 
@@ -87,7 +86,7 @@ def test_the_examples_are_one_valid_plugin_with_every_hook() -> None:
     plugins.register(examples, "examples")  # checks names, arguments and wrappers
     (label,) = (each.label for each in plugins.loaded)
     assert plugins.implemented(label) == tuple(sorted(SPECIFIED))
-    for kind in REGISTRIES:
+    for kind in plugins.kinds:
         assert [owned.record.summary for owned in plugins.records(kind)] != [""]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import ClassVar
 
 import attrs
@@ -9,13 +10,14 @@ import pytest
 
 from rlcore.errors import NotInstalled, PluginError
 from rlcore.plugins import Record, load_plugins
-from rlcore.testing.fixtures import InstallPlugin
+from rlcore.testing.fixtures import InstallPlugin, RunRlcore
 
 BASE = """
 from rlcore import hookimpl
-from rlcore.plugins import hookspec
+from rlcore.plugins import registry_of
+from shared_opponents import OpponentSpec
 class Specs:
-    @hookspec
+    @registry_of(OpponentSpec)
     def rlcore_opponents(self): "Opponents."
 @hookimpl
 def rlcore_addhooks(manager):
@@ -26,14 +28,15 @@ import attrs
 from rlcore import hookimpl
 @hookimpl
 def rlcore_opponents():
-    import {tests} as shared
-    return [shared.OPPONENT]
+    import {shared} as shared
+    return [attrs.evolve(shared.OPPONENT)]
 """
 
 
 @attrs.frozen(kw_only=True)
 class OpponentSpec(Record):
     kind: ClassVar[str] = "opponent"
+    key: ClassVar[str] = "opponent_type"
 
 
 OPPONENT = OpponentSpec(name="past", target="acme:Past")
@@ -46,25 +49,25 @@ def registry(installed_plugin: InstallPlugin, monkeypatch: pytest.MonkeyPatch) -
     from types import ModuleType
 
     shared = ModuleType("shared_opponents")
-    shared.OPPONENT = OPPONENT  # type: ignore[attr-defined]
+    shared.OPPONENT, shared.OpponentSpec = OPPONENT, OpponentSpec  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "shared_opponents", shared)
     installed_plugin("base", "acme-base", "1", BASE)
-    return lambda name: installed_plugin(name, f"acme-{name}", "2", USER.format(tests="shared_opponents"))
+    return lambda name: installed_plugin(name, f"acme-{name}", "2", USER.format(shared="shared_opponents"))
 
 
 def test_a_record_is_found_by_its_name_and_by_its_distribution(registry: InstallPlugin) -> None:
     registry("one")
     plugins = load_plugins()
-    (owned,) = plugins.records_of("rlcore_opponents", OpponentSpec)
+    (owned,) = plugins.records("opponent")
     assert (owned.record, owned.reference) == (OPPONENT, "acme-one/past")
     for reference in ("past", "acme-one/past"):
-        assert plugins.record_of("rlcore_opponents", OpponentSpec, reference, "opponent_type") is OPPONENT
+        assert plugins.record(OpponentSpec, reference) == OPPONENT
 
 
 def test_an_unknown_name_is_told_with_the_nearest(registry: InstallPlugin) -> None:
     registry("one")
     with pytest.raises(NotInstalled) as caught:
-        load_plugins().record_of("rlcore_opponents", OpponentSpec, "pats", "opponent_type")
+        load_plugins().record(OpponentSpec, "pats")
     assert str(caught.value) == "unknown opponent 'pats'; allowed: past; did you mean 'past'?"
 
 
@@ -72,9 +75,37 @@ def test_a_name_of_two_plugins_is_to_be_written_in_full(registry: InstallPlugin)
     registry("one")
     registry("two")
     with pytest.raises(PluginError, match=r"; write opponent_type: acme-one/past or acme-two/past$"):
-        load_plugins().record_of("rlcore_opponents", OpponentSpec, "past", "opponent_type")
+        load_plugins().record(OpponentSpec, "past")
 
 
 def test_where_nobody_brings_one_that_is_said(registry: InstallPlugin) -> None:
     with pytest.raises(NotInstalled, match=r"^unknown opponent 'past'; no opponent is installed"):
-        load_plugins().record_of("rlcore_opponents", OpponentSpec, "past", "opponent_type")
+        load_plugins().record(OpponentSpec, "past")
+
+
+def test_what_such_a_plugin_brings_is_listed_and_shown(registry: InstallPlugin, run_rlcore: RunRlcore) -> None:
+    registry("one")
+    listed = json.loads(run_rlcore("plugins", "list", "--provides", "--json").stdout)["plugins"]
+    assert [row["provides"] for row in listed if row["name"] in ("base", "one")] == [[], ["opponent:past"]]
+    (shown,) = json.loads(run_rlcore("plugins", "info", "one", "--json").stdout)
+    assert [(record["kind"], record["name"]) for record in shown["records"]] == [("opponent", "past")]
+    assert json.loads(run_rlcore("plugins", "info", "past", "--json").stdout) == [shown]
+
+
+def test_what_such_a_plugin_brings_is_diagnosed(registry: InstallPlugin, run_rlcore: RunRlcore) -> None:
+    registry("one")
+    registry("two")
+    told = json.loads(run_rlcore("plugins", "doctor", "one", "--import", "--json").stdout)["findings"]
+    messages = [each["message"] for each in told]
+    assert "opponent 'past' is brought by 2 plugins; users must write acme-one/past or acme-two/past" in messages
+    assert (
+        "opponent 'past' of plugin 'one' (acme-one 2): cannot import acme: ModuleNotFoundError: No module named 'acme'"
+        in messages
+    )
+
+
+def test_two_registries_of_one_kind_are_refused(registry: InstallPlugin, installed_plugin: InstallPlugin) -> None:
+    installed_plugin("other", "acme-other", "1", BASE.replace("rlcore_opponents", "rlcore_rivals"))
+    (warning,) = load_plugins().warnings
+    assert "plugin 'other' (acme-other 1): the hook 'rlcore_rivals' is a registry of 'opponent' records" in warning
+    assert "rlcore_opponents is one already; call the kind something else" in warning

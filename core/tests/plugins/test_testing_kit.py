@@ -102,7 +102,7 @@ class TestTheConformanceClassOnCore(PluginConformance):
         ),
         ("import numpy\n" + SOURCE, ["rlcore>0"], "test_importing_it_is_cheap"),
         (SOURCE.replace("json:loads", "json:absent"), ["rlcore>0"], "test_every_target_can_be_imported"),
-        ("x = 1\n", ["rlcore>0"], "test_loads_by_itself_and_implements_a_hook"),
+        ("x = 1\n", ["rlcore>0"], "test_loads_and_implements_a_hook"),
     ],
 )
 def test_the_conformance_class_fails_where_its_rule_is_broken(

@@ -13,7 +13,7 @@ from rlcore.cli.options import debug_option
 from rlcore.errors import PluginError, did_you_mean
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.candidates import LOCAL_PREFIX, installed
-from rlcore.plugins.catalog import REGISTRIES
+from rlcore.plugins.diagnosis import loaded_among_others
 from rlcore.plugins.discover import Choice, Decision, Selection, decide
 
 
@@ -57,16 +57,13 @@ def _brings(decision: Decision, name: str) -> bool:
     """Whether a record of the plugin has this name, such as ``iql`` of the plugin ``offline``."""
     if decision.state != "on":  # what is turned off, or made for another rlcore, is not imported for a guess
         return False
-    plugins = Plugins(decisions=(decision,), tolerant=True)
-    plugins.load()
-    return any(owned.record.name == name for kind in REGISTRIES for owned in plugins.records(kind))
+    return any(record.name == name for record in loaded_among_others(decision).brought_by(decision.candidate.label))
 
 
 def _report(decision: Decision) -> dict[str, Any]:
     candidate = decision.candidate
-    plugins = Plugins(decisions=(decision,), tolerant=True)
-    plugins.load()
-    records = [_record(plugins, owned.record) for kind in REGISTRIES for owned in plugins.records(kind)]
+    plugins = loaded_among_others(decision)
+    records = [_record(plugins, record) for record in plugins.brought_by(candidate.label)]
     report: dict[str, Any] = {
         "name": candidate.name,
         "distribution": candidate.distribution,
@@ -80,8 +77,8 @@ def _report(decision: Decision) -> dict[str, Any]:
         "hooks": list(plugins.implemented(candidate.label)),
         "records": records,
     }
-    if plugins.warnings:
-        report["problem"] = plugins.warnings[0]
+    if candidate.label in plugins.broken:
+        report["problem"] = plugins.broken[candidate.label]
     return report
 
 
@@ -105,12 +102,13 @@ def _link(line: str) -> tuple[str, str]:
 
 def _record(plugins: Plugins, record: Any) -> dict[str, Any]:
     described = {"kind": record.kind, "name": record.name, "summary": record.summary, "target": record.target}
-    settings = getattr(record, "settings", None)
-    if settings:
-        try:
-            described["settings"] = {"class": settings, "fields": _fields(plugins.resolve(record, "settings"))}
-        except PluginError as error:
-            described["settings"] = {"class": settings, "problem": str(error)}
+    for attribute in ("settings", "parameters"):
+        settings = getattr(record, attribute, None)
+        if settings:
+            try:
+                described[attribute] = {"class": settings, "fields": _fields(plugins.resolve(record, attribute))}
+            except PluginError as error:
+                described[attribute] = {"class": settings, "problem": str(error)}
     return described
 
 
@@ -152,10 +150,11 @@ def _print(report: dict[str, Any]) -> None:
     click.echo(f"{'hooks:':14}{', '.join(report['hooks']) or 'none'}")
     for record in report["records"]:
         click.echo(f"\n{record['kind']} {record['name']}: {record['summary']}\n  target {record['target']}")
-        settings = record.get("settings")
-        if settings:
-            click.echo(f"  settings {settings['class']}")
-            if "problem" in settings:
-                click.echo(f"    {settings['problem']}")
-            for field in settings.get("fields", ()):
-                click.echo(f"    {field['name']} = {field['default']}  {field['description']}")
+        for attribute in ("settings", "parameters"):
+            settings = record.get(attribute)
+            if settings:
+                click.echo(f"  {attribute} {settings['class']}")
+                if "problem" in settings:
+                    click.echo(f"    {settings['problem']}")
+                for field in settings.get("fields", ()):
+                    click.echo(f"    {field['name']} = {field['default']}  {field['description']}")

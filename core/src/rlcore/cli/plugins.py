@@ -67,13 +67,12 @@ def _row(decision: Decision) -> dict[str, Any]:
 
 def _add_provided(rows: list[dict[str, Any]], decisions: tuple[Decision, ...]) -> list[str]:
     from rlcore.plugins.calls import Plugins
-    from rlcore.plugins.catalog import REGISTRIES
 
     admitted = tuple(decision for decision in decisions if decision.state == "on")
     plugins = Plugins(decisions=admitted, tolerant=True)
     plugins.load()
     provided: dict[tuple[str, str], list[str]] = {}
-    for kind in REGISTRIES:
+    for kind in plugins.kinds:
         for owned in plugins.records(kind):
             provided.setdefault((owned.plugin, owned.distribution), []).append(f"{kind}:{owned.record.name}")
     for row in rows:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rlcore.plugins.catalog import HOOKS, HookInfo
     from rlcore.plugins.discover import Selection, selection_from
     from rlcore.plugins.manager import LoadedPlugin
-    from rlcore.plugins.markers import hookspec
+    from rlcore.plugins.markers import hookspec, registry_of
     from rlcore.plugins.recording import read_recording
     from rlcore.plugins.records import Record
 
@@ -31,6 +31,7 @@ __all__ = [
     "hookspec",
     "load_plugins",
     "read_recording",
+    "registry_of",
     "selection_from",
 ]
 
@@ -46,6 +47,7 @@ _LAZY = {
     "hookspec": "rlcore.plugins.markers",
     "load_plugins": "rlcore.plugins.calls",
     "read_recording": "rlcore.plugins.recording",
+    "registry_of": "rlcore.plugins.markers",
     "selection_from": "rlcore.plugins.discover",
 }
 

@@ -134,34 +134,38 @@ class Plugins:
 
     # ------------------------------------------------------------ registries
 
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of records there are: core's (trainer, environment and so on), then those that plugins added."""
+        return tuple(self._manager.registries)
+
     def records(self, kind: str) -> tuple[Owned, ...]:
-        """All records of a kind (trainer, curriculum, environment and so on, see ``catalog``), sorted by name."""
+        """All records of a kind, sorted by name."""
         return self._registry.records(kind)
 
-    def records_of(self, hook: str, record_class: type[Record]) -> tuple[Owned, ...]:
-        """The same for a registry hook that a plugin added (``rlcore_addhooks``), with the same checks."""
-        return self._registry.records_of(hook, record_class)
+    def brought_by(self, label: str) -> tuple[Record, ...]:
+        """All records of one plugin, by kind and name."""
+        return tuple(owned.record for kind in self.kinds for owned in self.records(kind) if owned.label == label)
 
-    def record_of(self, hook: str, record_class: type[R], reference: str, key: str) -> R:
-        """The one called NAME or DIST/NAME of such a registry, which the configuration names under ``key``.
+    def record(self, record_class: type[R], reference: str) -> R:
+        """The one called NAME or DIST/NAME.
 
         Nobody's is NotInstalled, with those there are and the nearest; more than one is a PluginError.
         """
-        records = self.records_of(hook, record_class)
-        return cast(R, find(record_class.kind, reference, records, self.decisions, self.warnings, key))
+        return find(record_class, reference, self.records(record_class.kind), self.decisions, self.warnings)
 
     def trainer(self, reference: str) -> TrainerSpec:
         """The trainer called NAME or DIST/NAME."""
-        return cast(TrainerSpec, self._find("trainer", reference))
+        return self.record(TrainerSpec, reference)
 
     def reward_provider(self, reference: str) -> RewardProviderSpec:
-        return cast(RewardProviderSpec, self._find("reward", reference))
+        return self.record(RewardProviderSpec, reference)
 
     def stats_writer(self, reference: str) -> StatsWriterSpec:
-        return cast(StatsWriterSpec, self._find("writer", reference))
+        return self.record(StatsWriterSpec, reference)
 
     def environment(self, reference: str) -> EnvironmentSpec:
-        return cast(EnvironmentSpec, self._find("environment", reference))
+        return self.record(EnvironmentSpec, reference)
 
     def recording_format(self, reference: str | None = None) -> RecordingFormatSpec:
         """The format called NAME or DIST/NAME; without one, the only one there is."""
@@ -171,13 +175,13 @@ class Plugins:
             raise PluginError(f"there are several recording formats; say which with --record-format: {choices}")
         if reference is None:
             reference = records[0].reference if records else "minari"
-        return cast(RecordingFormatSpec, self._find("recording", reference))
+        return self.record(RecordingFormatSpec, reference)
 
     def curriculum(self, reference: str) -> CurriculumSpec:
-        return cast(CurriculumSpec, self._find("curriculum", reference))
+        return self.record(CurriculumSpec, reference)
 
     def command(self, reference: str) -> CommandSpec:
-        return cast(CommandSpec, self._find("command", reference))
+        return self.record(CommandSpec, reference)
 
     def resolve(self, record: Record, attribute: str = "target") -> Any:
         """Imports what a record names in ``attribute``; PluginError names the record and its owner."""
@@ -305,9 +309,6 @@ class Plugins:
         self._dispatch.notify("rlcore_run_finished", run=run, outcome=outcome, error=error)
 
     # ------------------------------------------------------------ inside
-
-    def _find(self, kind: str, reference: str) -> Record:
-        return find(kind, reference, self.records(kind), self.decisions, self.warnings)
 
     def _make(self, record: Record, hook: str, *arguments: Any) -> Any:
         """Core's answer to a factory hook; the record's owner is to blame, not core."""

@@ -6,18 +6,6 @@ from typing import Literal
 
 import attrs
 
-from rlcore.plugins.records import (
-    CommandSpec,
-    ConfigSection,
-    CurriculumSpec,
-    EnvironmentSpec,
-    Record,
-    RecordingFormatSpec,
-    RewardProviderSpec,
-    StatsWriterSpec,
-    TrainerSpec,
-)
-
 HookKind = Literal["registry", "factory", "status", "notification", "extension"]
 
 
@@ -59,15 +47,3 @@ HOOKS: tuple[HookInfo, ...] = (
 )
 
 KINDS: dict[str, HookKind] = {hook.name: hook.kind for hook in HOOKS}
-
-# Record kind -> the registry hook that brings it, and the class its records must have.
-REGISTRIES: dict[str, tuple[str, type[Record]]] = {
-    "trainer": ("rlcore_trainers", TrainerSpec),
-    "reward": ("rlcore_reward_providers", RewardProviderSpec),
-    "writer": ("rlcore_stats_writers", StatsWriterSpec),
-    "environment": ("rlcore_environments", EnvironmentSpec),
-    "curriculum": ("rlcore_curricula", CurriculumSpec),
-    "recording": ("rlcore_recording_formats", RecordingFormatSpec),
-    "command": ("rlcore_commands", CommandSpec),
-    "section": ("rlcore_config_sections", ConfigSection),
-}

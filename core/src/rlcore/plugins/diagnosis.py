@@ -14,9 +14,9 @@ from urllib.parse import unquote, urlparse
 
 from rlcore.errors import PluginError
 from rlcore.plugins.calls import Plugins
-from rlcore.plugins.candidates import Candidate
-from rlcore.plugins.catalog import HOOKS, REGISTRIES
-from rlcore.plugins.discover import Decision, Selection, is_file, obstacles
+from rlcore.plugins.candidates import Candidate, installed
+from rlcore.plugins.catalog import HOOKS
+from rlcore.plugins.discover import Decision, Selection, decide, is_file, obstacles
 from rlcore.plugins.markers import ENTRY_POINT_GROUP
 
 SLOW_IMPORT_SECONDS = 0.05
@@ -39,6 +39,15 @@ class Finding(NamedTuple):
     message: str
 
 
+def loaded_among_others(decision: Decision) -> Plugins:
+    """A plugin, loaded beside those that are on: one of them may specify hooks that it implements."""
+    label = decision.candidate.label
+    others = (each for each in decide(installed(), Selection()) if each.state == "on" and each.candidate.label != label)
+    plugins = Plugins(decisions=(*others, decision), tolerant=True)
+    plugins.load()
+    return plugins
+
+
 def diagnose(decision: Decision, import_targets: bool) -> Iterator[Finding]:
     """What can be said of one plugin by itself."""
     candidate = decision.candidate
@@ -49,11 +58,10 @@ def diagnose(decision: Decision, import_targets: bool) -> Iterator[Finding]:
     if candidate.distribution and not candidate.essential and not any(_bounded(text) for text in candidate.requires):
         yield Finding(label, "warning", "sets no bounds on rlcore; require for example 'rlcore>=0.1,<0.2'")
     yield from (Finding(label, "warning", message) for message in _stale_entry_points(candidate))
-    plugins = Plugins(decisions=(decision,), tolerant=True)
-    plugins.load()
-    records = [owned.record for kind in REGISTRIES for owned in plugins.records(kind)]
-    if plugins.broken:
-        yield from (Finding(label, "error", message.partition("; run rlcore")[0]) for message in plugins.warnings)
+    plugins = loaded_among_others(decision)
+    records = plugins.brought_by(label)
+    if label in plugins.broken:
+        yield Finding(label, "error", plugins.broken[label].partition("; run rlcore")[0])
         return
     implemented = plugins.implemented(label)
     if not implemented:
@@ -88,8 +96,7 @@ def diagnose_together(decisions: Sequence[Decision], only: set[str]) -> Iterator
         plugins.load()
     except PluginError:
         return
-    labels = {(each.name, each.distribution): each.label for each in plugins.loaded}
-    for kind in REGISTRIES:
+    for kind in plugins.kinds:
         names: dict[str, list[Any]] = {}
         for owned in plugins.records(kind):
             names.setdefault(owned.record.name, []).append(owned)
@@ -99,8 +106,8 @@ def diagnose_together(decisions: Sequence[Decision], only: set[str]) -> Iterator
                     owned.reference for owned in rivals
                 )
                 for owned in rivals:
-                    if labels[owned.plugin, owned.distribution] in only:
-                        yield Finding(labels[owned.plugin, owned.distribution], "warning", advice)
+                    if owned.label in only:
+                        yield Finding(owned.label, "warning", advice)
     for hook in HOOKS:
         answering = plugins.answering(hook.name) if hook.kind == "factory" else ()
         for owner in answering if len(answering) > 1 else ():

@@ -20,7 +20,17 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from rlcore.plugins.markers import hookspec
+from rlcore.plugins.markers import hookspec, registry_of
+from rlcore.plugins.records import (
+    CommandSpec,
+    ConfigSection,
+    CurriculumSpec,
+    EnvironmentSpec,
+    RecordingFormatSpec,
+    RewardProviderSpec,
+    StatsWriterSpec,
+    TrainerSpec,
+)
 
 if TYPE_CHECKING:
     from pluggy import PluginManager
@@ -28,16 +38,6 @@ if TYPE_CHECKING:
     from rlcore.config import BehaviorSettings, EnvironmentSettings, RunConfig
     from rlcore.curriculum import LessonChange
     from rlcore.environment import BehaviorSpec, Environment
-    from rlcore.plugins.records import (
-        CommandSpec,
-        ConfigSection,
-        CurriculumSpec,
-        EnvironmentSpec,
-        RecordingFormatSpec,
-        RewardProviderSpec,
-        StatsWriterSpec,
-        TrainerSpec,
-    )
     from rlcore.results import EvaluationResult
     from rlcore.rewards import RewardProvider
     from rlcore.run_context import RunContext
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 # ---------------------------------------------------------------- registries
 
 
-@hookspec
+@registry_of(TrainerSpec)
 def rlcore_trainers() -> Iterable[TrainerSpec] | None:
     """The trainers this plugin brings, for ``trainer_type``.
 
@@ -56,7 +56,7 @@ def rlcore_trainers() -> Iterable[TrainerSpec] | None:
     """
 
 
-@hookspec
+@registry_of(RewardProviderSpec)
 def rlcore_reward_providers() -> Iterable[RewardProviderSpec] | None:
     """The rewards this plugin brings, for the keys of ``reward_signals``.
 
@@ -64,7 +64,7 @@ def rlcore_reward_providers() -> Iterable[RewardProviderSpec] | None:
     """
 
 
-@hookspec
+@registry_of(StatsWriterSpec)
 def rlcore_stats_writers() -> Iterable[StatsWriterSpec] | None:
     """The statistics writers this plugin brings, for the keys of ``stats``.
 
@@ -72,7 +72,7 @@ def rlcore_stats_writers() -> Iterable[StatsWriterSpec] | None:
     """
 
 
-@hookspec
+@registry_of(EnvironmentSpec)
 def rlcore_environments() -> Iterable[EnvironmentSpec] | None:
     """The kinds of environment this plugin brings, for ``environment.type``.
 
@@ -80,7 +80,7 @@ def rlcore_environments() -> Iterable[EnvironmentSpec] | None:
     """
 
 
-@hookspec
+@registry_of(CurriculumSpec)
 def rlcore_curricula() -> Iterable[CurriculumSpec] | None:
     """The ways of choosing environment parameters this plugin brings, for ``curriculum.type``.
 
@@ -88,7 +88,7 @@ def rlcore_curricula() -> Iterable[CurriculumSpec] | None:
     """
 
 
-@hookspec
+@registry_of(RecordingFormatSpec)
 def rlcore_recording_formats() -> Iterable[RecordingFormatSpec] | None:
     """The kinds of files of recorded episodes this plugin reads and writes.
 
@@ -97,7 +97,7 @@ def rlcore_recording_formats() -> Iterable[RecordingFormatSpec] | None:
     """
 
 
-@hookspec
+@registry_of(CommandSpec)
 def rlcore_commands() -> Iterable[CommandSpec] | None:
     """Commands this plugin adds to ``rlcore``.
 
@@ -106,7 +106,7 @@ def rlcore_commands() -> Iterable[CommandSpec] | None:
     """
 
 
-@hookspec
+@registry_of(ConfigSection)
 def rlcore_config_sections() -> Iterable[ConfigSection] | None:
     """Top-level blocks of the configuration file that belong to this plugin.
 

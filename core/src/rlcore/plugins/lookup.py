@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import NoReturn, TypeVar, cast
 
 import attrs
 
@@ -13,16 +13,6 @@ from rlcore.plugins.discover import Decision
 from rlcore.plugins.manager import LoadedPlugin
 from rlcore.plugins.records import Record
 
-# What the kinds are called in messages, and the configuration key that names them.
-_WORDS = {
-    "trainer": ("trainer", "trainer_type"),
-    "reward": ("reward provider", "reward_signals"),
-    "writer": ("statistics writer", "stats"),
-    "environment": ("environment", "environment.type"),
-    "curriculum": ("curriculum", "curriculum.type"),
-    "recording": ("recording format", "--record-format"),
-    "command": ("command", "rlcore"),
-}
 # Which of our packages brings what: for a user with a bare core, the only thing worth knowing.
 _PACKAGES = {
     ("trainer", "ppo"): "rlcore-ppo",
@@ -47,10 +37,11 @@ class Owned:
     plugin: str
     distribution: str
     version: str
+    label: str  # of the plugin: what -p takes
 
     @classmethod
     def by(cls, record: Record, owner: LoadedPlugin) -> Owned:
-        return cls(record, owner.name, owner.distribution, owner.version)
+        return cls(record, owner.name, owner.distribution, owner.version, owner.label)
 
     @property
     def reference(self) -> str:
@@ -63,18 +54,17 @@ class Owned:
         return f"{self.record.kind} {self.record.name!r} of plugin {self.plugin!r} ({source})"
 
 
+R = TypeVar("R", bound=Record)
+
+
 def find(
-    kind: str,
+    record_class: type[R],
     reference: str,
     records: Sequence[Owned],
     decisions: Sequence[Decision],
     warnings: Sequence[str],
-    key: str | None = None,
-) -> Record:
-    """The record that ``reference`` names. Nobody's is NotInstalled, more than one is a PluginError.
-
-    ``key`` is what names such a record in the configuration, for a kind that is not core's.
-    """
+) -> R:
+    """The record that ``reference`` names. Nobody's is NotInstalled, more than one is a PluginError."""
     source, _, name = reference.rpartition("/")
     matches = [
         owned
@@ -83,24 +73,27 @@ def find(
         and (not source or canonical(source) == canonical(owned.distribution or owned.plugin))
     ]
     if len(matches) == 1:
-        return matches[0].record
+        return cast(R, matches[0].record)
     if not matches:
-        _unknown(kind, reference, records, decisions, warnings)
-    word, known_key = _WORDS.get(kind, (kind, kind))
+        _unknown(record_class, reference, records, decisions, warnings)
     choices = [owned.reference for owned in matches]
     if len(set(choices)) < len(choices):
         advice = "turn one of the plugins off with -p no:DIST/PLUGIN"
     else:
-        advice = f"write {key or known_key}: {' or '.join(choices)}"
+        advice = f"write {record_class.key or record_class.kind}: {' or '.join(choices)}"
     owners = " and ".join(f"plugin {o.plugin!r} ({o.distribution or 'local'} {o.version})".replace(" )", ")")
                           for o in matches)  # fmt: skip
-    raise PluginError(f"{word} {reference!r} is brought by {owners}; {advice}")
+    raise PluginError(f"{_word(record_class)} {reference!r} is brought by {owners}; {advice}")
 
 
 def _unknown(
-    kind: str, reference: str, records: Sequence[Owned], decisions: Sequence[Decision], warnings: Sequence[str]
+    record_class: type[Record],
+    reference: str,
+    records: Sequence[Owned],
+    decisions: Sequence[Decision],
+    warnings: Sequence[str],
 ) -> NoReturn:
-    word, _ = _WORDS.get(kind, (kind, kind))
+    kind, word = record_class.kind, _word(record_class)
     source, _, name = reference.rpartition("/")
     names = sorted({owned.record.name for owned in records})
     allowed = [owned.reference for owned in records] if source else names
@@ -117,6 +110,10 @@ def _unknown(
         parts.append("turned off: " + ", ".join(f"{candidate.described}" for candidate in off))
     parts += warnings
     raise NotInstalled("; ".join(parts) + did_you_mean(reference, allowed), package)
+
+
+def _word(record_class: type[Record]) -> str:
+    return record_class.called or record_class.kind
 
 
 def _first_package(kind: str) -> str | None:

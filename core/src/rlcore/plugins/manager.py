@@ -15,8 +15,10 @@ import pluggy
 from rlcore.errors import PluginError, one_line
 from rlcore.plugins import hookspecs
 from rlcore.plugins.candidates import LOCAL_PREFIX, Candidate, described
+from rlcore.plugins.catalog import KINDS
 from rlcore.plugins.checks import HOOK_PREFIX, is_function, problems
-from rlcore.plugins.markers import ENTRY_POINT_GROUP
+from rlcore.plugins.markers import ENTRY_POINT_GROUP, registered
+from rlcore.plugins.records import Record
 
 
 @attrs.frozen
@@ -91,9 +93,32 @@ class HookManager(pluggy.PluginManager):
             addhooks.rlcore_addhooks(self) if _takes_arguments(addhooks.rlcore_addhooks) else addhooks.rlcore_addhooks()
         except Exception as error:
             raise PluginError(f"{owner.described} failed in rlcore_addhooks: {one_line(error)}") from error
-        foreign = sorted(name for name in set(vars(self.hook)) - known if not name.startswith(HOOK_PREFIX))
+        added = sorted(set(vars(self.hook)) - known)
+        foreign = [name for name in added if not name.startswith(HOOK_PREFIX)]
         if foreign:
             raise PluginError(f"{owner.described}: the hook {foreign[0]!r} must begin with {HOOK_PREFIX!r}")
+        for name in added:
+            record_class = self._registered(name)
+            if record_class is not None and self.registries[record_class.kind][0] != name:
+                raise PluginError(
+                    f"{owner.described}: the hook {name!r} is a registry of {record_class.kind!r} records, and "
+                    f"{self.registries[record_class.kind][0]} is one already; call the kind something else"
+                )
+
+    @property
+    def registries(self) -> dict[str, tuple[str, type[Record]]]:
+        """The hook and the record class of each kind of record, core's before those that plugins added."""
+        found: dict[str, tuple[str, type[Record]]] = {}
+        core = list(KINDS)
+        for name in sorted(vars(self.hook), key=lambda name: core.index(name) if name in KINDS else len(core)):
+            record_class = self._registered(name)
+            if record_class is not None:
+                found.setdefault(record_class.kind, (name, record_class))
+        return found
+
+    def _registered(self, hook: str) -> type[Record] | None:
+        caller: pluggy.HookCaller = getattr(self.hook, hook)
+        return registered(caller.spec.function) if caller.spec is not None else None
 
     def implementations(self, hook: str) -> list[pluggy.HookImpl]:
         """The implementations of a hook in the order pluggy calls them."""

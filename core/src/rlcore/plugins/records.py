@@ -34,9 +34,15 @@ def _check_target(record: Record, attribute: attrs.Attribute[Any], value: Any) -
 
 @attrs.frozen(kw_only=True)
 class Record:
-    """What all records share."""
+    """What all records share.
+
+    ``kind`` is the word of ``rlcore plugins list --provides``; ``called`` that of messages, where it is another one;
+    ``key`` is what names such a record in the configuration, or on the command line.
+    """
 
     kind: ClassVar[str] = "record"
+    called: ClassVar[str] = ""
+    key: ClassVar[str] = ""
 
     name: str = attrs.field(validator=_check_name)
     target: str = attrs.field(validator=_check_target)
@@ -54,6 +60,7 @@ class TrainerSpec(Record):
     """
 
     kind: ClassVar[str] = "trainer"
+    key: ClassVar[str] = "trainer_type"
 
     settings: str = attrs.field(validator=_check_target)
     spaces: frozenset[str] = attrs.field(default=frozenset({"continuous", "discrete", "hybrid"}), converter=_frozen)
@@ -66,6 +73,8 @@ class RewardProviderSpec(Record):
     """A reward that ``reward_signals`` may name. ``target(settings, behavior, run)`` returns a RewardProvider."""
 
     kind: ClassVar[str] = "reward"
+    called: ClassVar[str] = "reward provider"
+    key: ClassVar[str] = "reward_signals"
 
     settings: str = attrs.field(validator=_check_target)
 
@@ -79,6 +88,8 @@ class StatsWriterSpec(Record):
     """
 
     kind: ClassVar[str] = "writer"
+    called: ClassVar[str] = "statistics writer"
+    key: ClassVar[str] = "stats"
 
     settings: str | None = attrs.field(default=None, validator=_check_target)
     default_on: bool = False
@@ -99,6 +110,7 @@ class EnvironmentSpec(Record):
     """
 
     kind: ClassVar[str] = "environment"
+    key: ClassVar[str] = "environment.type"
 
     settings: str | None = attrs.field(default=None, validator=_check_target)
     parameters: str | None = attrs.field(default=None, validator=_check_target)
@@ -116,6 +128,7 @@ class CurriculumSpec(Record):
     """
 
     kind: ClassVar[str] = "curriculum"
+    key: ClassVar[str] = "curriculum.type"
 
     settings: str = attrs.field(validator=_check_target)
 
@@ -128,6 +141,8 @@ class RecordingFormatSpec(Record):
     """
 
     kind: ClassVar[str] = "recording"
+    called: ClassVar[str] = "recording format"
+    key: ClassVar[str] = "--record-format"
 
 
 @attrs.frozen(kw_only=True)
@@ -135,6 +150,7 @@ class CommandSpec(Record):
     """An extra ``rlcore NAME`` command. ``target`` is a :class:`click.Command`, imported when the command is run."""
 
     kind: ClassVar[str] = "command"
+    key: ClassVar[str] = "rlcore"
 
 
 @attrs.frozen(kw_only=True)

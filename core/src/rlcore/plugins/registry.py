@@ -9,7 +9,6 @@ import pluggy
 
 from rlcore.errors import PluginError, one_line
 from rlcore.plugins.candidates import canonical
-from rlcore.plugins.catalog import REGISTRIES
 from rlcore.plugins.dispatch import Dispatch
 from rlcore.plugins.lookup import Owned
 from rlcore.plugins.manager import HookManager, LoadedPlugin
@@ -31,10 +30,8 @@ class Registry:
         self._owned: dict[int, Owned] = {}  # by id(record): two plugins may return equal records
 
     def records(self, kind: str) -> tuple[Owned, ...]:
-        return self.records_of(*REGISTRIES[kind])
-
-    def records_of(self, hook: str, record_class: type[Record]) -> tuple[Owned, ...]:
-        """What a registry hook returned: one of core's, or of a plugin that has plugins."""
+        """What the registry hook of this kind returned: one of core's, or of a plugin that has plugins."""
+        hook, record_class = self._manager.registries[kind]
         found: list[Owned] = []
         for implementation in self._manager.implementations(hook):
             if implementation not in self._records:

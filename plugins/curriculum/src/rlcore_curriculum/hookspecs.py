@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
-from rlcore.plugins import hookspec
-
-if TYPE_CHECKING:
-    from rlcore_curriculum.records import SamplerSpec
+from rlcore.plugins import registry_of
+from rlcore_curriculum.records import SamplerSpec
 
 
-@hookspec
+@registry_of(SamplerSpec)
 def rlcore_samplers() -> Iterable[SamplerSpec] | None:
     """The samplers this plugin brings, for ``sampler_type``.
 

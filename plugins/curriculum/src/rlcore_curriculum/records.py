@@ -18,5 +18,6 @@ class SamplerSpec(Record):
     """
 
     kind: ClassVar[str] = "sampler"
+    key: ClassVar[str] = "sampler_type"
 
     settings: str

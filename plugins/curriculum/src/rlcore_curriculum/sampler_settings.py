@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 Path = tuple[str | int, ...]
 
-HOOK = "rlcore_samplers"
-
 
 @attrs.frozen(kw_only=True)
 class SamplerSettings:
@@ -28,7 +26,7 @@ class SamplerSettings:
 
     def spec(self, plugins: Plugins) -> SamplerSpec:
         """Its record. NotInstalled or PluginError if it does not name one."""
-        return plugins.record_of(HOOK, SamplerSpec, self.sampler_type, "sampler_type")
+        return plugins.record(SamplerSpec, self.sampler_type)
 
     def parameters(self, plugins: Plugins) -> Any:
         """The sampler's own settings. ConfigError if they are wrong."""
