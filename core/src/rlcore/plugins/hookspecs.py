@@ -270,5 +270,6 @@ def rlcore_addhooks(manager: PluginManager) -> None:
     """Lets a plugin add hook specifications of its own: ``manager.add_hookspecs(module)``.
 
     Called once per process, when all plugins are imported and before any other hook. Names must begin with
-    ``rlcore_``.
+    ``rlcore_``. ``rlcore.plugins.registry_of(ItsRecord)`` specifies a registry like core's, whose records derive from
+    ``rlcore.plugins.Record``: ``run.plugins.record(ItsRecord, name)`` finds one.
     """
