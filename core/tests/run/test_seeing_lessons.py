@@ -149,11 +149,11 @@ def test_of_a_section_that_says_less_the_rest_is_left_open(section: dict[str, An
     assert rows({"length": LESSONS}, {"length": section}) == [("length", lesson, "-", "-", "-", "-")]
 
 
-def test_a_number_or_a_sampler_has_no_lesson_to_show() -> None:
+def test_a_number_or_a_sampler_is_shown_instead_of_a_lesson() -> None:
     uniform = {"sampler_type": "uniform", "sampler_parameters": {"min_value": 1, "max_value": 2}}
     section = {"lesson_num": 0, "lesson": "made up"}
     shown = rows({"a": 3.0, "b": uniform, "c": LESSONS}, dict.fromkeys("abc", section))
-    assert [row[:2] for row in shown] == [("a", "-"), ("b", "-"), ("c", "0 (made up)")]
+    assert [row[:2] for row in shown] == [("a", "3"), ("b", "uniform"), ("c", "0 (made up)")]
 
 
 def test_parameters_are_in_the_order_of_the_configuration_and_other_sections_are_none() -> None:

@@ -46,7 +46,7 @@ def parameter_rows(configuration: Document, status: Mapping[str, Any]) -> list[t
     return [
         (
             str(name),
-            NOTHING if _one_lesson(blocks.get(name)) else _lesson(section),
+            _given(blocks.get(name)) or _lesson(section),
             str(section.get("measure") or NOTHING),
             _number(section.get("value"), ".2f"),
             _number(section.get("threshold"), "g"),
@@ -56,11 +56,14 @@ def parameter_rows(configuration: Document, status: Mapping[str, Any]) -> list[t
     ]
 
 
-def _one_lesson(block: Any) -> bool:
-    """Whether it is a number or a sampler, which core made a lesson of that never ends."""
+def _given(block: Any) -> str | None:
+    """The number, or the ``sampler_type``, that core made a lesson of that never ends; None where there are others."""
     curriculum = block.get("curriculum") if isinstance(block, Mapping) else None
     lessons = curriculum.get("lessons") if isinstance(curriculum, Mapping) else None
-    return isinstance(lessons, list) and len(lessons) == 1
+    if not isinstance(lessons, list) or len(lessons) != 1:
+        return None
+    value = lessons[0].get("value") if isinstance(lessons[0], Mapping) else None
+    return str(value.get("sampler_type", NOTHING)) if isinstance(value, Mapping) else _number(value, "g")
 
 
 def _lesson(section: Mapping[str, Any]) -> str:
