@@ -143,12 +143,14 @@ class BehaviorRun:
         if not bad.any():
             return
         row = int(np.flatnonzero(bad)[0])
-        slot = int(slots[row])
+        slot, copy = int(slots[row]), int(self.spec.env_index[slots[row]])
         value = values[row]
         shown = f"{float(value):g}" if np.ndim(value) == 0 else np.array2string(np.asarray(value), threshold=8)
         raise NonFiniteError(
-            f"behavior {self.name!r}: {what} of slot {slot} (environment copy {int(self.spec.env_index[slot])}) is "
-            f"{shown} at step {self.steps}; mend the environment, or wrap it to keep its values finite"
+            f"behavior {self.name!r}: {what} of slot {slot} (environment copy {copy}) is {shown} at step {self.steps}; "
+            "mend the environment, or wrap it to keep its values finite",
+            copy,
+            latest=what.startswith("observation"),
         )
 
     def add_update(self, stats: Mapping[str, float | Sequence[float]]) -> None:

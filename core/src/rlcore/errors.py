@@ -50,7 +50,16 @@ class UnsupportedSpace(EnvironmentFailed):
 
 
 class NonFiniteError(EnvironmentFailed):
-    """A reward or an observation that is NaN or infinite; names behavior, slot and step."""
+    """A reward or an observation that is NaN or infinite; names behavior, slot and step.
+
+    ``copy`` of the environment it came from; ``latest``: it belongs to the episode the copy is in after the step, and
+    not to the one that the step ended.
+    """
+
+    def __init__(self, message: str, copy: int = 0, latest: bool = True) -> None:
+        super().__init__(message)
+        self.copy = copy
+        self.latest = latest
 
 
 class TrainingDiverged(RlcoreError):

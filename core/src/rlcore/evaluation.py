@@ -128,6 +128,11 @@ class Evaluator:
             raise ConfigError(f"--video: environments of type {settings.type!r} cannot record video")
         return settings
 
+    def _is_of_own_parameter(self, error: ConfigError) -> bool:
+        """Whether it is of a parameter that only evaluations have: environments know just their names."""
+        own = set(self._parameters()) - set(self._config.environment_parameters)
+        return any(str(error).startswith(f"environment_parameters.{name}:") for name in own)
+
     def _make(self, settings: EnvironmentSettings, copies: int) -> Environment:
         config = attrs.evolve(
             self._config,
@@ -136,7 +141,12 @@ class Evaluator:
             env_settings=attrs.evolve(self._config.env_settings, num_envs=copies),
         )
         context = attrs.evolve(self._context, config=config, num_envs=copies, video=self._video)
-        environment = make_environment(config, self._plugins, context)
+        try:
+            environment = make_environment(config, self._plugins, context)
+        except ConfigError as error:
+            if self._is_of_own_parameter(error):
+                raise ConfigError(f"evaluation.{error}") from error
+            raise
         if self._specs is not None:
             problem = misfit_of_all(self._specs, environment.behaviors)
             if problem:

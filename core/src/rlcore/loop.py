@@ -97,7 +97,7 @@ def _collect(
     stepped = perf_counter()
     for behavior in behaviors:
         batch = behavior.batch = batches[behavior.name]
-        behavior.check_finite(batch)
+        state.check_finite(behavior, batch)
         if behavior.learning:
             behavior.episodes.record(batch)
             try:
@@ -132,7 +132,7 @@ def infer(state: RunState, stop_requested: Callable[[], bool], spent: Spent) -> 
         stepped = perf_counter()
         for behavior in behaviors:
             batch = behavior.batch = batches[behavior.name]
-            behavior.check_finite(batch)
+            state.check_finite(behavior, batch)
             behavior.episodes.record(batch)
             behavior.inferred += behavior.spec.slots
         if curricula is not None:

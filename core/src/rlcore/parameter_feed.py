@@ -58,6 +58,12 @@ class ParameterFeed:
             self.stamp[began] = self._next_stamp[began]
         return began
 
+    def episode_of(self, copy: int, latest: bool) -> NDArray[np.float64]:
+        """[P] of the episode the copy is in; ``latest``: of the one it has begun and is not noted yet, if there is."""
+        began = self._environment.episodes[copy] != self.playing[copy]
+        values: NDArray[np.float64] = (self._next_values if latest and began else self.values)[copy]
+        return values
+
     def restage(self, copies: NDArray[np.int64] | None = None) -> None:
         """Draws what these copies, or all, go on with."""
         copies = self._copies if copies is None else copies

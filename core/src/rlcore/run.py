@@ -281,7 +281,13 @@ class Run:
         state.take_models(models, f"checkpoint_settings.initialize_from {run_id!r}")
         if other is not None and state.curricula is not None:
             origin = f"checkpoint_settings.initialize_lessons_from {other!r}"
-            state.curricula.load_status(self._store.status_of_run(other, origin))
+            taken = state.curricula.load_status(self._store.status_of_run(other, origin))
+            lessons = ", ".join(f"{name} {number:g}" for name, number in taken.items())
+            if taken:
+                log.info("%s: begins with the lessons %s, counted from 0", origin, lessons)
+            else:
+                names = ", ".join(self.config.environment_parameters)
+                log.warning("%s: its status has no lesson of %s; all begin with their first", origin, names)
 
     def _write_configuration(self) -> None:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from rlcore.curriculum import Curriculum, EndedEpisodes, EpisodeDraw, LessonChan
 from rlcore.environment import Environment
 from rlcore.errors import RunStateError
 from rlcore.parameter_feed import ParameterFeed
-from rlcore.stats import StatSummary, lesson_numbers
+from rlcore.stats import PARAMETER, StatSummary, lesson_numbers
 
 
 class RunCurricula:
@@ -144,12 +144,21 @@ class RunCurricula:
     # ------------------------------------------------------------ summaries and status
 
     def stats(self) -> dict[str, float]:
-        """What every behavior's summary says of the curricula, by tag."""
+        """What every behavior's summary says of the curricula, by tag; and what copies play with now, on average."""
         tags: dict[str, float] = {}
         for kind, curriculum in self._curricula.items():
             with curriculum_does(kind, "stats"):
                 tags |= curriculum.stats()
-        return tags
+        means = self._feed.values.mean(axis=0).tolist()
+        return tags | {f"{PARAMETER}{name}": mean for name, mean in zip(self._feed.names, means, strict=True)}
+
+    def episode_of(self, copy: int, latest: bool) -> str:
+        """What an episode of a copy began with, for messages: ``length 0.5, gravity 9.8``.
+
+        Within the step that ends an episode, that is the one which has just begun if ``latest``, else the one before.
+        """
+        values = self._feed.episode_of(copy, latest)
+        return ", ".join(f"{name} {value:g}" for name, value in zip(self._feed.names, values.tolist(), strict=True))
 
     def summarised(self, behavior: str, stats: Mapping[str, StatSummary]) -> None:
         for kind, curriculum in self._curricula.items():
@@ -164,12 +173,14 @@ class RunCurricula:
                 sections |= curriculum.status()
         return sections
 
-    def load_status(self, sections: Mapping[str, Any]) -> None:
-        """Begins where the status of another run, or of ML-Agents, says."""
+    def load_status(self, sections: Mapping[str, Any]) -> Mapping[str, float]:
+        """Begins where the status of another run, or of ML-Agents, says; returns the lessons it says."""
         for kind, curriculum in self._curricula.items():
             with curriculum_does(kind, "load_status"):
                 curriculum.load_status(sections)
         self.lessons = lesson_numbers(self.stats())
+        told = {name for name, each in sections.items() if isinstance(each, Mapping) and "lesson_num" in each}
+        return {name: number for name, number in self.lessons.items() if name in told}
 
     # ------------------------------------------------------------ state
 
@@ -193,13 +204,10 @@ class RunCurricula:
 
     def load_curricula(self, state: Mapping[str, Any]) -> None:
         """The same for the curricula alone, without what was being played."""
-        saved = {kind: list(each["parameters"]) for kind, each in state["curricula"].items()}
-        ours = {kind: list(curriculum.parameters) for kind, curriculum in self._curricula.items()}
+        saved = {name: kind for kind, each in state["curricula"].items() for name in each["parameters"]}
+        ours = {name: kind for kind, curriculum in self._curricula.items() for name in curriculum.parameters}
         if saved != ours:
-            raise RunStateError(
-                f"environment_parameters: the checkpoint has {_listed(saved)}, this configuration {_listed(ours)}; "
-                "resume with the configuration of the run"
-            )
+            raise RunStateError(f"{_difference(saved, ours)}; resume with the configuration of the run")
         for kind, curriculum in self._curricula.items():
             with curriculum_does(kind, "load_state_dict"):
                 curriculum.load_state_dict(state["curricula"][kind]["state"])
@@ -212,5 +220,13 @@ class RunCurricula:
         self._feed.go_on()
 
 
-def _listed(parameters: Mapping[str, Sequence[str]]) -> str:
-    return ", ".join(f"{name} ({kind})" for kind, names in parameters.items() for name in names) or "none"
+def _difference(saved: Mapping[str, str], ours: Mapping[str, str]) -> str:
+    """What differs between the parameters of a checkpoint and of a configuration, each with its curriculum's name."""
+    if saved.keys() != ours.keys():
+        there, here = (", ".join(sorted(names)) or "none" for names in (saved, ours))
+        return f"environment_parameters: the checkpoint has {there}, this configuration {here}"
+    name = next(name for name, kind in saved.items() if ours[name] != kind)
+    return (
+        f"environment_parameters.{name}: the checkpoint is of the curriculum {saved[name]!r}, this configuration has "
+        f"{ours[name]!r}"
+    )

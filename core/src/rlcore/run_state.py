@@ -19,8 +19,8 @@ from rlcore.behavior_run import BehaviorRun
 from rlcore.blame import environment_does, trainer_does
 from rlcore.config import RunConfig
 from rlcore.curriculum import LessonChange
-from rlcore.environment import Environment, SavesState
-from rlcore.errors import RunStateError
+from rlcore.environment import AgentBatch, Environment, SavesState
+from rlcore.errors import NonFiniteError, RunStateError
 from rlcore.plugins.calls import Plugins
 from rlcore.run_context import RunContext
 from rlcore.run_curricula import RunCurricula
@@ -91,9 +91,19 @@ class RunState:
         if self.curricula is not None:
             self.curricula.after_reset(episodes)
         for name, behavior in self.behaviors.items():
-            behavior.check_finite(batches[name])
+            self.check_finite(behavior, batches[name])
             with trainer_does(behavior, "begin"):
                 behavior.begin(batches[name])
+
+    def check_finite(self, behavior: BehaviorRun, batch: AgentBatch) -> None:
+        """Raises NonFiniteError for a NaN or an infinity, with the parameters that its episode began with."""
+        try:
+            behavior.check_finite(batch)
+        except NonFiniteError as error:
+            if self.curricula is None:
+                raise
+            began = self.curricula.episode_of(error.copy, error.latest)
+            raise NonFiniteError(f"{error} (its episode began with {began})", error.copy, error.latest) from None
 
     def settle_episodes(self) -> list[BehaviorRun]:
         """Begins all episodes anew before a checkpoint, unless the environment can save itself.

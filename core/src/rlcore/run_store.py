@@ -103,6 +103,8 @@ class RunStore:
         ``origin`` is what the user wrote. RunStateError if there is none, or one of neither.
         """
         beside = self.directory.path.parent / run
+        if Path(run).is_file():
+            raise RunStateError(f"{origin}: is a file; name the run's directory, which has {self.directory.logs.name}")
         logs = (beside if beside.is_dir() else Path(run)) / self.directory.logs.name
         status = self.plugins.read_status(logs)
         if status is None:

@@ -110,10 +110,13 @@ def make_environment(config: RunConfig, plugins: Plugins, context: RunContext) -
 def make_curricula(
     parameters: Mapping[str, EnvironmentParameter], plugins: Plugins, context: RunContext
 ) -> dict[str, Curriculum]:
-    """The curricula that ``parameters`` name, each with all of its parameters, by the name it was first given."""
+    """The curricula that ``parameters`` name, each with all of its parameters, by the name it was first given.
+
+    Parameters are in the order of their names, whatever the file's, so that a state fits the file in any order.
+    """
     blocks: dict[str, dict[str, Any]] = {}
     specs: dict[str, CurriculumSpec] = {}
-    for name, parameter in parameters.items():
+    for name, parameter in sorted(parameters.items()):
         spec = plugins.curriculum(parameter.curriculum.type)
         kind = next((known for known, other in specs.items() if other is spec), parameter.curriculum.type)
         specs[kind] = spec

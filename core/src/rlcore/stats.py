@@ -24,6 +24,7 @@ EVALUATION_LENGTH = "Evaluation/Episode Length"
 STEPS_PER_SECOND = "Performance/Steps Per Second"
 IS_TRAINING = "Is Training"
 LESSON_NUMBER = "Environment/Lesson Number/"  # and the name of an environment parameter
+PARAMETER = "Environment/Parameter/"  # likewise
 
 
 @attrs.frozen

@@ -150,7 +150,7 @@ class FakePlugins:
 
     def records(self, kind: str) -> tuple[Owned, ...]:
         return tuple(
-            Owned(record, plugin="fake", distribution="rlcore-fake", version="1.0")
+            Owned(record, plugin="fake", distribution="rlcore-fake", version="1.0", label="rlcore-fake/fake")
             for record in self._records
             if record.kind == kind
         )

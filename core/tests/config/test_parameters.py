@@ -90,8 +90,9 @@ environment_parameters:
     curriculum: {type: weel}
   haze: foggy
   hail:
-    sampler_parameters: {}
+    sampler: {}
   rime: {curriculum: {type: 3}}
+  sleet: {curriculum: {name: a, value: 1}}
 """
 
 
@@ -102,8 +103,10 @@ def test_each_mistake_is_told_where_it_is_written(plugins: Any) -> None:
         "c.yaml:14: environment_parameters.haze: must be a number, a sampler ({sampler_type: ..., sampler_parameters: "
         "...}), or curriculum: with a list of lessons or the settings of another curriculum, not 'foggy'",
         "c.yaml:15: environment_parameters.hail.curriculum: missing; it has no default",
-        "c.yaml:16: environment_parameters.hail.sampler_parameters: unknown key (allowed: curriculum)",
+        "c.yaml:16: environment_parameters.hail.sampler: unknown key (allowed: curriculum)",
         "c.yaml:17: environment_parameters.rime.curriculum.type: must be text, not 3",
+        "c.yaml:18: environment_parameters.sleet.curriculum: must be a list of lessons, each of which begins with "
+        "'- name:', or the settings of a curriculum with its type",
     )
 
 

@@ -188,7 +188,11 @@ def test_without_any_part_of_its_state_a_resumed_run_differs(
     ("changes", "message"),
     [
         ({"environment_parameters": {}}, "was learned with environment_parameters, this configuration has no such"),
-        (BOTH, "the checkpoint has pace (stages), this configuration pace (stages), pay (lessons); resume with"),
+        (BOTH, "environment_parameters: the checkpoint has pace, this configuration pace, pay; resume with"),
+        (
+            {"environment_parameters.pace.curriculum.type": "lessons"},
+            "environment_parameters.pace: the checkpoint is of the curriculum 'stages', this configuration has 'lessons';",
+        ),
         ({"environment_parameters.pace.curriculum.stages": 2}, "is at a stage this configuration lacks"),
     ],
 )
@@ -279,7 +283,9 @@ def test_a_status_of_another_version_is_told_of_and_none_is_refused(
 # ---------------------------------------------------------------- evaluation and acting
 
 
-@pytest.mark.parametrize(("overrides", "pace"), [({}, 30), ({"pace": {"curriculum": {"stages": 2}}}, 10)])
+@pytest.mark.parametrize(
+    ("overrides", "pace"), [({}, 30), ({"pace": {"curriculum": {"type": "stages", "stages": 2}}}, 10)]
+)
 def test_evaluations_play_the_task_training_is_for_or_what_they_are_told(
     make_run: Any, overrides: dict[str, Any], pace: int
 ) -> None:
@@ -311,7 +317,7 @@ def test_a_policy_that_only_acts_goes_on_with_the_lesson_it_had(make_run: Any) -
 
 def test_a_parameter_the_environment_does_not_have_is_refused_before_the_first_step(make_run: Any) -> None:
     with pytest.raises(ConfigError, match="pase") as caught:
-        make_run({**PACED, "environment_parameters.pase": {"curriculum": {}}}).start()
+        make_run({**PACED, "environment_parameters.pase": {"curriculum": {"type": "lessons"}}}).start()
     assert "pace, pay" in str(caught.value)
 
 

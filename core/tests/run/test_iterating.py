@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
+from rich.console import Console
 
 import rlcore.evaluation
 import rlcore.run
@@ -91,6 +93,8 @@ def test_steps_beyond_a_boundary_are_carried_and_epochs_do_not_drift(make_run: A
 
 class Bar:
     """What the progress display is told."""
+
+    console = Console(file=io.StringIO(), width=80)
 
     def __init__(self) -> None:
         self.completed: list[int] = []

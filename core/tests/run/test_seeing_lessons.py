@@ -62,7 +62,11 @@ def bar_of(run: Run, width: int) -> str:
 
 @pytest.mark.parametrize(
     ("changes", "first", "lessons"),
-    [(BOTH, " lesson 0/0 ", " lesson 3/1 "), (LONE, " lesson 0 ", " lesson 3 "), ({}, None, None)],
+    [
+        (BOTH, " lesson pace 0, pay 0 ", " lesson pace 3, pay 1 "),
+        (LONE, " lesson pace 0 ", " lesson pace 3 "),
+        ({}, None, None),
+    ],
 )
 def test_the_progress_bar_tells_the_lessons_as_they_are(
     make_run: Any, changes: dict[str, Any], first: str | None, lessons: str | None
@@ -85,7 +89,7 @@ class Watcher:
 
     @hookimpl
     def rlcore_lesson_changed(self, change: LessonChange) -> None:
-        self.seen.append(f" lesson {change.lesson} " in bar_of(self.run, 120))
+        self.seen.append(f" lesson pace {change.lesson} " in bar_of(self.run, 120))
 
 
 def test_the_progress_bar_waits_for_no_summary(make_run: Any) -> None:
@@ -104,7 +108,7 @@ def test_in_80_columns_the_bar_gives_way_to_what_it_tells(make_run: Any) -> None
     drawn = bar_of(run, 80)
     run.close("failed")
     assert len(drawn) <= 80
-    assert " 200/100000000 " in drawn and " evaluation " in drawn and " lesson 3/1" in drawn
+    assert " 200/100000000 " in drawn and " evaluation " in drawn and " lesson 3, 1" in drawn
 
 
 # ---------------------------------------------------------------- rlcore status

@@ -225,14 +225,14 @@ OTHERS = {
     "measured by another behavior": (
         TEXT.replace("{behavior: B, threshold: 1, min", "{behavior: C, threshold: 1, min"),
         "environment_parameters.length: lesson 'Mid', where the checkpoint is, was measured by reward of B over 2 "
-        "episodes, not smoothed and reward of B over 1 episodes, smoothed, and is by reward of C over 2 episodes, not "
-        f"smoothed and reward of C over 1 episodes, smoothed; {RESUME}",
+        "episodes, not smoothed; demotion by reward of B over 1 episodes, smoothed, and is by reward of C over 2 "
+        f"episodes, not smoothed; demotion by reward of C over 1 episodes, smoothed; {RESUME}",
     ),
     "of a window of another length": (
         TEXT.replace("min_lesson_length: 2", "min_lesson_length: 5"),
         "environment_parameters.length: lesson 'Mid', where the checkpoint is, was measured by reward of B over 2 "
-        "episodes, not smoothed and reward of B over 1 episodes, smoothed, and is by reward of B over 5 episodes, not "
-        f"smoothed and reward of B over 1 episodes, smoothed; {RESUME}",
+        "episodes, not smoothed; demotion by reward of B over 1 episodes, smoothed, and is by reward of B over 5 "
+        f"episodes, not smoothed; demotion by reward of B over 1 episodes, smoothed; {RESUME}",
     ),
     "legacy": (
         changed(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -69,6 +70,9 @@ def evaluate_command(
 
     directory = find_run(run)
     document = apply_overrides(read_document(directory / "configuration.yaml"), sets)
+    evaluation = document.data.get("evaluation")
+    if isinstance(evaluation, Mapping) and "interval" not in evaluation:  # of evaluations within a run: none are made
+        document = apply_overrides(document, ["evaluation.interval=null"])
     plugins = plugins_for(document, dash_p=dash_p, no_plugins=no_plugins, strict_plugins=strict_plugins)
     show_log()
     saved = SavedRun.load(directory, load_config(document, plugins), plugins, checkpoint)

@@ -12,10 +12,12 @@ HEADINGS = ("parameter", "lesson", "measure", "value", "threshold", "eligible in
 NOTHING = "-"
 
 
-def print_parameters(configuration: Document, status: Mapping[str, Any]) -> None:
-    """Prints the table, if there are any."""
+def print_parameters(configuration: Document, status: Mapping[str, Any], none_yet: bool = False) -> None:
+    """Prints the table, if there are any. ``none_yet``: the run has no checkpoint, which lessons are saved with."""
     rows = parameter_rows(configuration, status)
     if not rows:
+        if none_yet and configuration.data.get("environment_parameters"):
+            print("environment parameters: shown from the first checkpoint on")
         return
     from rich.console import Console
     from rich.table import Column, Table

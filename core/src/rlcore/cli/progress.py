@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rlcore.run import Run
 
 REFRESH_SECONDS = 0.25
+WIDE = 120  # columns, in which the names of lessons' parameters leave room for the bar
 
 
 @contextmanager
@@ -55,10 +56,12 @@ def progress_bar(console: Console | None = None) -> Progress:
     return Progress(*columns, console=console, speed_estimate_period=10.0, redirect_stderr=sys.stderr.isatty())
 
 
-def lessons_text(lessons: Mapping[str, float], silent: Collection[str]) -> str:
-    """`` lesson 2``, or `` lesson 2/0/1`` where several parameters have lessons: there is no room for their names."""
-    numbers = [f"{number:g}" for name, number in lessons.items() if name not in silent]
-    return f" lesson {'/'.join(numbers)}" if numbers else ""
+def lessons_text(lessons: Mapping[str, float], silent: Collection[str], wide: bool) -> str:
+    """`` lesson length 2, gravity 0``; `` lesson 2, 0`` where there is no room for names."""
+    numbers = [
+        f"{name} {number:g}" if wide else f"{number:g}" for name, number in lessons.items() if name not in silent
+    ]
+    return f" lesson {', '.join(numbers)}" if numbers else ""
 
 
 def _follow(run: Run, progress: Progress, done: threading.Event) -> None:
@@ -68,7 +71,7 @@ def _follow(run: Run, progress: Progress, done: threading.Event) -> None:
     finished = False
     while not finished:
         finished = done.wait(REFRESH_SECONDS)
-        lessons = lessons_text(run.lessons, silent)
+        lessons = lessons_text(run.lessons, silent, wide=progress.console.width >= WIDE)
         for name, behavior in list(run.behaviors.items()):
             # The last update may go beyond what is to be learned; what is only acted has no end.
             steps = behavior.inferred if inference else min(behavior.steps, behavior.settings.max_steps)

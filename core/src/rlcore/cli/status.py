@@ -52,12 +52,15 @@ def status_command(run: Path, as_json: bool, dash_p: tuple[str, ...], no_plugins
     running = is_locked(directory)
     result_path = directory / "result.json"
     result = json.loads(result_path.read_text(encoding="utf-8")) if result_path.is_file() else None
+    # What a process that ended has behind its last checkpoint is lost; while one runs, it counts.
+    seen = _steps(status, _summarised(directory) if running else {})
     if as_json:
         report = {
             "run": str(directory),
             "running": running,
             "result": result,
             "max_steps": targets,
+            "steps": seen,
             "evaluation": evaluation,
             "checkpoints": checkpoints,
             "status": status,
@@ -65,10 +68,8 @@ def status_command(run: Path, as_json: bool, dash_p: tuple[str, ...], no_plugins
         click.echo(json.dumps(report, indent=4))
         return
     outcome = f"{result['outcome']} after {result['wall_seconds']:.1f} s" if result else "not finished"
-    # What a process that ended has behind its last checkpoint is lost; while one runs, it counts.
-    seen = _summarised(directory) if running else {}
     _print(directory, "running" if running else outcome, targets, seen, checkpoints, status)
-    print_parameters(document, status)
+    print_parameters(document, status, none_yet=newest is None)
     if not running and newest is not None and about(stored).get("run_steps") != newest.step:
         click.echo(f"the training status {_step_of(stored)}; shown is what checkpoint {newest.step} holds of it")
 
@@ -132,6 +133,16 @@ def _summarised(directory: Path) -> dict[str, int]:
     return seen
 
 
+def _steps(status: Mapping[str, Any], summarised: Mapping[str, int]) -> dict[str, int]:
+    """Agent steps by behavior: those of the last checkpoint, or of the last summary."""
+    steps = dict(summarised)
+    for name, section in status.items():
+        entries = section.get("checkpoints") if isinstance(section, Mapping) else None
+        if entries:
+            steps[name] = max(int(entries[-1]["steps"]), steps.get(name, 0))
+    return steps
+
+
 def _print(
     directory: Path,
     outcome: str,
@@ -151,9 +162,8 @@ def _print(
         entries = section.get("checkpoints", []) if isinstance(section, dict) else []
         if target is None and not entries:
             continue  # a section of a plugin
-        saved = entries[-1]["steps"] if entries else 0
         reward = entries[-1]["reward"] if entries else None
-        steps = max(saved, seen.get(name, 0))
+        steps = seen.get(name, 0)
         table.add_row(
             name,
             str(steps),

@@ -71,7 +71,8 @@ def parse_document(text: str, name: str) -> Document:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"{name}:{mark.line + 1}" if mark else name
-        raise ConfigError(f"{place}: not valid YAML: {error.problem or error.context}") from None
+        found = "a tab; indent with spaces" if _is_tab(text, mark) else error.problem or error.context
+        raise ConfigError(f"{place}: not valid YAML: {found}") from None
     except UnicodeEncodeError:
         raise ConfigError(f"{name}: not UTF-8 text") from None
     except yaml.YAMLError as error:
@@ -101,6 +102,11 @@ def _read_text(path: Path) -> str:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ConfigError(f"{path}:{line}: not UTF-8 text; save the file as UTF-8") from None
+
+
+def _is_tab(text: str, mark: yaml.Mark | None) -> bool:
+    """Whether YAML stopped at a tab, which its messages do not show."""
+    return mark is not None and mark.index < len(text) and text[mark.index] == "\t"
 
 
 class _Reader:

@@ -127,7 +127,8 @@ class _Loader:
             "checkpoint_settings": CheckpointSettings,
             dotted(("behaviors", name)): BehaviorSettings,
         }
-        return {key: f"{block}.{key}" for block, cls in blocks.items() for key in settings_fields(cls)}
+        places = {key: f"{block}.{key}" for block, cls in blocks.items() for key in settings_fields(cls)}
+        return {**places, "curriculum": "environment_parameters.NAME.curriculum"}
 
     def _behavior(self, data: Any, path: KeyPath) -> Any:
         if not isinstance(data, Mapping):
@@ -138,7 +139,8 @@ class _Loader:
             "hyperparameters": self._hyperparameters(data, path),
             "reward_signals": self._each(rewards, (*path, "reward_signals"), self._reward),
         }
-        return build(BehaviorSettings, data, path, self.problems, ready=ready)
+        outside = {key: f"{key} at the top level" for key in settings_fields(RunConfig)}
+        return build(BehaviorSettings, data, path, self.problems, ready=ready, elsewhere=outside)
 
     def _hyperparameters(self, data: Mapping[str, Any], path: KeyPath) -> Any:
         """The trainer's own settings; refuses, on the way, what this trainer does not do."""
@@ -236,6 +238,13 @@ class _Loader:
         ready: dict[str, Any] = {}
         if "curriculum" in data:
             block, path_of_block = data["curriculum"], (*path, "curriculum")
+            if not {"type", "lessons"} & block.keys():
+                self.problems.add(
+                    path_of_block,
+                    "must be a list of lessons, each of which begins with '- name:', or the settings of a curriculum "
+                    "with its type",
+                )
+                return INVALID
             kind = block.get("type", LESSONS)
             if not isinstance(kind, str):
                 self.problems.add((*path_of_block, "type"), f"must be text, not {shown(kind)}")

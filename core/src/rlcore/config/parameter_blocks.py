@@ -13,6 +13,7 @@ import attrs
 
 from rlcore.config.document import Document
 from rlcore.config.problems import KeyPath, Origin
+from rlcore.config.structure import INVALID, to_float
 
 LESSONS = "lessons"
 PLACES: tuple[KeyPath, ...] = (("environment_parameters",), ("evaluation", "environment_parameters"))
@@ -42,12 +43,16 @@ def _one_shape(name: str, block: Any) -> tuple[Any, list[tuple[KeyPath, KeyPath]
         lessons = block["curriculum"]
         rest = {key: value for key, value in block.items() if key != "curriculum"}
         return {"curriculum": {"type": LESSONS, "lessons": lessons}, **rest}, [
-            (("curriculum",), ("curriculum", "lessons"))
+            (("curriculum",), ("curriculum", "lessons")),
+            (("curriculum",), ("curriculum", "type")),
         ]
-    is_number = isinstance(block, int | float) and not isinstance(block, bool)
-    if is_number or (isinstance(block, Mapping) and "sampler_type" in block):
+    is_sampler = isinstance(block, Mapping) and not {"sampler_type", "sampler_parameters"}.isdisjoint(block)
+    if is_sampler or to_float(block) is not INVALID:
         lesson = {"name": name, "value": block}
-        return {"curriculum": {"type": LESSONS, "lessons": [lesson]}}, [((), ("curriculum", "lessons", 0, "value"))]
+        return {"curriculum": {"type": LESSONS, "lessons": [lesson]}}, [
+            ((), ("curriculum", "lessons", 0, "value")),
+            ((), ("curriculum", "type")),
+        ]
     return block, []
 
 

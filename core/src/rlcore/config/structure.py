@@ -31,7 +31,10 @@ class _Invalid(enum.Enum):
 INVALID: Final = _Invalid.INVALID
 
 # Keys that were and are not, and what to do about them.
-_REMOVED_KEYS = {"framework": "removed: every trainer here brings its own framework; delete this key"}
+_REMOVED_KEYS = {
+    "framework": "removed: every trainer here brings its own framework; delete this key",
+    "parameter_randomization": "removed: samplers stand in environment_parameters, beside lessons",
+}
 
 
 class Problems:
@@ -293,7 +296,8 @@ def _mapping(value: Any, kind: Any, path: KeyPath, problems: Problems) -> Any:
     return INVALID if any(element is INVALID for element in result.values()) else result
 
 
-def _to_float(value: Any) -> float | _Invalid:
+def to_float(value: Any) -> float | _Invalid:
+    """The finite number that a value of a file means, or INVALID."""
     if isinstance(value, str):  # YAML 1.1 reads 3e-4 as text, for want of a dot
         try:
             value = float(value)
@@ -311,7 +315,7 @@ def _to_float(value: Any) -> float | _Invalid:
 def _to_int(value: Any) -> int | _Invalid:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    number = _to_float(value)
+    number = to_float(value)
     return int(number) if isinstance(number, float) and number.is_integer() else INVALID
 
 
@@ -319,7 +323,7 @@ _SCALARS: Mapping[Any, Any] = types.MappingProxyType(
     {
         bool: lambda value: value if isinstance(value, bool) else INVALID,
         int: _to_int,
-        float: _to_float,
+        float: to_float,
         str: lambda value: value if isinstance(value, str) else INVALID,
         Path: lambda value: Path(value) if isinstance(value, str) else INVALID,
         type(None): lambda value: value if value is None else INVALID,

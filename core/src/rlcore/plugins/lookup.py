@@ -107,7 +107,7 @@ def _unknown(
         parts.append(f"pip install {package}")
     off = [decision.candidate for decision in decisions if not decision.on]
     if off:
-        parts.append("turned off: " + ", ".join(f"{candidate.described}" for candidate in off))
+        parts.append(f"turned off: {', '.join(candidate.described for candidate in off)}; -p NAME turns one on")
     parts += warnings
     raise NotInstalled("; ".join(parts) + did_you_mean(reference, allowed), package)
 

@@ -107,17 +107,21 @@ class LessonTrack:
         return measured(waiting[0].criterion, waiting[0].value(steps), waiting[0].episodes_left)
 
     def state_dict(self) -> dict[str, Any]:
-        return {"lesson": self.lesson, "meters": [meter.state_dict() for meter in self._meters]}
+        meters = [meter.state_dict() for meter in self._meters]
+        return {"lesson": self.lesson, "meters": meters, "demotion": self._giving_up is not None}
 
     def conflict(self, state: Mapping[str, Any]) -> str | None:
         if "meters" not in state:
             return "had smoothing: legacy"
         completion, giving_up = self._meters_of(int(state["lesson"]))
-        ours = [meter.identity for meter in (*completion, *([giving_up] if giving_up else []))]
+        ours = [meter.identity for meter in completion]
+        ours += [f"demotion by {giving_up.identity}"] if giving_up is not None else []
         saved = [meter["identity"] for meter in state["meters"]]
+        if state["demotion"]:
+            saved[-1] = f"demotion by {saved[-1]}"
         if not saved or saved == ours:  # one that was the last measured nothing; now that another follows, it begins to
             return None
-        return f"was measured by {' and '.join(saved)}, and is by {' and '.join(ours) or 'nothing'}"
+        return f"was measured by {_listed(saved)}, and is by {_listed(ours)}"
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.enter(int(state["lesson"]))
@@ -144,3 +148,7 @@ def measured(criterion: CriterionSettings, value: float | None, episodes_left: i
         "threshold": criterion.threshold,
         "episodes_left": episodes_left,
     }
+
+
+def _listed(identities: Sequence[str]) -> str:
+    return "; ".join(identities) or "nothing"
