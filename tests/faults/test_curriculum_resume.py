@@ -126,7 +126,7 @@ def arrays(state: Any) -> list[Any]:
     return [state.tolist() if hasattr(state, "tolist") else state]
 
 
-@pytest.mark.parametrize("dropped", ["", "curricula/lessons/state", "feed", "slots"])
+@pytest.mark.parametrize("dropped", ["", "curricula/lessons/state", "feed", "agents"])
 def test_the_comparison_notices_each_part_of_the_state_that_is_dropped(
     workplace: Any, whole_run: Any, dropped: str
 ) -> None:

@@ -33,10 +33,17 @@ class EndedEpisodes:
 
     ``values`` and ``stamp`` are what the curriculum drew for the copy's episode in which the agent's began, whatever it
     has drawn since.
+
+    As they end, short episodes come first: of N copies that begin together, the first to be told are the N shortest,
+    and their mean is not that of the agent's episodes. ``numbers`` are of the order in which the behavior's episodes
+    began; :class:`rlcore.episodes_in_order.EpisodesInOrder` hands them on in that order.
     """
 
     behavior: str
+    slots: NDArray[np.intp]  # [K] of the behavior: who it was
     copies: NDArray[np.int64]  # [K]
+    numbers: NDArray[np.int64]  # [K] counted from 0 over the run
+    settled: int  # all episodes with smaller numbers are over
     returns: NDArray[np.float64]  # [K] the agent's own reward
     group_returns: NDArray[np.float64]  # [K] what the agent's group shares; zeros where nobody shares rewards
     lengths: NDArray[np.int64]  # [K] agent steps

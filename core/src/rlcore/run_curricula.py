@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlcore.agent_episodes import AgentEpisodes, Beginnings
 from rlcore.behavior_run import BehaviorRun
 from rlcore.blame import curriculum_does, curriculum_failed
 from rlcore.curriculum import Curriculum, EndedEpisodes, EpisodeDraw, LessonChange
@@ -36,16 +37,9 @@ class RunCurricula:
             self._columns[kind] = slice(len(names), len(names) + len(curriculum.parameters))
             names += curriculum.parameters
         self._feed = ParameterFeed(environment, names, lambda copies, episodes: self._draw(copies, episodes))
-        # What the episode of each slot's agent began with, [S, P]. With one agent in each copy, what the copy plays.
-        copies = np.arange(environment.num_envs)
-        self._alone = {name for name, b in behaviors.items() if np.array_equal(b.spec.env_index, copies)}
-        self._values: dict[str, NDArray[np.float64]] = {}
-        self._stamp: dict[str, NDArray[np.int64]] = {}
-        for name, behavior in behaviors.items():
-            shape = (behavior.spec.slots, len(names))
-            alone = name in self._alone
-            self._values[name] = self._feed.values if alone else np.zeros(shape)
-            self._stamp[name] = self._feed.stamp if alone else np.zeros(shape, np.int64)
+        self._agents = {
+            name: AgentEpisodes(behavior.spec.env_index, self._feed) for name, behavior in behaviors.items()
+        }
         # The number of each parameter's lesson, if it has lessons. Replaced, never changed: other threads look at it.
         self.lessons: Mapping[str, float] = lesson_numbers(self.stats())
 
@@ -58,28 +52,26 @@ class RunCurricula:
     def after_reset(self, episodes: NDArray[np.int64]) -> None:
         """They have begun, and so have the episodes of all agents."""
         self._feed.after_reset(episodes)
-        for name, behavior in self._behaviors.items():
-            self._values[name][:] = self._feed.values[behavior.spec.env_index]
-            self._stamp[name][:] = self._feed.stamp[behavior.spec.env_index]
+        for agents in self._agents.values():
+            agents.begin_all()
 
     def after_step(self) -> bool:
         """Hands on what ended in the last environment step. Whether all copies are to begin their next episode now."""
-        ended = [b for b in self._behaviors.values() if b.batch.ended.size or b.batch.aborted is not None]
-        if not ended:
-            return any(each.every_step for each in self._curricula.values()) and self._advance(None)
-        for behavior in ended:
-            if behavior.learning and behavior.batch.ended.size:
-                self._tell(behavior)
+        ended: list[tuple[BehaviorRun, Beginnings]] = []
+        for name, behavior in self._behaviors.items():
+            if behavior.batch.ended.size and behavior.learning:
+                ended.append((behavior, self._agents[name].beginnings(behavior.batch.ended)))
         began = self._feed.after_step()
-        for behavior in ended:
-            if behavior.name in self._alone:
-                continue
-            rows = behavior.batch.ended
-            if behavior.batch.aborted is not None:
-                rows = np.union1d(rows, behavior.batch.aborted.nonzero()[0])
-            copies = behavior.spec.env_index[rows]
-            self._values[behavior.name][rows] = self._feed.values[copies]
-            self._stamp[behavior.name][rows] = self._feed.stamp[copies]
+        moved = False
+        for name, behavior in self._behaviors.items():
+            batch = behavior.batch
+            if began.size or batch.ended.size or batch.aborted is not None:
+                self._agents[name].begin(began, batch.ended, batch.aborted)
+                moved = True
+        if not moved:
+            return any(each.every_step for each in self._curricula.values()) and self._advance(None)
+        for behavior, episodes in ended:
+            self._tell(behavior, episodes, self._agents[behavior.name].settled)
         return self._advance(began)
 
     def follow(self) -> None:
@@ -88,16 +80,19 @@ class RunCurricula:
         if began.size:
             self._feed.restage(began)
 
-    def _tell(self, behavior: BehaviorRun) -> None:
+    def _tell(self, behavior: BehaviorRun, of: Beginnings, settled: int) -> None:
         rows, episodes = behavior.batch.ended, behavior.episodes
         latest = slice(-len(rows), None)
         copies, returns = behavior.spec.env_index[rows], np.array(episodes.finished_returns[latest])
         lengths = np.array(episodes.finished_lengths[latest], np.int64)
         shared = np.array(episodes.finished_group_returns[latest]) if episodes.shared else np.zeros(len(rows))
-        values, stamp = self._values[behavior.name][rows], self._stamp[behavior.name][rows]
+        alone = len(self._curricula) == 1
         for kind, curriculum in self._curricula.items():
             columns = self._columns[kind]
-            told = EndedEpisodes(behavior.name, copies, returns, shared, lengths, values[:, columns], stamp[:, columns])
+            values, stamp = (of.values, of.stamp) if alone else (of.values[:, columns], of.stamp[:, columns])
+            told = EndedEpisodes(
+                behavior.name, rows, copies, of.numbers, settled, returns, shared, lengths, values, stamp
+            )
             try:
                 curriculum.episodes_ended(told)
             except Exception as error:
@@ -189,18 +184,15 @@ class RunCurricula:
         for kind, curriculum in self._curricula.items():
             with curriculum_does(kind, "state_dict"):
                 states[kind] = {"parameters": list(curriculum.parameters), "state": curriculum.state_dict()}
-        slots = {
-            name: {"values": self._values[name].copy(), "stamp": self._stamp[name].copy()} for name in self._values
-        }
-        return {"curricula": states, "feed": self._feed.state_dict(), "slots": slots}
+        agents = {name: each.state_dict() for name, each in self._agents.items()}
+        return {"curricula": states, "feed": self._feed.state_dict(), "agents": agents}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The environment hears of it by :meth:`begin_again` or :meth:`go_on`. RunStateError for other parameters."""
         self.load_curricula(state)
         self._feed.load_state_dict(state["feed"])
-        for name, slots in state["slots"].items():
-            self._values[name][:] = slots["values"]
-            self._stamp[name][:] = slots["stamp"]
+        for name, agents in self._agents.items():
+            agents.load_state_dict(state["agents"][name])
 
     def load_curricula(self, state: Mapping[str, Any]) -> None:
         """The same for the curricula alone, without what was being played."""

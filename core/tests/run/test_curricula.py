@@ -158,7 +158,7 @@ def test_a_killed_run_resumed_equals_the_run_that_was_never_stopped(
     assert played == all_played[-len(played) :]
 
 
-@pytest.mark.parametrize("left_out", ["curricula", "feed", "slots"])
+@pytest.mark.parametrize("left_out", ["curricula", "feed"])
 def test_without_any_part_of_its_state_a_resumed_run_differs(
     make_run: Any, files: Any, abandon: Any, monkeypatch: pytest.MonkeyPatch, left_out: str
 ) -> None:

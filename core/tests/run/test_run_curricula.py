@@ -38,6 +38,7 @@ class Numbered:
         self.stage = 0
         self.told: list[tuple[int, float, float, int, int]] = []  # copy, value, return, length, stamp
         self.shared: list[float] = []  # group returns
+        self.numbers: list[tuple[list[int], int]] = []  # and which are settled
         self.changes = NO_CHANGES
 
     def draw(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
@@ -48,6 +49,7 @@ class Numbered:
         columns = (ended.copies, ended.values[:, 0], ended.returns, ended.lengths, ended.stamp[:, 0])
         self.told += [tuple(row) for row in zip(*(column.tolist() for column in columns), strict=True)]
         self.shared += ended.group_returns.tolist()
+        self.numbers.append((ended.numbers.tolist(), ended.settled))
 
     def advance(self, steps: Any) -> Changes:
         changes, self.changes = self.changes, NO_CHANGES
@@ -125,6 +127,33 @@ def test_an_agent_that_ends_before_its_copy_goes_on_with_what_the_copy_plays(sta
     assert stage.take_told() == [(0, 0, 1, 1, 0), (0, 0, 4, 4, 0)] and stage.staged == [1002, 1101]
     stage.step(ended=(0, 2), begins=(1,))
     assert stage.take_told() == [(0, 1001, 1, 1, 1), (1, 100, 5, 5, 0)]
+
+
+def test_an_agent_that_ended_first_begins_again_with_what_its_copy_begins_with(stage: Stage) -> None:
+    """Slot 0 ends and waits for slot 1, with which its copy goes on; by then it is another stage."""
+    stage.step(ended=(0,))
+    stage.curriculum.stage = 1
+    stage.curriculum.changes = Changes(redraw=True)
+    stage.step(ended=(2,), begins=(1,))
+    stage.step(ended=(1,), begins=(0,))
+    stage.take_told()
+    stage.step(ended=(0, 1))
+    assert stage.take_told() == [(0, 1001, 3, 3, 1), (0, 1001, 1, 1, 1)]
+
+
+def test_a_copy_that_begins_though_nobody_ended_is_followed(stage: Stage) -> None:
+    stage.step(begins=(0,))
+    assert stage.staged == [2, 101]
+    stage.step(ended=(0,))
+    assert stage.take_told() == [(0, 1, 2, 2, 0)]
+
+
+def test_episodes_are_numbered_as_they_begin_and_settled_when_all_before_are_over(stage: Stage) -> None:
+    stage.step(ended=(2,), begins=(1,))  # the third of three that began together
+    stage.step(ended=(0,))
+    stage.step(aborted=(1,))
+    stage.step(ended=(0, 2), begins=(1,))
+    assert stage.curriculum.numbers == [([2], 0), ([0], 1), ([4, 3], 5)]
 
 
 def test_a_lost_episode_is_nobodys_and_the_next_one_has_its_own_draw(stage: Stage) -> None:

@@ -92,7 +92,7 @@ class Script:
 
     =================  ===============================================================================
     ``3 4``            episodes of B ended with these returns, having begun in the lessons that are on
-    ``3@0 4@0,1``      having begun in lesson 0 of every parameter, or in 0 of the first and 1 of the second
+    ``3@0 4@0,1``      having begun in visit 0 of every parameter, or in 0 of the first and 1 of the second
     ``3+10``           with this reward of their groups beside
     ``C: 3``           of behavior C
     ``idle``           nothing ended
@@ -105,6 +105,7 @@ class Script:
     make: Callable[[], Lessons]
     directory: Path
     steps: int = 0
+    begun: int = 0
     resumed: int = 0
     changes: list[Changes] = attrs.field(factory=list)
     lessons: Lessons = attrs.field(init=False)
@@ -127,12 +128,20 @@ class Script:
         """The numbers of the lessons that are on."""
         return tuple(int(number) for number in self.lessons.stats().values())
 
+    @property
+    def visits(self) -> list[int]:
+        """What episodes that begin now are marked by."""
+        drawn = self.lessons.draw(np.zeros(1, np.int64), np.zeros(1, np.int64))
+        return [int(visit) for visit in drawn.stamp[0]]
+
     def _step(self, event: str) -> None:
         ended = False
         if event.startswith("steps="):
             self.steps = int(event.removeprefix("steps="))
         elif event != "idle":
-            self.lessons.episodes_ended(ended_episodes(event, self.on))
+            episodes = ended_episodes(event, self.visits, self.begun)
+            self.begun += len(episodes.numbers)
+            self.lessons.episodes_ended(episodes)
             ended = True
         if ended or self.lessons.every_step:
             self.changes.append(self.lessons.advance({"B": self.steps, "C": self.steps}))
@@ -144,8 +153,8 @@ class Script:
         self.lessons.load_state_dict(load_checkpoint(path)["lessons"])
 
 
-def ended_episodes(text: str, on: Sequence[int]) -> EndedEpisodes:
-    """What an event of a script says of episodes."""
+def ended_episodes(text: str, on: Sequence[int], begun: int) -> EndedEpisodes:
+    """What an event of a script says of episodes; ``on`` are the visits that are on, ``begun`` episodes came before."""
     behavior, texts = (text[0], text[2:].split()) if text[1:2] == ":" else ("B", text.split())
     returns, groups, stamp = [], [], []
     for each in texts:
@@ -157,7 +166,10 @@ def ended_episodes(text: str, on: Sequence[int]) -> EndedEpisodes:
         groups.append(float(numbers["group"] or 0))
     return EndedEpisodes(
         behavior=behavior,
+        slots=np.zeros(len(texts), np.int64),
         copies=np.zeros(len(texts), np.int64),
+        numbers=np.arange(begun, begun + len(texts)),
+        settled=begun + len(texts),
         returns=np.array(returns),
         group_returns=np.array(groups),
         lengths=np.ones(len(texts), np.int64),
@@ -175,4 +187,4 @@ def script(make: Make, tmp_path: Path) -> Callable[[str], Script]:
 @pytest.fixture(scope="session")
 def told() -> Any:
     """:func:`ended_episodes`, for tests that cannot import it."""
-    return ended_episodes
+    return lambda text, on, begun=1000: ended_episodes(text, on, begun)

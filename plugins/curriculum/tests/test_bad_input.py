@@ -292,15 +292,15 @@ def test_ml_agents_defaults() -> None:
 
 def test_a_demotion_takes_from_the_only_criterion_what_it_does_not_say(load: Any) -> None:
     lessons = load(TYPED.replace("behavior: B, threshold: 5}", "behavior: C, measure: group_reward, threshold: 5}"))
-    giving_up = lessons.environment_parameters["length"].curriculum.lessons[1].giving_up
-    assert giving_up == CriterionSettings(behavior="C", measure="group_reward", threshold=1.0, min_lesson_length=2)
+    demotion = lessons.environment_parameters["length"].curriculum.lessons[1].demotion_criterion
+    assert demotion == CriterionSettings(behavior="C", measure="group_reward", threshold=1.0, min_lesson_length=2)
     several = LessonSettings(
         name="x",
         value=0.0,
         completion_criteria=(CriterionSettings(behavior="B"), CriterionSettings(behavior="C")),
         demotion=DemotionSettings(threshold=-1.0, min_lesson_length=3, behavior="C", signal_smoothing=False),
     )
-    assert several.giving_up == CriterionSettings(
+    assert several.demotion_criterion == CriterionSettings(
         behavior="C", threshold=-1.0, min_lesson_length=3, signal_smoothing=False
     )
 

@@ -35,6 +35,8 @@ class Model:
 
     def __init__(self, blocks: list[LessonsSettings]) -> None:
         self.blocks, self.on = blocks, [0] * len(blocks)
+        self.visits = [0] * len(blocks)
+        self.mixed: list[set[str]] = [set() for _ in blocks]  # behaviors whose next summary is of two lessons
         self.episodes: list[list[Any]] = [[] for _ in blocks]  # of each parameter: behavior, return, group's return
         self.means: list[list[Any]] = [[] for _ in blocks]  # of the statistic: behavior, mean
         self.buffers: dict[str, list[float]] = {"B": [], "C": []}  # ML-Agents': every episode, whatever it began in
@@ -45,12 +47,13 @@ class Model:
     def ended(self, behavior: str, own: float, group: float, stamp: list[int]) -> None:
         self.buffers[behavior] = [*self.buffers[behavior], own][-self.longest[behavior] :]
         for p, began in enumerate(stamp):
-            if began == self.on[p]:
+            if began == self.visits[p]:
                 self.episodes[p].append((behavior, own, group))
 
     def summarised(self, behavior: str, mean: float) -> None:
-        for means in self.means:
-            means.append((behavior, mean))
+        for means, mixed in zip(self.means, self.mixed, strict=True):
+            means += [] if behavior in mixed else [(behavior, mean)]
+            mixed.discard(behavior)
 
     def value(self, p: int, c: CriterionSettings, steps: dict[str, int]) -> float | None:
         ended = [episode for episode in self.episodes[p] if episode[0] == c.behavior]
@@ -81,13 +84,14 @@ class Model:
             lesson = block.lessons[self.on[p]]
             value = self.legacy_value if block.smoothing == "legacy" else self.value
             values = [(value(p, c, steps), c.threshold) for c in lesson.completion]
-            back = [(self.value(p, c, steps), c.threshold) for c in [lesson.giving_up] if c]
+            back = [(self.value(p, c, steps), c.threshold) for c in [lesson.demotion_criterion] if c]
             if values and all(v is not None and v > threshold for v, threshold in values):
                 moves[p] = self.on[p] + 1
             elif any(v is not None and v < threshold for v, threshold in back):
                 moves[p] = self.on[p] - 1
         for p, on in moves.items():
-            self.on[p], self.episodes[p], self.means[p] = on, [], []
+            self.on[p], self.episodes[p], self.means[p], self.mixed[p] = on, [], [], set(MAX_STEPS)
+            self.visits[p] = on if self.blocks[p].smoothing == "legacy" else self.visits[p] + 1
             self.buffers = {b: [] for b in self.buffers} if self.blocks[p].smoothing == "legacy" else self.buffers
         return moves
 
@@ -158,9 +162,12 @@ def made(parameters: dict[str, LessonsSettings]) -> Lessons:
     return make_curriculum(parameters, RunContext(config, Plugins(), Path(), seed=1, num_envs=COPIES))
 
 
-def told(behavior: str, rows: list[Any], parameters: int) -> EndedEpisodes:
+def told(behavior: str, rows: list[Any], parameters: int, begun: int) -> EndedEpisodes:
     return EndedEpisodes(
         behavior=behavior,
+        slots=np.array([row[0] for row in rows]),
+        numbers=np.arange(begun, begun + len(rows)),
+        settled=begun + len(rows),
         copies=np.array([row[0] for row in rows]),
         returns=np.array([row[1] for row in rows]),
         group_returns=np.array([row[2] for row in rows]),
@@ -179,6 +186,7 @@ def test_a_random_history_goes_through_the_lessons_of_the_model(
     lessons, model = made(named), Model(parameters)
     playing = [[0] * len(named) for _ in range(COPIES)]
     staged = [[0] * len(named) for _ in range(COPIES)]
+    begun = dict.fromkeys(MAX_STEPS, 0)
     for number, step in enumerate(history):
         rows: dict[str, list[Any]] = {"B": [], "C": []}
         for at, episodes in step.ended.items():
@@ -188,7 +196,8 @@ def test_a_random_history_goes_through_the_lessons_of_the_model(
             playing[at] = staged[at]
         for behavior, ended in rows.items():
             if ended:
-                lessons.episodes_ended(told(behavior, ended, len(named)))
+                lessons.episodes_ended(told(behavior, ended, len(named), begun[behavior]))
+                begun[behavior] += len(ended)
         if step.ended or lessons.every_step:
             steps = dict.fromkeys(MAX_STEPS, PER_STEP * number)
             before = list(model.on)
@@ -201,7 +210,7 @@ def test_a_random_history_goes_through_the_lessons_of_the_model(
                 resets(parameters[p].lessons[before[p]], on > before[p]) for p, on in moves.items()
             )
             for at in range(COPIES) if moves else step.ended:
-                staged[at] = list(model.on)
+                staged[at] = list(model.visits)
         if step.rate is not None:
             for behavior in MAX_STEPS:
                 model.summarised(behavior, step.rate)
@@ -212,7 +221,7 @@ def test_a_random_history_goes_through_the_lessons_of_the_model(
             lessons.load_state_dict(state)
         check_measures(lessons, model, dict.fromkeys(MAX_STEPS, PER_STEP * number))
         drawn = lessons.draw(np.arange(COPIES), np.full(COPIES, number))
-        assert drawn.stamp.tolist() == [model.on] * COPIES
+        assert drawn.stamp.tolist() == [model.visits] * COPIES
         assert drawn.values.tolist() == [[10.0 * on for on in model.on]] * COPIES
 
 
@@ -227,5 +236,5 @@ def check_measures(lessons: Lessons, model: Model, steps: dict[str, int]) -> Non
 
 
 def resets(lesson: LessonSettings, forward: bool) -> bool:
-    used = lesson.completion if forward else (lesson.giving_up,)
+    used = lesson.completion if forward else (lesson.demotion_criterion,)
     return any(criterion is not None and criterion.require_reset for criterion in used)

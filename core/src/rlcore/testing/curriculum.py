@@ -139,6 +139,8 @@ class Game:
         self.steps = 0
         self.history: list[Any] = []
         self.episode: NDArray[np.int64] = np.zeros(rules.copies, np.int64)
+        self.numbers: NDArray[np.int64] = np.arange(rules.copies)
+        self.begun = rules.copies
         if after is None:
             self.now = [self._draw(copy) for copy in range(rules.copies)]
             self.episode += 1
@@ -147,6 +149,7 @@ class Game:
         self.random.bit_generator.state = after.random.bit_generator.state
         self.steps, self.history, self.episode = after.steps, list(after.history), after.episode.copy()
         self.now, self.next = list(after.now), list(after.next)
+        self.numbers, self.begun = after.numbers.copy(), after.begun
 
     def play(self, steps: int) -> Game:
         for _ in range(steps):
@@ -158,10 +161,16 @@ class Game:
         ended = np.flatnonzero(self.random.random(self.rules.copies) < 0.4)
         if ended.size:
             returns = self.random.normal(self.steps / 50, 2.0, len(ended))
+            numbers = self.numbers[ended]
+            self.numbers[ended] = np.arange(self.begun, self.begun + len(ended))
+            self.begun += len(ended)
             self.curriculum.episodes_ended(
                 EndedEpisodes(
                     behavior=self.rules.behavior,
+                    slots=ended,
                     copies=ended,
+                    numbers=numbers,
+                    settled=int(self.numbers.min()),
                     returns=returns,
                     group_returns=np.zeros(len(ended)),
                     lengths=self.random.integers(1, 9, len(ended)),

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlcore.stats import StatSummary
 from rlcore_curriculum.criterion_settings import PROGRESS
@@ -29,10 +30,11 @@ class RewardBuffers:
         self._returns: dict[str, deque[float]] = {name: deque(maxlen=length) for name, length in lengths.items()}
         self._means: dict[str, float] = {}  # of those that have not changed since they were asked for
 
-    def add(self, episodes: Ended) -> None:
-        if episodes.behavior in self._returns:
-            self._returns[episodes.behavior].extend(episodes.returns)
-            self._means.pop(episodes.behavior, None)
+    def add(self, behavior: str, returns: NDArray[np.float64]) -> None:
+        """Episodes of the behavior ended, with these returns [K]."""
+        if behavior in self._returns:
+            self._returns[behavior].extend(returns.tolist())
+            self._means.pop(behavior, None)
 
     def count(self, behavior: str) -> int:
         return len(self._returns[behavior])
@@ -64,15 +66,16 @@ class LegacyTrack:
 
     def __init__(self, settings: LessonsSettings, max_steps: Mapping[str, int], buffers: RewardBuffers) -> None:
         self.lessons = settings.lessons
-        self.enter(0)
+        self.enter(0, midway=False)
         self._max_steps = max_steps
         self._buffers = buffers
         self._smoothed = 0.0  # kept from lesson to lesson
 
-    def enter(self, lesson: int) -> None:
-        self.lesson = lesson
+    def enter(self, lesson: int, midway: bool = True) -> None:
+        self.lesson = self.visit = lesson
         completion = self.lessons[lesson].completion
         self._criterion = completion[0] if completion else None
+        self.looks_each_step = bool(completion)  # ML-Agents does, and smooths at every look
 
     def ended(self, episodes: Ended, began: Sequence[int]) -> None:
         """The buffers have them already, of whatever lesson."""
@@ -116,5 +119,5 @@ class LegacyTrack:
         return None if "smoothed" in state else "has smoothing: legacy now"
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.enter(int(state["lesson"]))
+        self.enter(int(state["lesson"]), midway=False)
         self._smoothed = float(state["smoothed"])

@@ -39,7 +39,7 @@ class LessonSettings:
         return criteria if isinstance(criteria, tuple) else () if criteria is None else (criteria,)
 
     @property
-    def giving_up(self) -> CriterionSettings | None:
+    def demotion_criterion(self) -> CriterionSettings | None:
         """The demotion, with what it leaves to ``completion_criteria``; its measure must fall below the threshold."""
         if self.demotion is None:
             return None

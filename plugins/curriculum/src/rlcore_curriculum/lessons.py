@@ -1,6 +1,9 @@
 """The curriculum of lessons: ML-Agents' ``environment_parameters``, and what goes beyond them.
 
-P parameters, K episodes, N copies of the environment. The stamp of an episode is the number of the lesson it began in.
+P parameters, K episodes, N copies of the environment. The stamp of an episode is the visit of the lesson it began in.
+
+Episodes count in the order in which they began: of many copies that begin a lesson together the shortest episodes end
+first, and where failure takes longer than success, or less long, their mean says little of the agent.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from numpy.typing import NDArray
 
 from rlcore import RunContext
 from rlcore.curriculum import NO_CHANGES, Changes, EndedEpisodes, EpisodeDraw, LessonChange
+from rlcore.episodes_in_order import EpisodesInOrder
 from rlcore.errors import ConfigError, RunStateError, did_you_mean
 from rlcore.stats import LESSON_NUMBER, StatSummary
 from rlcore_curriculum.criterion_settings import PROGRESS, CriterionSettings
@@ -22,6 +26,9 @@ from rlcore_curriculum.lesson_settings import LEGACY, LessonsSettings
 from rlcore_curriculum.samplers import make_sampler
 from rlcore_curriculum.statistics_seen import StatisticsSeen
 from rlcore_curriculum.tracks import Ended, LessonTrack, Track
+
+# An episode that outlasts so many others is not waited for any longer.
+EPISODES_PER_COPY, LEAST_CAPACITY = 64, 4096
 
 
 def make_curriculum(blocks: Mapping[str, LessonsSettings], run: RunContext) -> Lessons:
@@ -59,13 +66,15 @@ class Lessons:
             LegacyTrack(block, max_steps, self._buffers) if block.smoothing == LEGACY else LessonTrack(block, max_steps)
             for block in blocks.values()
         ]
-        # Progress is made in every step, and what ML-Agents takes for smoothing depends on the number of looks.
-        self.every_step = any(len(block.lessons) > 1 for block in legacy) or bool(max_steps)
+        self._in_order = len(legacy) < len(blocks)
+        capacity = max(LEAST_CAPACITY, EPISODES_PER_COPY * copies)
+        self._orders = {name: EpisodesInOrder(2 + len(blocks), capacity) for name in self._behaviors}
         self._seen = seen
         self._steps: Mapping[str, int] = {}  # as of the latest look; for the status
-        self._stamp: NDArray[np.int64] = np.zeros(len(blocks), np.int64)  # [P] the lessons that are on
+        self._stamp: NDArray[np.int64] = np.zeros(len(blocks), np.int64)  # [P] the visits that are on
         self._values = EpisodeValues(seed, self.parameters, [each[0] for each in samplers], copies)
         self._target = EpisodeValues(seed, self.parameters, [each[-1] for each in samplers], copies)
+        self._set_every_step()
 
     # ------------------------------------------------------------ what episodes begin with
 
@@ -83,9 +92,17 @@ class Lessons:
     def episodes_ended(self, ended: EndedEpisodes) -> None:
         if ended.behavior not in self._behaviors:
             return
-        episodes = Ended(ended.behavior, ended.returns.tolist(), ended.group_returns.tolist())
-        self._buffers.add(episodes)
-        for track, began in zip(self._tracks, ended.stamp.T.tolist(), strict=True):
+        self._buffers.add(ended.behavior, ended.returns)
+        if not self._in_order:
+            return
+        order = self._orders[ended.behavior]
+        order.add(ended.numbers, ended.returns, ended.group_returns, ended.stamp)
+        over = order.take(ended.settled)
+        if over is None:
+            return
+        returns, group_returns, *stamps = over.T.tolist()
+        episodes = Ended(ended.behavior, returns, group_returns)
+        for track, began in zip(self._tracks, stamps, strict=True):
             track.ended(episodes, began)
 
     def advance(self, steps: Mapping[str, int]) -> Changes:
@@ -100,7 +117,7 @@ class Lessons:
             track, previous = self._tracks[column], self._tracks[column].lesson
             if isinstance(track, LegacyTrack):
                 self._buffers.clear()
-            self._enter(column, move.lesson)
+            self._enter(column, move.lesson, midway=True)
             name, names = self.parameters[column], [lesson.name for lesson in track.lessons]
             changes.append(LessonChange(name, move.lesson, names[move.lesson], previous, names[previous]))
         return Changes(tuple(changes), redraw=True, reset=any(move.reset for _, move in moves))
@@ -148,11 +165,16 @@ class Lessons:
                 )
             lessons[column] = lesson
         for column, lesson in lessons.items():
-            self._enter(column, lesson)
+            self._enter(column, lesson, midway=False)
 
     def state_dict(self) -> dict[str, Any]:
         tracks = [{"names": [lesson.name for lesson in track.lessons], **track.state_dict()} for track in self._tracks]
-        return {"tracks": tracks, "buffers": self._buffers.state_dict(), "seen": self._seen.state_dict()}
+        return {
+            "tracks": tracks,
+            "buffers": self._buffers.state_dict(),
+            "orders": {name: order.state_dict() for name, order in self._orders.items()},
+            "seen": self._seen.state_dict(),
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Lessons may have been added at the end."""
@@ -162,18 +184,26 @@ class Lessons:
             track.load_state_dict(saved)
             self._follow(column)
         self._buffers.load_state_dict(state["buffers"])
+        for name, order in self._orders.items():
+            if name in state["orders"]:
+                order.load_state_dict(state["orders"][name])
         self._seen.load_state_dict(state["seen"])
 
     # ------------------------------------------------------------ inside
 
-    def _enter(self, column: int, lesson: int) -> None:
-        self._tracks[column].enter(lesson)
+    def _enter(self, column: int, lesson: int, midway: bool) -> None:
+        self._tracks[column].enter(lesson, midway)
         self._follow(column)
 
     def _follow(self, column: int) -> None:
         """Draws of what the parameter's track says is on."""
-        lesson = self._stamp[column] = self._tracks[column].lesson
-        self._values.set(column, self._samplers[column][lesson])
+        track = self._tracks[column]
+        self._stamp[column] = track.visit
+        self._values.set(column, self._samplers[column][track.lesson])
+        self._set_every_step()
+
+    def _set_every_step(self) -> None:
+        self.every_step = any(track.looks_each_step for track in self._tracks)
 
     def _require_behaviors(self, steps: Mapping[str, int]) -> None:
         """With ``default_settings``, only the environment knows which behaviors there are."""
@@ -194,8 +224,8 @@ def criteria_of(blocks: Mapping[str, LessonsSettings]) -> dict[str, CriterionSet
             several = len(lesson.completion) > 1
             for index, criterion in enumerate(lesson.completion, start=1):
                 criteria[f"{called}, criterion {index}," if several else called] = criterion
-            if lesson.giving_up is not None:
-                criteria[f"{called}, demotion,"] = lesson.giving_up
+            if lesson.demotion_criterion is not None:
+                criteria[f"{called}, demotion,"] = lesson.demotion_criterion
     return criteria
 
 

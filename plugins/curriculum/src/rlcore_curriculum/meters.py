@@ -34,6 +34,9 @@ class Meter:
     def summarised(self, stats: Mapping[str, StatSummary]) -> None:
         """There are new statistics of the behavior."""
 
+    def begin_midway(self) -> None:
+        """The lesson began after something that the next summary of the behavior still tells of."""
+
     def value(self, steps: Mapping[str, int]) -> float | None:
         """The measure; None before there is one. ``steps`` are agent steps by behavior."""
         return self._value
@@ -138,12 +141,27 @@ class ProgressMeter(Meter):
 
 
 class StatisticMeter(Meter):
-    """The mean of a tag in the summaries written since the lesson began."""
+    """The mean of a tag in the summaries of what happened since the lesson began."""
+
+    def __init__(self, criterion: CriterionSettings) -> None:
+        super().__init__(criterion)
+        self._mixed = False  # whether the next summary is of an earlier lesson too
+
+    def begin_midway(self) -> None:
+        self._mixed = True
 
     def summarised(self, stats: Mapping[str, StatSummary]) -> None:
         summary = stats.get(self.criterion.tag or "")
-        if summary is not None and isfinite(summary.mean):
+        if summary is not None and isfinite(summary.mean) and not self._mixed:
             self._take(summary.mean)
+        self._mixed = False
+
+    def state_dict(self) -> dict[str, Any]:
+        return {**super().state_dict(), "mixed": self._mixed}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        super().load_state_dict(state)
+        self._mixed = bool(state["mixed"])
 
 
 def make_meter(criterion: CriterionSettings, max_steps: Mapping[str, int]) -> Meter:

@@ -7,12 +7,12 @@ from difflib import get_close_matches
 from typing import Any
 
 from rlcore.errors import ConfigError
-from rlcore.stats import EPISODE_LENGTH, GROUP_REWARD, StatSummary
+from rlcore.stats import EPISODE_LENGTH, GROUP_REWARD, IS_TRAINING, StatSummary
 from rlcore_curriculum.criterion_settings import GROUP_REWARD as GROUP_MEASURE
 from rlcore_curriculum.criterion_settings import CriterionSettings
 
 # Tags that are rlcore's own: any other one is a trainer's, and tells that there was an update.
-OWN = ("Environment/", "Evaluation/", "Performance/")
+OWN = ("Environment/", "Evaluation/", "Performance/", IS_TRAINING)
 # Written with the evaluations only, which may be rarer than summaries.
 OF_EVALUATIONS = "Evaluation/"
 

@@ -10,7 +10,7 @@ import attrs
 from rlcore.stats import StatSummary
 from rlcore_curriculum.criterion_settings import GROUP_REWARD, CriterionSettings
 from rlcore_curriculum.lesson_settings import LessonSettings, LessonsSettings
-from rlcore_curriculum.meters import Meter, make_meter
+from rlcore_curriculum.meters import Meter, ProgressMeter, make_meter
 
 
 @attrs.frozen
@@ -35,13 +35,15 @@ class Track(Protocol):
 
     lessons: tuple[LessonSettings, ...]
     lesson: int  # the one that is on
+    visit: int  # what marks episodes that began in it: another number each time a lesson begins
+    looks_each_step: bool  # whether it may change where no episode ended
 
-    def enter(self, lesson: int) -> None:
-        """This lesson begins."""
+    def enter(self, lesson: int, midway: bool = True) -> None:
+        """This lesson begins; ``midway``: after something that the next summaries still tell of."""
         ...
 
     def ended(self, episodes: Ended, began: Sequence[int]) -> None:
-        """Episodes ended; ``began`` [K] are the lessons they began in."""
+        """Episodes ended; ``began`` [K] are the visits they began in."""
         ...
 
     def summarised(self, behavior: str, stats: Mapping[str, StatSummary]) -> None:
@@ -71,20 +73,25 @@ class LessonTrack:
     def __init__(self, settings: LessonsSettings, max_steps: Mapping[str, int]) -> None:
         self.lessons = settings.lessons
         self._max_steps = max_steps
-        self.enter(0)
+        self.visit = -1
+        self.enter(0, midway=False)
 
-    def enter(self, lesson: int) -> None:
+    def enter(self, lesson: int, midway: bool = True) -> None:
         self.lesson = lesson
-        self._completion, self._giving_up = self._meters_of(lesson)
+        self.visit += 1
+        self._completion, self._demotion = self._meters_of(lesson)
         self._by_behavior: dict[str, list[Meter]] = {}
         for meter in self._meters:
             self._by_behavior.setdefault(meter.criterion.behavior, []).append(meter)
+            if midway:
+                meter.begin_midway()
+        self.looks_each_step = any(isinstance(meter, ProgressMeter) for meter in self._meters)
 
     def ended(self, episodes: Ended, began: Sequence[int]) -> None:
         for meter in self._by_behavior.get(episodes.behavior, ()):
             returns = episodes.group_returns if meter.criterion.measure == GROUP_REWARD else episodes.returns
-            if began.count(self.lesson) < len(began):
-                returns = [each for each, lesson in zip(returns, began, strict=True) if lesson == self.lesson]
+            if began.count(self.visit) < len(began):
+                returns = [each for each, visit in zip(returns, began, strict=True) if visit == self.visit]
             meter.ended(returns)
 
     def summarised(self, behavior: str, stats: Mapping[str, StatSummary]) -> None:
@@ -92,11 +99,11 @@ class LessonTrack:
             meter.summarised(stats)
 
     def next(self, steps: Mapping[str, int]) -> Move | None:
-        completion, giving_up = self._completion, self._giving_up
+        completion, demotion_criterion = self._completion, self._demotion
         if completion and all(meter.exceeds(steps) for meter in completion):
             return Move(self.lesson + 1, any(meter.criterion.require_reset for meter in completion))
-        if giving_up is not None and giving_up.falls_below(steps):
-            return Move(self.lesson - 1, giving_up.criterion.require_reset)
+        if demotion_criterion is not None and demotion_criterion.falls_below(steps):
+            return Move(self.lesson - 1, demotion_criterion.criterion.require_reset)
         return None
 
     def status(self, steps: Mapping[str, int]) -> dict[str, Any]:
@@ -108,14 +115,15 @@ class LessonTrack:
 
     def state_dict(self) -> dict[str, Any]:
         meters = [meter.state_dict() for meter in self._meters]
-        return {"lesson": self.lesson, "meters": meters, "demotion": self._giving_up is not None}
+        demotion = self._demotion is not None
+        return {"lesson": self.lesson, "visit": self.visit, "meters": meters, "demotion": demotion}
 
     def conflict(self, state: Mapping[str, Any]) -> str | None:
         if "meters" not in state:
             return "had smoothing: legacy"
-        completion, giving_up = self._meters_of(int(state["lesson"]))
+        completion, demotion_criterion = self._meters_of(int(state["lesson"]))
         ours = [meter.identity for meter in completion]
-        ours += [f"demotion by {giving_up.identity}"] if giving_up is not None else []
+        ours += [f"demotion by {demotion_criterion.identity}"] if demotion_criterion is not None else []
         saved = [meter["identity"] for meter in state["meters"]]
         if state["demotion"]:
             saved[-1] = f"demotion by {saved[-1]}"
@@ -124,19 +132,20 @@ class LessonTrack:
         return f"was measured by {_listed(saved)}, and is by {_listed(ours)}"
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.enter(int(state["lesson"]))
+        self.enter(int(state["lesson"]), midway=False)
+        self.visit = int(state["visit"])
         for meter, saved in zip(self._meters, state["meters"], strict=False):
             meter.load_state_dict(saved)
 
     @property
     def _meters(self) -> tuple[Meter, ...]:
-        return self._completion if self._giving_up is None else (*self._completion, self._giving_up)
+        return self._completion if self._demotion is None else (*self._completion, self._demotion)
 
     def _meters_of(self, lesson: int) -> tuple[tuple[Meter, ...], Meter | None]:
         settings = self.lessons[lesson]
         completion = tuple(make_meter(criterion, self._max_steps) for criterion in settings.completion)
-        giving_up = settings.giving_up
-        return completion, None if giving_up is None else make_meter(giving_up, self._max_steps)
+        demotion_criterion = settings.demotion_criterion
+        return completion, None if demotion_criterion is None else make_meter(demotion_criterion, self._max_steps)
 
 
 def measured(criterion: CriterionSettings, value: float | None, episodes_left: int) -> dict[str, Any]:

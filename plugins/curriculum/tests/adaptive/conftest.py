@@ -6,6 +6,7 @@ loop's seed and the step alone.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -47,6 +48,7 @@ class Loop:
     outcome: Outcome
     seed: int = 0
     steps: int = 0
+    told: int = 0  # episodes
     begun: list[Begun] = attrs.field(factory=list)
     redrawn: list[bool] = attrs.field(factory=list)  # by step
 
@@ -68,10 +70,21 @@ class Loop:
             self.redrawn.append(False)
             return
         returns = np.array([self.outcome(self.values[copy], float(noise[copy])) for copy in ended])
-        lengths = np.ones(len(ended), np.int64)
         self.curriculum.episodes_ended(
-            EndedEpisodes(BEHAVIOR, ended, returns, returns * 0.0, lengths, self.values[ended], self.stamp[ended])
+            EndedEpisodes(
+                behavior=BEHAVIOR,
+                slots=ended,
+                copies=ended,
+                numbers=np.arange(self.told, self.told + len(ended)),  # as if they began in the order in which they end
+                settled=self.told + len(ended),
+                returns=returns,
+                group_returns=np.zeros(len(ended)),
+                lengths=np.ones(len(ended), np.int64),
+                values=self.values[ended],
+                stamp=self.stamp[ended],
+            )
         )
+        self.told += len(ended)
         self.episodes[ended] += 1
         self.values[ended], self.stamp[ended] = self.next_values[ended], self.next_stamp[ended]
         self.begun += [(int(c), int(self.episodes[c]), tuple(self.values[c].tolist())) for c in ended]
@@ -83,7 +96,7 @@ class Loop:
 
     def state_dict(self) -> dict[str, Any]:
         arrays = ("values", "stamp", "next_values", "next_stamp", "episodes")
-        return {"steps": self.steps, **{name: getattr(self, name).copy() for name in arrays}}
+        return {"steps": self.steps, "told": self.told, **{name: getattr(self, name).copy() for name in arrays}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         for name, value in state.items():
@@ -147,12 +160,22 @@ def simulation() -> Simulation:
 def told() -> Callable[..., EndedEpisodes]:
     """``told(stamp, returns, behavior=..., ...)``: ended episodes as a curriculum is told of them."""
 
+    count = itertools.count()
+
     def make(stamp: Any, returns: Any, behavior: str = BEHAVIOR, **more: Any) -> EndedEpisodes:
         stamp, returns = np.array(stamp, np.int64), np.array(returns, np.float64)
-        lengths = np.array(more.get("lengths", [1] * len(returns)), np.int64)
-        shared = np.array(more.get("group_returns", [0.0] * len(returns)), np.float64)
+        slots, begun = np.arange(len(returns)), next(count) * 1000
         return EndedEpisodes(
-            behavior, np.zeros(len(returns), np.int64), returns, shared, lengths, np.zeros(stamp.shape), stamp
+            behavior=behavior,
+            slots=slots,
+            copies=slots,
+            numbers=begun + slots,
+            settled=begun + 1000,
+            returns=returns,
+            group_returns=np.array(more.get("group_returns", [0.0] * len(returns)), np.float64),
+            lengths=np.array(more.get("lengths", [1] * len(returns)), np.int64),
+            values=np.zeros(stamp.shape),
+            stamp=stamp,
         )
 
     return make

@@ -1,0 +1,85 @@
+"""Ended episodes in the order in which they began."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class EpisodesInOrder:
+    """Holds what is known of ended episodes back until all that began before them are over.
+
+    The order in which episodes begin does not depend on how long they last, and so a mean over any stretch of it is
+    that of the agent's episodes; over the latest that ended it is not, where some last longer than others.
+
+    An episode that outlasts ``capacity`` others is not waited for any longer; it comes when it ends.
+    """
+
+    def __init__(self, width: int, capacity: int = 4096) -> None:
+        """``width`` numbers are kept of each episode; ``capacity`` is rounded up to a power of two."""
+        size = 1 << max(0, capacity - 1).bit_length()
+        self._mask = size - 1
+        self._rows: NDArray[np.float64] = np.zeros((size, width))  # of episode n at n modulo the size
+        self._held: NDArray[np.bool_] = np.zeros(size, np.bool_)
+        self._next = 0  # all with smaller numbers have been handed on, or were lost
+        self._late: list[NDArray[np.float64]] = []  # rows that are handed on whatever comes before them
+
+    def add(self, numbers: NDArray[np.int64], *columns: NDArray[Any]) -> None:
+        """Takes K episodes that ended: their ``numbers`` [K], and columns, [K] or [K, C], to keep of each."""
+        beyond = int(numbers.max()) - self._mask - self._next
+        if beyond > 0:
+            self._late += self._take(self._next + beyond)
+        late = numbers < self._next
+        if late.any():
+            self._late.append(np.column_stack(columns)[late])
+            on_time = ~late
+            numbers, columns = numbers[on_time], tuple(column[on_time] for column in columns)
+        places = numbers & self._mask
+        begin = 0
+        for column in columns:
+            if column.ndim == 1:
+                self._rows[places, begin] = column
+                begin += 1
+            else:
+                self._rows[places, begin : begin + column.shape[1]] = column
+                begin += column.shape[1]
+        self._held[places] = True
+
+    def take(self, settled: int) -> NDArray[np.float64] | None:
+        """[R, width] of the episodes whose turn has come: with numbers below ``settled``, in order. None: no one's."""
+        taken = self._late + self._take(settled)
+        self._late = []
+        if len(taken) > 1:
+            return np.concatenate(taken)
+        return taken[0] if taken else None
+
+    def _take(self, until: int) -> list[NDArray[np.float64]]:
+        if until <= self._next:
+            return []
+        places = np.arange(self._next, min(until, self._next + self._mask + 1)) & self._mask
+        self._next = until
+        places = places[self._held[places]]  # those that are not there were lost, or nobody told of them
+        self._held[places] = False
+        return [self._rows[places]] if places.size else []
+
+    def state_dict(self) -> dict[str, Any]:
+        numbers = self._next + np.arange(self._mask + 1)
+        numbers = numbers[self._held[numbers & self._mask]]
+        return {
+            "next": self._next,
+            "numbers": numbers,
+            "rows": self._rows[numbers & self._mask],
+            "late": np.concatenate([np.empty((0, self._rows.shape[1])), *self._late]),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """That of one with the same capacity."""
+        self._next = int(state["next"])
+        self._held[:] = False
+        places = np.asarray(state["numbers"], np.int64) & self._mask
+        self._rows[places] = state["rows"]
+        self._held[places] = True
+        self._late = [np.asarray(state["late"], np.float64)] if len(state["late"]) else []
