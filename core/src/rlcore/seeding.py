@@ -68,13 +68,22 @@ class EpisodeUniforms:
     def __call__(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> NDArray[np.float64]:
         """[K, C, width]: the numbers of copy ``copies[k]``'s episode ``episodes[k]``."""
         blocks = episodes // self.BLOCK
+        if self._hold(copies, blocks) and (self._held[copies] != blocks).any():  # a copy's episodes of several blocks
+            return np.concatenate([self(copies[k : k + 1], episodes[k : k + 1]) for k in range(len(copies))])
+        return self._numbers[copies, episodes % self.BLOCK]
+
+    def of_blocks(self, copies: NDArray[np.int64], blocks: NDArray[np.int64]) -> NDArray[np.float64]:
+        """[M, 256, C, width]: those of all episodes of copy ``copies[m]``'s block ``blocks[m]``; each copy once."""
+        self._hold(copies, blocks)
+        return self._numbers[copies]
+
+    def _hold(self, copies: NDArray[np.int64], blocks: NDArray[np.int64]) -> bool:
+        """Makes what is not there; whether anything was not."""
         missing = np.flatnonzero(self._held[copies] != blocks)
         for k in missing:
             if self._held[copies[k]] != blocks[k]:  # that of an earlier pair may be the same
                 self._make(int(copies[k]), int(blocks[k]))
-        if missing.size and (self._held[copies] != blocks).any():  # a copy's episodes of several blocks, in turn
-            return np.concatenate([self(copies[k : k + 1], episodes[k : k + 1]) for k in range(len(copies))])
-        return self._numbers[copies, episodes % self.BLOCK]
+        return bool(missing.size)
 
     def _make(self, copy: int, block: int) -> None:
         width = self._numbers.shape[3]

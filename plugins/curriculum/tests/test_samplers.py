@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from rlcore.errors import ConfigError, PluginError
 from rlcore.plugins import Plugins, load_plugins
+from rlcore_curriculum.episode_values import EpisodeValues
 from rlcore_curriculum.sampler_settings import SamplerSettings
-from rlcore_curriculum.samplers import Sampler, make_sampler
+from rlcore_curriculum.samplers import Sampler, SeededSampler, make_sampler
 
 Array = NDArray[np.float64]
 
@@ -21,9 +22,9 @@ LAST = 1 - 2.0**-53  # the greatest number that a generator gives
 
 
 def sampler(plugins: Plugins, kind: str, **parameters: Any) -> Sampler:
-    made, seed = make_sampler(SamplerSettings(sampler_type=kind, sampler_parameters=parameters), plugins)
-    assert seed == parameters.get("seed", -1)
-    return made
+    made = make_sampler(SamplerSettings(sampler_type=kind, sampler_parameters=parameters), plugins)
+    assert made.seed == parameters.get("seed", -1)
+    return made.sampler
 
 
 def greatest_distance(values: Array, cumulative: Any) -> float:
@@ -75,8 +76,8 @@ def test_random_numbers_give_the_distribution(
 def test_a_constant_is_constant(plugins: Plugins) -> None:
     assert set(sampler(plugins, "constant").sample(EVENLY).tolist()) == {0.0}
     assert set(sampler(plugins, "constant", value=3.25).sample(EVENLY).tolist()) == {3.25}
-    made, seed = make_sampler(2.5, plugins)  # a plain number
-    assert (set(made.sample(EVENLY).tolist()), seed) == ({2.5}, -1)
+    made = make_sampler(2.5, plugins)  # a plain number
+    assert (set(made.sample(EVENLY, "p").tolist()), made.seed, made.constant) == ({2.5}, -1, 2.5)
 
 
 @pytest.mark.parametrize(
@@ -86,6 +87,7 @@ def test_a_constant_is_constant(plugins: Plugins) -> None:
         ("uniform", {"min_value": 1e16, "max_value": 1e16}, 1e16, 1e16),
         ("uniform", {"min_value": 0.1, "max_value": 0.1}, 0.1, 0.1),
         ("uniform", {"min_value": -1.7e308, "max_value": 1.7e308}, -1.7e308, 1.7e308),
+        ("multirangeuniform", {"intervals": [[-1.7e308, 1.7e308], [-1e308, 1e308]]}, -1.7e308, 1.7e308),
         ("multirangeuniform", {"intervals": [[0.1, 0.3], [0.7, 0.9]]}, 0.1, 0.9),
         ("multirangeuniform", {"intervals": [[2, 2]]}, 2, 2),
     ],
@@ -201,8 +203,77 @@ def test_its_mistakes_are_told_like_those_of_ours(with_triangular: Plugins) -> N
 
 
 def test_one_that_cannot_sample_is_refused(with_triangular: Plugins) -> None:
-    with pytest.raises(PluginError, match=r"sampler 'hollow': .*:Hollow returned a Hollow without sample\(\)"):
+    with pytest.raises(PluginError) as caught:
         sampler(with_triangular, "hollow")
+    told = str(caught.value)
+    assert told.startswith("sampler 'hollow' of plugin 'shapes' (acme-shapes 1): ")
+    assert told.endswith(":Hollow returned a Hollow without sample()")
+
+
+SICK = """
+from rlcore import hookimpl
+from rlcore_curriculum.records import SamplerSpec
+from rlcore_curriculum.sampler_settings import SamplerParameters
+
+
+@hookimpl
+def rlcore_samplers():
+    return [
+        SamplerSpec(name=name, target=f"acme_ill_ill_hooks:{name.title()}", settings="acme_ill_ill_hooks:Settings")
+        for name in ("short", "infinite", "raising", "stillborn")
+    ]
+
+
+class Settings(SamplerParameters):
+    pass
+
+
+class Short:
+    def __init__(self, settings):
+        pass
+
+    def sample(self, uniforms):
+        return uniforms[:1]
+
+
+class Infinite(Short):
+    def sample(self, uniforms):
+        return 1 / (uniforms - uniforms[-1])
+
+
+class Raising(Short):
+    def sample(self, uniforms):
+        raise KeyError("top")
+
+
+class Stillborn:
+    def __init__(self, settings):
+        raise OSError("no table")
+
+    def sample(self, uniforms): ...
+"""
+
+
+def draw(sampler: SeededSampler) -> None:
+    EpisodeValues(1, ["length"], [sampler], copies=4)(np.arange(4), np.zeros(4, np.int64))
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("short", "gave 'length' an array of shape (1,) for 1024 random numbers; one value for each is wanted"),
+        ("infinite", "gave 'length' inf for 0."),
+        ("raising", "failed in sample for 'length': KeyError: 'top'"),
+        ("stillborn", "cannot be made: OSError: no table"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:divide by zero")
+def test_one_that_fails_is_named_with_its_plugin_and_the_parameter(installed_plugin: Any, name: str, told: str) -> None:
+    installed_plugin("ill", "acme-ill", "3", SICK)
+    plugins = load_plugins()
+    with pytest.raises(PluginError) as caught:
+        draw(make_sampler(SamplerSettings(sampler_type=name), plugins))
+    assert str(caught.value).startswith(f"sampler {name!r} of plugin 'ill' (acme-ill 3) {told}")
 
 
 def test_two_of_a_name_must_be_told_apart(with_triangular: Plugins, installed_plugin: Any) -> None:

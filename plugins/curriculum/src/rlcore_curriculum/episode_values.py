@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.seeding import EpisodeUniforms
-from rlcore_curriculum.samplers import ConstantSampler, Sampler
+from rlcore_curriculum.samplers import SeededSampler
 
 BLOCK = EpisodeUniforms.BLOCK
-
-SeededSampler = tuple[Sampler, int]  # a seed of -1 is the run's
+BITS = BLOCK.bit_length() - 1
+NONE = -(2**62)  # as a first episode: of a copy whose rows are nobody's
 
 
 class EpisodeValues:
@@ -33,8 +33,9 @@ class EpisodeValues:
         self._uniforms: dict[tuple[str, int], EpisodeUniforms] = {}  # by stream and seed
         self._constants: NDArray[np.float64] = np.zeros(len(names))  # [P]
         self._random: list[int] = []  # the columns that are not constant
-        self._block: NDArray[np.int64] = np.full(copies, -1, np.int64)  # [N] of which 256 episodes each copy's rows are
+        self._first: NDArray[np.int64] = np.full(copies, NONE, np.int64)  # [N] the first episode in each copy's rows
         self._table: NDArray[np.float64] = np.empty((0, BLOCK, len(names)))  # [N, 256, P], once a column is random
+        self._rows: NDArray[np.float64] = self._table.reshape(-1, len(names))  # [N * 256, P] of the same
         self._renew()
 
     def set(self, column: int, sampler: SeededSampler) -> None:
@@ -48,24 +49,30 @@ class EpisodeValues:
             values = np.empty((len(copies), len(self._names)))
             values[:] = self._constants
             return values
-        blocks = episodes // BLOCK
-        if (self._block[copies] != blocks).any():
+        if not len(self._table):
+            self._table = np.empty((self._copies, BLOCK, len(self._names)))
+            self._table[:] = self._constants
+            self._rows = self._table.reshape(-1, len(self._names))
+        places = episodes - self._first.take(copies)
+        if (places >> BITS).any():  # below the rows, or beyond them
+            blocks = episodes >> BITS
             self._fill(copies, blocks)
-            if (self._block[copies] != blocks).any():  # a copy is asked for episodes of several blocks
+            if (self._first[copies] != blocks * BLOCK).any():  # a copy is asked for episodes of several blocks
                 return np.concatenate([self(copies[k : k + 1], episodes[k : k + 1]) for k in range(len(copies))])
-        return self._table[copies, episodes % BLOCK]
+            places = episodes - self._first.take(copies)
+        return self._rows.take(copies * BLOCK + places, 0)
 
     def _fill(self, copies: NDArray[np.int64], blocks: NDArray[np.int64]) -> None:
         """Maps all episodes of those blocks that are not there."""
-        missing = self._block[copies] != blocks
+        missing = self._first[copies] != blocks * BLOCK
         copies, first = np.unique(copies[missing], return_index=True)  # [M]
         blocks = blocks[missing][first]
-        episodes = (blocks[:, None] * BLOCK + np.arange(BLOCK)).ravel()  # [256 M]
         for column in self._random:
-            sampler, seed = self._samplers[column]
-            uniforms = self._stream(column, seed)(np.repeat(copies, BLOCK), episodes)[:, 0, 0]
-            self._table[copies, :, column] = sampler.sample(uniforms).reshape(len(copies), BLOCK)
-        self._block[copies] = blocks
+            sampler = self._samplers[column]
+            uniforms = self._stream(column, sampler.seed).of_blocks(copies, blocks)[:, :, 0, 0]  # [M, 256]
+            values = sampler.sample(uniforms.ravel(), self._names[column])
+            self._table[copies, :, column] = values.reshape(uniforms.shape)
+        self._first[copies] = blocks * BLOCK
 
     def _stream(self, column: int, seed: int) -> EpisodeUniforms:
         key = (f"parameters/{self._names[column]}", seed)
@@ -76,13 +83,10 @@ class EpisodeValues:
     def _renew(self) -> None:
         """Takes up what the samplers are now."""
         self._random = []
-        for column, (sampler, _) in enumerate(self._samplers):
-            if isinstance(sampler, ConstantSampler):
-                self._constants[column] = sampler.value
-            else:
+        for column, sampler in enumerate(self._samplers):
+            if sampler.constant is None:
                 self._random.append(column)
-        if self._random and not len(self._table):
-            self._table = np.empty((self._copies, BLOCK, len(self._names)))
-        if self._random:
-            self._table[:] = self._constants
-            self._block[:] = -1
+            else:
+                self._constants[column] = sampler.constant
+        self._table[:] = self._constants
+        self._first[:] = NONE

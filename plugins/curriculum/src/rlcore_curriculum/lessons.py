@@ -20,10 +20,10 @@ from rlcore.episodes_in_order import EpisodesInOrder
 from rlcore.errors import ConfigError, RunStateError, did_you_mean
 from rlcore.stats import LESSON_NUMBER, StatSummary
 from rlcore_curriculum.criterion_settings import PROGRESS, CriterionSettings
-from rlcore_curriculum.episode_values import EpisodeValues, SeededSampler
+from rlcore_curriculum.episode_values import EpisodeValues
 from rlcore_curriculum.legacy import LegacyTrack, RewardBuffers
 from rlcore_curriculum.lesson_settings import LEGACY, LessonsSettings
-from rlcore_curriculum.samplers import make_sampler
+from rlcore_curriculum.samplers import SeededSampler, make_sampler
 from rlcore_curriculum.statistics_seen import StatisticsSeen
 from rlcore_curriculum.tracks import Ended, LessonTrack, Track
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 from statistics import NormalDist
 from typing import Protocol, runtime_checkable
 
+import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.errors import PluginError
+from rlcore.errors import PluginError, RlcoreError, one_line
 from rlcore.plugins import Plugins
 from rlcore_curriculum.sampler_settings import (
     ConstantParameters,
@@ -74,7 +75,8 @@ class MultiRangeUniformSampler:
 
     def __init__(self, settings: MultiRangeUniformParameters) -> None:
         bounds = np.array(settings.intervals, np.float64)  # [I, 2]
-        widths = bounds[:, 1] - bounds[:, 0]
+        scale = 2.0 ** -(len(bounds).bit_length() + 1)  # a power of two changes no digit, and sums stay finite
+        widths = bounds[:, 1] * scale - bounds[:, 0] * scale
         if widths.any():
             bounds, widths = bounds[widths > 0], widths[widths > 0]
         else:
@@ -91,12 +93,48 @@ class MultiRangeUniformSampler:
         return values
 
 
-def make_sampler(value: float | SamplerSettings, plugins: Plugins) -> tuple[Sampler, int]:
-    """The sampler of a lesson's value, and its seed; -1 for the run's. ConfigError if its settings are wrong."""
+@attrs.frozen
+class SeededSampler:
+    """A sampler, checked wherever it is asked."""
+
+    sampler: Sampler
+    seed: int = -1  # of its random numbers; -1 takes the run's
+    called: str = "sampler"  # for messages
+
+    @property
+    def constant(self) -> float | None:
+        """The value it always gives; None if it draws."""
+        return self.sampler.value if isinstance(self.sampler, ConstantSampler) else None
+
+    def sample(self, uniforms: Array, parameter: str) -> Array:
+        """Values [K] for the environment parameter, from numbers [K] in [0, 1). PluginError for anything else."""
+        try:
+            values = np.asarray(self.sampler.sample(uniforms), np.float64)
+        except Exception as error:
+            raise PluginError(f"{self.called} failed in sample for {parameter!r}: {one_line(error)}") from error
+        if values.shape != uniforms.shape:
+            raise PluginError(
+                f"{self.called} gave {parameter!r} an array of shape {values.shape} for {len(uniforms)} random "
+                "numbers; one value for each is wanted"
+            )
+        if not np.isfinite(values).all():
+            wrong = int(np.flatnonzero(~np.isfinite(values))[0])
+            raise PluginError(f"{self.called} gave {parameter!r} {values[wrong]:g} for {uniforms[wrong]:g}")
+        return values
+
+
+def make_sampler(value: float | SamplerSettings, plugins: Plugins) -> SeededSampler:
+    """The sampler of a lesson's value. ConfigError if its settings are wrong, PluginError if it cannot be made."""
     if not isinstance(value, SamplerSettings):
-        return ConstantSampler(ConstantParameters(value=value)), -1
+        return SeededSampler(ConstantSampler(ConstantParameters(value=value)))
     spec, parameters = value.spec(plugins), value.parameters(plugins)
-    sampler = plugins.resolve(spec)(parameters)
+    called = next(owned.described for owned in plugins.records(spec.kind) if owned.record is spec)
+    try:
+        sampler = plugins.resolve(spec)(parameters)
+    except RlcoreError:
+        raise
+    except Exception as error:
+        raise PluginError(f"{called} cannot be made: {one_line(error)}") from error
     if not isinstance(sampler, Sampler):
-        raise PluginError(f"sampler {spec.name!r}: {spec.target} returned a {type(sampler).__name__} without sample()")
-    return sampler, int(getattr(parameters, "seed", -1))
+        raise PluginError(f"{called}: {spec.target} returned a {type(sampler).__name__} without sample()")
+    return SeededSampler(sampler, int(getattr(parameters, "seed", -1)), called)
