@@ -13,7 +13,7 @@ from rlcore import hookimpl
 from rlcore.curriculum import Curriculum
 from rlcore.errors import ConfigError, RunStateError
 from rlcore.run import Run
-from rlcore.seeding import derive_generator
+from rlcore.seeding import derive_generator, derive_seed
 
 STUBS = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_curriculum.py")]
 PACED: dict[str, Any] = {
@@ -128,7 +128,7 @@ def test_a_curriculum_is_asked_where_episodes_ended_or_in_every_step(make_run: A
     run.train()
     _, curriculum = parts(run)
     ends = len(curriculum.told)
-    assert curriculum.looks == (100 if looks_each_step else ends) > ends - 1
+    assert curriculum.looks == (100 if looks_each_step else ends) and 0 < ends < 100
 
 
 # ---------------------------------------------------------------- state
@@ -312,7 +312,19 @@ def test_a_policy_that_only_acts_goes_on_with_the_lesson_it_had(make_run: Any) -
     next(run)
     environment, _ = parts(run)
     assert len(environment.begun) > 6 and {pace // 10 for _, _, pace, _ in environment.begun} == {3.0}
+    for copy, episode, pace, _ in environment.begun:
+        assert pace % 10 == pytest.approx(fraction(5, "pace", copy, episode))
     run.close()
+
+
+def test_every_episode_of_an_evaluation_begins_with_its_own_draw(make_run: Any) -> None:
+    with make_run({**PACED, "evaluation": {"interval": 10_000, "environment": {"num_envs": 2}}}) as run:
+        run.evaluate(10)
+        environment = run._parts.evaluation.evaluator._environment
+    seed = derive_seed(5, "evaluation")
+    assert len({episode for _, episode, _, _ in environment.begun}) >= 5
+    for copy, episode, pace, _ in environment.begun:
+        assert pace == pytest.approx(30 + fraction(seed, "pace", copy, episode))
 
 
 def test_a_parameter_the_environment_does_not_have_is_refused_before_the_first_step(make_run: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from types import SimpleNamespace
 from typing import Any
 
@@ -31,11 +32,9 @@ class Copies:
 class Numbered:
     """The value says who it is for: 1000 x stage + 100 x copy + episode; the stamp is the stage."""
 
-    parameters = ("size",)
-    every_step = False
-
-    def __init__(self) -> None:
-        self.stage = 0
+    def __init__(self, parameter: str = "size", every_step: bool = False) -> None:
+        self.parameters, self.every_step = (parameter,), every_step
+        self.stage = self.looks = 0
         self.told: list[tuple[int, float, float, int, int]] = []  # copy, value, return, length, stamp
         self.shared: list[float] = []  # group returns
         self.numbers: list[tuple[list[int], int]] = []  # and which are settled
@@ -52,27 +51,44 @@ class Numbered:
         self.numbers.append((ended.numbers.tolist(), ended.settled))
 
     def advance(self, steps: Any) -> Changes:
+        self.looks += 1
         changes, self.changes = self.changes, NO_CHANGES
         return changes
 
     def stats(self) -> dict[str, float]:
         return {}
 
+    def state_dict(self) -> dict[str, Any]:
+        return {"stage": self.stage}
+
+    def load_state_dict(self, state: Any) -> None:
+        self.stage = state["stage"]
+
 
 class Stage:
     """A behavior, an environment and a curriculum, stepped by hand."""
 
-    def __init__(self) -> None:
+    def __init__(self, *others: Numbered) -> None:
         self.environment, self.curriculum = Copies(), Numbered()
         self.behavior: Any = SimpleNamespace(
             name="A", steps=0, learning=True, episodes=EpisodeRecorder(3), batch=self.batch(),
             spec=SimpleNamespace(slots=3, env_index=np.array([0, 0, 1])),
         )  # fmt: skip
-        curriculum: Any = self.curriculum
-        environment: Any = self.environment
-        self.run = RunCurricula({"numbered": curriculum}, environment, {"A": self.behavior}, lambda change: None)
+        self.curricula: Any = {"numbered": self.curriculum, **{f"other{n}": each for n, each in enumerate(others)}}
+        self.run = self.running()
         self.run.before_reset(self.environment.episodes)
         self.run.after_reset(self.environment.episodes)
+
+    def running(self) -> RunCurricula:
+        environment: Any = self.environment
+        return RunCurricula(self.curricula, environment, {"A": self.behavior}, lambda change: None)
+
+    def resume(self) -> None:
+        """In another process."""
+        state = copy.deepcopy(self.run.state_dict())
+        self.run = self.running()
+        self.run.load_state_dict(state)
+        self.run.go_on()
 
     @staticmethod
     def batch(ended: tuple[int, ...] = (), aborted: tuple[int, ...] = ()) -> AgentBatch:
@@ -174,6 +190,47 @@ def test_group_returns_are_zeros_until_somebody_shares_a_reward(stage: Stage) ->
     stage.step(shared=0.5)
     stage.step(ended=(1, 2))
     assert stage.curriculum.shared == [0.0, 0.0, 0.5, 0.5]
+
+
+def test_a_lost_episode_and_one_that_ended_in_the_same_step_are_both_followed(stage: Stage) -> None:
+    stage.curriculum.stage = 1
+    stage.curriculum.changes = Changes(redraw=True)
+    stage.step(ended=(2,), begins=(1,))
+    stage.step(ended=(0,), aborted=(1,), begins=(0,))
+    stage.take_told()
+    stage.step(ended=(0, 1))
+    assert stage.take_told() == [(0, 1001, 1, 1, 1), (0, 1001, 1, 1, 1)]
+
+
+def test_what_agents_of_one_copy_began_with_is_known_after_a_resume(stage: Stage) -> None:
+    stage.curriculum.stage = 1
+    stage.curriculum.changes = Changes(redraw=True)
+    stage.step(ended=(2,), begins=(1,))
+    stage.step(ended=(0,))
+    stage.take_told()
+    stage.resume()
+    stage.step(ended=(0, 1, 2), begins=(0, 1))
+    assert stage.take_told() == [(0, 0, 1, 1, 0), (0, 0, 3, 3, 0), (1, 101, 2, 2, 0)]
+    assert stage.curriculum.numbers[-1] == ([4, 1, 3], 5) and stage.staged == [1002, 1103]
+
+
+@pytest.mark.parametrize("changes", [Changes(redraw=True), Changes(reset=True)])
+@pytest.mark.parametrize("which", [0, 1])
+def test_any_of_several_curricula_has_episodes_drawn_anew_or_begun_anew(changes: Changes, which: int) -> None:
+    stage = Stage(Numbered("weight"))
+    asking = list(stage.curricula.values())[which]
+    asking.stage, asking.changes = 1, changes
+    reset = stage.step(ended=(0,))
+    assert reset == changes.reset
+    name = asking.parameters[0]
+    assert (stage.environment.next[name] >= 1000).all() == changes.redraw
+
+
+def test_where_nothing_ended_only_those_are_asked_that_want_to_be() -> None:
+    stage = Stage(Numbered("weight", every_step=True))
+    stage.step()
+    stage.step(ended=(0,))
+    assert [each.looks for each in stage.curricula.values()] == [1, 2]
 
 
 def test_a_reset_is_handed_on(stage: Stage) -> None:

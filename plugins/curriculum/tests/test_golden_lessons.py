@@ -76,6 +76,6 @@ def test_golden(case: Case, script: Any) -> None:
 def test_golden_with_a_resume_after_every_event(case: Case, script: Any) -> None:
     running = script(yaml_of(case))
     for event, on in case.history:
-        assert running.play("resume") == running.on
+        running.play("resume")
         assert running.play(event) == on, event
     assert running.play("resume") == on
