@@ -46,7 +46,7 @@ class AgentEpisodes:
 
     def beginnings(self, rows: NDArray[np.intp]) -> Beginnings:
         """Those of agents ``rows`` [K], before :meth:`begin` makes them others."""
-        return Beginnings(self._numbers[rows], self._values[rows], self._stamp[rows])
+        return Beginnings(self._numbers.take(rows), self._values.take(rows, 0), self._stamp.take(rows, 0))
 
     def begin_all(self) -> None:
         """All agents begin an episode."""

@@ -69,6 +69,7 @@ class Lessons:
         self._in_order = len(legacy) < len(blocks)
         capacity = max(LEAST_CAPACITY, EPISODES_PER_COPY * copies)
         self._orders = {name: EpisodesInOrder(2 + len(blocks), capacity) for name in self._behaviors}
+        self._news = False  # whether anything that lessons go by has changed since the latest look
         self._seen = seen
         self._steps: Mapping[str, int] = {}  # as of the latest look; for the status
         self._stamp: NDArray[np.int64] = np.zeros(len(blocks), np.int64)  # [P] the visits that are on
@@ -104,11 +105,15 @@ class Lessons:
         episodes = Ended(ended.behavior, returns, group_returns)
         for track, began in zip(self._tracks, stamps, strict=True):
             track.ended(episodes, began)
+        self._news = True
 
     def advance(self, steps: Mapping[str, int]) -> Changes:
         if not self._steps:
             self._require_behaviors(steps)
         self._steps = steps
+        if not (self._news or self.every_step):
+            return NO_CHANGES
+        self._news = False
         moves = [(column, move) for column, track in enumerate(self._tracks) if (move := track.next(steps)) is not None]
         if not moves:
             return NO_CHANGES
@@ -127,6 +132,7 @@ class Lessons:
         self._seen.summarised(behavior, stats)
         for track in self._tracks:
             track.summarised(behavior, stats)
+        self._news = True
 
     # ------------------------------------------------------------ where they stand
 
@@ -184,6 +190,7 @@ class Lessons:
             track.load_state_dict(saved)
             self._follow(column)
         self._buffers.load_state_dict(state["buffers"])
+        self._news = True  # thresholds may be others now; where they are not, a look finds what the last one found
         for name, order in self._orders.items():
             if name in state["orders"]:
                 order.load_state_dict(state["orders"][name])
