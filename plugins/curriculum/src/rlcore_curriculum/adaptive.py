@@ -13,23 +13,77 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.curriculum import EndedEpisodes
+from rlcore.episodes_in_order import EpisodesInOrder
 from rlcore.errors import RunStateError
 from rlcore.seeding import EpisodeUniforms
 from rlcore.stats import StatSummary
 from rlcore_curriculum.adaptive_settings import AdaptiveSettings, Bounds
+from rlcore_curriculum.lessons import EPISODES_PER_COPY, LEAST_CAPACITY
 
 Array = NDArray[np.float64]
 
 
-def measured(ended: EndedEpisodes, settings: AdaptiveSettings) -> Array | None:
+@attrs.define(eq=False)
+class Episodes:
+    """K episodes of one behavior that are over."""
+
+    behavior: str
+    returns: Array  # [K]
+    group_returns: Array  # [K]
+    lengths: Array  # [K]
+    stamp: NDArray[np.int64]  # [K, P]
+
+
+def measures_of(episodes: EndedEpisodes | Episodes, settings: AdaptiveSettings) -> Array | None:
     """What the settings go by of each episode, [K]; None if they go by another behavior's."""
-    if settings.behavior is not None and settings.behavior != ended.behavior:
+    if settings.behavior is not None and settings.behavior != episodes.behavior:
         return None
     if settings.measure == "length":
-        return ended.lengths.astype(np.float64)
+        return episodes.lengths.astype(np.float64)
     if settings.measure == "group_reward":
-        return ended.group_returns
-    return ended.returns
+        return episodes.group_returns
+    return episodes.returns
+
+
+class InOrder:
+    """Episodes in the order in which they began, each behavior's by themselves.
+
+    Of many copies that begin together the shortest episodes end first: their mean is not the agent's.
+    """
+
+    def __init__(self, blocks: Mapping[str, AdaptiveSettings], copies: int) -> None:
+        self._followed = {block.behavior for block in blocks.values()}
+        self._width = 3 + len(blocks)
+        self._capacity = max(LEAST_CAPACITY, EPISODES_PER_COPY * copies)
+        self._orders: dict[str, EpisodesInOrder] = {}  # with default_settings, the environment says whose there are
+
+    def add(self, ended: EndedEpisodes, rows: NDArray[np.intp] | None = None) -> Episodes | None:
+        """Takes those in ``rows`` of what ended, or all; returns those whose turn has come, None if no one's has."""
+        if self._followed.isdisjoint((None, ended.behavior)):
+            return None
+        order = self._order_of(ended.behavior)
+        columns: tuple[NDArray[Any], ...] = (ended.returns, ended.group_returns, ended.lengths, ended.stamp)
+        if rows is None:
+            order.add(ended.numbers, *columns)
+        elif rows.size:
+            order.add(ended.numbers[rows], *[column[rows] for column in columns])
+        over = order.take(ended.settled)
+        if over is None:
+            return None
+        return Episodes(ended.behavior, over[:, 0], over[:, 1], over[:, 2], over[:, 3:].astype(np.int64))
+
+    def _order_of(self, behavior: str) -> EpisodesInOrder:
+        if behavior not in self._orders:
+            self._orders[behavior] = EpisodesInOrder(self._width, self._capacity)
+        return self._orders[behavior]
+
+    def state_dict(self) -> dict[str, Any]:
+        return {behavior: order.state_dict() for behavior, order in self._orders.items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """That of one with as many copies."""
+        for behavior, saved in state.items():
+            self._order_of(behavior).load_state_dict(saved)
 
 
 class Ranges:

@@ -2,7 +2,8 @@
 
 A parameter is drawn evenly from a range that begins small. In a share of the episodes one parameter is put at one of
 its bounds instead. When enough of those have been played, their mean moves the bound: out by a step if it is at least
-the upper threshold, back if it is at most the lower one; and they are forgotten.
+the upper threshold, back if it is at most the lower one; and they are forgotten. They count in the order in which they
+began: as they end the short ones come first, and where success takes less long than failure they would widen any range.
 
 What is settled here and left open in the paper: a range stays within its limits and never becomes smaller than it
 began; a bound that cannot move is not played at; an episode that began before its bound moved does not count.
@@ -25,8 +26,9 @@ from rlcore.seeding import EpisodeUniforms
 from rlcore_curriculum.adaptive import (
     AdaptiveCurriculum,
     Array,
+    InOrder,
     Ranges,
-    measured,
+    measures_of,
     refuse_other,
     refuse_other_parameters,
     streams_of,
@@ -101,6 +103,7 @@ class AutomaticDomainRandomization(AdaptiveCurriculum):
 
     blocks: Mapping[str, AdrSettings]
     bounds: list[tuple[Bound, Bound]]  # [P]
+    order: InOrder  # of episodes at a bound
     ranges: Ranges = attrs.field(init=False)
     # Of the B bounds that can move: the column of the parameter, and what episodes at the bound begin with now.
     _columns: NDArray[np.int64] = attrs.field(init=False)
@@ -134,11 +137,12 @@ class AutomaticDomainRandomization(AdaptiveCurriculum):
         return EpisodeDraw(values, stamp)
 
     def episodes_ended(self, ended: EndedEpisodes) -> None:
-        rows, columns = ended.stamp.nonzero()
-        of_block = [measured(ended, block) for block in self.blocks.values()]
-        for row, column, stamp in zip(
-            rows.tolist(), columns.tolist(), ended.stamp[rows, columns].tolist(), strict=True
-        ):
+        over = self.order.add(ended, np.flatnonzero(ended.stamp.any(axis=1)))
+        if over is None:
+            return
+        rows, columns = over.stamp.nonzero()
+        of_block = [measures_of(over, block) for block in self.blocks.values()]
+        for row, column, stamp in zip(rows.tolist(), columns.tolist(), over.stamp[rows, columns].tolist(), strict=True):
             measures, bound = of_block[column], self.bounds[column][HIGH if stamp > 0 else LOW]
             if measures is not None and abs(stamp) == bound.moves + 1:
                 self._moved |= bound.add(float(measures[row]))
@@ -216,6 +220,7 @@ class AutomaticDomainRandomization(AdaptiveCurriculum):
                 name: {"shape": _shape(self.blocks[name]), "low": low.state_dict(), "high": high.state_dict()}
                 for name, (low, high) in pairs
             },
+            "order": self.order.state_dict(),
             "moved": self._moved,
             "drawn_from": {
                 "bounds": self.ranges.bounds.copy(),
@@ -232,6 +237,7 @@ class AutomaticDomainRandomization(AdaptiveCurriculum):
         for name, (low, high) in zip(self.parameters, self.bounds, strict=True):
             low.load_state_dict(saved[name]["low"])
             high.load_state_dict(saved[name]["high"])
+        self.order.load_state_dict(state["order"])
         self._moved = bool(state["moved"])
         self.ranges.set_bounds(np.asarray(state["drawn_from"]["bounds"], np.float64))
         self._values[:] = state["drawn_from"]["values"]
@@ -263,6 +269,7 @@ def make_curriculum(blocks: Mapping[str, AdrSettings], run: RunContext) -> Autom
         targets=Ranges([block.target_range for block in blocks.values()], [block.integer for block in blocks.values()]),
         blocks=blocks,
         bounds=[(_bound(block, LOW), _bound(block, HIGH)) for block in blocks.values()],
+        order=InOrder(blocks, run.num_envs),
     )
 
 

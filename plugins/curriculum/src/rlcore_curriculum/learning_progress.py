@@ -7,6 +7,7 @@ alike; for the others a region is drawn in proportion to its progress, and a val
 This is RIAC (Baranes and Oudeyer 2009), as Portelas et al. 2019 (arXiv:1910.07224) measure progress and mix the draws,
 without what adapts the regions: they are not split, and no episodes are played close to a region's worst one. The
 shares are computed anew after some episodes instead of after each, so that copies side by side draw from the same.
+Episodes count in the order in which they began: as they end the short ones come first, which looks like progress.
 
 K episodes, P parameters, B regions of one parameter.
 """
@@ -26,9 +27,10 @@ from rlcore.curriculum import NO_CHANGES, Changes, EndedEpisodes, EpisodeDraw
 from rlcore.seeding import EpisodeUniforms
 from rlcore_curriculum.adaptive import (
     Array,
+    InOrder,
     Ranges,
     SeparateCurriculum,
-    measured,
+    measures_of,
     streams_of,
 )
 from rlcore_curriculum.learning_progress_settings import LearningProgressSettings
@@ -115,6 +117,7 @@ class LearningProgress(SeparateCurriculum):
     kind = "learning_progress"
 
     regions: dict[str, Regions]  # [P]
+    order: InOrder
     _limits: Ranges = attrs.field(init=False)
     _bins: NDArray[np.int64] = attrs.field(init=False)  # [P]
     _cumulated: Array = attrs.field(init=False)  # [P, most B - 1] shares of a region and all before it, then 1
@@ -137,10 +140,13 @@ class LearningProgress(SeparateCurriculum):
         return EpisodeDraw(self._limits.draw((regions + uniforms[:, :, 1]) / self._bins), regions)
 
     def episodes_ended(self, ended: EndedEpisodes) -> None:
+        over = self.order.add(ended)
+        if over is None:
+            return
         for column, regions in enumerate(self.regions.values()):
-            measures = measured(ended, regions.block)
+            measures = measures_of(over, regions.block)
             if measures is not None:
-                regions.add(ended.stamp[:, column].tolist(), measures.tolist())
+                regions.add(over.stamp[:, column].tolist(), measures.tolist())
 
     def advance(self, steps: Mapping[str, int]) -> Changes:
         stale = [regions for regions in self.regions.values() if regions.stale]
@@ -176,8 +182,12 @@ class LearningProgress(SeparateCurriculum):
     def parts(self) -> dict[str, Regions]:
         return self.regions
 
+    def state_dict(self) -> dict[str, Any]:
+        return {"regions": SeparateCurriculum.state_dict(self), "order": self.order.state_dict()}
+
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        SeparateCurriculum.load_state_dict(self, state)
+        SeparateCurriculum.load_state_dict(self, state["regions"])
+        self.order.load_state_dict(state["order"])
         self._take_shares()
 
 
@@ -196,4 +206,5 @@ def make_curriculum(blocks: Mapping[str, LearningProgressSettings], run: RunCont
         uniforms=EpisodeUniforms(run.seed, streams_of(names), run.num_envs, width=2),
         targets=Ranges([block.target_range for block in blocks.values()], [block.integer for block in blocks.values()]),
         regions={name: Regions(block) for name, block in blocks.items()},
+        order=InOrder(blocks, run.num_envs),
     )

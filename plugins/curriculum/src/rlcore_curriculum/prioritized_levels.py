@@ -27,7 +27,7 @@ from rlcore_curriculum.adaptive import (
     Array,
     Ranges,
     SeparateCurriculum,
-    measured,
+    measures_of,
     streams_of,
 )
 from rlcore_curriculum.prioritized_levels_settings import PrioritizedLevelsSettings
@@ -210,7 +210,7 @@ class PrioritizedLevels(SeparateCurriculum):
 
     def episodes_ended(self, ended: EndedEpisodes) -> None:
         for column, replay in enumerate(self.replays.values()):
-            measures = measured(ended, replay.block)
+            measures = measures_of(ended, replay.block)
             if measures is not None:
                 replay.known.add(ended.stamp[:, column], measures)
                 replay.counted += len(measures)

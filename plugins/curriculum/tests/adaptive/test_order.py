@@ -1,0 +1,133 @@
+"""Ranges and regions go by the agent's episodes, and not by the short ones, which end first."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlcore.checkpoint import load_checkpoint, save_checkpoint
+from rlcore.curriculum import Curriculum, EndedEpisodes
+from rlcore_curriculum import adr, learning_progress
+from rlcore_curriculum.adr_settings import AdrSettings
+from rlcore_curriculum.learning_progress_settings import LearningProgressSettings
+
+COPIES = 256
+ADR: dict[str, Any] = {
+    "initial": 0.5, "limits": (0.0, 1.0), "step": 0.05, "lower_threshold": 0.3, "upper_threshold": 0.8, "episodes": 20,
+}  # fmt: skip
+
+
+class Crowd:
+    """Copies that begin together: a success takes 15 to 30 steps and returns 1, a failure takes 500."""
+
+    def __init__(self, curriculum: Curriculum, success_rate: float, seed: int, behavior: str = "Walker") -> None:
+        self.curriculum, self.success_rate, self.behavior = curriculum, success_rate, behavior
+        self.random = np.random.default_rng(seed)
+        self.copies = np.arange(COPIES)
+        self.episodes, self.numbers, self.begun = np.zeros(COPIES, np.int64), self.copies.copy(), COPIES
+        self.stamp = curriculum.draw(self.copies, self.episodes).stamp
+        self.next_stamp = curriculum.draw(self.copies, self.episodes + 1).stamp
+        self.success, self.left = self._begin(COPIES)
+
+    def _begin(self, count: int) -> tuple[Any, Any]:
+        success = self.random.random(count) < self.success_rate
+        return success, np.where(success, self.random.integers(15, 31, count), 500)
+
+    def play(self, steps: int) -> None:
+        for _ in range(steps):
+            self.left -= 1
+            rows = np.flatnonzero(self.left == 0)
+            if rows.size:
+                self._end(rows)
+
+    def _end(self, rows: Any) -> None:
+        told = self.numbers[rows]
+        self.numbers[rows] = np.arange(self.begun, self.begun + rows.size)
+        self.begun += rows.size
+        self.curriculum.episodes_ended(
+            EndedEpisodes(
+                behavior=self.behavior, slots=rows, copies=rows, numbers=told, settled=int(self.numbers.min()),
+                returns=self.success[rows].astype(float), group_returns=np.zeros(rows.size),
+                lengths=np.ones(rows.size, np.int64), values=np.zeros((rows.size, self.stamp.shape[1])),
+                stamp=self.stamp[rows],
+            )
+        )  # fmt: skip
+        self.episodes[rows] += 1
+        self.stamp[rows] = self.next_stamp[rows]
+        self.success[rows], self.left[rows] = self._begin(rows.size)
+        copies = self.copies if self.curriculum.advance({self.behavior: 0}).redraw else rows
+        self.next_stamp[copies] = self.curriculum.draw(copies, self.episodes[copies] + 1).stamp
+
+
+def ranges(run: Any, **blocks: Mapping[str, Any]) -> adr.AutomaticDomainRandomization:
+    return adr.make_curriculum({name: AdrSettings(**(ADR | block)) for name, block in blocks.items()}, run)
+
+
+def regions(run: Any) -> learning_progress.LearningProgress:
+    return learning_progress.make_curriculum({"length": LearningProgressSettings(limits=(0.0, 1.0), bins=2)}, run)
+
+
+@pytest.fixture
+def run(simulation: Any) -> Any:
+    return type(simulation.run)(num_envs=COPIES)
+
+
+@pytest.mark.parametrize(("success_rate", "episodes", "moved"), [(0.4, 20, 0), (0.6, 50, 0), (0.95, 20, 4)])
+def test_whoever_ends_first_a_range_widens_for_those_who_master_its_bounds(
+    run: Any, success_rate: float, episodes: int, moved: int
+) -> None:
+    """At 0.4, 16 of 20 succeed with a chance of 0.0003; at 0.6, 40 of 50 with one of 0.002."""
+    for seed in range(3):
+        curriculum = ranges(run, a={"episodes": episodes}, b={"episodes": episodes})
+        Crowd(curriculum, success_rate, seed).play(1100)
+        assert sum(bound.steps > 0 for pair in curriculum.bounds for bound in pair) == moved
+
+
+def test_where_nothing_is_learned_failures_that_end_together_are_no_progress(run: Any) -> None:
+    """Of two times 20 episodes, half of them successes, the means differ by 0.125 on average."""
+    found = []
+    for seed in range(5):
+        curriculum = regions(run)
+        crowd = Crowd(curriculum, 0.5, seed)
+        crowd.play(500)
+        for _ in range(2):
+            crowd.play(500)
+            found += curriculum.regions["length"].progress.tolist()
+    assert np.mean(found) < 0.22
+
+
+def test_each_behaviors_episodes_are_in_an_order_of_their_own(simulation: Any, told: Any) -> None:
+    curriculum = ranges(simulation.run, a={"behavior": "Walker"}, b={"behavior": "Runner"})
+    for behavior in ("Walker", "Runner"):
+        waiting = told([[1, 1]], [1.0], behavior=behavior)
+        waiting.settled = int(waiting.numbers[0])  # one that began earlier is not over
+        for _ in range(20):
+            curriculum.episodes_ended(waiting)
+            waiting.numbers = waiting.numbers + 1
+    curriculum.advance({"Walker": 0, "Runner": 0})
+    assert [pair[1].steps for pair in curriculum.bounds] == [0, 0]
+    curriculum.episodes_ended(told([[0, 0]], [0.0]))  # now it is
+    assert curriculum.advance({"Walker": 0, "Runner": 0}).redraw
+    assert [pair[1].steps for pair in curriculum.bounds] == [1, 0]
+
+
+@pytest.mark.parametrize("kind", ["adr", "learning_progress"])
+def test_episodes_whose_turn_has_not_come_are_saved(run: Any, tmp_path: Any, kind: str) -> None:
+    def make() -> Curriculum:
+        return ranges(run, a={}, b={}) if kind == "adr" else regions(run)
+
+    crowd = Crowd(make(), 0.9, seed=1)
+    crowd.play(300)
+    state = crowd.curriculum.state_dict()
+    assert sum(len(order["numbers"]) for order in state["order"].values()) > 100, "nothing is waiting"
+    resumed = copy.deepcopy(crowd)
+    resumed.curriculum = make()
+    resumed.curriculum.load_state_dict(load_checkpoint(save_checkpoint(tmp_path, 1, {"it": state}))["it"])
+    for each in (crowd, resumed):
+        each.play(600)
+    np.testing.assert_equal(resumed.curriculum.state_dict(), crowd.curriculum.state_dict())
+    np.testing.assert_equal(resumed.stamp, crowd.stamp)
