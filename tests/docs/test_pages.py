@@ -374,6 +374,19 @@ def test_the_reward_page_runs_and_its_tags_are_written(run_page: RunPage) -> Non
     assert {"Policy/Haste Reward", "Policy/Haste Value Estimate"} <= tags(directory / "results/haste")
 
 
+@pytest.mark.parametrize(
+    "block", [b for b in blocks("yaml") if b.page == "docs/how-to/curriculum.md" and "- name: Long" in b.text], ids=str
+)
+def test_the_lessons_that_the_curriculum_page_shows_are_passed(
+    block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config.yaml").write_text(block.text)
+    assert main(["run", "config.yaml", "--run-id", "lessons", "--seed", "1"]) == 0
+    status = json.loads((tmp_path / "results/lessons/run_logs/training_status.json").read_text())
+    assert status["length"]["lesson"] == "Long"
+
+
 def test_the_curriculum_page_runs_and_its_ladder_is_climbed(
     run_page: RunPage, capsys: pytest.CaptureFixture[str]
 ) -> None:
