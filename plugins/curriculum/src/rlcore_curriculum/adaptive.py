@@ -5,20 +5,22 @@ K episodes, P parameters of one curriculum.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.curriculum import EndedEpisodes
+from rlcore.curriculum import Changes, EndedEpisodes
 from rlcore.episodes_in_order import EpisodesInOrder
-from rlcore.errors import RunStateError
+from rlcore.errors import ConfigError, RunStateError, did_you_mean
 from rlcore.seeding import EpisodeUniforms
 from rlcore.stats import StatSummary
 from rlcore_curriculum.adaptive_settings import AdaptiveSettings, Bounds
+from rlcore_curriculum.criterion_settings import GROUP_REWARD, CriterionSettings
 from rlcore_curriculum.lessons import EPISODES_PER_COPY, LEAST_CAPACITY
+from rlcore_curriculum.statistics_seen import StatisticsSeen
 
 Array = NDArray[np.float64]
 
@@ -40,7 +42,7 @@ def measures_of(episodes: EndedEpisodes | Episodes, settings: AdaptiveSettings) 
         return None
     if settings.measure == "length":
         return episodes.lengths.astype(np.float64)
-    if settings.measure == "group_reward":
+    if settings.measure == GROUP_REWARD:
         return episodes.group_returns
     return episodes.returns
 
@@ -121,16 +123,30 @@ class AdaptiveCurriculum:
     """The methods of a curriculum that adaptive ones need not think about."""
 
     parameters: tuple[str, ...]  # P
+    blocks: Mapping[str, AdaptiveSettings]  # by parameter
     uniforms: EpisodeUniforms
     targets: Ranges
     every_step: bool = attrs.field(default=False, init=False)
+    _shared: StatisticsSeen | None = attrs.field(default=None, init=False)  # None before the first look
 
     def draw_target(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> Array:
         drawn = self.uniforms(copies, episodes)[:, : len(self.parameters), -1]
         return self.targets.draw(drawn)
 
+    def advance(self, steps: Mapping[str, int]) -> Changes:
+        """ConfigError, at the first look, for behaviors that there are not."""
+        if self._shared is None:
+            self._shared = group_rewards(self.blocks, steps)
+        return self.look()
+
+    def look(self) -> Changes:
+        """What the episodes that ended since bring about."""
+        raise NotImplementedError
+
     def summarised(self, behavior: str, stats: Mapping[str, StatSummary]) -> None:
-        """Single episodes say it all."""
+        """ConfigError for a block that goes by what groups share where nobody shares; episodes say the rest."""
+        if self._shared is not None:
+            self._shared.summarised(behavior, stats)
 
 
 class Part(Protocol):
@@ -167,6 +183,29 @@ class SeparateCurriculum(AdaptiveCurriculum):
             refuse_other(name, state[name]["shape"], part.shape())
         for name, part in self.parts().items():
             part.load_state_dict(state[name])
+
+
+def group_rewards(blocks: Mapping[str, AdaptiveSettings], behaviors: Collection[str]) -> StatisticsSeen:
+    """What tells whether there are the shared rewards that blocks go by. ``behaviors`` are those that there are.
+
+    ConfigError for a block that goes by another one, or does not say by whose episodes of several: with
+    ``default_settings``, only the environment knows.
+    """
+    there = ", ".join(behaviors)
+    criteria = {}
+    for name, block in blocks.items():
+        called, names = f"environment_parameters.{name}", behaviors if block.behavior is None else (block.behavior,)
+        if len(names) > 1:
+            raise ConfigError(f"{called}.curriculum.behavior: missing; whose episodes count? One of {there}")
+        for behavior in names:
+            if behavior not in behaviors:
+                raise ConfigError(
+                    f"{called} goes by an unknown behavior, {behavior!r}{did_you_mean(behavior, behaviors)} "
+                    f"(there is {there})"
+                )
+            if block.measure == GROUP_REWARD:
+                criteria[called] = CriterionSettings(behavior=behavior, measure=GROUP_REWARD)
+    return StatisticsSeen(criteria, evaluates=False)
 
 
 def refuse_other(parameter: str, saved: Mapping[str, Any], ours: Mapping[str, Any]) -> None:

@@ -147,7 +147,7 @@ class AutomaticDomainRandomization(AdaptiveCurriculum):
             if measures is not None and abs(stamp) == bound.moves + 1:
                 self._moved |= bound.add(float(measures[row]))
 
-    def advance(self, steps: Mapping[str, int]) -> Changes:
+    def look(self) -> Changes:
         if not self._moved:
             return NO_CHANGES
         self._moved = False

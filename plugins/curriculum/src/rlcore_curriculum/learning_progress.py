@@ -148,7 +148,7 @@ class LearningProgress(SeparateCurriculum):
             if measures is not None:
                 regions.add(over.stamp[:, column].tolist(), measures.tolist())
 
-    def advance(self, steps: Mapping[str, int]) -> Changes:
+    def look(self) -> Changes:
         stale = [regions for regions in self.regions.values() if regions.stale]
         if not stale:
             return NO_CHANGES
@@ -203,6 +203,7 @@ def make_curriculum(blocks: Mapping[str, LearningProgressSettings], run: RunCont
     names = tuple(blocks)
     return LearningProgress(
         parameters=names,
+        blocks=blocks,
         uniforms=EpisodeUniforms(run.seed, streams_of(names), run.num_envs, width=2),
         targets=Ranges([block.target_range for block in blocks.values()], [block.integer for block in blocks.values()]),
         regions={name: Regions(block) for name, block in blocks.items()},

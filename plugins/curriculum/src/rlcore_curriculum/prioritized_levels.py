@@ -215,7 +215,7 @@ class PrioritizedLevels(SeparateCurriculum):
                 replay.known.add(ended.stamp[:, column], measures)
                 replay.counted += len(measures)
 
-    def advance(self, steps: Mapping[str, int]) -> Changes:
+    def look(self) -> Changes:
         stale = [replay for replay in self.replays.values() if replay.stale]
         for replay in stale:
             replay.refresh()
@@ -253,6 +253,7 @@ def make_curriculum(blocks: Mapping[str, PrioritizedLevelsSettings], run: RunCon
     every = [(block.first_level, block.first_level + block.levels - 1) for block in blocks.values()]
     return PrioritizedLevels(
         parameters=names,
+        blocks=blocks,
         uniforms=EpisodeUniforms(run.seed, streams_of(names), run.num_envs, width=2),
         targets=Ranges(every, [True] * len(every)),
         replays={name: LevelReplay(block) for name, block in blocks.items()},

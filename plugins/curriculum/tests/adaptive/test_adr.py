@@ -219,9 +219,9 @@ def test_the_measure_says_what_of_an_episode_counts(adr: Any, told: Any, measure
 def test_only_episodes_of_its_behavior_count(adr: Any, told: Any) -> None:
     curriculum = adr(length=LENGTH | {"behavior": "Walker"})
     curriculum.episodes_ended(told([[1]] * 3, [1.0] * 3, behavior="Runner"))
-    assert not curriculum.advance({}).redraw
+    assert not curriculum.advance({"Walker": 0, "Runner": 0}).redraw
     curriculum.episodes_ended(told([[1]] * 3, [1.0] * 3))
-    assert curriculum.advance({}).redraw
+    assert curriculum.advance({"Walker": 0, "Runner": 0}).redraw
 
 
 def test_draws_change_only_when_a_redraw_is_asked_for(adr: Any, told: Any, all_draws: Any) -> None:

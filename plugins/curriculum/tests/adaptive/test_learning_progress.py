@@ -165,7 +165,7 @@ def test_shares_change_only_when_a_redraw_is_asked_for(made: Any, told: Any, all
 def test_only_episodes_of_its_behavior_count(made: Any, told: Any) -> None:
     curriculum = made(width=WIDTH | {"behavior": "Walker"})
     curriculum.episodes_ended(told([[0]] * 4, [0.0, 0.0, 1.0, 1.0], behavior="Runner"))
-    assert not curriculum.advance({}).redraw
+    assert not curriculum.advance({"Walker": 0, "Runner": 0}).redraw
 
 
 def test_evaluations_play_all_there_is_alike(made: Any, told: Any) -> None:

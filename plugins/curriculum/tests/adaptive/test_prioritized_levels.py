@@ -218,7 +218,7 @@ def test_shares_change_only_when_a_redraw_is_asked_for(made: Any, told: Any, all
 def test_only_episodes_of_its_behavior_count(made: Any, told: Any) -> None:
     curriculum = made(seed=SEEDS | {"behavior": "Walker"})
     curriculum.episodes_ended(told([[0]], [1.0], behavior="Runner"))
-    assert not curriculum.advance({}).redraw
+    assert not curriculum.advance({"Walker": 0, "Runner": 0}).redraw
     assert curriculum.stats()["Environment/Levels Played/seed"] == 0.0
 
 
