@@ -28,9 +28,11 @@ class PrioritizedLevelsSettings(AdaptiveSettings):
     )
     memory: int = setting(10, "Episodes of a level that its score is an average of, about.", minimum=1)
     temperature: float = setting(
-        0.1, "The lower, the more the first in the order of scores are preferred: weights are rank^(-1 / temperature).",
+        1.0,
+        "The lower, the more the first in the order of scores are preferred: weights are rank^(-1 / temperature). The "
+        "method's authors have 0.1, with which copies side by side play a few levels only.",
         exclusive_minimum=0.0,
-    )  # fmt: skip
+    )
     staleness: float = setting(
         0.1, "Share of replays that go by how long ago a level was played, not by its score.", minimum=0.0, maximum=1.0
     )

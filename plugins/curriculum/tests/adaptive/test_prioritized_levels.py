@@ -247,6 +247,24 @@ def test_a_state_of_other_settings_is_refused(made: Any, change: Block, message:
         made(seed=SEEDS | change).load_state_dict(made(seed=SEEDS).state_dict())
 
 
+def test_by_default_copies_side_by_side_play_many_levels(simulation: Any, told: Any) -> None:
+    """Levels whose success stays a matter of luck: their scores do not shrink, however often they are played."""
+    random, copies = np.random.default_rng(1), 64
+    block = PrioritizedLevelsSettings(levels=200)
+    curriculum = make_curriculum({"seed": block}, type(simulation.run)(num_envs=copies))
+    rates, at_once = random.random(200), []
+    for episode in range(150):
+        level = curriculum.draw(np.arange(copies), np.full(copies, episode)).stamp
+        curriculum.episodes_ended(told(level, random.random(copies) < rates[level[:, 0]]))
+        curriculum.advance({})
+        at_once.append(len(np.unique(level)))
+    assert np.mean(at_once[75:]) > 30
+    ranks = 1 / np.arange(1, 201)
+    entropy = -ranks / ranks.sum() @ np.log(ranks / ranks.sum())
+    # A tenth goes by age, which spreads further.
+    assert math.exp(entropy) < curriculum.stats()["Environment/Effective Levels/seed"] < 1.5 * math.exp(entropy)
+
+
 def test_stats_and_status_tell_what_is_replayed(made: Any, told: Any) -> None:
     curriculum = made(seed=SEEDS | {"staleness": 0.0})
     play(curriculum, told, [(0, 0.0), (0, 1.0), (3, 0.0)])
@@ -254,7 +272,7 @@ def test_stats_and_status_tell_what_is_replayed(made: Any, told: Any) -> None:
     assert curriculum.stats() == {
         "Environment/Levels Played/seed": 2.0,
         "Environment/Replay Share/seed": pytest.approx(1 / 3),
-        "Environment/Levels Replayed/seed": pytest.approx(math.exp(entropy)),
+        "Environment/Effective Levels/seed": pytest.approx(math.exp(entropy)),
     }
     assert curriculum.status()["seed"] == {
         "lesson": "2 of 6 levels", "measure": "change", "episodes_left": 1, "replay_share": pytest.approx(1 / 3),
