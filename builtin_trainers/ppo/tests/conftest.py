@@ -2,86 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from rlcore import Run, RunContext
-from rlcore.config import config_from_mapping
-from rlcore.environment import Environment
-from rlcore.plugins import Plugins, load_plugins
-from rlcore_ppo.trainer import PPOTrainer
-
-MakeTrainer = Callable[..., PPOTrainer]
-MakeRun = Callable[..., Run]
+from rlcore import Run
+from rlcore.testing.trainings import SmallTrainings
+from rlcore.trainer import Trainer
 
 SMALL = {"buffer_size": 256, "batch_size": 64, "learning_rate_schedule": "constant"}
 NETWORK = {"hidden_units": 32, "num_layers": 1, "activation": "tanh", "init": "orthogonal"}
 
 
 @pytest.fixture
-def make_trainer(tmp_path: Path) -> MakeTrainer:
-    """``make_trainer(environment, batch_size=32)``: keywords are hyperparameters, ``block`` other settings."""
-
-    def make(
-        environment: Environment,
-        *,
-        block: Mapping[str, Any] | None = None,
-        network: Mapping[str, Any] | None = None,
-        plugins: Plugins | None = None,
-        seed: int = 1,
-        **hyperparameters: Any,
-    ) -> PPOTrainer:
-        [behavior] = environment.behaviors.values()
-        settings = {
-            "trainer_type": "ppo",
-            "hyperparameters": {**SMALL, **hyperparameters},
-            "network_settings": {**NETWORK, **(network or {})},
-            **(block or {}),
-        }
-        plugins = plugins or load_plugins()
-        config = config_from_mapping({"behaviors": {behavior.name: settings}}, plugins)
-        run = RunContext(config, plugins, tmp_path, seed, environment.num_envs)
-        trainer = plugins.create_trainer(plugins.trainer("ppo"), config.behaviors[behavior.name], behavior, run)
-        assert isinstance(trainer, PPOTrainer)
-        return trainer
-
-    return make
+def make_trainer(tmp_path: Path) -> Callable[..., Trainer]:
+    """See :meth:`rlcore.testing.trainings.SmallTrainings.trainer`."""
+    return SmallTrainings("ppo", tmp_path, SMALL, NETWORK).trainer
 
 
 @pytest.fixture
-def make_run(tmp_path: Path) -> MakeRun:
-    """``make_run("identity_hybrid", max_steps=2000)``: keywords are settings of the only behavior."""
-
-    def make(
-        environment: str,
-        *,
-        run_id: str = "run",
-        seed: int = 1,
-        num_envs: int = 8,
-        start: Mapping[str, Any] | None = None,
-        hyperparameters: Mapping[str, Any] | None = None,
-        network: Mapping[str, Any] | None = None,
-        **block: Any,
-    ) -> Run:
-        settings = {
-            "trainer_type": "ppo",
-            "hyperparameters": {**SMALL, **(hyperparameters or {})},
-            "network_settings": {**NETWORK, **(network or {})},
-            "summary_freq": 1_000_000,
-            **block,
-        }
-        return Run(
-            {
-                "plugins": {"local": ["rlcore.testing.hooks"]},
-                "environment": {"type": "testing", "id": environment, "num_envs": num_envs},
-                "env_settings": {"seed": seed},
-                "behaviors": {"Agent": settings},
-                "checkpoint_settings": {"run_id": run_id, "results_dir": str(tmp_path / "results"), **(start or {})},
-                "stats": {"console": False},
-            }
-        )
-
-    return make
+def make_run(tmp_path: Path) -> Callable[..., Run]:
+    """See :meth:`rlcore.testing.trainings.SmallTrainings.run`."""
+    return SmallTrainings("ppo", tmp_path, SMALL, NETWORK).run

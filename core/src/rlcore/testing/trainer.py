@@ -30,7 +30,6 @@ from rlcore.plugins.discover import selection_from
 from rlcore.plugins.markers import hookimpl
 from rlcore.plugins.records import RewardProviderSpec
 from rlcore.rewards import Transitions
-from rlcore.run_context import RunContext
 from rlcore.seeding import EpisodeSeeds
 from rlcore.testing.environments import (
     ConstantReward,
@@ -41,6 +40,7 @@ from rlcore.testing.environments import (
     identity_hybrid,
     identity_multi_branch,
 )
+from rlcore.testing.trainings import SmallTrainings
 from rlcore.trainer import Trainer
 
 __all__ = ["TrainerConformance"]
@@ -88,17 +88,9 @@ class TrainerConformance:
 
     def make(self, environment: Environment, seed: int = 1, plugins: Plugins | None = None, **settings: Any) -> Trainer:
         """The trainer of the environment's only behavior, made as a run makes it; ``settings`` go over the class's."""
-        [behavior] = environment.behaviors.values()
-        plugins = plugins or self.plugins()
-        block = {
-            "trainer_type": self.trainer,
-            "hyperparameters": dict(self.hyperparameters),
-            **self.settings,
-            **settings,
-        }
-        config = config_from_mapping({"behaviors": {behavior.name: block}, "env_settings": {"seed": seed}}, plugins)
-        run = RunContext(config, plugins, self.directory, seed, environment.num_envs)
-        return plugins.create_trainer(plugins.trainer(self.trainer), config.behaviors[behavior.name], behavior, run)
+        trainings = SmallTrainings(self.trainer, self.directory, self.hyperparameters)
+        block = {**self.settings, **settings}
+        return trainings.trainer(environment, block=block, plugins=plugins or self.plugins(), seed=seed)
 
     def plugins(self) -> Plugins:
         return load_plugins(selection_from(None, {}, (), False, used=(self.trainer,)))

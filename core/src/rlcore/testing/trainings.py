@@ -1,0 +1,88 @@
+"""Trainers and whole runs on the small environments of :mod:`rlcore.testing`, in a line each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from rlcore.config import config_from_mapping
+from rlcore.environment import Environment
+from rlcore.plugins.calls import Plugins, load_plugins
+from rlcore.run_context import RunContext
+from rlcore.trainer import Trainer
+
+if TYPE_CHECKING:
+    from rlcore.run import Run
+
+
+@attrs.frozen
+class SmallTrainings:
+    """Of one ``trainer_type``, with hyperparameters and network settings that each may change."""
+
+    trainer_type: str
+    directory: Path  # where runs are made
+    hyperparameters: Mapping[str, Any] = attrs.field(factory=dict)
+    network: Mapping[str, Any] = attrs.field(factory=dict)
+
+    def trainer(
+        self,
+        environment: Environment,
+        *,
+        block: Mapping[str, Any] | None = None,
+        network: Mapping[str, Any] | None = None,
+        plugins: Plugins | None = None,
+        seed: int = 1,
+        **hyperparameters: Any,
+    ) -> Trainer:
+        """The trainer of the environment's only behavior, made as a run makes it; ``block`` are its other settings."""
+        [behavior] = environment.behaviors.values()
+        plugins = plugins or load_plugins()
+        settings = {**self._settings(hyperparameters, network), **(block or {})}
+        config = config_from_mapping({"behaviors": {behavior.name: settings}, "env_settings": {"seed": seed}}, plugins)
+        run = RunContext(config, plugins, self.directory, seed, environment.num_envs)
+        return plugins.create_trainer(
+            plugins.trainer(self.trainer_type), config.behaviors[behavior.name], behavior, run
+        )
+
+    def run(
+        self,
+        environment: str,
+        *,
+        run_id: str = "run",
+        seed: int = 1,
+        num_envs: int = 8,
+        start: Mapping[str, Any] | None = None,
+        hyperparameters: Mapping[str, Any] | None = None,
+        network: Mapping[str, Any] | None = None,
+        **block: Any,
+    ) -> Run:
+        """A run in the environment of that id of type ``testing``, whose behavior is ``Agent``, in ``results/run_id``.
+
+        ``block`` are other settings of the behavior, ``start`` those of ``checkpoint_settings``. It has one summary, at
+        its end, and prints nothing.
+        """
+        from rlcore.run import Run
+
+        settings = {**self._settings(hyperparameters, network), "summary_freq": 1_000_000, **block}
+        return Run(
+            {
+                "plugins": {"local": ["rlcore.testing.hooks"]},
+                "environment": {"type": "testing", "id": environment, "num_envs": num_envs},
+                "env_settings": {"seed": seed},
+                "behaviors": {"Agent": settings},
+                "checkpoint_settings": {
+                    "run_id": run_id, "results_dir": str(self.directory / "results"), **(start or {}),
+                },
+                "stats": {"console": False},
+            }
+        )  # fmt: skip
+
+    def _settings(self, hyperparameters: Mapping[str, Any] | None, network: Mapping[str, Any] | None) -> dict[str, Any]:
+        return {
+            "trainer_type": self.trainer_type,
+            "hyperparameters": {**self.hyperparameters, **(hyperparameters or {})},
+            "network_settings": {**self.network, **(network or {})},
+        }
