@@ -6,7 +6,7 @@ K episodes, P parameters of one curriculum.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import attrs
 import numpy as np
@@ -165,8 +165,6 @@ class Part(Protocol):
 class SeparateCurriculum(AdaptiveCurriculum):
     """One that takes each parameter by itself, and whose knowledge is of this agent alone."""
 
-    kind: ClassVar[str]  # the curriculum's name, for messages
-
     def parts(self) -> Mapping[str, Part]:
         """By parameter."""
         raise NotImplementedError
@@ -178,7 +176,6 @@ class SeparateCurriculum(AdaptiveCurriculum):
         return {name: part.state_dict() for name, part in self.parts().items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        refuse_other_parameters(list(state), self.parameters, self.kind)
         for name, part in self.parts().items():
             refuse_other(name, state[name]["shape"], part.shape())
         for name, part in self.parts().items():
@@ -216,12 +213,3 @@ def refuse_other(parameter: str, saved: Mapping[str, Any], ours: Mapping[str, An
                 f"environment_parameters.{parameter}.curriculum.{key}: the checkpoint has {saved.get(key)}, this "
                 f"configuration {value}; resume with the configuration of the run"
             )
-
-
-def refuse_other_parameters(saved: Sequence[str], ours: Sequence[str], kind: str) -> None:
-    """RunStateError for a state of other parameters."""
-    if sorted(saved) != sorted(ours):
-        raise RunStateError(
-            f"environment_parameters: the checkpoint has {', '.join(sorted(saved))} under {kind}, this configuration "
-            f"{', '.join(sorted(ours))}; resume with the configuration of the run"
-        )

@@ -30,7 +30,6 @@ from rlcore_curriculum.adaptive import (
     Ranges,
     measures_of,
     refuse_other,
-    refuse_other_parameters,
     streams_of,
 )
 from rlcore_curriculum.adaptive_settings import shown
@@ -231,7 +230,6 @@ class AutomaticDomainRandomization(AdaptiveCurriculum):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         saved = state["parameters"]
-        refuse_other_parameters(list(saved), self.parameters, "adr")
         for name, block in self.blocks.items():
             refuse_other(name, saved[name]["shape"], _shape(block))
         for name, (low, high) in zip(self.parameters, self.bounds, strict=True):

@@ -114,8 +114,6 @@ class Regions:
 class LearningProgress(SeparateCurriculum):
     """Regions of P parameters, each by itself."""
 
-    kind = "learning_progress"
-
     regions: dict[str, Regions]  # [P]
     order: InOrder
     _limits: Ranges = attrs.field(init=False)

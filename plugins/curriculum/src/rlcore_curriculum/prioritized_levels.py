@@ -198,8 +198,6 @@ class LevelReplay:
 class PrioritizedLevels(SeparateCurriculum):
     """Levels of P parameters, each by itself. The stamp of an episode is its level, counted from 0."""
 
-    kind = "prioritized_levels"
-
     replays: dict[str, LevelReplay]  # [P]
     _first: Array = attrs.field(init=False)  # [P]
 

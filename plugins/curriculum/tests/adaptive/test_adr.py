@@ -344,8 +344,6 @@ def test_a_state_between_an_end_and_the_look_at_it_is_whole(adr: Any, told: Any,
         ({"length": LENGTH | {"limits": (0.25, 2.0)}}, r"length\.curriculum\.limits: .*\[0.25, 1.0\].*\[0.25, 2.0\]"),
         ({"length": LENGTH | {"initial": 0.6}}, r"length\.curriculum\.initial: .*\[0.5, 0.5\].*\[0.6, 0.6\]"),
         ({"length": LENGTH | {"step": 0.2}}, r"length\.curriculum\.step: .*0.1, .*0.2"),
-        ({"gravity": LENGTH}, r"the checkpoint has length under adr, this configuration gravity"),
-        ({"length": LENGTH, "gravity": LENGTH}, r"the checkpoint has length under adr, .* gravity, length"),
     ],
 )
 def test_a_state_of_other_settings_is_refused(adr: Any, told: Any, blocks: dict[str, Block], message: str) -> None:
