@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
 import tomllib
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from rlcore.errors import ConfigError
 from rlcore.plugins.scaffold import KINDS, write_plugin
@@ -29,7 +32,18 @@ def run_its_tests(directory: Path, *site: Path) -> None:
     assert " passed" in tests.stdout
 
 
-@pytest.mark.parametrize("kind", KINDS)
+# A sampler is made with rlcore-curriculum, which whoever has the core alone lacks.
+TESTABLE = [
+    pytest.param(
+        kind, marks=pytest.mark.skipif(find_spec("rlcore_curriculum") is None, reason="needs rlcore-curriculum")
+    )
+    if KINDS[kind].builds_on
+    else kind
+    for kind in KINDS
+]
+
+
+@pytest.mark.parametrize("kind", TESTABLE)
 def test_a_new_plugin_passes_its_own_tests(tmp_path: Path, kind: str) -> None:
     directory = write_plugin("fresh-thing", kind, tmp_path)
     project = tomllib.loads((directory / "pyproject.toml").read_text())["project"]
@@ -46,7 +60,7 @@ def test_a_new_plugin_passes_its_own_tests(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.packaging
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TESTABLE)
 def test_a_new_plugin_can_be_installed(tmp_path: Path, kind: str) -> None:
     directory = write_plugin("fresh-thing", kind, tmp_path)
     site = tmp_path / "site"
@@ -83,6 +97,17 @@ def test_nothing_of_the_template_is_left_in_the_files(tmp_path: Path, kind: str)
             assert path.suffix != ".py" or max(map(len, text.splitlines()), default=0) <= 120
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_new_plugin_depends_on_what_its_code_imports(tmp_path: Path, kind: str) -> None:
+    directory = write_plugin("fresh-thing", kind, tmp_path)
+    project = tomllib.loads((directory / "pyproject.toml").read_text())["project"]
+    required = {Requirement(text).name.replace("-", "_") for text in project["dependencies"]}
+    trees = [ast.parse(path.read_text()) for path in (directory / "src").rglob("*.py")]
+    modules = {node.module or "" for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    imported = {module.partition(".")[0] for module in modules if module.startswith("rlcore")}
+    assert imported - {"rlcore_fresh_thing"} == {name for name in required if name.startswith("rlcore")}
+
+
 @pytest.mark.parametrize(
     ("name", "kind", "file", "expected"),
     [
@@ -93,6 +118,8 @@ def test_nothing_of_the_template_is_left_in_the_files(tmp_path: Path, kind: str)
         ("my-stats", "stats", "writer", "MyStatsWriter"),
         ("my-env", "env", "environment", "MyEnvironment"),
         ("maze-environment", "env", "environment", "MazeEnvironment"),
+        ("spiral", "curriculum", "curriculum", "SpiralCurriculum"),
+        ("my-sampler", "sampler", "sampler", "MySampler"),
     ],
 )
 def test_the_name_of_a_class_says_nothing_twice(tmp_path: Path, name: str, kind: str, file: str, expected: str) -> None:

@@ -28,6 +28,7 @@ class Kind:
     module: str  # the file that does the work
     needs: str  # what example.yaml needs beside rlcore and the plugin
     usage: str
+    builds_on: tuple[str, ...] = ()  # other distributions of rlcore that its code imports
 
 
 KINDS = {
@@ -59,6 +60,23 @@ KINDS = {
         "rlcore-ppo",
         "```yaml\nenvironment:\n  type: {name}\n```",
     ),
+    "curriculum": Kind(
+        "curriculum for rlcore: a ladder of values, up after successes and down after a failure",
+        ("Curriculum",),
+        "curriculum",
+        "rlcore-gymnasium rlcore-ppo",
+        "```yaml\nenvironment_parameters:\n  length:\n    curriculum: "
+        "{{type: {name}, rungs: [0.25, 0.5, 1.0], success: 60}}\n```",
+    ),
+    "sampler": Kind(
+        "sampler for rlcore: values of environment parameters, the greater the more likely",
+        ("Sampler",),
+        "sampler",
+        "rlcore-gymnasium rlcore-ppo",
+        "```yaml\nenvironment_parameters:\n  length:\n    sampler_type: {name}\n"
+        "    sampler_parameters: {{low: 0.25, high: 1.0}}\n```",
+        ("rlcore-curriculum",),
+    ),
 }
 
 
@@ -88,6 +106,7 @@ def _check_name(name: str) -> None:
 def _values(name: str, kind: str) -> dict[str, str]:
     major, minor = __version__.split(".")[:2]
     what = KINDS[kind]
+    bounds = f">={major}.{minor},<{major}.{int(minor) + 1}"
     return {
         "name": name,
         "distribution": f"{_PREFIX}{name}",
@@ -99,7 +118,8 @@ def _values(name: str, kind: str) -> dict[str, str]:
         "needs": what.needs,
         "usage": what.usage.format(name=name),
         "kind_module": what.module,
-        "bounds": f">={major}.{minor},<{major}.{int(minor) + 1}",
+        "bounds": bounds,
+        "builds_on": "".join(f', "{distribution}{bounds}"' for distribution in what.builds_on),
     }
 
 
