@@ -1,4 +1,4 @@
-"""Errors of environments, trainers and curricula are given an owner: one line, an exit code, the traceback as cause."""
+"""Errors of environments and trainers are given an owner: one line, an exit code, the traceback as cause."""
 
 from __future__ import annotations
 
@@ -13,26 +13,19 @@ if TYPE_CHECKING:
     from rlcore.environment import Environment
 
 
-def environment_failed(environment: Environment, doing: str, error: Exception) -> RlcoreError:
+def environment_failed(environment: Environment, doing: str, error: BaseException) -> RlcoreError:
     """What to raise for an error of ``environment.doing``; rlcore's own errors stay as they are."""
     if isinstance(error, RlcoreError):
         return error
     return EnvironmentFailed(f"environment {type(environment).__name__} failed in {doing}: {one_line(error)}")
 
 
-def trainer_failed(behavior: BehaviorRun, doing: str, error: Exception) -> RlcoreError:
+def trainer_failed(behavior: BehaviorRun, doing: str, error: BaseException) -> RlcoreError:
     """The same for an error of ``behavior.trainer.doing``."""
     if isinstance(error, RlcoreError):
         return error
     trainer = behavior.settings.trainer_type
     return PluginError(f"behavior {behavior.name!r}: trainer {trainer!r} failed in {doing}: {one_line(error)}")
-
-
-def curriculum_failed(kind: str, doing: str, error: Exception) -> RlcoreError:
-    """The same for an error of the curriculum called ``kind``."""
-    if isinstance(error, RlcoreError):
-        return error
-    return PluginError(f"curriculum {kind!r} failed in {doing}: {one_line(error)}")
 
 
 def nothing_to_learn(behaviors: Sequence[BehaviorRun]) -> PluginError:
@@ -49,7 +42,7 @@ def environment_does(environment: Environment, doing: str) -> Iterator[None]:
         yield
     except RlcoreError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise environment_failed(environment, doing, error) from error
 
 
@@ -60,16 +53,5 @@ def trainer_does(behavior: BehaviorRun, doing: str) -> Iterator[None]:
         yield
     except RlcoreError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise trainer_failed(behavior, doing, error) from error
-
-
-@contextmanager
-def curriculum_does(kind: str, doing: str) -> Iterator[None]:
-    """For a block that calls ``doing`` of the curriculum called ``kind``."""
-    try:
-        yield
-    except RlcoreError:
-        raise
-    except Exception as error:
-        raise curriculum_failed(kind, doing, error) from error

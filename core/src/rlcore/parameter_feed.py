@@ -29,18 +29,18 @@ class ParameterFeed:
         self._draw = draw
         self.names = tuple(names)
         copies, columns = environment.num_envs, len(self.names)
-        self._copies: NDArray[np.int64] = np.arange(copies)
+        self._copies: NDArray[np.int64] = _read_only(np.arange(copies))
         self.playing: NDArray[np.int64] = np.full(copies, -1, np.int64)  # [N] episode each copy is in
         self.values: NDArray[np.float64] = np.zeros((copies, columns))  # [N, P] of that episode
         self.stamp: NDArray[np.int64] = np.zeros((copies, columns), np.int64)  # [N, P]
         self._next_values: NDArray[np.float64] = np.zeros((copies, columns))  # [N, P] of the one that follows
         self._next_stamp: NDArray[np.int64] = np.zeros((copies, columns), np.int64)
-        # Views: what is staged changes in them.
-        self._told: Parameters = {name: self._next_values[:, column] for column, name in enumerate(self.names)}
+        # Views: what is staged changes in them, and nobody who is told them can change it.
+        self._told: Parameters = self._columns(self._next_values)
 
     def before_reset(self, episodes: NDArray[np.int64]) -> None:
         """Every copy c is about to begin episode ``episodes[c]``."""
-        self._stage(self._copies, episodes)
+        self._stage(self._copies, episodes.copy())
 
     def after_reset(self, episodes: NDArray[np.int64]) -> None:
         """They have begun."""
@@ -68,7 +68,7 @@ class ParameterFeed:
         """Draws what these copies, or all, go on with."""
         copies = self._copies if copies is None else copies
         if copies.size:
-            self._stage(copies, self.playing[copies] + 1)
+            self._stage(_read_only(copies), self.playing[copies] + 1)
 
     def _stage(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> None:
         drawn = self._draw(copies, episodes)
@@ -95,11 +95,15 @@ class ParameterFeed:
 
     def begin_again(self) -> None:
         """Every copy is about to begin the episode it is in; :meth:`go_on` is to follow."""
-        self._tell({name: self.values[:, column].copy() for column, name in enumerate(self.names)})
+        self._tell(self._columns(self.values.copy()))
 
     def go_on(self) -> None:
         """Every copy is in the episode it was in."""
         self._tell(self._told)
+
+    def _columns(self, values: NDArray[np.float64]) -> Parameters:
+        """Those of ``values`` [N, P] by name, to look at."""
+        return {name: _read_only(values[:, column]) for column, name in enumerate(self.names)}
 
     def _tell(self, parameters: Parameters) -> None:
         try:
@@ -116,3 +120,8 @@ def target_feed(curricula: Sequence[Curriculum], environment: Environment) -> Pa
         return EpisodeDraw(values, np.zeros(values.shape, np.int64))
 
     return ParameterFeed(environment, [name for each in curricula for name in each.parameters], draw)
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    array.flags.writeable = False
+    return array

@@ -10,12 +10,30 @@ from numpy.typing import NDArray
 
 from rlcore.agent_episodes import AgentEpisodes, Beginnings
 from rlcore.behavior_run import BehaviorRun
-from rlcore.blame import curriculum_does, curriculum_failed
-from rlcore.curriculum import Curriculum, EndedEpisodes, EpisodeDraw, LessonChange
+from rlcore.curriculum import CheckedCurriculum, Curriculum, EndedEpisodes, EpisodeDraw, LessonChange
 from rlcore.environment import Environment
 from rlcore.errors import RunStateError
 from rlcore.parameter_feed import ParameterFeed
-from rlcore.stats import PARAMETER, StatSummary, lesson_numbers
+from rlcore.stats import (
+    CUMULATIVE_REWARD,
+    EPISODE_LENGTH,
+    EVALUATION_LENGTH,
+    EVALUATION_REWARD,
+    GROUP_REWARD,
+    IS_TRAINING,
+    LESSON_NUMBER,
+    PARAMETER,
+    STEPS_PER_SECOND,
+    StatSummary,
+    lesson_numbers,
+)
+from rlcore.status import plain
+
+# Tags of summaries that are not for curricula to give.
+_TAKEN = frozenset(
+    {CUMULATIVE_REWARD, GROUP_REWARD, EPISODE_LENGTH, EVALUATION_REWARD, EVALUATION_LENGTH, IS_TRAINING}
+    | {STEPS_PER_SECOND}
+)
 
 
 class RunCurricula:
@@ -28,7 +46,7 @@ class RunCurricula:
         behaviors: Mapping[str, BehaviorRun],
         lesson_changed: Callable[[LessonChange], None],
     ) -> None:
-        self._curricula = dict(curricula)
+        self._curricula = {kind: CheckedCurriculum.of(curriculum, kind) for kind, curriculum in curricula.items()}
         self._behaviors = behaviors
         self._lesson_changed = lesson_changed
         self._columns: dict[str, slice] = {}
@@ -93,23 +111,17 @@ class RunCurricula:
             told = EndedEpisodes(
                 behavior.name, rows, copies, of.numbers, settled, returns, shared, lengths, values, stamp
             )
-            try:
-                curriculum.episodes_ended(told)
-            except Exception as error:
-                raise curriculum_failed(kind, "episodes_ended", error) from error
+            curriculum.episodes_ended(told)
 
     def _advance(self, began: NDArray[np.int64] | None) -> bool:
         """``began`` are copies [K] for which something must be staged whether or not anything changes."""
         steps = {name: behavior.steps for name, behavior in self._behaviors.items()}
         lessons: list[LessonChange] = []
         redraw = reset = False
-        for kind, curriculum in self._curricula.items():
+        for curriculum in self._curricula.values():
             if began is None and not curriculum.every_step:
                 continue
-            try:
-                changes = curriculum.advance(steps)
-            except Exception as error:
-                raise curriculum_failed(kind, "advance", error) from error
+            changes = curriculum.advance(steps)
             lessons += changes.lessons
             redraw, reset = redraw or changes.redraw, reset or changes.reset
         if redraw:
@@ -123,12 +135,7 @@ class RunCurricula:
         return reset
 
     def _draw(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
-        drawn: list[EpisodeDraw] = []
-        for kind, curriculum in self._curricula.items():
-            try:
-                drawn.append(curriculum.draw(copies, episodes))
-            except Exception as error:
-                raise curriculum_failed(kind, "draw", error) from error
+        drawn = [curriculum.draw(copies, episodes) for curriculum in self._curricula.values()]
         if len(drawn) == 1:
             return drawn[0]
         return EpisodeDraw(
@@ -141,9 +148,13 @@ class RunCurricula:
     def stats(self) -> dict[str, float]:
         """What every behavior's summary says of the curricula, by tag; and what copies play with now, on average."""
         tags: dict[str, float] = {}
-        for kind, curriculum in self._curricula.items():
-            with curriculum_does(kind, "stats"):
-                tags |= curriculum.stats()
+        owners: dict[str, CheckedCurriculum] = {}
+        for curriculum in self._curricula.values():
+            stats = curriculum.stats()
+            for tag in stats:
+                _refuse_foreign_tag(tag, curriculum, owners.get(tag))
+                owners[tag] = curriculum
+            tags |= stats
         means = self._feed.values.mean(axis=0).tolist()
         return tags | {f"{PARAMETER}{name}": mean for name, mean in zip(self._feed.names, means, strict=True)}
 
@@ -156,23 +167,24 @@ class RunCurricula:
         return ", ".join(f"{name} {value:g}" for name, value in zip(self._feed.names, values.tolist(), strict=True))
 
     def summarised(self, behavior: str, stats: Mapping[str, StatSummary]) -> None:
-        for kind, curriculum in self._curricula.items():
-            with curriculum_does(kind, "summarised"):
-                curriculum.summarised(behavior, stats)
+        for curriculum in self._curricula.values():
+            curriculum.summarised(behavior, stats)
 
     def status(self) -> dict[str, Mapping[str, Any]]:
-        """A section for each parameter, by its name."""
+        """A section of JSON values for each parameter, by its name; what is not finite is null."""
         sections: dict[str, Mapping[str, Any]] = {}
-        for kind, curriculum in self._curricula.items():
-            with curriculum_does(kind, "status"):
-                sections |= curriculum.status()
+        for curriculum in self._curricula.values():
+            for name, section in curriculum.status().items():
+                try:
+                    sections[name] = plain(section)
+                except (TypeError, RecursionError) as error:
+                    curriculum.refuse("status", f"returned a section {name!r} that is not JSON: {error}")
         return sections
 
     def load_status(self, sections: Mapping[str, Any]) -> Mapping[str, float]:
         """Begins where the status of another run, or of ML-Agents, says; returns the lessons it says."""
-        for kind, curriculum in self._curricula.items():
-            with curriculum_does(kind, "load_status"):
-                curriculum.load_status(sections)
+        for curriculum in self._curricula.values():
+            curriculum.load_status(sections)
         self.lessons = lesson_numbers(self.stats())
         told = {name for name, each in sections.items() if isinstance(each, Mapping) and "lesson_num" in each}
         return {name: number for name, number in self.lessons.items() if name in told}
@@ -180,10 +192,14 @@ class RunCurricula:
     # ------------------------------------------------------------ state
 
     def state_dict(self) -> dict[str, Any]:
-        states = {}
-        for kind, curriculum in self._curricula.items():
-            with curriculum_does(kind, "state_dict"):
-                states[kind] = {"parameters": list(curriculum.parameters), "state": curriculum.state_dict()}
+        states = {
+            kind: {
+                "reference": curriculum.reference,
+                "parameters": list(curriculum.parameters),
+                "state": curriculum.state_dict(),
+            }
+            for kind, curriculum in self._curricula.items()
+        }
         agents = {name: each.state_dict() for name, each in self._agents.items()}
         return {"curricula": states, "feed": self._feed.state_dict(), "agents": agents}
 
@@ -196,13 +212,14 @@ class RunCurricula:
 
     def load_curricula(self, state: Mapping[str, Any]) -> None:
         """The same for the curricula alone, without what was being played."""
-        saved = {name: kind for kind, each in state["curricula"].items() for name in each["parameters"]}
-        ours = {name: kind for kind, curriculum in self._curricula.items() for name in curriculum.parameters}
+        # By what the names stood for: with and without the distribution in front, a curriculum is the same one.
+        states = {each["reference"]: each["state"] for each in state["curricula"].values()}
+        saved = {name: each["reference"] for each in state["curricula"].values() for name in each["parameters"]}
+        ours = {name: each.reference for each in self._curricula.values() for name in each.parameters}
         if saved != ours:
             raise RunStateError(f"{_difference(saved, ours)}; resume with the configuration of the run")
-        for kind, curriculum in self._curricula.items():
-            with curriculum_does(kind, "load_state_dict"):
-                curriculum.load_state_dict(state["curricula"][kind]["state"])
+        for curriculum in self._curricula.values():
+            curriculum.load_state_dict(states[curriculum.reference])
         self.lessons = lesson_numbers(self.stats())
 
     def begin_again(self) -> None:
@@ -210,6 +227,16 @@ class RunCurricula:
 
     def go_on(self) -> None:
         self._feed.go_on()
+
+
+def _refuse_foreign_tag(tag: str, curriculum: CheckedCurriculum, other: CheckedCurriculum | None) -> None:
+    """PluginError for a tag that says something else already: of rlcore, of another parameter or curriculum."""
+    if tag in _TAKEN or tag.startswith(PARAMETER):
+        curriculum.refuse("stats", f"returned the tag {tag!r}, which is rlcore's own; call it something else")
+    if tag.startswith(LESSON_NUMBER) and tag.removeprefix(LESSON_NUMBER) not in curriculum.parameters:
+        curriculum.refuse("stats", f"returned the tag {tag!r}, but has {', '.join(curriculum.parameters)} only")
+    if other is not None:
+        curriculum.refuse("stats", f"returned the tag {tag!r}, as {other.described} does; call it something else")
 
 
 def _difference(saved: Mapping[str, str], ours: Mapping[str, str]) -> str:

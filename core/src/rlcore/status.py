@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,9 +26,30 @@ FILE_NAME = "training_status.json"
 STATS_FORMAT_VERSION = "0.3.0"
 
 
+def plain(value: Any, path: str = "") -> Any:
+    """A copy of JSON values alone: numpy's numbers become Python's, and what is not finite null, as in metrics.jsonl.
+
+    TypeError, with the ``path`` to it, for what is neither, RecursionError for what holds itself.
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, Mapping):
+        for key in value:
+            if not isinstance(key, str):
+                raise TypeError(f"{path}the key {key!r} is no text")
+        return {key: plain(each, f"{path}{key}: ") for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each, f"{path}{index}: ") for index, each in enumerate(value)]
+    raise TypeError(f"{path}{type(value).__name__} is no JSON value")
+
+
 def write_status_file(status: Mapping[str, Any], directory: Path) -> bool:
     """Core's own ``rlcore_write_status``."""
-    text = json.dumps(status, indent=4) + "\n"
+    text = json.dumps(plain(status), indent=4, allow_nan=False) + "\n"
     try:
         write_atomically(directory / FILE_NAME, text.encode())
     except OSError as error:

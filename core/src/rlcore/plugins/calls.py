@@ -187,8 +187,12 @@ class Plugins:
         """Imports what a record names in ``attribute``; PluginError names the record and its owner."""
         reference = getattr(record, attribute)
         if reference not in self._targets:
-            self._targets[reference] = import_target(reference, self._registry.described(record))
+            self._targets[reference] = import_target(reference, self.described(record))
         return self._targets[reference]
+
+    def described(self, record: Record) -> str:
+        """The record with its plugin, distribution and version, for messages."""
+        return self._registry.described(record)
 
     # ------------------------------------------------------------ factories
 
@@ -199,7 +203,7 @@ class Plugins:
 
         require_space(spec, behavior)
         made = self._dispatch.first("rlcore_create_trainer", spec=spec, settings=settings, behavior=behavior, run=run)
-        require_protocol(made, Trainer, self._registry.described(spec))
+        require_protocol(made, Trainer, self.described(spec))
         return cast(Trainer, made)
 
     def create_reward_provider(
@@ -210,29 +214,30 @@ class Plugins:
         made = self._dispatch.first(
             "rlcore_create_reward_provider", spec=spec, settings=settings, behavior=behavior, run=run
         )
-        require_protocol(made, RewardProvider, self._registry.described(spec))
+        require_protocol(made, RewardProvider, self.described(spec))
         return cast(RewardProvider, made)
 
     def create_stats_writer(self, spec: StatsWriterSpec, settings: Any, run: RunContext) -> StatsWriter:
         from rlcore.stats import StatsWriter
 
         made = self._dispatch.first("rlcore_create_stats_writer", spec=spec, settings=settings, run=run)
-        require_protocol(made, StatsWriter, self._registry.described(spec))
+        require_protocol(made, StatsWriter, self.described(spec))
         return cast(StatsWriter, made)
 
     def create_curriculum(self, spec: CurriculumSpec, blocks: Mapping[str, Any], run: RunContext) -> Curriculum:
-        """The curriculum of all parameters in ``blocks``, which hold their settings."""
-        from rlcore.curriculum import Curriculum
+        """The curriculum of all parameters in ``blocks``, which hold their settings; its answers are checked."""
+        from rlcore.curriculum import CheckedCurriculum, Curriculum
 
+        described = self.described(spec)
         made = self._make(spec, "rlcore_curricula", blocks, run)
-        require_protocol(made, Curriculum, self._registry.described(spec))
-        return cast(Curriculum, made)
+        require_protocol(made, Curriculum, described)
+        return cast(Curriculum, CheckedCurriculum(made, tuple(blocks), described, self._registry.reference(spec)))
 
     def create_environment(self, spec: EnvironmentSpec, settings: EnvironmentSettings, run: RunContext) -> Environment:
         from rlcore.environment import Environment
 
         made = self._dispatch.first("rlcore_create_environment", spec=spec, settings=settings, run=run)
-        require_protocol(made, Environment, self._registry.described(spec))
+        require_protocol(made, Environment, self.described(spec))
         return cast(Environment, made)
 
     # ------------------------------------------------------------ status

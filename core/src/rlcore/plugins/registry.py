@@ -48,6 +48,11 @@ class Registry:
         owned = self._owned.get(id(record))
         return owned.described if owned is not None else f"{record.kind} {record.name!r}"
 
+    def reference(self, record: Record) -> str:
+        """DIST/NAME of a record that a registry hook returned."""
+        owned = self._owned.get(id(record))
+        return owned.reference if owned is not None else record.name
+
     def owner(self, record: Record) -> LoadedPlugin | None:
         owned = self._owned.get(id(record))
         return LoadedPlugin(owned.plugin, owned.distribution, owned.version) if owned is not None else None

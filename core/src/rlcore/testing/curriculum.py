@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from rlcore.checkpoint import load_checkpoint, save_checkpoint
 from rlcore.config import BehaviorSettings, EnvironmentParameter, RunConfig
-from rlcore.curriculum import Curriculum, EndedEpisodes
+from rlcore.curriculum import CheckedCurriculum, Curriculum, EndedEpisodes
 from rlcore.errors import ConfigError
 from rlcore.plugins.calls import Plugins, load_plugins
 from rlcore.plugins.discover import selection_from
@@ -60,7 +60,8 @@ class CurriculumConformance:
             check = getattr(block, "problems", None)
             assert list(() if check is None else check(config, plugins)) == [], name
         run = RunContext(config, plugins, self.directory, seed, self.copies)
-        return plugins.create_curriculum(spec, built, run)
+        made = plugins.create_curriculum(spec, built, run)
+        return made.curriculum if isinstance(made, CheckedCurriculum) else made
 
     # ------------------------------------------------------------ rules
 
