@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from math import isfinite
 from pathlib import Path
+from typing import Any
 
 import attrs
 import numpy as np
@@ -13,7 +15,7 @@ from numpy.typing import NDArray
 from rlcore.blame import environment_does
 from rlcore.config import EnvironmentParameter, EnvironmentSettings, RunConfig
 from rlcore.config.load import evaluation_environment
-from rlcore.environment import BehaviorSpec, Environment, misfit
+from rlcore.environment import AgentBatch, BehaviorSpec, Environment, misfit
 from rlcore.episode_tap import EpisodeTap
 from rlcore.errors import ConfigError, NonFiniteError
 from rlcore.parameter_feed import ParameterFeed, target_feed
@@ -198,6 +200,8 @@ def play(
         batches = environment.reset(EpisodeSeeds(seed), first)
     if feed is not None:
         feed.after_reset(first)
+    for name, batch in batches.items():
+        refuse_non_finite(batch, environment.behaviors[name], feed)
     while any((slots > 0).any() for slots in left.values()):
         actions = {
             name: policies[name].act(batch.observations, batch.action_mask, deterministic)
@@ -207,12 +211,11 @@ def play(
             tap.act(batches[name], actions[name])
         with environment_does(environment, "step"):
             batches = environment.step(actions)
+        for name, batch in batches.items():
+            refuse_non_finite(batch, environment.behaviors[name], feed)
         if feed is not None:
             feed.restage(feed.after_step())
         for name, batch in batches.items():
-            refuse_non_finite_reward(name, "reward", batch.reward, environment.behaviors[name])
-            if batch.group_reward is not None:
-                refuse_non_finite_reward(name, "group reward", batch.group_reward, environment.behaviors[name])
             recorder, ended = recorders[name], batch.ended
             recorder.record(batch)
             wanted = left[name][ended] > 0
@@ -240,12 +243,30 @@ def play(
     )
 
 
-def refuse_non_finite_reward(behavior: str, what: str, reward: NDArray[np.float32], spec: BehaviorSpec) -> None:
-    """Raises NonFiniteError for a NaN or an infinity."""
-    bad = np.flatnonzero(~np.isfinite(reward))
-    if bad.size:
-        slot = int(bad[0])
+def refuse_non_finite(batch: AgentBatch, spec: BehaviorSpec, feed: ParameterFeed | None) -> None:
+    """Raises NonFiniteError for a NaN or an infinity in rewards or observations, with what its episode began with."""
+    everyone = np.arange(spec.slots)
+    played = [("reward", batch.reward, everyone), ("group reward", batch.group_reward, everyone)]
+    for observation in spec.observations:
+        if observation.dtype.kind == "f":
+            name = observation.name
+            played.append((f"observation {name!r}", batch.observations[name], everyone))
+            if batch.final_observations is not None and batch.ended.size:
+                played.append((f"final observation {name!r}", batch.final_observations[name], batch.ended))
+    for what, values, slots in played:
+        if values is not None and not isfinite(np.vdot(values, values)):
+            _refuse_row(what, values, slots, spec, feed)
+
+
+def _refuse_row(
+    what: str, values: NDArray[Any], slots: NDArray[np.intp], spec: BehaviorSpec, feed: ParameterFeed | None
+) -> None:
+    """Raises NonFiniteError for the first of ``values`` [K, ...] that is not finite, if any is."""
+    for row in np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(axis=1)).tolist():
+        slot, copy = int(slots[row]), int(spec.env_index[slots[row]])
+        shown = f"{values[row]:g}" if values.ndim == 1 else np.array2string(values[row], threshold=8)
+        began = "" if feed is None else f" (its episode began with {feed.described(copy, what.startswith('observ'))})"
         raise NonFiniteError(
-            f"behavior {behavior!r}: {what} of slot {slot} (environment copy {int(spec.env_index[slot])}) is "
-            f"{reward[slot]:g} while evaluating; mend the environment, or wrap it to keep its values finite"
+            f"behavior {spec.name!r}: {what} of slot {slot} (environment copy {copy}) is {shown} while evaluating; "
+            f"mend the environment, or wrap it to keep its values finite{began}"
         )

@@ -64,6 +64,11 @@ class ParameterFeed:
         values: NDArray[np.float64] = (self._next_values if latest and began else self.values)[copy]
         return values
 
+    def described(self, copy: int, latest: bool) -> str:
+        """The same for messages: ``length 0.5, gravity 9.8``."""
+        values = self.episode_of(copy, latest).tolist()
+        return ", ".join(f"{name} {value:g}" for name, value in zip(self.names, values, strict=True))
+
     def restage(self, copies: NDArray[np.int64] | None = None) -> None:
         """Draws what these copies, or all, go on with."""
         copies = self._copies if copies is None else copies

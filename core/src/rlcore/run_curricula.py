@@ -163,8 +163,7 @@ class RunCurricula:
 
         Within the step that ends an episode, that is the one which has just begun if ``latest``, else the one before.
         """
-        values = self._feed.episode_of(copy, latest)
-        return ", ".join(f"{name} {value:g}" for name, value in zip(self._feed.names, values.tolist(), strict=True))
+        return self._feed.described(copy, latest)
 
     def summarised(self, behavior: str, stats: Mapping[str, StatSummary]) -> None:
         for curriculum in self._curricula.values():

@@ -1,0 +1,57 @@
+"""An evaluation does not score what an environment made of a NaN."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlcore.errors import NonFiniteError
+
+STUBS = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_curriculum.py")]
+
+
+def faulty(fault: str) -> dict[str, Any]:
+    return {"environment.options": {"fault": fault, "at": 1, "copy": 1}, "environment.num_envs": 2}
+
+
+@pytest.mark.parametrize(
+    ("fault", "what"),
+    [
+        ("infinite reward", r"reward of slot 1 \(environment copy 1\) is -inf"),
+        ("NaN observation", r"observation 'position' of slot 1 \(environment copy 1\) is \["),
+        ("infinite final observation", r"final observation 'position' of slot 1 \(environment copy 1\) is \["),
+    ],
+)
+def test_a_value_that_is_not_finite_stops_it(make_run: Any, fault: str, what: str) -> None:
+    run = make_run(faulty(fault))
+    with pytest.raises(NonFiniteError, match=f"^behavior 'Agent': {what}.* while evaluating; mend .* finite$"):
+        run.evaluate(2)
+    run.close("interrupted")
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_a_value_that_is_huge_does_not(make_run: Any) -> None:
+    with make_run(faulty("huge but finite")) as run:
+        run.evaluate(2)
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_the_parameters_of_its_episode_are_told_from_the_first_observation_on(make_run: Any, files: Any) -> None:
+    """Values that a float64 holds and an observation does not."""
+    run = make_run(
+        {
+            "plugins.local": STUBS,
+            "environment.type": "paced",
+            "environment_parameters.pace": {"curriculum": {"type": "stages"}},
+            "evaluation": {"interval": 30, "episodes": 4},
+        }
+    )
+    stages = run.plugins.resolve(run.plugins.curriculum("stages"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stages, "draw_target", lambda self, copies, episodes: np.full((len(copies), 1), 1e300))
+        with pytest.raises(NonFiniteError, match=r"observation 'pace' .*inf.* \(its episode began with pace 1e\+300\)"):
+            run.train()
+    assert files().best == []
