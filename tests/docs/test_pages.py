@@ -15,16 +15,19 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import attrs
 import click
+import numpy as np
 import pytest
 import yaml
 
 from rlcore.cli.main import main
 from rlcore.cli.main import rlcore as command_line
 from rlcore.config import ConfigErrors, config_from_mapping, load_config, read_document
+from rlcore.errors import RunStateError
 from rlcore.plugins import Plugins, load_plugins, read_recording, selection_from
 from rlcore.plugins.scaffold import write_plugin
 
@@ -186,6 +189,14 @@ def test_shown_python_compiles_and_imports_what_exists(block: Block) -> None:
             assert node.module is not None
             imported = importlib.import_module(node.module)
             assert [alias.name for alias in node.names if not hasattr(imported, alias.name)] == []
+
+
+def names_of(page: str, word: str) -> dict[str, Any]:
+    """What the one block of Python with ``word`` on a page defines."""
+    (block,) = (block for block in blocks("python") if block.page == page and word in block.text)
+    names: dict[str, Any] = {"__name__": "page"}
+    exec(compile(block.text, str(block), "exec"), names)
+    return names
 
 
 def run_python_of(page: str) -> dict[str, Any]:
@@ -399,9 +410,7 @@ def test_the_curriculum_page_runs_and_its_ladder_is_climbed(
 
 def test_the_curriculum_page_keeps_the_rules_of_curricula(run_page: RunPage, tmp_path: Path) -> None:
     run_page("docs/how-to/write-curriculum.md")
-    (block,) = (b for b in blocks("python") if b.page == "docs/how-to/write-curriculum.md" and not b.title)
-    names: dict[str, Any] = {}
-    exec(block.text, names)
+    names = names_of("docs/how-to/write-curriculum.md", "TestLadder")
     local = selection_from(None, {}, ["module:./ladder.py"], False)
 
     class TestLocalLadder(names["TestLadder"]):
@@ -415,6 +424,45 @@ def test_the_curriculum_page_keeps_the_rules_of_curricula(run_page: RunPage, tmp
     assert len(rules) > 5
     for name in rules:
         getattr(TestLocalLadder(), name)()
+
+
+@pytest.mark.parametrize("rung", [3, -1, "many", True])
+def test_the_ladder_of_the_page_refuses_a_rung_that_is_not_there(rung: object, tmp_path: Path) -> None:
+    names = names_of("docs/how-to/write-curriculum.md", "class Ladder:")
+    settings = names["LadderSettings"](type="ladder", rungs=[2.0, 4.0, 6.0], success=0.5)
+    ladder = names["Ladder"]({"length": settings, "mass": settings}, None)
+    with pytest.raises(RunStateError, match="3 rungs"):
+        ladder.load_status({"length": {"lesson_num": 1}, "mass": {"lesson_num": rung}})
+    assert [section["lesson_num"] for section in ladder.status().values()] == [0, 0]  # nothing has changed
+    ladder.load_status({"length": {"lesson_num": 1}, "mass": {"checkpoints": []}})
+    assert [section["lesson_num"] for section in ladder.status().values()] == [1, 0]
+
+
+def test_the_mean_of_the_curriculum_page_is_of_episodes_in_the_order_in_which_they_began() -> None:
+    page, returns = "docs/how-to/write-curriculum.md", np.arange(300.0)
+    random = np.random.default_rng(1)
+    over = np.sort(random.permutation(300)[:180])  # all but these are still being played
+    settled = next(number for number in range(300) if number not in over)
+    mean = names_of(page, "class MeanReturn:")["MeanReturn"](parameters=2, copies=4)
+    rest = np.setdiff1d(np.arange(300), over)
+    for numbers, until in ((random.permutation(over), settled), (random.permutation(rest), 300)):
+        stamp = np.zeros((len(numbers), 2), np.int64)
+        mean.episodes_ended(SimpleNamespace(numbers=numbers, settled=until, returns=returns[numbers], stamp=stamp))
+        again = names_of(page, "class MeanReturn:")["MeanReturn"](parameters=2, copies=4)
+        again.load_state_dict(mean.state_dict())
+        mean = again
+        assert (mean.mean() is None) == (until < 100)
+    assert mean.mean() == returns[100:200].mean()
+
+
+def test_the_curriculum_page_shows_what_a_new_package_has(tmp_path: Path) -> None:
+    page = "docs/how-to/write-curriculum.md"
+    directory = write_plugin("my-ladder", "curriculum", tmp_path)
+    (shown,) = (block for block in blocks("py") if block.page == page)
+    assert shown.text in (directory / "src/rlcore_my_ladder/plugin.py").read_text()
+    (project,) = (block for block in blocks("toml") if block.page == page)
+    written = (directory / "pyproject.toml").read_text()
+    assert [line for line in project.text.splitlines() if line not in written] == []
 
 
 def test_the_writer_page_runs_and_names_tags_that_exist(run_page: RunPage) -> None:
