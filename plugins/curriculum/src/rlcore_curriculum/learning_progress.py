@@ -85,6 +85,12 @@ class Regions:
         by_progress = found / total if total > 0.0 else even
         self.shares = self.block.random_share * even + (1.0 - self.block.random_share) * by_progress
 
+    @property
+    def middles(self) -> Array:
+        """[B] the mean of what is drawn from each."""
+        block, (low, high) = self.block, self.block.limits
+        return low + (high - low + block.integer) * (np.arange(block.bins) + 0.5) / block.bins - block.integer / 2
+
     def add(self, regions: list[int], measures: list[float]) -> None:
         for region, measure in zip(regions, measures, strict=True):
             self.measures[region].append(measure)
@@ -159,10 +165,8 @@ class LearningProgress(SeparateCurriculum):
         """The mean progress of all regions, and the middle of what is drawn."""
         tags: dict[str, float] = {}
         for name, regions in self.regions.items():
-            low, high = regions.block.limits
-            middles = low + (high - low) * (np.arange(regions.block.bins) + 0.5) / regions.block.bins
             tags[f"Environment/Learning Progress/{name}"] = float(regions.progress.mean())
-            tags[f"Environment/Mean Drawn/{name}"] = float(middles @ regions.shares)
+            tags[f"Environment/Mean Drawn/{name}"] = float(regions.middles @ regions.shares)
         return tags
 
     def status(self) -> dict[str, dict[str, Any]]:

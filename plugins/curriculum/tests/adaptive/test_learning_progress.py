@@ -211,3 +211,12 @@ def test_stats_and_status_tell_where_is_drawn(made: Any, told: Any) -> None:
         "lesson": "[1.5, 2]", "measure": "progress of reward", "value": 1.0, "episodes_left": 3,
         "shares": pytest.approx([0.05, 0.05, 0.05, 0.85]),
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("block", [WIDTH, START], ids=["numbers", "whole numbers"])
+def test_the_mean_drawn_is_that_of_what_is_drawn(made: Any, told: Any, all_draws: Any, block: Block) -> None:
+    curriculum = made(p=block)
+    feed(curriculum, told, 3, [0.0, 0.0, 1.0, 1.0])
+    values, _ = all_draws(curriculum, 4000)
+    spread = 5 * values.std() / math.sqrt(len(values))
+    assert curriculum.stats()["Environment/Mean Drawn/p"] == pytest.approx(values.mean(), abs=spread)
