@@ -136,7 +136,7 @@ class AutomaticDomainRandomization(AdaptiveCurriculum):
         return EpisodeDraw(values, stamp)
 
     def episodes_ended(self, ended: EndedEpisodes) -> None:
-        over = self.order.add(ended, np.flatnonzero(ended.stamp.any(axis=1)))
+        over = self.order.add(ended, ended.stamp.nonzero()[0])
         if over is None:
             return
         rows, columns = over.stamp.nonzero()
