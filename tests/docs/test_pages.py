@@ -24,6 +24,7 @@ import numpy as np
 import pytest
 import yaml
 
+from rlcore import Run
 from rlcore.cli.main import main
 from rlcore.cli.main import rlcore as command_line
 from rlcore.config import ConfigErrors, config_from_mapping, load_config, read_document
@@ -478,6 +479,11 @@ def test_the_status_page_runs_and_a_resumed_run_gets_its_section_back(run_page: 
     directory = run_page("docs/how-to/status.md")
     status = json.loads((directory / "results/visits/run_logs/training_status.json").read_text())
     assert status["visits"] == {"starts": 2}
+    config = yaml.safe_load((directory / "visits.yaml").read_text())
+    for run_id in ("second", "third"):  # in the same process
+        Run({**config, "checkpoint_settings": {"run_id": run_id}}).train()
+        status = json.loads((directory / "results" / run_id / "run_logs/training_status.json").read_text())
+        assert status["visits"] == {"starts": 1}
     mirror = json.loads((directory / "results/mirror/run_logs/mirror.json").read_text())
     assert "metadata" in mirror
 
