@@ -19,7 +19,7 @@ from rlcore.checkpoint import (
     verify_checkpoint,
     write_atomically,
 )
-from rlcore.errors import PluginError, RunStateError
+from rlcore.errors import EnvironmentFailed, PluginError, RlcoreError, RunStateError, one_line
 from rlcore.plugins.calls import Plugins
 from rlcore.run_context import RunContext
 from rlcore.run_directory import RunDirectory
@@ -106,9 +106,12 @@ class RunStore:
         if Path(run).is_file():
             raise RunStateError(f"{origin}: is a file; name the run's directory, which has {self.directory.logs.name}")
         logs = (beside if beside.is_dir() else Path(run)) / self.directory.logs.name
-        status = self.plugins.read_status(logs)
+        try:
+            status = self.plugins.read_status(logs)
+        except DamagedStatusFile as error:
+            return _status_in_checkpoint(logs, origin, error)
         if status is None:
-            raise RunStateError(f"{origin}: {logs} holds no training status")
+            return _status_in_checkpoint(logs, origin, RunStateError(f"{logs} holds no training status"))
         check_metadata(status, origin)
         return status
 
@@ -131,20 +134,13 @@ class RunStore:
 
         ``parameters`` are the status sections of environment parameters, by name.
         """
-        self._sections = self.plugins.report_status(context)
-        for name in parameters:
-            if name in self._sections:
-                raise PluginError(f"a plugin reports the status section {name!r}, which is an environment parameter's")
-        self._sections |= parameters
-        for name in behaviors.keys() & self._sections.keys():  # a plugin may add to a behavior's section
-            for key in ("checkpoints", "final_checkpoint"):
-                if key in self._sections[name]:
-                    raise PluginError(f"a plugin reports in the status section {name!r}: {key!r} is rlcore's own")
+        _require_mappings(state, behaviors)
+        self._sections = self.plugins.report_status(context, parameters, behaviors) | dict(parameters)
         state["run"]["sections"] = self._sections
         self._evaluation = state["run"]["evaluation"]
         try:
             path = save_checkpoint(self.directory.checkpoints, step, state)
-        except TypeError as error:
+        except (TypeError, RecursionError) as error:
             raise PluginError(f"checkpoint of step {step}: {error}") from error
         self.saved_step = step
         keep = [behavior.settings.keep_checkpoints for behavior in behaviors.values()]
@@ -157,9 +153,11 @@ class RunStore:
             self._index[name] = [*older, checkpoint_entry(name, path, behavior.steps, behavior.mean_reward, now)]
         try:
             self.write_status()
-        except RunStateError as error:
-            raise RunStateError(
-                f"checkpoint of step {step} is saved, its status is not: {error}; mend that and go on with --resume"
+        except Exception as error:
+            kind = PluginError if isinstance(error, PluginError) else RunStateError
+            what = error if isinstance(error, RlcoreError) else one_line(error)
+            raise kind(
+                f"checkpoint of step {step} is saved, its status is not: {what}; mend that and go on with --resume"
             ) from error
         return path
 
@@ -218,6 +216,27 @@ class RunStore:
             timers.write(self.directory.logs / "timers.json")
         except OSError as error:
             raise RunStateError(f"{self.directory.path}: cannot write the result: {error.strerror or error}") from error
+
+
+def _require_mappings(state: Mapping[str, Any], behaviors: Mapping[str, BehaviorRun]) -> None:
+    """Refuses a state of a trainer or an environment that could not be taken up again."""
+    for name, behavior in behaviors.items():
+        if not isinstance(state[name], Mapping):
+            kind, trainer = type(state[name]).__name__, behavior.settings.trainer_type
+            raise PluginError(f"behavior {name!r}: trainer {trainer!r}: state_dict returned a {kind}, not a mapping")
+    where = state["run"]["environment"]
+    if where is not None and not isinstance(where, Mapping):
+        raise EnvironmentFailed(f"the environment's state_dict returned a {type(where).__name__}, not a mapping")
+
+
+def _status_in_checkpoint(logs: Path, origin: str, problem: RunStateError) -> Mapping[str, Any]:
+    """What the newest checkpoint beside ``logs`` holds of a status that cannot be read: the ``problem``, if none is."""
+    found = find_checkpoints(logs.parent / "checkpoints")
+    if not found:
+        raise RunStateError(f"{origin}: {problem}") from problem
+    log.warning("%s: %s; taking what its newest checkpoint holds of it", origin, problem)
+    checkpoint, state = newest_good(logs.parent / "checkpoints", origin)
+    return SavedStatus.of(checkpoint, state).applied(None, found)
 
 
 def saved_models(checkpoints: Path, origin: str, step: int | None = None) -> dict[str, Any]:

@@ -7,8 +7,7 @@ owner of an error is found from its traceback.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
@@ -242,32 +241,43 @@ class Plugins:
 
     # ------------------------------------------------------------ status
 
-    def report_status(self, run: RunContext) -> dict[str, Any]:
-        """The sections of all plugins; each must be JSON, and belong to one plugin."""
+    def report_status(
+        self, run: RunContext, parameters: Collection[str] = (), behaviors: Collection[str] = ()
+    ) -> dict[str, Any]:
+        """The sections of all plugins; each must be JSON, and belong to one plugin.
+
+        ``parameters`` have sections of their own; to those of ``behaviors`` a plugin may add.
+        """
+        from rlcore.status import plain
+
         sections: dict[str, Any] = {}
         owners: dict[str, LoadedPlugin] = {}
         for owner, reported in self._dispatch.each("rlcore_report_status", run=run):
+            if reported is not None and not isinstance(reported, Mapping):
+                kind = type(reported).__name__
+                raise PluginError(f"{owner.described}: rlcore_report_status returned a {kind}, not a mapping or None")
             for name, section in (reported or {}).items():
-                if name == "metadata":
-                    raise PluginError(f"{owner.described} may not report the status section 'metadata', it is rlcore's")
                 if name in sections:
                     raise PluginError(
                         f"{owner.described} and {owners[name].described} both report the status section {name!r}"
                     )
                 try:
                     # A copy: what is written again when the run ends is what was reported for its last checkpoint.
-                    sections[name] = json.loads(json.dumps(section))
-                except (TypeError, ValueError) as error:
+                    sections[name] = plain(section)
+                except (TypeError, RecursionError) as error:
                     raise PluginError(f"{owner.described}: status section {name!r} is not JSON: {error}") from error
                 owners[name] = owner
+                problem = _section_problem(name, section, parameters, behaviors)
+                if problem:
+                    raise PluginError(f"{owner.described} reports the status section {name!r}{problem}")
         return sections
 
     def restore_status(self, run: RunContext, sections: Mapping[str, Any]) -> None:
-        for _ in self._dispatch.each("rlcore_restore_status", run=run, sections=sections):
+        for _ in self._dispatch.each("rlcore_restore_status", {"sections": sections}, run=run):
             pass
 
     def write_status(self, status: Mapping[str, Any], directory: Path) -> None:
-        answer = self._dispatch.first("rlcore_write_status", status=status, directory=directory)
+        answer = self._dispatch.first_of_own("rlcore_write_status", {"status": status}, directory=directory)
         if answer is not True:
             raise PluginError(
                 f"rlcore_write_status answered {answer!r}, so the status may be stored nowhere; a plugin returns True "
@@ -276,11 +286,18 @@ class Plugins:
             )
 
     def read_status(self, directory: Path) -> Mapping[str, Any] | None:
+        from rlcore.status import plain
+
         status = self._dispatch.first("rlcore_read_status", directory=directory)
         if status is not None and not isinstance(status, Mapping):
             kind = type(status).__name__
             raise PluginError(f"rlcore_read_status answered a {kind} instead of a mapping{self._answered_by('read')}")
-        return status
+        try:
+            return None if status is None else cast("Mapping[str, Any]", plain(status))
+        except (TypeError, RecursionError) as error:
+            raise PluginError(
+                f"rlcore_read_status answered what is not JSON: {error}{self._answered_by('read')}"
+            ) from error
 
     def _answered_by(self, doing: str) -> str:
         named = [owner.described for owner in self.answering(f"rlcore_{doing}_status")]
@@ -322,7 +339,7 @@ class Plugins:
             return factory(*arguments)
         except RlcoreError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             owner = self._registry.owner(record)
             raise failed(owner, hook, error) if owner else error from error
 
@@ -339,3 +356,19 @@ class Plugins:
             self._manager.expel(label)
             raise error
         self._left_out(decision, error)
+
+
+def _section_problem(name: Any, section: Any, parameters: Collection[str], behaviors: Collection[str]) -> str:
+    """What keeps a plugin from reporting a section of the status; empty if nothing does."""
+    if not isinstance(name, str):
+        return ", whose name is no text"
+    if name == "metadata":
+        return ", which is rlcore's own"
+    if name in parameters:
+        return ", which is an environment parameter's"
+    if name not in behaviors:
+        return ""
+    if not isinstance(section, Mapping):
+        return f", which is a behavior's, with a {type(section).__name__} instead of a mapping to add to it"
+    own = [key for key in ("checkpoints", "final_checkpoint") if key in section]
+    return f": {own[0]!r} is rlcore's own" if own else ""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from typing import Any
 
 import pluggy
@@ -38,14 +39,29 @@ class Dispatch:
             return implementation.function(*(arguments[name] for name in implementation.argnames))
         except RlcoreError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
+            if implementation.plugin_name == DEFAULTS_NAME:
+                raise  # core's own: a full disk is not a plugin's failure
             raise failed(owner, hook, error) from error
 
-    def each(self, hook: str, **arguments: Any) -> Iterator[tuple[LoadedPlugin, Any]]:
-        """Every implementation's answer and whose it is."""
+    def each(
+        self, hook: str, own: Mapping[str, Any] | None = None, **arguments: Any
+    ) -> Iterator[tuple[LoadedPlugin, Any]]:
+        """Every implementation's answer and whose it is; of the arguments ``own``, each gets a copy for itself."""
         self.calls[hook] += 1
         for implementation in self._manager.implementations(hook):
-            yield self._manager.owner(implementation.plugin_name), self.one(implementation, hook, **arguments)
+            answer = self.one(implementation, hook, **arguments, **deepcopy(dict(own or {})))
+            yield self._manager.owner(implementation.plugin_name), answer
+
+    def first_of_own(self, hook: str, own: Mapping[str, Any], **arguments: Any) -> Any:
+        """The first answer that is not None; of the arguments ``own``, each implementation gets a copy for itself.
+
+        Where there are wrappers, they and what they wrap have one copy together.
+        """
+        implementations = self._manager.implementations(hook)
+        if any(each.wrapper for each in implementations):
+            return self.first(hook, **arguments, **deepcopy(dict(own)))
+        return next((answer for _, answer in self.each(hook, own, **arguments) if answer is not None), None)
 
     def first(self, hook: str, **arguments: Any) -> Any:
         """The first answer that is not None, through all wrappers."""
@@ -54,7 +70,7 @@ class Dispatch:
             return getattr(self._manager.hook, hook)(**arguments)
         except RlcoreError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             blamed = self._manager.blame(error, hook)
             if blamed is None or blamed == DEFAULTS_NAME:
                 raise  # core's own: a full disk is not a plugin's failure
@@ -70,6 +86,8 @@ class Dispatch:
                 self.one(implementation, hook, **arguments)
             except RlcoreError as error:
                 if hook == _MAY_REFUSE and isinstance(error, ConfigError):
+                    raise
+                if isinstance(error.__cause__, SystemExit):  # it wants the process to end: that much is granted
                     raise
                 if not isinstance(error, PluginError):
                     problem = failed(self._manager.owner(implementation.plugin_name), hook, error)

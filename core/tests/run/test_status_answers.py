@@ -1,0 +1,215 @@
+"""What plugins answer about the status is checked, with their names; one plugin's dealings with it reach no other."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Generator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlcore import hookimpl
+from rlcore.errors import EnvironmentFailed, PluginError, RunStateError
+from rlcore.run import Run
+
+STUBS = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_curriculum.py")]
+PACED: dict[str, Any] = {
+    "plugins.local": STUBS,
+    "environment.type": "paced",
+    "environment_parameters.pace": {"curriculum": {"type": "stages", "every": 5}},
+}
+RESUME = {"checkpoint_settings.resume": True}
+LOOP: dict[str, Any] = {}
+LOOP["loop"] = LOOP
+WHO = r"^plugin 'rating' \(acme-rating 1.0\)"
+
+
+class Reports:
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    @hookimpl
+    def rlcore_report_status(self) -> Any:
+        return self.answer
+
+
+class Spoils:
+    """Empties what it is given, and stores nothing."""
+
+    @hookimpl
+    def rlcore_write_status(self, status: dict[str, Any]) -> None:
+        status.clear()
+
+    @hookimpl
+    def rlcore_restore_status(self, sections: dict[str, Any]) -> None:
+        for section in sections.values():
+            section.clear()
+        sections.clear()
+
+
+class Hears:
+    def __init__(self) -> None:
+        self.restored: Mapping[str, Any] = {}
+
+    @hookimpl
+    def rlcore_report_status(self) -> Any:
+        return {"rating": {"elo": 1200.0}}
+
+    @hookimpl
+    def rlcore_restore_status(self, sections: Mapping[str, Any]) -> None:
+        self.restored = sections
+
+
+def with_plugin(run: Run, plugin: object, name: str = "rating") -> Run:
+    run.plugins.register(plugin, name, f"acme-{name}", "1.0")
+    return run
+
+
+REPORTS: dict[str, tuple[Any, str]] = {
+    "a list": ([], ": rlcore_report_status returned a list, not a mapping or None"),
+    "a parameter's": ({"pace": {}}, " reports the status section 'pace', which is an environment parameter's"),
+    "rlcore's": ({"metadata": {}}, " reports the status section 'metadata', which is rlcore's own"),
+    "a behavior's": ({"Agent": 3}, " reports the status section 'Agent', which is a behavior's, with a int instead"),
+    "no text": ({3: {}}, " reports the status section 3, whose name is no text"),
+    "itself": ({"elo": LOOP}, ": status section 'elo' is not JSON"),
+}
+
+
+@pytest.mark.parametrize("case", REPORTS)
+def test_a_report_that_is_none_names_its_plugin_and_nothing_is_saved(make_run: Any, files: Any, case: str) -> None:
+    answer, message = REPORTS[case]
+    with pytest.raises(PluginError, match=WHO + message):
+        with_plugin(make_run(PACED), Reports(answer)).train()
+    assert files().steps == []
+
+
+def test_what_is_not_finite_is_null_in_every_file(make_run: Any, files: Any) -> None:
+    with_plugin(make_run(), Reports({"rating": {"elo": [float("nan"), 1.5]}})).train()
+    assert files().status["rating"] == {"elo": [None, 1.5]}
+    assert "NaN" not in (files().path / "checkpoints/200/state.json").read_text()
+
+
+def test_a_status_that_somebody_keeps_elsewhere_is_json_when_it_is_read(make_run: Any) -> None:
+    class Keeps:
+        answer: Any = {"rating": {"elo": float("inf")}}
+
+        @hookimpl
+        def rlcore_read_status(self) -> Any:
+            return self.answer
+
+    run = with_plugin(make_run(), Keeps())
+    assert run.plugins.read_status(Path()) == {"rating": {"elo": None}}
+    Keeps.answer = {"rating": {1, 2}}
+    with pytest.raises(PluginError, match=r"answered what is not JSON: rating: set is no JSON value.*acme-rating 1.0"):
+        run.plugins.read_status(Path())
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_no_plugin_changes_what_another_is_given(make_run: Any, files: Any, first: bool) -> None:
+    def run(hears: Hears, **more: Any) -> Run:
+        pair = [(Spoils(), "spoils"), (hears, "hears")]
+        run: Run = make_run({}, **more) if not more else make_run(RESUME, **more)
+        for plugin, name in pair if first else reversed(pair):
+            with_plugin(run, plugin, name)
+        return run
+
+    run(Hears()).train()
+    assert files().status["rating"] == {"elo": 1200.0} and files().status["Agent"]["checkpoints"]
+    hears = Hears()
+    run(hears, max_steps=240).train()
+    assert hears.restored["rating"] == {"elo": 1200.0}
+
+
+def test_a_wrapper_still_sees_the_status_and_the_answer(make_run: Any, files: Any) -> None:
+    class Mirrors:
+        seen: list[Any] = []
+
+        @hookimpl(wrapper=True)
+        def rlcore_write_status(self, status: Mapping[str, Any]) -> Generator[None, Any, Any]:
+            answer = yield
+            self.seen.append((json.loads(json.dumps(status)), answer))
+            return answer
+
+    with_plugin(make_run(), Mirrors()).train()
+    assert Mirrors.seen[-1] == (files().status, True)
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(28, "No space left"), RunStateError("the database is locked"), KeyError("x")]
+)
+def test_whatever_keeps_the_status_from_being_written_the_checkpoint_is_saved_and_told(
+    make_run: Any, files: Any, error: Exception
+) -> None:
+    class Fails:
+        @hookimpl
+        def rlcore_write_status(self) -> None:
+            raise error
+
+    kind = RunStateError if isinstance(error, RunStateError) else PluginError
+    with pytest.raises(
+        kind, match=r"^checkpoint of step 40 is saved, its status is not: .*go on with --resume$"
+    ) as told:
+        with_plugin(make_run(), Fails()).train()
+    assert kind is RunStateError or "plugin 'rating' (acme-rating 1.0) failed in rlcore_write_status" in str(told.value)
+    assert files().steps == [40]
+    make_run(RESUME).train()
+    assert files().result["outcome"] == "done"
+
+
+@pytest.mark.parametrize("state", [None, [1]])
+def test_a_state_of_a_trainer_that_is_no_mapping_is_not_saved(
+    make_run: Any, files: Any, state: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run()
+    run.start()
+    monkeypatch.setattr(run.behaviors["Agent"].trainer, "state_dict", lambda: state)
+    with pytest.raises(
+        PluginError, match=r"behavior 'Agent': trainer 'numpy': state_dict returned a .*, not a mapping"
+    ):
+        run.train()
+    assert files().steps == []
+
+
+def test_nor_is_one_of_an_environment_or_one_that_holds_itself(make_run: Any, files: Any) -> None:
+    run = make_run()
+    run.start()
+    run.environment.state_dict = lambda: [1]
+    with pytest.raises(EnvironmentFailed, match="the environment's state_dict returned a list, not a mapping"):
+        run.train()
+    run = make_run({"checkpoint_settings.run_id": "loop"})
+    run.start()
+    run.behaviors["Agent"].trainer.state_dict = lambda: {"loop": LOOP, "model": {}}
+    with pytest.raises(PluginError, match=r"^checkpoint of step 40: "):
+        run.train()
+    assert files().steps == files("loop").steps == []
+
+
+@pytest.mark.parametrize("hook", ["rlcore_run_started", "rlcore_write_status"])
+def test_a_plugin_that_leaves_the_process_is_named(make_run: Any, hook: str) -> None:
+    def leave(self: Any) -> None:
+        raise SystemExit(3)
+
+    leave.__name__ = hook
+    run = with_plugin(make_run(), type("Leaves", (), {hook: hookimpl(leave)})())
+    with pytest.raises(PluginError, match=rf"plugin 'rating' \(acme-rating 1.0\) failed in {hook}: SystemExit: 3"):
+        run.train()
+
+
+@pytest.mark.parametrize("damage", ["gone", "cut short"])
+def test_lessons_are_taken_from_the_checkpoint_where_the_status_cannot_be_read(
+    make_run: Any, files: Any, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_run({**PACED, "checkpoint_settings.run_id": "other"}).train()
+    status = files("other").path / "run_logs" / "training_status.json"
+    lesson = files("other").status["pace"]["lesson_num"]
+    status.unlink() if damage == "gone" else status.write_text("{")
+    run = make_run({**PACED, "checkpoint_settings.initialize_lessons_from": "other"})
+    run.start()
+    assert run.lessons == {"pace": lesson} and lesson > 0
+    assert "taking what its newest checkpoint holds of it" in caplog.text
+    run.close()
+    shutil.rmtree(files("other").path / "checkpoints")
+    with pytest.raises(RunStateError, match=r"initialize_lessons_from 'other': .*training"):
+        make_run({**PACED, "checkpoint_settings": {"initialize_lessons_from": "other", "run_id": "third"}}).start()
