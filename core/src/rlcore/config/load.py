@@ -28,7 +28,7 @@ from rlcore.config.settings import (
     TorchSettings,
 )
 from rlcore.config.structure import INVALID, Problems, build, settings_fields, structure
-from rlcore.errors import NotInstalled, PluginError
+from rlcore.errors import NotInstalled, PluginError, RlcoreError, one_line
 
 if TYPE_CHECKING:
     from rlcore.plugins.calls import Plugins
@@ -200,9 +200,7 @@ class _Loader:
                 path, f"environments of type {spec.name!r} take parameters by their names; delete this block"
             )
             return INVALID
-        return self._each(
-            data, path, lambda block, at: build(self.plugins.resolve(spec, "parameters"), block, at, self.problems)
-        )
+        return self._each(data, path, lambda block, at: self._settings(spec, block, at, "parameters"))
 
     def _evaluation(self, data: Any, path: KeyPath) -> Any:
         """The block as it is written; that its overrides make an environment block is checked beside it."""
@@ -263,8 +261,7 @@ class _Loader:
             if name in owners:
                 raise PluginError(f"{owned.described} clashes with {owners[name]}; turn one off with -p no:DIST/PLUGIN")
             owners[name] = owned.described
-            cls = self.plugins.resolve(owned.record, "target")
-            sections[name] = build(cls, self.data.get(name, {}), (name,), self.problems)
+            sections[name] = self._settings(owned.record, self.data.get(name, {}), (name,), "target")
         return sections
 
     def _each(self, data: Any, path: KeyPath, build_one: Callable[[Any, KeyPath], Any]) -> Any:
@@ -285,11 +282,24 @@ class _Loader:
                 self.problems.add(path, str(error), error.package)
             return INVALID
         except PluginError as error:  # two plugins bring it: no fault of the file, but its place helps
-            origin = self.problems.document.origin(path)
-            raise PluginError(str(Problem(origin.place, dotted(origin.path), str(error)))) from error
+            raise _at(self.problems, path, str(error)) from error
 
-    def _settings(self, record: Record, data: Any, path: KeyPath) -> Any:
-        return build(self.plugins.resolve(record, "settings"), data, path, self.problems)
+    def _settings(self, record: Record, data: Any, path: KeyPath, attribute: str = "settings") -> Any:
+        """What the class that the record names in ``attribute`` makes of the data; its own errors are its plugin's."""
+        cls = self.plugins.resolve(record, attribute)
+        try:
+            return build(cls, data, path, self.problems)
+        except RlcoreError:
+            raise
+        except Exception as error:
+            what = f"{self.plugins.described(record)}: its settings class {cls.__name__} failed: {one_line(error)}"
+            raise _at(self.problems, path, what) from error
+
+
+def _at(problems: Problems, path: KeyPath, message: str) -> PluginError:
+    """What is no fault of the file, with its place there."""
+    origin = problems.document.origin(path)
+    return PluginError(str(Problem(origin.place, dotted(origin.path), message)))
 
 
 def _join_num_envs(config: RunConfig, document: Document, problems: Problems) -> RunConfig:
@@ -316,9 +326,32 @@ def _check_curricula(config: RunConfig, plugins: Plugins, problems: Problems) ->
     of_evaluation = {} if config.evaluation is None else config.evaluation.environment_parameters
     for place, blocks in zip(PLACES, (config.environment_parameters, of_evaluation), strict=True):
         for name, block in blocks.items():
-            check = getattr(block.curriculum, "problems", None)
-            for path, message in () if check is None else check(config, plugins):
-                problems.add((*place, name, "curriculum", *path), message)
+            at = (*place, name, "curriculum")
+            for path, message in _problems_of(block.curriculum, config, plugins, problems, at):
+                problems.add((*at, *path), message)
+
+
+def _problems_of(
+    settings: Any, config: RunConfig, plugins: Plugins, problems: Problems, at: KeyPath
+) -> list[tuple[KeyPath, str]]:
+    """What a curriculum's settings have against the rest; PluginError for other than pairs of a path and a message."""
+    check = getattr(settings, "problems", None)
+    if check is None:
+        return []
+    def refused(what: str) -> PluginError:
+        whose = plugins.described(plugins.curriculum(settings.type))
+        return _at(problems, at, f"{whose}: problems() of its settings class {what}")
+
+    try:
+        found = list(check(config, plugins))
+    except RlcoreError:
+        raise
+    except Exception as error:
+        raise refused(f"failed: {one_line(error)}") from error
+    for each in found:
+        if not (isinstance(each, tuple) and len(each) == 2 and isinstance(each[0], tuple) and isinstance(each[1], str)):
+            raise refused(f"gave {each!r}, not a pair of a path, such as ('goal',), and a message")
+    return found
 
 
 def _check_names(data: Mapping[str, Any], problems: Problems) -> None:

@@ -1,0 +1,110 @@
+"""A settings class that fails is its plugin's fault, and not the file's; its place there is told all the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlcore.config import load_config, load_plugins_for, read_document
+from rlcore.config.problems import ConfigErrors
+from rlcore.errors import PluginError
+from rlcore.testing.fixtures import run_rlcore
+
+__all__ = ["run_rlcore"]
+
+PLUGIN = """
+import attrs
+from rlcore import ConfigSection, CurriculumSpec, TrainerSpec, hookimpl
+from rlcore.config import CurriculumSettings, setting
+
+@hookimpl
+def rlcore_curricula():
+    return [CurriculumSpec(name="spiral", target="spiral:Spiral", settings="spiral:Settings")]
+
+@hookimpl
+def rlcore_trainers():
+    return [TrainerSpec(name="still", target="spiral:Still", settings="spiral:Turns")]
+
+@hookimpl
+def rlcore_config_sections():
+    return [ConfigSection(name="turns", target="spiral:Turns")]
+
+@attrs.frozen(kw_only=True)
+class Settings(CurriculumSettings):
+    fault: str = setting("", "What goes wrong.")
+
+    def __attrs_post_init__(self):
+        {"init": 1}[self.fault] / 0 if self.fault == "init" else None
+
+    def problems(self, config, plugins):
+        if self.fault == "raises":
+            raise KeyError("zzz")
+        if self.fault == "text":
+            yield "just text"
+        if self.fault == "says":
+            yield ("fault",), "is there"
+
+@attrs.frozen(kw_only=True)
+class Turns:
+    count: int = setting(1, "How many.")
+
+    def __attrs_post_init__(self):
+        1 / self.count
+"""
+FILE = """
+plugins: {{autoload: false, local: [spiral.py]}}
+behaviors: {{Agent: {{trainer_type: still}}}}
+turns: {{count: {count}}}
+environment_parameters:
+  size:
+    curriculum:
+      type: spiral
+      fault: {fault}
+"""
+WHO = r"curriculum 'spiral' of plugin 'spiral' \(local\)"
+CASES = {
+    "init": rf"run.yaml:\d: environment_parameters.size.curriculum: {WHO}: its settings class Settings failed: ZeroDiv",
+    "raises": rf"curriculum: {WHO}: problems\(\) of its settings class failed: KeyError: 'zzz'",
+    "text": rf"curriculum: {WHO}: problems\(\) of its settings class gave 'just text', not a pair of a path",
+}
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    directory = tmp_path_factory.mktemp("spiral")
+    (directory / "spiral.py").write_text(PLUGIN)
+
+    def write(fault: str, count: int = 1) -> Path:
+        path = directory / "run.yaml"
+        path.write_text(FILE.format(fault=fault, count=count))
+        return path
+
+    return write
+
+
+def load(path: Path) -> Any:
+    document = read_document(path)
+    return load_config(document, load_plugins_for(document))
+
+
+@pytest.mark.parametrize("fault", CASES)
+def test_of_a_curriculum(written: Any, fault: str) -> None:
+    with pytest.raises(PluginError, match=CASES[fault]):
+        load(written(fault))
+
+
+def test_of_a_section(written: Any) -> None:
+    with pytest.raises(PluginError, match=r"turns: section 'turns' of plugin 'spiral' \(local\): its settings class"):
+        load(written("''", count=0))
+
+
+def test_what_it_says_of_the_file_is_the_files_fault(written: Any) -> None:
+    with pytest.raises(ConfigErrors, match=r"environment_parameters.size.curriculum.fault: is there"):
+        load(written("says"))
+
+
+def test_validate_says_so_too(written: Any, run_rlcore: Any) -> None:
+    said = run_rlcore("validate", str(written("raises")))
+    assert said.exit_code == 4 and "plugin 'spiral' (local): problems() of its settings class failed" in said.stderr
