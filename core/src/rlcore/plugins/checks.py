@@ -12,7 +12,7 @@ from typing import Any
 
 import pluggy
 
-from rlcore.errors import did_you_mean
+from rlcore.errors import did_you_mean, nearest
 from rlcore.plugins.catalog import HOOKS, KINDS
 from rlcore.plugins.markers import ENTRY_POINT_GROUP
 
@@ -33,7 +33,7 @@ def problems(plugin: object, manager: pluggy.PluginManager, only: str | None = N
         elif options["optionalhook"] and not _is_specified(manager, hook):
             continue
         elif not _is_specified(manager, hook):
-            found.append(f"unknown hook {hook!r}{did_you_mean(hook, _specified(manager))}")
+            found.append(f"unknown hook {hook!r}{_close_hook(hook, manager)}")
         else:
             found += _signature_problems(manager, hook, function) + _option_problems(hook, options)
     return found
@@ -98,6 +98,13 @@ def _option_problems(hook: str, options: dict[str, Any]) -> list[str]:
     if options["wrapper"] and kind not in (None, "factory"):
         return [f"{hook} is a {kind} hook and cannot be wrapped: its implementations are called one by one"]
     return []
+
+
+def _close_hook(hook: str, manager: pluggy.PluginManager) -> str:
+    """Without the prefix, by which all are alike: a hook of a plugin that is off is like none of the others."""
+    known = {name.removeprefix(HOOK_PREFIX): name for name in _specified(manager)}
+    match = nearest(hook.removeprefix(HOOK_PREFIX), known)
+    return f"; did you mean {known[match]!r}?" if match else ": no plugin that is on specifies it"
 
 
 def _close(name: str) -> str:
