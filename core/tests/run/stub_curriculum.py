@@ -98,9 +98,14 @@ class Stages:
         return {name: {"lesson_num": int(s)} for name, s in zip(self.parameters, self.stage, strict=True)}
 
     def load_status(self, sections: Mapping[str, Any]) -> None:
-        for p, name in enumerate(self.parameters):
-            if name in sections:
-                self.stage[p] = sections[name]["lesson_num"]
+        stage = self.stage.copy()
+        for p, (name, block) in enumerate(zip(self.parameters, self.blocks, strict=True)):
+            section = sections.get(name)
+            if isinstance(section, Mapping):
+                stage[p] = lesson = section["lesson_num"] if section["lesson_num"] in range(block.stages) else -1
+                if lesson < 0:
+                    raise RunStateError(f"status of parameter {name!r}: there is no stage {section['lesson_num']!r}")
+        self.stage = stage
 
     def state_dict(self) -> dict[str, Any]:
         return {"stage": self.stage.copy(), "counted": self.counted.copy(), "looks": self.looks}

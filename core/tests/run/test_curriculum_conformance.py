@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from rlcore.config import PluginSettings
-from rlcore.curriculum import Curriculum, EpisodeDraw
+from rlcore.curriculum import Changes, Curriculum, EpisodeDraw, LessonChange
+from rlcore.errors import PluginError
 from rlcore.plugins import Plugins, load_plugins
 from rlcore.plugins.discover import selection_from
 from rlcore.testing import CurriculumConformance
@@ -28,6 +29,10 @@ class Stages(CurriculumConformance):
 
 class TestStages(Stages):
     pass
+
+
+class TestStagesThatReset(Stages):
+    blocks = {"pace": {"every": 15, "stages": 10, "reset": True}, "pay": {"every": 9, "each_step": True}}
 
 
 def draws_by_chance(made: Any) -> None:
@@ -71,6 +76,104 @@ def needs_a_status(made: Any) -> None:
     made.load_status = lambda sections: made.stage.fill(sections.get("pace", {}).get("lesson_num", 3))
 
 
+def draws_what_it_drew_before(made: Any) -> None:
+    draw = made.draw
+    known: dict[str, int] = {}
+
+    def drawing(copies: Any, episodes: Any) -> EpisodeDraw:
+        drawn: EpisodeDraw = draw(copies, episodes)
+        drawn.values += 0.001 * known.setdefault("first", int(episodes[0]) // 256)
+        return drawn
+
+    made.draw = drawing
+
+
+def writes_into_what_it_is_asked(made: Any) -> None:
+    draw = made.draw
+
+    def drawing(copies: Any, episodes: Any) -> EpisodeDraw:
+        drawn: EpisodeDraw = draw(copies, episodes)
+        episodes += 1
+        return drawn
+
+    made.draw = drawing
+
+
+def writes_into_what_ended(made: Any) -> None:
+    made.episodes_ended = lambda ended: ended.stamp.fill(0)
+
+
+def takes_statistics_away(made: Any) -> None:
+    made.summarised = lambda behavior, stats: stats.clear()
+
+
+def forgets_to_say_redraw(made: Any) -> None:
+    advance = made.advance
+    made.advance = lambda steps: Changes(advance(steps).lessons)
+
+
+def forgets_what_groups_got(made: Any) -> None:
+    ended = made.episodes_ended
+    got = [0.0]
+
+    def hear(told: Any) -> None:
+        ended(told)
+        got[0] += float(np.abs(told.group_returns).sum())
+        made.counted[0] += int(got[0]) % 3
+
+    made.episodes_ended = hear
+
+
+def counts_the_agents_of_a_copy_once(made: Any) -> None:
+    ended = made.episodes_ended
+    more = [0]
+
+    def hear(told: Any) -> None:
+        ended(told)
+        more[0] += len(told.copies) - len(set(told.copies.tolist()))
+        made.counted[0] += more[0] % 3
+
+    made.episodes_ended = hear
+
+
+def forgets_a_return(made: Any) -> None:
+    advance = made.advance
+    made.advance = lambda steps: advance(steps) and None
+
+
+def says_lessons_in_no_tuple(made: Any) -> None:
+    made.advance = lambda steps: Changes(LessonChange("pace", 1, "one", 0, "none"))  # type: ignore[arg-type]
+
+
+def takes_the_reward_for_its_own(made: Any) -> None:
+    made.stats = lambda: {"Environment/Cumulative Reward": 1e6}
+
+
+def has_numbers_for_sections(made: Any) -> None:
+    made.status = lambda: {"pace": 1, "pay": 2}
+
+
+def makes_the_best_of_nonsense(made: Any) -> None:
+    load = made.load_status
+
+    def loading(sections: Any) -> None:
+        lesson = sections.get("pay", {}).get("lesson_num") if isinstance(sections.get("pay", {}), dict) else None
+        load({"pay": {"lesson_num": min(lesson, 9)}} if isinstance(lesson, int) and lesson > 9 else sections)
+
+    made.load_status = loading
+
+
+def loads_the_first_half(made: Any) -> None:
+    load = made.load_status
+
+    def loading(sections: Any) -> None:
+        for name in ("pace", "pay"):
+            if name in sections:
+                load({name: sections[name]})
+
+    made.load_status = loading
+
+
 BROKEN: list[tuple[Callable[[Any], None], str]] = [
     (draws_by_chance, "test_equal_runs_draw_the_same"),
     (draws_by_chance, "test_a_draw_depends_on_copy_and_episode_and_not_on_what_else_is_asked"),
@@ -81,6 +184,19 @@ BROKEN: list[tuple[Callable[[Any], None], str]] = [
     (aims_at_nothing, "test_draws_are_finite_and_one_for_each_episode"),
     (keeps_its_status, "test_says_where_it_is"),
     (needs_a_status, "test_the_status_of_another_run_may_say_nothing_of_it"),
+    (draws_what_it_drew_before, "test_nor_on_the_order_in_which_the_episodes_of_a_copy_are_asked_for"),
+    (writes_into_what_it_is_asked, "test_draws_are_finite_and_one_for_each_episode"),
+    (writes_into_what_ended, "test_equal_runs_draw_the_same"),
+    (takes_statistics_away, "test_equal_runs_draw_the_same"),
+    (forgets_to_say_redraw, "test_what_follows_stays_until_it_says_redraw"),
+    (forgets_what_groups_got, "test_keeps_its_rules_among_several_behaviors_and_agents"),
+    (counts_the_agents_of_a_copy_once, "test_keeps_its_rules_among_several_behaviors_and_agents"),
+    (forgets_a_return, "test_equal_runs_draw_the_same"),
+    (says_lessons_in_no_tuple, "test_equal_runs_draw_the_same"),
+    (takes_the_reward_for_its_own, "test_says_where_it_is"),
+    (has_numbers_for_sections, "test_says_where_it_is"),
+    (makes_the_best_of_nonsense, "test_a_status_that_makes_no_sense_changes_nothing"),
+    (loads_the_first_half, "test_a_status_that_makes_no_sense_changes_nothing"),
 ]
 
 
@@ -99,5 +215,5 @@ def test_a_broken_curriculum_fails(break_it: Callable[[Any], None], rule: str, t
                 made_before.append(made)
             return made
 
-    with pytest.raises(AssertionError):
+    with pytest.raises((AssertionError, PluginError, ValueError)):
         getattr(Broken(), rule)()
