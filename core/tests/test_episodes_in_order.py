@@ -54,7 +54,7 @@ step = st.tuples(
 @given(history=st.lists(step, max_size=60), capacity=st.sampled_from([1, 2, 8, 64]))
 @settings(max_examples=300, deadline=None, derandomize=True)
 def test_a_random_history_is_handed_on_as_by_plain_lists(history: list[Any], capacity: int) -> None:
-    order, plain = EpisodesInOrder(3, capacity), Plain(capacity)
+    order, plain = EpisodesInOrder(3, capacity=capacity), Plain(capacity)
     numbers, begun = np.arange(SLOTS), SLOTS
     for ended, lost, saved in history:
         rows = np.array(sorted(ended), np.int64)
@@ -69,7 +69,7 @@ def test_a_random_history_is_handed_on_as_by_plain_lists(history: list[Any], cap
         begun += fresh.size
         if saved:
             state = order.state_dict()
-            order = EpisodesInOrder(3, capacity)
+            order = EpisodesInOrder(3, capacity=capacity)
             order.load_state_dict(state)
         taken, expected = order.take(int(numbers.min())), plain.take(int(numbers.min()))
         if not expected:

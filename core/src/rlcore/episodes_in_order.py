@@ -18,34 +18,37 @@ class EpisodesInOrder:
     An episode that outlasts ``capacity`` others is not waited for any longer; it comes when it ends.
     """
 
-    def __init__(self, width: int, capacity: int = 4096) -> None:
-        """``width`` numbers are kept of each episode; ``capacity`` is rounded up to a power of two."""
-        size = 1 << max(0, capacity - 1).bit_length()
+    def __init__(self, width: int, copies: int = 1, capacity: int | None = None) -> None:
+        """``width`` numbers are kept of each episode. ``capacity`` is rounded up to a power of two; without one it is
+        64 episodes for each of the ``copies`` of the environment, and 4096 at least.
+        """
+        size = 1 << max(0, (max(4096, 64 * copies) if capacity is None else capacity) - 1).bit_length()
         self._mask = size - 1
-        self._rows: NDArray[np.float64] = np.zeros((size, width))  # of episode n at n modulo the size
+        # Column by column, because that is how they come: of episode n at n modulo the size.
+        self._columns: NDArray[np.float64] = np.zeros((width, size))
         self._held: NDArray[np.bool_] = np.zeros(size, np.bool_)
         self._next = 0  # all with smaller numbers have been handed on, or were lost
-        self._late: list[NDArray[np.float64]] = []  # rows that are handed on whatever comes before them
+        self._late: list[NDArray[np.float64]] = []  # columns that are handed on whatever comes before them
 
     def add(self, numbers: NDArray[np.int64], *columns: NDArray[Any]) -> None:
         """Takes K episodes that ended: their ``numbers`` [K], and columns, [K] or [K, C], to keep of each."""
-        beyond = int(numbers.max()) - self._mask - self._next
+        listed = numbers.tolist()
+        beyond = max(listed) - self._mask - self._next
         if beyond > 0:
             self._late += self._take(self._next + beyond)
-        late = numbers < self._next
-        if late.any():
-            self._late.append(np.column_stack(columns)[late])
-            on_time = ~late
-            numbers, columns = numbers[on_time], tuple(column[on_time] for column in columns)
+        if min(listed) < self._next:
+            late = numbers < self._next
+            self._late.append(np.column_stack(columns)[late].T)
+            numbers, columns = numbers[~late], tuple(column[~late] for column in columns)
         places = numbers & self._mask
-        begin = 0
+        row = 0
         for column in columns:
             if column.ndim == 1:
-                self._rows[places, begin] = column
-                begin += 1
+                self._columns[row][places] = column
+                row += 1
             else:
-                self._rows[places, begin : begin + column.shape[1]] = column
-                begin += column.shape[1]
+                self._columns[row : row + column.shape[1], places] = column.T
+                row += column.shape[1]
         self._held[places] = True
 
     def take(self, settled: int) -> NDArray[np.float64] | None:
@@ -53,17 +56,17 @@ class EpisodesInOrder:
         taken = self._late + self._take(settled)
         self._late = []
         if len(taken) > 1:
-            return np.concatenate(taken)
-        return taken[0] if taken else None
+            return np.concatenate(taken, axis=1).T
+        return taken[0].T if taken else None
 
     def _take(self, until: int) -> list[NDArray[np.float64]]:
         if until <= self._next:
             return []
         places = np.arange(self._next, min(until, self._next + self._mask + 1)) & self._mask
         self._next = until
-        places = places[self._held[places]]  # those that are not there were lost, or nobody told of them
+        places = places[self._held.take(places)]  # those that are not there were lost, or nobody told of them
         self._held[places] = False
-        return [self._rows[places]] if places.size else []
+        return [self._columns.take(places, 1)] if places.size else []
 
     def state_dict(self) -> dict[str, Any]:
         numbers = self._next + np.arange(self._mask + 1)
@@ -71,8 +74,8 @@ class EpisodesInOrder:
         return {
             "next": self._next,
             "numbers": numbers,
-            "rows": self._rows[numbers & self._mask],
-            "late": np.concatenate([np.empty((0, self._rows.shape[1])), *self._late]),
+            "columns": self._columns.take(numbers & self._mask, 1),
+            "late": np.concatenate([np.empty((len(self._columns), 0)), *self._late], axis=1),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -80,6 +83,7 @@ class EpisodesInOrder:
         self._next = int(state["next"])
         self._held[:] = False
         places = np.asarray(state["numbers"], np.int64) & self._mask
-        self._rows[places] = state["rows"]
+        self._columns[:, places] = state["columns"]
         self._held[places] = True
-        self._late = [np.asarray(state["late"], np.float64)] if len(state["late"]) else []
+        late = np.asarray(state["late"], np.float64)
+        self._late = [late] if late.size else []

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import secrets
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
+
+# Copies [M] and blocks [M] to the numbers of all their episodes.
+MakeBlocks = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]]
 
 # Seeds are kept within 31 bits because several simulators store them in a signed 32-bit integer.
 MAX_SEED = 2**31 - 1
@@ -50,47 +53,73 @@ class EpisodeSeeds:
         return derive_seed(self.run_seed, "episode", copy, episode)
 
 
-class EpisodeUniforms:
-    """Uniform random numbers in [0, 1) that belong to (stream, copy, episode number), whenever they are asked for.
+class EpisodeTable:
+    """Numbers that belong to (copy, episode number), whenever they are asked for: looking them up is a gather.
 
-    C streams side by side; each episode has ``width`` numbers of each. Those of 256 episodes of a copy are
-    made at once and kept.
+    Those of 256 episodes of a copy are made at once and kept.
     """
 
-    BLOCK = 256  # episodes
+    BITS = 8
+    BLOCK = 1 << BITS  # episodes
+    NONE = -(1 << 62)  # as a first episode: nothing is kept of the copy
 
-    def __init__(self, run_seed: int, streams: Sequence[str], copies: int, width: int = 1) -> None:
-        self._seed = run_seed
-        self._streams = tuple(streams)
-        self._held: NDArray[np.int64] = np.full(copies, -1, np.int64)  # [N] which block of each copy is kept
-        self._numbers: NDArray[np.float64] = np.empty((copies, self.BLOCK, len(self._streams), width))
+    def __init__(self, copies: int, shape: tuple[int, ...], make: MakeBlocks) -> None:
+        """``make(copies, blocks)``, both [M], gives [M, 256, *shape]; episode e is in block e // 256."""
+        self._make = make
+        self._copies, self._shape = copies, shape
+        self._first: NDArray[np.int64] = np.full(
+            copies, self.NONE, np.int64
+        )  # [N] episode of what is kept of each copy
+        self._rows: NDArray[np.float64] = np.empty((0, *shape))  # [N * 256, *shape], once it was asked for
 
     def __call__(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> NDArray[np.float64]:
-        """[K, C, width]: the numbers of copy ``copies[k]``'s episode ``episodes[k]``."""
-        blocks = episodes // self.BLOCK
-        if self._hold(copies, blocks) and (self._held[copies] != blocks).any():  # a copy's episodes of several blocks
-            return np.concatenate([self(copies[k : k + 1], episodes[k : k + 1]) for k in range(len(copies))])
-        return self._numbers[copies, episodes % self.BLOCK]
+        """[K, *shape]: the numbers of copy ``copies[k]``'s episode ``episodes[k]``."""
+        places = episodes - self._first.take(copies)
+        if (places >> self.BITS).any():  # before what is kept, or after it
+            self._hold(copies, episodes >> self.BITS)
+            places = episodes - self._first.take(copies)
+            if (places >> self.BITS).any():  # a copy is asked for episodes of several blocks
+                return np.concatenate([self(copies[k : k + 1], episodes[k : k + 1]) for k in range(len(copies))])
+        return self._rows.take(copies * self.BLOCK + places, 0)
 
     def of_blocks(self, copies: NDArray[np.int64], blocks: NDArray[np.int64]) -> NDArray[np.float64]:
-        """[M, 256, C, width]: those of all episodes of copy ``copies[m]``'s block ``blocks[m]``; each copy once."""
+        """[M, 256, *shape]: those of all episodes of copy ``copies[m]``'s block ``blocks[m]``; each copy once."""
         self._hold(copies, blocks)
-        return self._numbers[copies]
+        return self._rows.reshape(self._copies, self.BLOCK, *self._shape)[copies]
 
-    def _hold(self, copies: NDArray[np.int64], blocks: NDArray[np.int64]) -> bool:
-        """Makes what is not there; whether anything was not."""
-        missing = np.flatnonzero(self._held[copies] != blocks)
-        for k in missing:
-            if self._held[copies[k]] != blocks[k]:  # that of an earlier pair may be the same
-                self._make(int(copies[k]), int(blocks[k]))
-        return bool(missing.size)
+    def forget(self) -> None:
+        """What is made from now on is made of something else."""
+        self._first[:] = self.NONE
 
-    def _make(self, copy: int, block: int) -> None:
-        width = self._numbers.shape[3]
-        for column, stream in enumerate(self._streams):
-            generator = derive_generator(self._seed, stream, copy, block)
-            self._numbers[copy, :, column] = generator.random((self.BLOCK, width))
-        self._held[copy] = block
+    def _hold(self, copies: NDArray[np.int64], blocks: NDArray[np.int64]) -> None:
+        """Makes what is not there; of a copy that is asked for several blocks, one of them."""
+        if not len(self._rows):
+            self._rows = np.empty((self._copies * self.BLOCK, *self._shape))
+        missing = self._first[copies] != blocks << self.BITS
+        copies, first = np.unique(copies[missing], return_index=True)
+        blocks = blocks[missing][first]
+        self._rows.reshape(self._copies, self.BLOCK, *self._shape)[copies] = self._make(copies, blocks)
+        self._first[copies] = blocks << self.BITS
+
+
+class EpisodeUniforms(EpisodeTable):
+    """Uniform random numbers in [0, 1) that belong to (stream, copy, episode number).
+
+    C streams side by side; each episode has ``width`` numbers of each: what is looked up is [K, C, width].
+    """
+
+    def __init__(self, run_seed: int, streams: Sequence[str], copies: int, width: int = 1) -> None:
+        super().__init__(copies, (len(streams), width), self._draw)
+        self._seed = run_seed
+        self._streams = tuple(streams)
+
+    def _draw(self, copies: NDArray[np.int64], blocks: NDArray[np.int64]) -> NDArray[np.float64]:
+        streams, width = self._shape
+        numbers = np.empty((len(copies), self.BLOCK, streams, width))
+        for of_copy, copy, block in zip(numbers, copies.tolist(), blocks.tolist(), strict=True):
+            for column, stream in enumerate(self._streams):
+                of_copy[:, column] = derive_generator(self._seed, stream, copy, block).random((self.BLOCK, width))
+        return numbers
 
 
 def generator_state(generator: np.random.Generator) -> dict[str, Any]:

@@ -19,7 +19,6 @@ from rlcore.seeding import EpisodeUniforms
 from rlcore.stats import StatSummary
 from rlcore_curriculum.adaptive_settings import AdaptiveSettings, Bounds
 from rlcore_curriculum.criterion_settings import GROUP_REWARD, CriterionSettings
-from rlcore_curriculum.lessons import EPISODES_PER_COPY, LEAST_CAPACITY
 from rlcore_curriculum.statistics_seen import StatisticsSeen
 
 Array = NDArray[np.float64]
@@ -56,7 +55,7 @@ class InOrder:
     def __init__(self, blocks: Mapping[str, AdaptiveSettings], copies: int) -> None:
         self._followed = {block.behavior for block in blocks.values()}
         self._width = 3 + len(blocks)
-        self._capacity = max(LEAST_CAPACITY, EPISODES_PER_COPY * copies)
+        self._copies = copies
         self._orders: dict[str, EpisodesInOrder] = {}  # with default_settings, the environment says whose there are
 
     def add(self, ended: EndedEpisodes, rows: NDArray[np.intp] | None = None) -> Episodes | None:
@@ -76,7 +75,7 @@ class InOrder:
 
     def _order_of(self, behavior: str) -> EpisodesInOrder:
         if behavior not in self._orders:
-            self._orders[behavior] = EpisodesInOrder(self._width, self._capacity)
+            self._orders[behavior] = EpisodesInOrder(self._width, self._copies)
         return self._orders[behavior]
 
     def state_dict(self) -> dict[str, Any]:

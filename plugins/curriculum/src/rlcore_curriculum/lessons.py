@@ -27,9 +27,6 @@ from rlcore_curriculum.samplers import SeededSampler, make_sampler
 from rlcore_curriculum.statistics_seen import StatisticsSeen
 from rlcore_curriculum.tracks import Ended, LessonTrack, Track
 
-# An episode that outlasts so many others is not waited for any longer.
-EPISODES_PER_COPY, LEAST_CAPACITY = 64, 4096
-
 
 def make_curriculum(blocks: Mapping[str, LessonsSettings], run: RunContext) -> Lessons:
     """The one curriculum of all parameters that have lessons."""
@@ -67,8 +64,7 @@ class Lessons:
             for block in blocks.values()
         ]
         self._in_order = len(legacy) < len(blocks)
-        capacity = max(LEAST_CAPACITY, EPISODES_PER_COPY * copies)
-        self._orders = {name: EpisodesInOrder(2 + len(blocks), capacity) for name in self._behaviors}
+        self._orders = {name: EpisodesInOrder(2 + len(blocks), copies) for name in self._behaviors}
         self._news = False  # whether anything that lessons go by has changed since the latest look
         self._seen = seen
         self._steps: Mapping[str, int] = {}  # as of the latest look; for the status
