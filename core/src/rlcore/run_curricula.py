@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -115,7 +116,7 @@ class RunCurricula:
 
     def _advance(self, began: NDArray[np.int64] | None) -> bool:
         """``began`` are copies [K] for which something must be staged whether or not anything changes."""
-        steps = {name: behavior.steps for name, behavior in self._behaviors.items()}
+        steps = MappingProxyType({name: behavior.steps for name, behavior in self._behaviors.items()})
         lessons: list[LessonChange] = []
         redraw = reset = False
         for curriculum in self._curricula.values():
@@ -165,9 +166,9 @@ class RunCurricula:
         """
         return self._feed.described(copy, latest)
 
-    def summarised(self, behavior: str, stats: Mapping[str, StatSummary]) -> None:
+    def summarised(self, behavior: str, stats: dict[str, StatSummary]) -> None:
         for curriculum in self._curricula.values():
-            curriculum.summarised(behavior, stats)
+            curriculum.summarised(behavior, MappingProxyType(stats))
 
     def status(self) -> dict[str, Mapping[str, Any]]:
         """A section of JSON values for each parameter, by its name; what is not finite is null."""

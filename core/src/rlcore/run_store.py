@@ -141,7 +141,8 @@ class RunStore:
         try:
             path = save_checkpoint(self.directory.checkpoints, step, state)
         except (TypeError, RecursionError) as error:
-            raise PluginError(f"checkpoint of step {step}: {error}") from error
+            what = "a state holds itself" if isinstance(error, RecursionError) else str(error)
+            raise PluginError(f"checkpoint of step {step}: {what}") from error
         self.saved_step = step
         keep = [behavior.settings.keep_checkpoints for behavior in behaviors.values()]
         self.settle_best()
@@ -155,7 +156,7 @@ class RunStore:
             self.write_status()
         except Exception as error:
             kind = PluginError if isinstance(error, PluginError) else RunStateError
-            what = error if isinstance(error, RlcoreError) else one_line(error)
+            what = str(error) if isinstance(error, RlcoreError) else one_line(error)
             raise kind(
                 f"checkpoint of step {step} is saved, its status is not: {what}; mend that and go on with --resume"
             ) from error

@@ -231,6 +231,12 @@ def test_a_curriculum_cannot_change_which_copies_are_asked_for(answering: Callab
         answering("draw", spoil).train()
 
 
+@pytest.mark.parametrize("method", ["advance", "summarised"])
+def test_nor_what_others_are_told_too(answering: Callable[..., Run], method: str) -> None:
+    with pytest.raises(PluginError, match=f"{WHO} failed in {method}: AttributeError: 'mappingproxy' .* 'clear'"):
+        answering(method, lambda *told: told[-1].clear()).train()
+
+
 def test_an_environment_cannot_change_what_it_is_told() -> None:
     told: list[Any] = []
     environment: Any = SimpleNamespace(num_envs=2, set_parameters=told.append)

@@ -66,12 +66,7 @@ def find(
 ) -> R:
     """The record that ``reference`` names. Nobody's is NotInstalled, more than one is a PluginError."""
     source, _, name = reference.rpartition("/")
-    matches = [
-        owned
-        for owned in records
-        if owned.record.name == name
-        and (not source or canonical(source) == canonical(owned.distribution or owned.plugin))
-    ]
+    matches = [owned for owned in records if owned.record.name == name and (not source or _brings(source, owned))]
     if len(matches) == 1:
         return cast(R, matches[0].record)
     if not matches:
@@ -105,11 +100,17 @@ def _unknown(
         package = None  # it is here, and turned off or broken
     if package:
         parts.append(f"pip install {package}")
+    if source and canonical(source) not in known and not any(_brings(source, owned) for owned in records):
+        parts.append(f"nothing called {source!r} is installed")
     off = [decision.candidate for decision in decisions if not decision.on]
     if off:
         parts.append(f"turned off: {', '.join(candidate.described for candidate in off)}; -p NAME turns one on")
     parts += warnings
     raise NotInstalled("; ".join(parts) + did_you_mean(reference, allowed), package)
+
+
+def _brings(source: str, owned: Owned) -> bool:
+    return canonical(source) == canonical(owned.distribution or owned.plugin)
 
 
 def _word(record_class: type[Record]) -> str:

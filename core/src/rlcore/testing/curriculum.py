@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from copy import copy as shallow_copy
 from copy import deepcopy
 from pathlib import Path
-from types import MappingProxyType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import attrs
@@ -224,12 +224,6 @@ class Shielded:
             if isinstance(value, np.ndarray):
                 setattr(ended, field.name, read_only(value.copy()))
         self.curriculum.episodes_ended(ended)
-
-    def advance(self, steps: Mapping[str, int]) -> Any:
-        return self.curriculum.advance(MappingProxyType(dict(steps)))
-
-    def summarised(self, behavior: str, stats: Mapping[str, StatSummary]) -> None:
-        self.curriculum.summarised(behavior, MappingProxyType(dict(stats)))
 
 
 class Copies:
