@@ -12,7 +12,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.parameter_feed import ParameterFeed
+from rlcore.parameter_feed import ParameterFeed, as_slice
 
 
 @attrs.frozen
@@ -42,7 +42,7 @@ class AgentEpisodes:
     @property
     def settled(self) -> int:
         """All episodes with smaller numbers are over."""
-        return int(self._numbers.min())
+        return int(np.minimum.reduce(self._numbers))
 
     def beginnings(self, rows: NDArray[np.intp]) -> Beginnings:
         """Those of agents ``rows`` [K], before :meth:`begin` makes them others."""
@@ -54,7 +54,7 @@ class AgentEpisodes:
 
     def begin(self, copies: NDArray[np.int64], ended: NDArray[np.intp], aborted: NDArray[np.bool_] | None) -> None:
         """So do those in ``copies`` that have begun theirs, and in others those whose own has ended or was lost."""
-        if self._alone and aborted is None and len(ended) == len(copies) and (ended == copies).all():
+        if self._alone and aborted is None and ended.tolist() == copies.tolist():
             self._take(copies)
             return
         fresh = np.zeros(len(self._feed.playing), np.bool_)
@@ -66,7 +66,7 @@ class AgentEpisodes:
         self._take(fresh.nonzero()[0])
 
     def _take(self, rows: NDArray[np.intp]) -> None:
-        self._numbers[rows] = np.arange(self._begun, self._begun + len(rows))
+        self._numbers[as_slice(rows)] = np.arange(self._begun, self._begun + len(rows))
         self._begun += len(rows)
         if not self._alone:
             copies = self._env_index[rows]

@@ -53,9 +53,10 @@ class ParameterFeed:
         """Takes note of the copies [K] whose next episode has begun, and returns them; see :meth:`restage`."""
         began: NDArray[np.int64] = (self._environment.episodes != self.playing).nonzero()[0]
         if began.size:
-            self.playing[began] = self._environment.episodes[began]
-            self.values[began] = self._next_values[began]
-            self.stamp[began] = self._next_stamp[began]
+            rows = as_slice(began)
+            self.playing[rows] = self._environment.episodes[rows]
+            self.values[rows] = self._next_values[rows]
+            self.stamp[rows] = self._next_stamp[rows]
         return began
 
     def episode_of(self, copy: int, latest: bool) -> NDArray[np.float64]:
@@ -76,9 +77,9 @@ class ParameterFeed:
             self._stage(_read_only(copies), self.playing[copies] + 1)
 
     def _stage(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> None:
-        drawn = self._draw(copies, episodes)
-        self._next_values[copies] = drawn.values
-        self._next_stamp[copies] = drawn.stamp
+        drawn, rows = self._draw(copies, episodes), as_slice(copies)
+        self._next_values[rows] = drawn.values
+        self._next_stamp[rows] = drawn.stamp
         self._tell(self._told)
 
     def state_dict(self) -> dict[str, Any]:
@@ -125,6 +126,14 @@ def target_feed(curricula: Sequence[Curriculum], environment: Environment) -> Pa
         return EpisodeDraw(values, np.zeros(values.shape, np.int64))
 
     return ParameterFeed(environment, [name for each in curricula for name in each.parameters], draw)
+
+
+def as_slice(rows: NDArray[np.intp]) -> NDArray[np.intp] | slice:
+    """The same rows to index by; where it is one, a slice, which takes a third of the time of an array."""
+    if len(rows) != 1:
+        return rows
+    row = int(rows[0])
+    return slice(row, row + 1)
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:
