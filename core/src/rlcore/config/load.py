@@ -338,6 +338,7 @@ def _problems_of(
     check = getattr(settings, "problems", None)
     if check is None:
         return []
+
     def refused(what: str) -> PluginError:
         whose = plugins.described(plugins.curriculum(settings.type))
         return _at(problems, at, f"{whose}: problems() of its settings class {what}")
