@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from rlcore.agent_episodes import AgentEpisodes, Beginnings
 from rlcore.behavior_run import BehaviorRun
-from rlcore.curriculum import CheckedCurriculum, Curriculum, EndedEpisodes, EpisodeDraw, LessonChange
+from rlcore.checked_curriculum import CheckedCurriculum
+from rlcore.curriculum import Curriculum, EndedEpisodes, EpisodeDraw, LessonChange
 from rlcore.environment import Environment
 from rlcore.errors import RunStateError
 from rlcore.parameter_feed import ParameterFeed

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore.curriculum import Changes, CheckedCurriculum, EpisodeDraw, LessonChange
+from rlcore.checked_curriculum import CheckedCurriculum
+from rlcore.curriculum import Changes, EpisodeDraw, LessonChange
 from rlcore.errors import PluginError, RunStateError
 from rlcore.parameter_feed import ParameterFeed
 from rlcore.run import Run

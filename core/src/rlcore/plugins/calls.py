@@ -225,7 +225,8 @@ class Plugins:
 
     def create_curriculum(self, spec: CurriculumSpec, blocks: Mapping[str, Any], run: RunContext) -> Curriculum:
         """The curriculum of all parameters in ``blocks``, which hold their settings; its answers are checked."""
-        from rlcore.curriculum import CheckedCurriculum, Curriculum
+        from rlcore.checked_curriculum import CheckedCurriculum
+        from rlcore.curriculum import Curriculum
 
         described = self.described(spec)
         made = self._make(spec, "rlcore_curricula", blocks, run)

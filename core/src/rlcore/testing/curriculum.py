@@ -22,9 +22,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from rlcore.checked_curriculum import CheckedCurriculum
 from rlcore.checkpoint import load_checkpoint, save_checkpoint
 from rlcore.config import BehaviorSettings, EnvironmentParameter, RunConfig
-from rlcore.curriculum import CheckedCurriculum, Curriculum, EndedEpisodes, LessonChange
+from rlcore.curriculum import Curriculum, EndedEpisodes, LessonChange
 from rlcore.environment import AgentBatch
 from rlcore.errors import ConfigError, RunStateError
 from rlcore.plugins.calls import Plugins, load_plugins
