@@ -40,7 +40,10 @@ class EpisodesInOrder:
             late = numbers < self._next
             self._late.append(np.column_stack(columns)[late].T)
             numbers, columns = numbers[~late], tuple(column[~late] for column in columns)
-        places = numbers & self._mask
+        places: Any = numbers & self._mask
+        if len(listed) == 1 and len(numbers):  # a slice takes a third of the time of an array
+            place = listed[0] & self._mask
+            places = slice(place, place + 1)
         row = 0
         for column in columns:
             if column.ndim == 1:

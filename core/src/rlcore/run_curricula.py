@@ -56,7 +56,8 @@ class RunCurricula:
         for kind, curriculum in self._curricula.items():
             self._columns[kind] = slice(len(names), len(names) + len(curriculum.parameters))
             names += curriculum.parameters
-        self._feed = ParameterFeed(environment, names, lambda copies, episodes: self._draw(copies, episodes))
+        first, *others = self._curricula.values()
+        self._feed = ParameterFeed(environment, names, self._draw if others else first.draw)
         self._agents = {
             name: AgentEpisodes(behavior.spec.env_index, self._feed) for name, behavior in behaviors.items()
         }
@@ -89,7 +90,10 @@ class RunCurricula:
                 self._agents[name].begin(began, batch.ended, batch.aborted)
                 moved = True
         if not moved:
-            return any(each.every_step for each in self._curricula.values()) and self._advance(None)
+            for each in self._curricula.values():
+                if each.every_step:
+                    return self._advance(None)
+            return False
         for behavior, episodes in ended:
             self._tell(behavior, episodes, self._agents[behavior.name].settled)
         return self._advance(began)
@@ -102,10 +106,8 @@ class RunCurricula:
 
     def _tell(self, behavior: BehaviorRun, of: Beginnings, settled: int) -> None:
         rows, episodes = behavior.batch.ended, behavior.episodes
-        latest = slice(-len(rows), None)
-        copies, returns = behavior.spec.env_index[rows], np.array(episodes.finished_returns[latest])
-        lengths = np.array(episodes.finished_lengths[latest], np.int64)
-        shared = np.array(episodes.finished_group_returns[latest]) if episodes.shared else np.zeros(len(rows))
+        copies, returns = behavior.spec.env_index.take(rows), episodes.latest_returns
+        shared, lengths = episodes.latest_group_returns, episodes.latest_lengths
         alone = len(self._curricula) == 1
         for kind, curriculum in self._curricula.items():
             columns = self._columns[kind]
@@ -137,9 +139,8 @@ class RunCurricula:
         return reset
 
     def _draw(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
+        """Of several curricula."""
         drawn = [curriculum.draw(copies, episodes) for curriculum in self._curricula.values()]
-        if len(drawn) == 1:
-            return drawn[0]
         return EpisodeDraw(
             np.concatenate([each.values for each in drawn], axis=1),
             np.concatenate([each.stamp for each in drawn], axis=1),

@@ -74,6 +74,12 @@ class EpisodeTable:
 
     def __call__(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> NDArray[np.float64]:
         """[K, *shape]: the numbers of copy ``copies[k]``'s episode ``episodes[k]``."""
+        if len(copies) == 1:  # as most often, where few copies end together
+            copy = int(copies[0])
+            place = int(episodes[0]) - int(self._first[copy])
+            if 0 <= place < self.BLOCK:
+                row = copy * self.BLOCK + place
+                return self._rows[row : row + 1].copy()
         places = episodes - self._first.take(copies)
         if (places >> self.BITS).any():  # before what is kept, or after it
             self._hold(copies, episodes >> self.BITS)

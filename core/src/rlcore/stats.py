@@ -126,6 +126,10 @@ class EpisodeRecorder:
         self.finished_returns: list[float] = []  # since they were last taken
         self.finished_group_returns: list[float] = []
         self.finished_lengths: list[int] = []
+        # [K] of those that ended in the latest batch in which any did.
+        self.latest_returns: NDArray[np.float64] = np.empty(0)
+        self.latest_group_returns: NDArray[np.float64] = np.empty(0)
+        self.latest_lengths: NDArray[np.int64] = np.empty(0, np.int64)
 
     def begin(self) -> None:
         """All slots start an episode; what was open is forgotten, it did not end."""
@@ -148,12 +152,14 @@ class EpisodeRecorder:
         ended = batch.ended
         if ended.size:
             self.finished += len(ended)
-            self.finished_returns.extend(self.returns[ended].tolist())
-            self.finished_lengths.extend(self.lengths[ended].tolist())
+            self.latest_returns, self.latest_lengths = self.returns.take(ended), self.lengths.take(ended)
+            self.finished_returns.extend(self.latest_returns.tolist())
+            self.finished_lengths.extend(self.latest_lengths.tolist())
             self.returns[ended] = 0.0
             self.lengths[ended] = 0
+            self.latest_group_returns = self.group_returns.take(ended)
             if self.shared:
-                self.finished_group_returns.extend(self.group_returns[ended].tolist())
+                self.finished_group_returns.extend(self.latest_group_returns.tolist())
                 self.group_returns[ended] = 0.0
         if batch.aborted is not None:
             self.returns[batch.aborted] = 0.0

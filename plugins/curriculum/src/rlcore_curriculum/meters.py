@@ -102,18 +102,18 @@ class ReturnMeter(Meter):
         self._base = self._beyond = 0.0
 
     def ended(self, returns: Sequence[float]) -> None:
-        window, length, episodes = self._window, self._length, self.episodes
-        for each in returns:
-            episodes += 1
+        window, length, base, beyond = self._window, self._length, self._base, self._beyond
+        for episodes, each in enumerate(returns, self.episodes + 1):
             window.append(each)
             if episodes > length:
-                self._beyond += each - window.popleft()
+                beyond += each - window.popleft()
             if episodes % length == 0:
-                self._base = window[0]
-                self._beyond = fsum([value - self._base for value in window])
+                base = window[0]
+                beyond = fsum([value - base for value in window])
             if episodes >= length:
-                self._take(self._base + self._beyond / length)
-        self.episodes = episodes
+                self._take(base + beyond / length)
+        self.episodes += len(returns)
+        self._base, self._beyond = base, beyond
 
     def state_dict(self) -> dict[str, Any]:
         return {
