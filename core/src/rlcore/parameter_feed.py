@@ -30,6 +30,7 @@ class ParameterFeed:
         self.names = tuple(names)
         copies, columns = environment.num_envs, len(self.names)
         self._copies: NDArray[np.int64] = _read_only(np.arange(copies))
+        self._nobody: NDArray[np.int64] = self._copies[:0]
         self.playing: NDArray[np.int64] = np.full(copies, -1, np.int64)  # [N] episode each copy is in
         self.values: NDArray[np.float64] = np.zeros((copies, columns))  # [N, P] of that episode
         self.stamp: NDArray[np.int64] = np.zeros((copies, columns), np.int64)  # [N, P]
@@ -51,10 +52,13 @@ class ParameterFeed:
 
     def after_step(self) -> NDArray[np.int64]:
         """Takes note of the copies [K] whose next episode has begun, and returns them; see :meth:`restage`."""
-        began: NDArray[np.int64] = (self._environment.episodes != self.playing).nonzero()[0]
+        episodes = self._environment.episodes
+        if episodes.tobytes() == self.playing.tobytes():  # as in most steps; a fifth of the time of what follows
+            return self._nobody
+        began: NDArray[np.int64] = (episodes != self.playing).nonzero()[0]
         if began.size:
             rows = as_slice(began)
-            self.playing[rows] = self._environment.episodes[rows]
+            self.playing[rows] = episodes[rows]
             self.values[rows] = self._next_values[rows]
             self.stamp[rows] = self._next_stamp[rows]
         return began
@@ -74,7 +78,7 @@ class ParameterFeed:
         """Draws what these copies, or all, go on with."""
         copies = self._copies if copies is None else copies
         if copies.size:
-            self._stage(_read_only(copies), self.playing[copies] + 1)
+            self._stage(_read_only(copies), self.playing[as_slice(copies)] + 1)
 
     def _stage(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> None:
         drawn, rows = self._draw(copies, episodes), as_slice(copies)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rlcore.agent_episodes import AgentEpisodes, Beginnings
 from rlcore.behavior_run import BehaviorRun
 from rlcore.checked_curriculum import CheckedCurriculum
-from rlcore.curriculum import Curriculum, EndedEpisodes, EpisodeDraw, LessonChange
+from rlcore.curriculum import NO_CHANGES, Curriculum, EndedEpisodes, EpisodeDraw, LessonChange
 from rlcore.environment import Environment
 from rlcore.errors import RunStateError
 from rlcore.parameter_feed import ParameterFeed
@@ -61,6 +61,7 @@ class RunCurricula:
         self._agents = {
             name: AgentEpisodes(behavior.spec.env_index, self._feed) for name, behavior in behaviors.items()
         }
+        self._pairs = tuple((behavior, self._agents[name]) for name, behavior in behaviors.items())
         # The number of each parameter's lesson, if it has lessons. Replaced, never changed: other threads look at it.
         self.lessons: Mapping[str, float] = lesson_numbers(self.stats())
 
@@ -78,24 +79,24 @@ class RunCurricula:
 
     def after_step(self) -> bool:
         """Hands on what ended in the last environment step. Whether all copies are to begin their next episode now."""
-        ended: list[tuple[BehaviorRun, Beginnings]] = []
-        for name, behavior in self._behaviors.items():
+        ended: list[tuple[BehaviorRun, AgentEpisodes, Beginnings]] = []
+        for behavior, agents in self._pairs:
             if behavior.batch.ended.size and behavior.learning:
-                ended.append((behavior, self._agents[name].beginnings(behavior.batch.ended)))
+                ended.append((behavior, agents, agents.beginnings(behavior.batch.ended)))
         began = self._feed.after_step()
         moved = False
-        for name, behavior in self._behaviors.items():
+        for behavior, agents in self._pairs:
             batch = behavior.batch
             if began.size or batch.ended.size or batch.aborted is not None:
-                self._agents[name].begin(began, batch.ended, batch.aborted)
+                agents.begin(began, batch.ended, batch.aborted)
                 moved = True
         if not moved:
             for each in self._curricula.values():
                 if each.every_step:
                     return self._advance(None)
             return False
-        for behavior, episodes in ended:
-            self._tell(behavior, episodes, self._agents[behavior.name].settled)
+        for behavior, agents, episodes in ended:
+            self._tell(behavior, episodes, agents.settled)
         return self._advance(began)
 
     def follow(self) -> None:
@@ -126,6 +127,8 @@ class RunCurricula:
             if began is None and not curriculum.every_step:
                 continue
             changes = curriculum.advance(steps)
+            if changes is NO_CHANGES:
+                continue
             lessons += changes.lessons
             redraw, reset = redraw or changes.redraw, reset or changes.reset
         if redraw:
