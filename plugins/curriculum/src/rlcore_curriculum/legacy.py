@@ -76,6 +76,7 @@ class LegacyTrack:
         completion = self.lessons[lesson].completion
         self._criterion = completion[0] if completion else None
         self.looks_each_step = bool(completion)  # ML-Agents does, and smooths at every look
+        self.heard: frozenset[str] = frozenset()  # the buffers hear for all
 
     def ended(self, episodes: Ended, began: Sequence[int]) -> None:
         """The buffers have them already, of whatever lesson."""

@@ -63,7 +63,6 @@ class Lessons:
             LegacyTrack(block, max_steps, self._buffers) if block.smoothing == LEGACY else LessonTrack(block, max_steps)
             for block in blocks.values()
         ]
-        self._in_order = len(legacy) < len(blocks)
         self._orders = {name: EpisodesInOrder(2 + len(blocks), copies) for name in self._behaviors}
         self._news = False  # whether anything that lessons go by has changed since the latest look
         self._seen = seen
@@ -73,7 +72,7 @@ class Lessons:
         )  # [N, P] the visits that are on, N times
         self._values = EpisodeValues(seed, self.parameters, [each[0] for each in samplers], copies)
         self._target = EpisodeValues(seed, self.parameters, [each[-1] for each in samplers], copies)
-        self._set_every_step()
+        self._listen()
 
     # ------------------------------------------------------------ what episodes begin with
 
@@ -92,7 +91,7 @@ class Lessons:
         if ended.behavior not in self._behaviors:
             return
         self._buffers.add(ended.behavior, ended.returns)
-        if not self._in_order:
+        if ended.behavior not in self._heard:
             return
         order = self._orders[ended.behavior]
         order.add(ended.numbers, ended.returns, ended.group_returns, ended.stamp)
@@ -205,10 +204,12 @@ class Lessons:
         track = self._tracks[column]
         self._stamps[:, column] = track.visit
         self._values.set(column, self._samplers[column][track.lesson])
-        self._set_every_step()
+        self._listen()
 
-    def _set_every_step(self) -> None:
+    def _listen(self) -> None:
+        """Hears what the lessons that are on go by, and no more."""
         self.every_step = any(track.looks_each_step for track in self._tracks)
+        self._heard = frozenset().union(*[track.heard for track in self._tracks])
 
     def _require_behaviors(self, steps: Mapping[str, int]) -> None:
         """With ``default_settings``, only the environment knows which behaviors there are."""

@@ -37,6 +37,7 @@ class Track(Protocol):
     lesson: int  # the one that is on
     visit: int  # what marks episodes that began in it: another number each time a lesson begins
     looks_each_step: bool  # whether it may change where no episode ended
+    heard: frozenset[str]  # the behaviors that the lesson goes by: none in a last one, where nothing is measured
 
     def enter(self, lesson: int, midway: bool = True) -> None:
         """This lesson begins; ``midway``: after something that the next summaries still tell of."""
@@ -86,6 +87,7 @@ class LessonTrack:
             if midway:
                 meter.begin_midway()
         self.looks_each_step = any(isinstance(meter, ProgressMeter) for meter in self._meters)
+        self.heard = frozenset(self._by_behavior)
 
     def ended(self, episodes: Ended, began: Sequence[int]) -> None:
         for meter in self._by_behavior.get(episodes.behavior, ()):
