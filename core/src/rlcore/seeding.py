@@ -67,9 +67,8 @@ class EpisodeTable:
         """``make(copies, blocks)``, both [M], gives [M, 256, *shape]; episode e is in block e // 256."""
         self._make = make
         self._copies, self._shape = copies, shape
-        self._first: NDArray[np.int64] = np.full(
-            copies, self.NONE, np.int64
-        )  # [N] episode of what is kept of each copy
+        # [N] the first episode of what is kept of each copy
+        self._first: NDArray[np.int64] = np.full(copies, self.NONE, np.int64)
         self._rows: NDArray[np.float64] = np.empty((0, *shape))  # [N * 256, *shape], once it was asked for
 
     def __call__(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> NDArray[np.float64]:

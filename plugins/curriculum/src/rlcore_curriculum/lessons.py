@@ -67,9 +67,7 @@ class Lessons:
         self._news = False  # whether anything that lessons go by has changed since the latest look
         self._seen = seen
         self._steps: Mapping[str, int] = {}  # as of the latest look; for the status
-        self._stamps: NDArray[np.int64] = np.zeros(
-            (copies, len(blocks)), np.int64
-        )  # [N, P] the visits that are on, N times
+        self._stamp: NDArray[np.int64] = np.zeros(len(blocks), np.int64)  # [P] the visits that are on
         self._values = EpisodeValues(seed, self.parameters, [each[0] for each in samplers], copies)
         self._target = EpisodeValues(seed, self.parameters, [each[-1] for each in samplers], copies)
         self._listen()
@@ -77,9 +75,9 @@ class Lessons:
     # ------------------------------------------------------------ what episodes begin with
 
     def draw(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
-        if len(copies) > len(self._stamps):
-            self._stamps = np.repeat(self._stamps[:1], len(copies), 0)
-        return EpisodeDraw(self._values(copies, episodes), self._stamps[: len(copies)].copy())
+        stamp = np.empty((len(copies), len(self.parameters)), np.int64)
+        stamp[:] = self._stamp
+        return EpisodeDraw(self._values(copies, episodes), stamp)
 
     def draw_target(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> NDArray[np.float64]:
         """Of the last lessons, [K, P]."""
@@ -202,7 +200,7 @@ class Lessons:
     def _follow(self, column: int) -> None:
         """Draws of what the parameter's track says is on."""
         track = self._tracks[column]
-        self._stamps[:, column] = track.visit
+        self._stamp[column] = track.visit
         self._values.set(column, self._samplers[column][track.lesson])
         self._listen()
 
