@@ -1,8 +1,12 @@
 """Checkpoints: one directory each, written whole or not at all, verified before anything older is deleted.
 
 A checkpoint holds a tree of mappings whose leaves are numpy arrays and JSON values. Arrays go into safetensors files
-(one per top-level entry), the rest into ``state.json``; ``manifest.json`` lists every file with its size and SHA-256,
-because safetensors itself does not notice a flipped bit. Nothing is pickled.
+(one per top-level entry), the rest into ``state.json``, the run's configuration into ``configuration.yaml``;
+``manifest.json`` lists every file with its size and SHA-256, because safetensors itself does not notice a flipped bit.
+Nothing is pickled.
+
+Only what rlcore wrote is ever deleted: a directory counts as a checkpoint by the files in it, not by its name, and
+temporary files have names that begin with ``.rlcore-tmp-``.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +34,9 @@ log = logging.getLogger(__name__)
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 STATE = "state.json"
+CONFIGURATION = "configuration.yaml"
+TEMPORARY = ".rlcore-tmp-"  # how the names begin of what is being written or deleted
+_ARRAYS = ".safetensors"
 _ARRAY = "$array"  # {"$array": "name"} stands in state.json where an array was
 _STEP_NAME = re.compile(r"[0-9]{1,18}")
 # What safetensors keeps; numpy has more (texts, dates, objects).
@@ -46,34 +53,61 @@ class Checkpoint:
     path: Path
 
 
+class NewerFormat(RunStateError):
+    """A checkpoint in a format of a later rlcore: nothing is wrong with it, so nothing may take its place."""
+
+
 def find_checkpoints(directory: Path) -> list[Checkpoint]:
-    """All checkpoints under ``directory``, oldest first; unfinished ones have other names and are not seen."""
+    """All checkpoints under ``directory``, oldest first, damaged ones included.
+
+    A directory with a number for a name is a checkpoint if it has a manifest or a state; another one is a user's.
+    """
     if not directory.is_dir():
         return []
-    found = [Checkpoint(int(p.name), p) for p in directory.iterdir() if _STEP_NAME.fullmatch(p.name) and p.is_dir()]
-    return sorted(found, key=lambda checkpoint: checkpoint.step)
+    found = [Checkpoint(int(p.name), p) for p in directory.iterdir() if is_step(p.name)]
+    return sorted((each for each in found if _is_checkpoint(each.path)), key=lambda checkpoint: checkpoint.step)
 
 
-def save_checkpoint(directory: Path, step: int, state: Mapping[str, Any]) -> Path:
+def is_step(name: str) -> bool:
+    """Whether a checkpoint could have this name."""
+    return _STEP_NAME.fullmatch(name) is not None
+
+
+def _is_checkpoint(path: Path) -> bool:
+    return path.is_dir() and any(os.path.lexists(path / name) for name in (MANIFEST, STATE))
+
+
+def foreign_entries(path: Path) -> list[Path]:
+    """What is in a checkpoint and was not put there by rlcore."""
+    return [entry for entry in path.iterdir() if not _is_checkpoint_file(entry)]
+
+
+def _is_checkpoint_file(entry: Path) -> bool:
+    known = entry.name in (MANIFEST, STATE, CONFIGURATION) or entry.suffix == _ARRAYS
+    return known and entry.is_file() and not entry.is_symlink()
+
+
+def save_checkpoint(directory: Path, step: int, state: Mapping[str, Any], configuration: str | None = None) -> Path:
     """Writes ``state`` as the checkpoint of ``step`` and returns its path.
 
-    Written beside its place, flushed to disk, then renamed: a reader, or a crash, never meets half of one. Raises
-    RunStateError if it cannot be written, TypeError for a state that is not arrays and JSON; what was written so far
-    is removed.
+    Written beside its place, flushed to disk, then renamed: a reader, or a crash, never meets half of one.
+    ``configuration`` is kept as ``configuration.yaml``. Raises RunStateError if the checkpoint cannot be written or a
+    directory that is not a checkpoint stands in its place, TypeError for a state that is not arrays and JSON; what was
+    written so far is removed.
     """
     final = directory / str(step)
-    temporary = directory / f".tmp-{step}-{os.getpid()}"
+    temporary = directory / f"{TEMPORARY}{step}-{os.getpid()}"
     try:
         directory.mkdir(parents=True, exist_ok=True)
         temporary.mkdir()
-        _write_files(temporary, step, state)
-        if final.exists():  # a run that went on from an older checkpoint reached this step again
-            replaced = directory / f".old-{step}-{os.getpid()}"
-            final.rename(replaced)
-            temporary.rename(final)
+        _write_files(temporary, step, state, configuration)
+        replaced = None
+        if os.path.lexists(final):  # a run that was resumed from an older checkpoint reached this step again
+            require_free(final)
+            replaced = _set_aside(final)
+        temporary.rename(final)
+        if replaced is not None:
             shutil.rmtree(replaced)
-        else:
-            temporary.rename(final)
         fsync_directory(directory)
     except (OSError, SafetensorError) as error:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -83,6 +117,36 @@ def save_checkpoint(directory: Path, step: int, state: Mapping[str, Any]) -> Pat
         raise
     verify_checkpoint(final)
     return final
+
+
+def require_free(place: Path) -> None:
+    """Raises RunStateError if a checkpoint cannot be written at ``place`` without losing a file of somebody's."""
+    if place.is_symlink() or not _is_checkpoint(place):
+        raise RunStateError(f"{place}: is in the way of a checkpoint and is not one of rlcore; move it elsewhere")
+    foreign = foreign_entries(place)
+    if foreign:
+        raise RunStateError(f"{foreign[0]}: stands in a checkpoint and is not rlcore's; move it elsewhere")
+
+
+def remove_checkpoint(path: Path) -> None:
+    """Deletes a checkpoint. Files in it that rlcore did not write stay, in a directory that is no checkpoint then.
+
+    A link to a checkpoint stays too: rlcore makes none.
+    """
+    if path.is_symlink():
+        return
+    if foreign_entries(path):
+        # The manifest and the state first: without them a deletion that is cut short leaves no checkpoint.
+        for entry in sorted(path.iterdir(), key=lambda entry: entry.name not in (MANIFEST, STATE)):
+            if _is_checkpoint_file(entry):
+                entry.unlink()
+        return
+    shutil.rmtree(_set_aside(path))
+
+
+def _set_aside(path: Path) -> Path:
+    """Renames what is to be deleted: a deletion that is cut short must not leave a checkpoint with files missing."""
+    return path.rename(path.with_name(f"{TEMPORARY}deleted-{path.name}-{os.getpid()}"))
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
@@ -117,6 +181,11 @@ def verify_checkpoint(path: Path) -> tuple[str, ...]:
             raise KeyError(STATE)
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise RunStateError(f"checkpoint {path}: {MANIFEST} is missing or damaged") from error
+    if isinstance(version, int) and version > FORMAT_VERSION:
+        raise NewerFormat(
+            f"checkpoint {path}: format version {version} is of a newer rlcore; this one reads {FORMAT_VERSION}; "
+            "upgrade rlcore"
+        )
     if version != FORMAT_VERSION:
         raise RunStateError(
             f"checkpoint {path}: format version {version}, this rlcore reads {FORMAT_VERSION}; "
@@ -145,7 +214,7 @@ def newest_good(
     """The newest checkpoint under ``directory`` that is whole, or the one of ``step``, and its state.
 
     One that is damaged is passed over with a warning. Raises RunStateError if none is left: ``origin`` says in its
-    message who asked for one, ``advice`` what to do.
+    message who asked for one, ``advice`` what to do; and NewerFormat, since what a newer rlcore wrote is not damaged.
     """
     problem = ""
     found = find_checkpoints(directory)
@@ -154,6 +223,8 @@ def newest_good(
             continue
         try:
             return checkpoint, load_checkpoint(checkpoint.path)
+        except NewerFormat:
+            raise
         except RunStateError as error:
             older = step is None and checkpoint != found[0]
             log.warning("%s; going on from an older checkpoint" if older else "%s", error)
@@ -163,56 +234,74 @@ def newest_good(
     raise RunStateError(f"{origin}: there is no usable checkpoint in {directory}{problem}{advice}")
 
 
-def rotate(directory: Path, keep: int, newest: int) -> list[Checkpoint]:
-    """Deletes the oldest checkpoints beyond ``keep`` (0 or less keeps all); returns those that stay, oldest first.
+def rotate(directory: Path, keep: int, newest: int, is_good: Callable[[Checkpoint], bool]) -> list[Checkpoint]:
+    """Deletes the checkpoints older than the ``keep`` newest good ones (0 or less keeps all).
 
-    ``newest`` is the step just saved. What claims to be newer is of a future that was given up: the run went on from an
-    older checkpoint because those were bad. It must go first, or it would push out good ones.
+    Returns the good ones that stay, oldest first. ``newest`` is the step just saved: a checkpoint that claims to be
+    newer is damaged, as the run was resumed from an older one, and stays until the run saves that step again. A damaged
+    checkpoint pushes out no good one.
     """
-    stay = [checkpoint for checkpoint in find_checkpoints(directory) if checkpoint.step <= newest]
-    if keep > 0:
-        stay = stay[-keep:]
-    keep_only(directory, *(checkpoint.step for checkpoint in stay))
-    return stay
+    found = [checkpoint for checkpoint in find_checkpoints(directory) if checkpoint.step <= newest]
+    stay: list[Checkpoint] = []
+    for checkpoint in reversed(found):
+        if keep > 0 and len(stay) == keep:
+            remove_checkpoints(directory, [each for each in found if each.step <= checkpoint.step])
+            break
+        if is_good(checkpoint):
+            stay.append(checkpoint)
+    return stay[::-1]
 
 
-def keep_only(directory: Path, *steps: int) -> None:
-    """Deletes all checkpoints but those of ``steps``."""
+def remove_checkpoints(directory: Path, checkpoints: list[Checkpoint]) -> None:
+    """Deletes ``checkpoints`` of ``directory``. Raises RunStateError if that fails."""
     try:
-        for checkpoint in find_checkpoints(directory):
-            if checkpoint.step not in steps:
-                # Renamed first: a deletion that is cut short must not leave a checkpoint with files missing.
-                doomed = directory / f".old-{checkpoint.step}-{os.getpid()}"
-                checkpoint.path.rename(doomed)
-                shutil.rmtree(doomed)
+        for checkpoint in checkpoints:
+            remove_checkpoint(checkpoint.path)
     except OSError as error:
         raise RunStateError(f"{directory}: cannot delete an old checkpoint: {error.strerror or error}") from error
+
+
+def is_good(checkpoint: Checkpoint) -> bool:
+    """Whether everything in a checkpoint is as it was written."""
+    try:
+        verify_checkpoint(checkpoint.path)
+    except RunStateError:
+        return False
+    return True
 
 
 def sweep(directory: Path) -> None:
     """Removes what killed processes left half-written or half-deleted. Only for the holder of the run's lock."""
     try:
         for leftover in [path for path in directory.iterdir() if is_leftover(path.name)]:
-            shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
-    except FileNotFoundError:
+            remove(leftover)
+    except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
         raise RunStateError(f"{directory}: cannot be cleared of leftovers: {error.strerror or error}") from error
 
 
+def remove(path: Path) -> None:
+    """Deletes a file, a link or a whole directory."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
 def is_leftover(name: str) -> bool:
     """Whether a file or directory of that name is being written or deleted, or was when its process was killed."""
-    return re.match(r"\.(tmp|old)-|\..*\.tmp-", name) is not None
+    return name.startswith(TEMPORARY)
 
 
 def file_name(name: str) -> str:
     """The safetensors file of a top-level entry."""
-    return f"{name}.safetensors"
+    return f"{name}{_ARRAYS}"
 
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Replaces a file so that readers see the old content or the new, also after a crash."""
-    temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
+    temporary = path.with_name(f"{TEMPORARY}{path.name}-{os.getpid()}")
     try:
         with temporary.open("wb") as stream:
             stream.write(data)
@@ -239,7 +328,7 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _write_files(directory: Path, step: int, state: Mapping[str, Any]) -> None:
+def _write_files(directory: Path, step: int, state: Mapping[str, Any], configuration: str | None) -> None:
     tree = {}
     for name, entry in state.items():
         arrays: dict[str, np.ndarray[Any, Any]] = {}
@@ -247,6 +336,8 @@ def _write_files(directory: Path, step: int, state: Mapping[str, Any]) -> None:
         if arrays:
             save_file(arrays, directory / file_name(name))
     (directory / STATE).write_text(json.dumps(tree, indent=4), encoding="utf-8")
+    if configuration is not None:
+        (directory / CONFIGURATION).write_text(configuration, encoding="utf-8")
     written = sorted(directory.iterdir())
     permissions = (directory / STATE).stat().st_mode & 0o777
     for file in written:
@@ -302,7 +393,7 @@ def _join(value: Any, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Any:
 
 
 def _cannot_write(directory: Path, step: int, error: OSError | SafetensorError) -> str:
-    good = next((found.step for found in reversed(find_checkpoints(directory)) if _is_good(found)), None)
+    good = next((found.step for found in reversed(find_checkpoints(directory)) if is_good(found)), None)
     last = "there is no earlier one" if good is None else f"the last good one is of step {good}"
     fix = {
         errno.ENOSPC: "free some space",
@@ -315,14 +406,6 @@ def _cannot_write(directory: Path, step: int, error: OSError | SafetensorError) 
         f"checkpoint of step {step} in {directory} cannot be written: {cause or error}; {last}; "
         f"{fix.get(code or 0, 'mend the cause')} and go on with --resume"
     )
-
-
-def _is_good(checkpoint: Checkpoint) -> bool:
-    try:
-        verify_checkpoint(checkpoint.path)
-    except RunStateError:
-        return False
-    return True
 
 
 def _safetensors_cause(message: str) -> tuple[int | None, str]:

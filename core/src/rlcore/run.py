@@ -32,7 +32,7 @@ from typing import Any, Literal, Self
 import attrs
 
 from rlcore.behavior_run import BehaviorRun
-from rlcore.config import RunConfig, write_config
+from rlcore.config import RunConfig
 from rlcore.config.data_source import learns_offline
 from rlcore.curriculum import LessonChange
 from rlcore.environment import Environment
@@ -47,6 +47,7 @@ from rlcore.run_evaluation import RunEvaluation, Scores
 from rlcore.run_state import RunState, cut_warning, unlearned_warning
 from rlcore.run_store import RunStore
 from rlcore.run_summaries import RunSummaries
+from rlcore.saved_configuration import described
 from rlcore.setup import fresh_start, resolve_config, run_context, with_seed
 from rlcore.stats import StatSummary, StatsWriter
 from rlcore.timers import Timers
@@ -227,6 +228,7 @@ class Run:
         settings = self.config.checkpoint_settings
         saved = self._store.newest_state() if settings.resume or settings.inference else None
         self.config = with_seed(self.config, None if saved is None else int(saved["run"]["seed"]))
+        self._store.configure(fresh_start(self.config))
         resumed = {} if saved is None else {name: int(steps) for name, steps in saved["run"]["steps"].items()}
         context = run_context(self.config, self.plugins, self.directory.path, resumed)
         self.plugins.configured(self.config)
@@ -240,6 +242,8 @@ class Run:
 
     def _begin(self, parts: _Parts, saved: Mapping[str, Any] | None) -> None:
         context, state, evaluation = parts.context, parts.state, parts.evaluation
+        if saved is not None:
+            self._store.compare_versions(saved)
         if saved is None:
             self._take_from_other_runs(state)
             state.begin()
@@ -248,20 +252,23 @@ class Run:
             self._store.restore_status(context, state.behaviors)
             state.begin()
         else:
+            changed = self._store.configuration_changes()
+            if changed:
+                log.info("%s: resumes with another configuration: %s", self.directory.path, described(changed))
             state.restore(saved, self.directory.path)
             self._seconds_before = float(saved["run"]["wall_seconds"])
             self._store.restore_status(context, state.behaviors)
             evaluation.load_state_dict(saved["run"].get("evaluation"))
-            self._store.settle_best()
             self._resumed_from = self.directory.checkpoints / str(self._store.saved_step)
         for behavior in state.behaviors.values():
             behavior.set_boundaries()
         self._nothing_left = self._resumed_from is not None and self.finished
         if not (context.inference or self._nothing_left):
             evaluation.begin(state.steps)
-        if not context.inference:
-            self.directory.begin()
-            self._write_configuration()
+        self.directory.begin()
+        if not (context.inference or self._nothing_left):
+            self._store.forget_result()
+            self._store.write_configuration()
         parts.summaries.open(self.config)
         for plugin in self.plugins.loaded:
             log.debug("plugin %s (%s %s): %s", plugin.name, plugin.distribution, plugin.version, plugin.why)
@@ -271,7 +278,8 @@ class Run:
             with suppress(Exception):
                 self.plugins.run_finished(context, outcome_of(error), error)
             raise
-        self.directory.started()
+        if not context.inference:
+            self.directory.started(self._plugin_files())
 
     def _take_from_other_runs(self, state: RunState) -> None:
         """The weights and lessons that a new run is to begin with."""
@@ -288,12 +296,6 @@ class Run:
             else:
                 names = ", ".join(self.config.environment_parameters)
                 log.warning("%s: its status has no lesson of %s; all begin with their first", origin, names)
-
-    def _write_configuration(self) -> None:
-        try:
-            write_config(fresh_start(self.config), self.directory.configuration)
-        except OSError as error:
-            raise RunStateError(f"{self.directory.configuration}: {error.strerror or error}") from error
 
     # ------------------------------------------------------------ the loop
 
@@ -382,9 +384,12 @@ class Run:
             captured = state.capture(self._parts.evaluation.state_dict(), self._wall_seconds())
             parameters = {} if state.curricula is None else state.curricula.status()
             path = self._store.save(state.steps, captured, state.behaviors, context, parameters)
-        for behavior in state.behaviors.values():
-            behavior.checkpoint_saved()
-        self.plugins.checkpoint_saved(context, state.steps, path)
+            for behavior in state.behaviors.values():
+                behavior.checkpoint_saved()
+            try:
+                self.plugins.checkpoint_saved(context, state.steps, path)
+            finally:
+                self._store.update_status(context, state.behaviors, parameters)
 
     def _lesson_changed(self, change: LessonChange) -> None:
         log.info(
@@ -462,9 +467,18 @@ class Run:
                 except Exception as error:
                     log.log(level, "%s failed to close: %s", type(each).__name__, one_line(error))
         finally:
-            self.directory.close()
+            self.directory.close(self._plugin_files())
 
     # ------------------------------------------------------------ small things
+
+    def _plugin_files(self) -> list[str]:
+        """The patterns of files that plugins write, one for each behavior where they name it."""
+        patterns = () if self._started is None else self._started.context.files
+        return [
+            pattern.replace("{behavior}", name)
+            for pattern in patterns
+            for name in (self.behaviors if "{behavior}" in pattern else ("",))
+        ]
 
     def _wall_seconds(self) -> float:
         return self._seconds_before + perf_counter() - self._started_at

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from rlcore.run_files import pattern_problem
+
 if TYPE_CHECKING:
     from rlcore.config import BehaviorSettings, RunConfig
     from rlcore.environment import BehaviorSpec
@@ -27,6 +29,25 @@ class RunContext:
     inference: bool = False
     resumed_steps: dict[str, int] = attrs.field(factory=dict)  # by behavior, as in the checkpoint this run went on from
     video: Path | None = None  # where an environment that can record video is to write its films
+    _files: list[str] = attrs.field(factory=list, init=False)
+
+    def own_files(self, *patterns: str) -> None:
+        """Declares what a plugin writes into ``directory``, when the run starts: ``--force`` deletes it with the run.
+
+        Patterns are relative to the directory; ``*`` stands for no slash, ``{behavior}`` for the name of each behavior.
+        A pattern that fits a folder means all that is in it. Files that are not declared are a user's: rlcore never
+        deletes them. Raises ValueError for a pattern that leaves the directory or fits any name.
+        """
+        for pattern in patterns:
+            problem = pattern_problem(pattern)
+            if problem:
+                raise ValueError(problem)
+        self._files += patterns
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The patterns that plugins declared, as they did."""
+        return tuple(self._files)
 
     @property
     def run_id(self) -> str:

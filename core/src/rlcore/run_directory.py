@@ -1,34 +1,44 @@
-"""The directory of one run: where things are, who may write there, and when it may be taken over."""
+"""The directory of one run: where things are, who may write there, and when another run may take its name."""
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
-import shutil
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from filelock import FileLock, Timeout
+import attrs
 
-from rlcore.checkpoint import find_checkpoints, is_leftover, sweep
+from rlcore.checkpoint import CONFIGURATION, find_checkpoints, is_leftover, is_step, require_free, sweep
 from rlcore.config import CheckpointSettings
 from rlcore.config.names import name_problem
 from rlcore.errors import ConfigError, RunStateError
+from rlcore.run_files import (
+    BEST,
+    CHECKPOINTS,
+    LOGS,
+    MARK,
+    RESULT,
+    Mark,
+    foreign_files,
+    outcome_in,
+    read_mark,
+    remove_own,
+    write_mark,
+)
+from rlcore.run_lock import LOCK, RunLock
+from rlcore.run_replacement import Replaced, discard, free_name
 
 log = logging.getLogger(__name__)
 
-# A directory without this file is not ours to delete.
-CONFIGURATION = "configuration.yaml"
-LOCK = ".lock"
-CHECKPOINTS = "checkpoints"
-BEST = "best"
-# What a run that is being replaced is moved into until the new one has started.
-ASIDE = ".old-"
-
 
 class RunDirectory:
-    """``results_dir/run_id`` and its lock, which the operating system frees when the process dies."""
+    """``results_dir/run_id`` and its lock.
+
+    A run that takes the name of an earlier one moves it to ``run_id.replaced`` and deletes it only when its own first
+    checkpoint is written. A directory without the mark of rlcore is never emptied.
+    """
 
     def __init__(self, settings: CheckpointSettings) -> None:
         problem = name_problem("a run id", settings.run_id)
@@ -36,7 +46,9 @@ class RunDirectory:
             raise ConfigError(f"checkpoint_settings.run_id: {problem}")
         self.settings = settings
         self.path = Path(settings.results_dir) / settings.run_id
-        self._lock = FileLock(self.path / LOCK)
+        self._lock = RunLock(self.path)
+        self._mark: Mark | None = None  # once this run has begun to write
+        self._replaced: Replaced | None = None  # the earlier run that this process moved away
         self._starting = False  # the new run has begun to write and may still fail to start
 
     @property
@@ -54,32 +66,31 @@ class RunDirectory:
 
     @property
     def logs(self) -> Path:
-        return self.path / "run_logs"
+        return self.path / LOGS
 
     @property
     def result(self) -> Path:
-        return self.path / "result.json"
+        return self.path / RESULT
+
+    # ------------------------------------------------------------ opening
 
     def open(self) -> None:
-        """Makes or takes over the directory as the settings say, and locks it. Raises RunStateError.
+        """Locks the directory for the run that the settings describe. Raises RunStateError, and changes nothing.
 
-        Under ``inference`` it is read only: nothing is made or locked, so that a run may be watched while it trains.
+        Under ``inference`` it is only read: nothing is made or locked, so that a run may be watched while it trains.
         """
         try:
             self._check()
             if self.settings.inference:
                 return
-            self.logs.mkdir(parents=True, exist_ok=True)
-            self._lock.acquire(timeout=0.2, poll_interval=0.05)  # is_locked() holds it for a moment
-        except Timeout as error:
-            raise RunStateError(f"{self.path}: another process is writing to this run; wait or stop it") from error
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock.acquire()
         except OSError as error:
             raise RunStateError(f"{self.path}: cannot be written to: {error.strerror or error}") from error
         try:
-            self._undo()  # what a killed process began
             self._check()  # another process may have begun, and ended, a run since we looked
-            for place in (self.path, self.logs, self.checkpoints, self.best):
-                sweep(place)
+            if self.settings.resume:
+                self.logs.mkdir(exist_ok=True)  # plugins look for their status there
         except BaseException:
             self._lock.release()
             raise
@@ -89,137 +100,217 @@ class RunDirectory:
         return self.settings.resume or self.settings.inference
 
     def _check(self) -> None:
-        """Raises RunStateError where there is, or is not, a run."""
+        """Raises RunStateError if the directory does not hold what the settings ask for, or holds what they forbid."""
         if self.path.is_symlink():
             raise RunStateError(f"{self.path}: is a symbolic link; name the run's real directory")
-        exists = self.configuration.is_file() or bool(self._set_aside() and not self.settings.inference)
-        if self._continuing and not exists:
-            raise RunStateError(f"{self.path}: there is no run to go on with; start it without --resume")
-        if exists and not self._continuing and not self.settings.force and self._has_checkpoint():
+        mark = read_mark(self.path)
+        if self._continuing:
+            if mark is None and not self._has_checkpoint():
+                raise RunStateError(self._nothing_to_resume())
+            if not self.settings.inference:
+                self._require_free_steps()
+        elif mark is not None:
+            reason = None if self.settings.force else self._worth_keeping(mark)
+            if reason:
+                raise RunStateError(f"{self.path}: {reason}")
+        elif self.path.exists() and not self._is_bare():
             raise RunStateError(
-                f"{self.path}: this run exists; go on with it (--resume), replace it (--force) or choose another "
-                "--run-id"
+                f"{self.path}: exists and is not a run of rlcore (it has no {MARK}), so nothing in it is touched; "
+                "choose another --run-id or --results-dir"
             )
-        if not exists and self.path.exists() and not self._is_bare():
-            raise RunStateError(f"{self.path}: exists and is not a run of rlcore; choose another --run-id")
+
+    def _require_free_steps(self) -> None:
+        """Raises RunStateError for what would be in the way of a checkpoint, before any step is learned."""
+        known = {checkpoint.path for checkpoint in find_checkpoints(self.checkpoints)}
+        for entry in self.checkpoints.iterdir() if known else ():
+            if is_step(entry.name) and entry not in known:
+                require_free(entry)
+
+    def _has_checkpoint(self) -> bool:
+        """Whether there is a checkpoint of rlcore: a run that was copied without its mark is one all the same."""
+        return bool(find_checkpoints(self.checkpoints))
+
+    def _nothing_to_resume(self) -> str:
+        if not self.path.exists() or self._is_bare():
+            return f"{self.path}: there is no run to resume; start it without --resume{self._moved_away()}"
+        return f"{self.path}: there is no run of rlcore to resume (it has no {MARK}, and no checkpoint of rlcore)"
+
+    def _moved_away(self) -> str:
+        """Where the run is that a killed process moved away before it made a directory of its own."""
+        aside = self._beside(f"{self.path.name}.replaced")
+        return f"; {aside} holds a run that was to be replaced" if aside.is_dir() else ""
+
+    def _worth_keeping(self, mark: Mark) -> str | None:
+        """Why the run that is here may not be replaced without ``--force``; None if nothing would be lost."""
+        choices = "replace it (--force) or choose another --run-id"
+        result = self._worth_moving()
+        if result:
+            return f"{result}{choices}"
+        foreign = foreign_files(self.path, mark)
+        if foreign:
+            return f"holds {foreign[0].relative_to(self.path)}, which rlcore did not write; move it, {choices}"
+        return None
+
+    def _worth_moving(self) -> str | None:
+        """What the run that is here has to show, as the beginning of a message; None if it was ended too early."""
+        if self._has_checkpoint():
+            return "this run exists; resume it (--resume), "
+        if find_checkpoints(self.best):
+            return "this run has no checkpoint to resume, but the policies of its best evaluation; "
+        if outcome_in(self.path) not in (None, "failed"):
+            return "this run is over, and its checkpoints are gone; "
+        return None
+
+    def no_checkpoint(self) -> str:
+        """What to say of this run where a checkpoint is asked for and there is none."""
+        message = f"{self.path}: this run has no checkpoint"
+        if self.checkpoints.is_symlink() and not self.checkpoints.exists():
+            return f"{message}: {self.checkpoints} is a link to {os.readlink(self.checkpoints)}, which is not there"
+        mark = read_mark(self.path)
+        replaced = [] if mark is None else [name for name in mark.replaces if self._beside(name).is_dir()]
+        if replaced:
+            message += f"; the run that it was to replace is in {self._beside(replaced[0])}"
+        if self.settings.inference:
+            return f"{message}; train it first"
+        if find_checkpoints(self.best):
+            message += f"; the policies of its best evaluation are in {self.best}"
+        needs_force = mark is None or self._worth_keeping(mark) is not None
+        return f"{message}; start it again {'with --force' if needs_force else 'without --resume'}"
 
     def _is_bare(self) -> bool:
         """Whether nothing is there but what opening makes: a run that was refused, or killed, before its first step."""
-        entries = {entry.name for entry in self.path.iterdir() if not is_leftover(entry.name)}
-        return entries <= {LOCK, self.logs.name} and not (self.logs.is_dir() and any(self.logs.iterdir()))
+        if not self.path.is_dir():
+            return False
+        return all(entry.name == LOCK or is_leftover(entry.name) for entry in self.path.iterdir())
 
-    def _has_checkpoint(self) -> bool:
-        """Whether an earlier run has anything that could not be had again by starting it once more."""
-        return any(find_checkpoints(place / self.checkpoints.name) for place in (self.path, *self._set_aside()))
+    def _beside(self, name: str) -> Path:
+        return self.path.with_name(name)
+
+    # ------------------------------------------------------------ beginning
 
     def begin(self) -> None:
-        """Moves an earlier run aside, if this one replaces it. Until :meth:`started`, closing brings it back."""
-        if self._continuing:
+        """Marks the directory as this run's. An earlier run that this one replaces is moved away first.
+
+        Until :meth:`started`, :meth:`close` brings it back.
+        """
+        if self.settings.inference:
             return
-        self._starting = True
-        if not self.configuration.is_file():
-            return
-        aside = self.path / f"{ASIDE}{os.getpid()}"
         try:
-            aside.mkdir()
-            # The configuration last: where it is tells, after a kill, whose the other entries are.
-            for entry in sorted(self._entries(), key=lambda entry: entry == self.configuration):
-                entry.rename(aside / entry.name)
-            self.logs.mkdir()
+            mark = read_mark(self.path)
+            if not self._continuing:
+                self._starting = True
+                mark = Mark() if mark is None else self._make_room(mark)
+            sweep(self.path)
+            self._set_mark(mark or Mark())
+            self.logs.mkdir(exist_ok=True)
+            for place in (self.logs, self.checkpoints, self.best):
+                sweep(place)
         except OSError as error:
-            raise RunStateError(f"{self.path}: cannot be emptied: {error.strerror or error}") from error
+            raise RunStateError(f"{self.path}: cannot be written to: {error.strerror or error}") from error
+        if self._continuing and self._has_checkpoint():
+            self.checkpoint_written()  # its process may have been killed before it could
 
-    def started(self) -> None:
-        """Deletes what was moved aside: nothing can keep the new run from starting any more."""
+    def _make_room(self, earlier: Mark) -> Mark:
+        """Takes the name of an earlier run. Returns the mark of the new run, which says what that replaces."""
+        # What the earlier run was to replace, and never did, goes with it.
+        replaces = {name: run for name, run in earlier.replaces.items() if self._beside(name).is_dir()}
+        if self._worth_moving():
+            replaces[self._move_away().name] = earlier.run
+        else:
+            remove_own(self.path, earlier, keep_lock=True)
+        return Mark(replaces=replaces)
+
+    def _move_away(self) -> Path:
+        """Renames the earlier run, whole, and makes the directory anew. Returns where the run is now."""
+        aside = free_name(self.path)
+        try:
+            self.path.rename(aside)
+        except OSError as error:
+            raise RunStateError(
+                f"{self.path}: cannot be moved to {aside}, where it stays until the new run has a checkpoint: "
+                f"{error.strerror or error}; choose another --run-id"
+            ) from error
+        self._replaced = Replaced(aside, self._lock)
+        self._lock = RunLock(self.path)
+        self.path.mkdir()
+        self._lock.acquire()
+        return aside
+
+    def started(self, files: Iterable[str] = ()) -> None:
+        """Nothing can keep the run from starting any more. ``files`` are patterns of what its plugins write."""
+        assert self._mark is not None
         self._starting = False
-        for aside in self._set_aside():
-            doomed = self.path / f".tmp{aside.name}"
-            try:
-                aside.rename(doomed)  # a deletion that is cut short must not be brought back
-                remove(doomed)
-            except OSError as error:
-                log.warning("%s: the run that was replaced cannot be deleted: %s", aside, error.strerror or error)
+        known = tuple(dict.fromkeys((*self._mark.files, *files)))
+        try:
+            if known != self._mark.files:
+                self._set_mark(attrs.evolve(self._mark, files=known))
+        except OSError as error:
+            raise RunStateError(f"{self.path / MARK}: {error.strerror or error}") from error
+        for name in () if self._continuing else self._mark.replaces:
+            aside = self._beside(name)
+            log.info("%s: the run that was here is kept in %s until this one has a checkpoint", self.path, aside)
 
-    def close(self) -> None:
-        """Frees the lock; a run that began and never started leaves the directory as it was, or none."""
+    def require(self) -> None:
+        """Raises RunStateError if the directory is not the one that this process locked any more."""
+        self._lock.require()
+
+    def checkpoint_written(self) -> None:
+        """Deletes what this run replaces: it has something of its own to show. What others put there stays."""
+        if self._mark is None or not self._mark.replaces:
+            return
+        left = {}
+        for name, run in self._mark.replaces.items():
+            mine = self._replaced if self._replaced is not None and self._replaced.path.name == name else None
+            if not discard(mine or Replaced(self._beside(name), None), run, self.path):
+                left[name] = run
+        self._replaced = None
+        with suppress(OSError):  # the next start tries again
+            self._set_mark(attrs.evolve(self._mark, replaces=left))
+
+    def _set_mark(self, mark: Mark) -> None:
+        write_mark(self.path, mark)
+        self._mark = mark
+
+    # ------------------------------------------------------------ closing
+
+    def close(self, files: Iterable[str] = ()) -> None:
+        """Frees the lock; a run that began and never started leaves the directory as it was, or none.
+
+        ``files`` are patterns of what its plugins wrote meanwhile.
+        """
         try:
             if self._starting:
-                self._undo()
-            if self._lock.is_locked:
-                self._unmake()
-        except RunStateError as error:
-            log.warning("%s; the next start tries again", error)
+                self._undo(attrs.evolve(self._mark or Mark(), files=tuple(files)))
+            elif self._mark is not None and not self._has_checkpoint():
+                for name in self._mark.replaces:
+                    aside = self._beside(name)
+                    log.warning(
+                        "%s: this run has no checkpoint; the run that it was to replace is in %s", self.path, aside
+                    )
+            elif self._lock.held and self._mark is None:
+                self._remove_if_bare()
         finally:
             self._starting = False
             self._lock.release()
+            if self._replaced is not None:
+                self._replaced.release()
+                self._replaced = None
 
-    def _unmake(self) -> None:
+    def _remove_if_bare(self) -> None:
         """Removes what opening made where nothing else came of it. While the lock is held: who waits for it retries."""
         with suppress(OSError):  # what cannot be removed is taken over by the next start
             if self._is_bare():
-                if self.logs.is_dir():
-                    self.logs.rmdir()
+                sweep(self.path)
                 (self.path / LOCK).unlink(missing_ok=True)
                 self.path.rmdir()
 
-    def _undo(self) -> None:
-        """Undoes :meth:`begin`, which may have been cut short, as may an earlier attempt to undo it."""
+    def _undo(self, mark: Mark) -> None:
+        """Deletes what the run that failed to start wrote, and gives the name back to the earlier one."""
         try:
-            replaced = self._set_aside()
-            if self._starting and not replaced:
-                for entry in self._entries():
-                    remove(entry)
-            for aside in replaced:
-                configuration = aside / CONFIGURATION
-                if configuration.is_file():  # all was moved, so what stands here is the new run's
-                    for entry in self._entries():
-                        remove(entry)
-                    configuration.rename(self.configuration)
-                for entry in aside.iterdir():
-                    if entry.name == self.logs.name and self.logs.is_dir():
-                        self.logs.rmdir()  # opening made it
-                    entry.rename(self.path / entry.name)
-                aside.rmdir()
-        except OSError as error:
-            raise RunStateError(
-                f"{self.path}: the run that was to be replaced cannot be brought back: {error.strerror or error}"
-            ) from error
-
-    def _entries(self) -> list[Path]:
-        """All that belongs to a run that stands here."""
-        return [entry for entry in self.path.iterdir() if entry.name != LOCK and not entry.name.startswith(ASIDE)]
-
-    def _set_aside(self) -> list[Path]:
-        """What runs that were killed, or are, between :meth:`begin` and :meth:`started` moved aside."""
-        return sorted(self.path.glob(f"{ASIDE}*"))
-
-
-def is_locked(directory: Path) -> bool:
-    """Whether a process holds the lock of the run in ``directory``; nothing is made there to find out."""
-    try:
-        descriptor = os.open(directory / LOCK, os.O_RDONLY)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:  # a file system without locks
-        return False
-    finally:
-        os.close(descriptor)  # which frees what was locked
-    return False
-
-
-def written_configuration(directory: Path) -> Path | None:
-    """The configuration of the run in ``directory``, also where a start that was killed had moved it aside."""
-    places = [directory / CONFIGURATION, *sorted(directory.glob(f"{ASIDE}*/{CONFIGURATION}"))]
-    return next((place for place in places if place.is_file()), None)
-
-
-def remove(path: Path) -> None:
-    """Deletes a file, a link or a whole directory."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink()
+            if self._replaced is None:
+                remove_own(self.path, mark)
+                return
+            self._replaced.bring_back(self.path, mark)
+        except (OSError, RunStateError) as error:
+            where = "" if self._replaced is None else f"; the run that it was to replace is in {self._replaced.path}"
+            log.warning("%s: cannot be cleared of a run that failed to start: %s%s", self.path, error, where)

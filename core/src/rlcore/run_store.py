@@ -4,35 +4,45 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from time import time
 from typing import Any
 
 from rlcore.behavior_run import BehaviorRun
 from rlcore.checkpoint import (
+    CONFIGURATION,
+    Checkpoint,
     find_checkpoints,
-    keep_only,
+    is_good,
+    load_without_arrays,
     newest_good,
+    remove_checkpoints,
     rotate,
     save_checkpoint,
-    verify_checkpoint,
     write_atomically,
 )
+from rlcore.config import RunConfig, read_document
+from rlcore.config.document import parse_document
+from rlcore.config.dump import config_text, sealed
 from rlcore.errors import EnvironmentFailed, PluginError, RlcoreError, RunStateError, one_line
 from rlcore.plugins.calls import Plugins
 from rlcore.run_context import RunContext
 from rlcore.run_directory import RunDirectory
+from rlcore.run_files import outcome_in
+from rlcore.saved_configuration import Change, changes
 from rlcore.status import (
     DamagedStatusFile,
     SavedStatus,
-    about,
     check_metadata,
     checkpoint_entry,
     metadata,
     plugin_versions,
 )
 from rlcore.timers import Timers
+from rlcore.versions import library_versions
 
 log = logging.getLogger(__name__)
 
@@ -48,20 +58,22 @@ class RunStore:
         self._sections: dict[str, Any] = {}  # of plugins, as of that checkpoint
         self._evaluation: Mapping[str, Any] | None = None  # scores, as of that checkpoint
         self._saved: SavedStatus | None = None  # of the checkpoint last read
+        self._configuration = ""  # as checkpoints hold it
+        self._whole: dict[int, bool] = {}  # checkpoints by step that were read back, and whether they are whole
 
     # ------------------------------------------------------------ reading
 
     def newest_state(self) -> dict[str, Any]:
         """The state of the newest checkpoint that is whole. Raises RunStateError if there is none."""
         if not find_checkpoints(self.directory.checkpoints):
-            advice = "start it again without --resume" if self.directory.settings.resume else "train it first"
-            raise RunStateError(f"{self.directory.path}: this run has no checkpoint yet; {advice}")
+            raise RunStateError(self.directory.no_checkpoint())
         checkpoint, state = newest_good(
             self.directory.checkpoints,
             f"{self.directory.path}",
             "; restore one from a backup or start over with --force",
         )
         self.saved_step = checkpoint.step
+        self._whole[checkpoint.step] = True
         self._saved = SavedStatus.of(checkpoint, state)
         self._sections = dict(self._saved.sections)
         self._evaluation = self._saved.evaluation
@@ -83,19 +95,30 @@ class RunStore:
                 log.warning(
                     "%s: there is no status; going on with what the checkpoint holds of it", self.directory.logs
                 )
-            versions = about(status).get("plugins")
-            if isinstance(versions, Mapping):
-                self._compare_plugins(versions)
         status = self._saved.applied(status, found)
         self._index = {name: status[name]["checkpoints"] for name in behaviors}
         self.plugins.restore_status(context, status)
 
-    def _compare_plugins(self, then: Mapping[str, str]) -> None:
-        now = plugin_versions(self.plugins)
-        for name in sorted(then.keys() | now.keys()):
-            if then.get(name) != now.get(name):
-                was, is_now = then.get(name, "not loaded"), now.get(name, "not loaded")
-                log.warning("plugin %r: %s when the run was saved, %s now", name, was, is_now)
+    def compare_versions(self, saved: Mapping[str, Any]) -> None:
+        """Warns of every library and plugin that is another one than when the checkpoint was saved."""
+        then, now = saved["run"].get("versions", {}), self._versions()
+        for kind, what in (("libraries", "%s"), ("plugins", "plugin %r")):
+            before, after = then.get(kind, {}), now[kind]
+            for name in sorted(before.keys() | after.keys() if before else ()):
+                if before.get(name) != after.get(name):
+                    was, is_now = before.get(name, "not loaded"), after.get(name, "not loaded")
+                    log.warning(f"{what}: %s when the run was saved, %s now", name, was, is_now)
+
+    def _versions(self) -> dict[str, dict[str, str]]:
+        return {"libraries": library_versions(), "plugins": plugin_versions(self.plugins)}
+
+    def configuration_changes(self) -> list[Change]:
+        """What the run was configured otherwise when the checkpoint last read was saved."""
+        assert self._saved is not None
+        path = self._saved.checkpoint.path / CONFIGURATION
+        if not path.is_file():
+            return []
+        return changes(read_document(path).data, parse_document(self._configuration, CONFIGURATION).data)
 
     def status_of_run(self, run: str, origin: str) -> Mapping[str, Any]:
         """The status of another run, of rlcore or of ML-Agents: an id in the same results directory, or a directory.
@@ -122,6 +145,17 @@ class RunStore:
 
     # ------------------------------------------------------------ writing
 
+    def configure(self, config: RunConfig) -> None:
+        """Takes the configuration that checkpoints of this run are to hold."""
+        self._configuration = sealed(config_text(config))
+
+    def write_configuration(self) -> None:
+        """Writes ``configuration.yaml``. Raises RunStateError."""
+        try:
+            write_atomically(self.directory.configuration, self._configuration.encode())
+        except OSError as error:
+            raise RunStateError(f"{self.directory.configuration}: {error.strerror or error}") from error
+
     def save(
         self,
         step: int,
@@ -135,59 +169,90 @@ class RunStore:
         ``parameters`` are the status sections of environment parameters, by name.
         """
         _require_mappings(state, behaviors)
+        self.directory.require()
         self._sections = self.plugins.report_status(context, parameters, behaviors) | dict(parameters)
-        state["run"]["sections"] = self._sections
+        state["run"] |= {"sections": self._sections, "versions": self._versions()}
         self._evaluation = state["run"]["evaluation"]
         try:
-            path = save_checkpoint(self.directory.checkpoints, step, state)
+            path = save_checkpoint(self.directory.checkpoints, step, state, self._configuration)
         except (TypeError, RecursionError) as error:
             what = "a state holds itself" if isinstance(error, RecursionError) else str(error)
             raise PluginError(f"checkpoint of step {step}: {what}") from error
         self.saved_step = step
+        self._whole[step] = True
+        self.directory.checkpoint_written()
+        self._settle_best()
         keep = [behavior.settings.keep_checkpoints for behavior in behaviors.values()]
-        self.settle_best()
-        stay = rotate(self.directory.checkpoints, 0 if min(keep) <= 0 else max(keep), newest=step)
+        stay = rotate(self.directory.checkpoints, 0 if min(keep) <= 0 else max(keep), step, self._is_whole)
         kept = {checkpoint.step for checkpoint in stay}
         now = time()
         for name, behavior in behaviors.items():
             older = [entry for entry in self._index.get(name, []) if entry["run_steps"] in kept - {step}]
             self._index[name] = [*older, checkpoint_entry(name, path, behavior.steps, behavior.mean_reward, now)]
-        try:
+        with self._status_of(step):
             self.write_status()
+        return path
+
+    def update_status(
+        self, context: RunContext, behaviors: Mapping[str, BehaviorRun], parameters: Mapping[str, Mapping[str, Any]]
+    ) -> None:
+        """Writes the status again if plugins report otherwise, now that they know that the checkpoint is saved."""
+        with self._status_of(self.saved_step):
+            sections = self.plugins.report_status(context, parameters, behaviors) | dict(parameters)
+            if sections != self._sections:
+                self._sections = sections
+                self.write_status()
+
+    @contextmanager
+    def _status_of(self, step: int | None) -> Iterator[None]:
+        """Says of an error that the checkpoint of ``step`` is whole all the same."""
+        try:
+            yield
         except Exception as error:
             kind = PluginError if isinstance(error, PluginError) else RunStateError
             what = str(error) if isinstance(error, RlcoreError) else one_line(error)
             raise kind(
                 f"checkpoint of step {step} is saved, its status is not: {what}; mend that and go on with --resume"
             ) from error
-        return path
+
+    def _is_whole(self, checkpoint: Checkpoint) -> bool:
+        """Whether a checkpoint is whole; one is read back once in the life of a process."""
+        if checkpoint.step not in self._whole:
+            self._whole[checkpoint.step] = is_good(checkpoint)
+        return self._whole[checkpoint.step]
 
     def save_best(self, step: int, models: Mapping[str, Any], about: Mapping[str, Any]) -> None:
         """Writes the policies of the best evaluation so far beside the older ones.
 
-        Those stay until a checkpoint knows of the new one: a run that is killed before goes on from one that does not.
+        Older ones stay until a checkpoint knows of the new one: a run that is killed earlier still needs them. Policies
+        of the same step with a higher score stay for good: they are of steps that were given up by a resume.
         """
+        self.directory.require()
+        there = by_score([each for each in find_checkpoints(self.directory.best) if each.step == step])
+        if there and _score(there[0]) > about["score"]:
+            log.warning("%s: has policies of a higher score, of steps that this run gave up; they stay", there[0].path)
+            return
         state = {name: {"model": model} for name, model in models.items()}
         try:
-            save_checkpoint(self.directory.best, step, state | {"run": about})
+            save_checkpoint(self.directory.best, step, state | {"run": about}, self._configuration)
         except TypeError as error:
             raise PluginError(f"best checkpoint, of step {step}: {error}") from error
 
-    def settle_best(self) -> None:
-        """Deletes all best checkpoints but the one that the checkpoint last written or read calls so, if it is whole.
+    def _settle_best(self) -> None:
+        """Deletes the best checkpoints that score less than the one that the checkpoint last written calls the best.
 
-        Where that one is missing, because an older checkpoint had to do, what there is stays until the next best.
+        One that scores more stays: it is of steps that this run gave up, as it was resumed from an older checkpoint.
         """
         best = None if self._evaluation is None else self._evaluation["best_step"]
-        found = {checkpoint.step: checkpoint.path for checkpoint in find_checkpoints(self.directory.best)}
-        if best not in found or len(found) == 1:
+        found = find_checkpoints(self.directory.best)
+        if len(found) == 1 or best not in {checkpoint.step for checkpoint in found}:
             return
-        try:
-            verify_checkpoint(found[best])
-        except RunStateError as error:
-            log.warning("%s; the other best checkpoints stay", error)
+        ranked = by_score(found)
+        steps = [checkpoint.step for checkpoint in ranked]
+        if best not in steps:
+            log.warning("%s: is damaged; the other best checkpoints stay", self.directory.best / str(best))
         else:
-            keep_only(self.directory.best, best)
+            remove_checkpoints(self.directory.best, ranked[: steps.index(best)])
 
     def write_status(self, final: bool = False) -> None:
         """Rewrites the status; ``final`` names the last checkpoint as the trained model."""
@@ -204,14 +269,18 @@ class RunStore:
 
     def is_done(self) -> bool:
         """Whether ``result.json`` says that the run reached its end."""
+        return outcome_in(self.directory.path) == "done"
+
+    def forget_result(self) -> None:
+        """Deletes the result of the process before: the run goes on. Raises RunStateError."""
         try:
-            result = json.loads(self.directory.result.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return False
-        return isinstance(result, dict) and result.get("outcome") == "done"
+            self.directory.result.unlink(missing_ok=True)
+        except OSError as error:
+            raise RunStateError(f"{self.directory.result}: cannot be deleted: {error.strerror or error}") from error
 
     def write_result(self, result: Mapping[str, Any], timers: Timers) -> None:
         """Writes ``result.json`` and ``timers.json``."""
+        self.directory.require()
         try:
             write_atomically(self.directory.result, (json.dumps(result, indent=4) + "\n").encode())
             timers.write(self.directory.logs / "timers.json")
@@ -238,6 +307,20 @@ def _status_in_checkpoint(logs: Path, origin: str, problem: RunStateError) -> Ma
     log.warning("%s: %s; taking what its newest checkpoint holds of it", origin, problem)
     checkpoint, state = newest_good(logs.parent / "checkpoints", origin)
     return SavedStatus.of(checkpoint, state).applied(None, found)
+
+
+def by_score(checkpoints: Sequence[Checkpoint]) -> list[Checkpoint]:
+    """The best checkpoints that are whole, the highest score last; of equal scores, the earlier step."""
+    whole = [checkpoint for checkpoint in checkpoints if is_good(checkpoint)]
+    return sorted(whole, key=lambda checkpoint: (_score(checkpoint), -checkpoint.step))
+
+
+def _score(checkpoint: Checkpoint) -> float:
+    """The score of the policies in a best checkpoint; they are the worst there can be if it tells none."""
+    try:
+        return float(load_without_arrays(checkpoint.path)["run"]["score"])
+    except (RunStateError, LookupError, TypeError, ValueError):
+        return -math.inf
 
 
 def saved_models(checkpoints: Path, origin: str, step: int | None = None) -> dict[str, Any]:

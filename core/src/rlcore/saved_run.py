@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from rlcore.checkpoint import Checkpoint, find_checkpoints, newest_good
+from rlcore.checkpoint import CONFIGURATION, Checkpoint, find_checkpoints, load_checkpoint, newest_good
 from rlcore.config import RunConfig
 from rlcore.config.load import evaluation_environment
 from rlcore.environment import BehaviorSpec
@@ -22,8 +22,8 @@ from rlcore.plugins.recording import recorded_to
 from rlcore.recordings import RecordingAbout
 from rlcore.results import EvaluationResult
 from rlcore.run_context import RunContext
-from rlcore.run_directory import BEST, CHECKPOINTS, CONFIGURATION
-from rlcore.run_store import model_of, models_in
+from rlcore.run_files import BEST, CHECKPOINTS
+from rlcore.run_store import by_score, model_of, models_in
 from rlcore.setup import run_context, settings_of, with_seed
 from rlcore.trainer import Policy
 
@@ -31,9 +31,20 @@ from rlcore.trainer import Policy
 def find_run(run: Path) -> Path:
     """``run`` itself if it is a run directory, else the run of that id under ``results``."""
     for directory in (run, Path("results") / run):
-        if (directory / CONFIGURATION).is_file():
+        if _is_run(directory):
             return directory
     raise RunStateError(f"{run}: neither a run directory nor the id of a run in results/")
+
+
+def require_run(directory: Path) -> None:
+    """Raises RunStateError unless ``directory`` is a run directory."""
+    if not _is_run(directory):
+        raise RunStateError(f"{directory}: there is no run to resume")
+
+
+def _is_run(directory: Path) -> bool:
+    """Whether a run can be read from there: it has a configuration (runs of ML-Agents have one) or a checkpoint."""
+    return (directory / CONFIGURATION).is_file() or bool(find_checkpoints(directory / CHECKPOINTS))
 
 
 @attrs.define(eq=False)
@@ -113,15 +124,18 @@ def _find(directory: Path, checkpoint: str) -> tuple[Checkpoint, dict[str, Any]]
     if checkpoint == "last":
         return newest_good(checkpoints, f"{directory}")
     steps = [str(found.step) for found in find_checkpoints(checkpoints)]
-    best = [str(found.step) for found in find_checkpoints(checkpoints / BEST)]
-    there = f"; there are {', '.join(steps) or 'none'}" + (f", and best (of step {best[-1]})" if best else "")
+    best = find_checkpoints(checkpoints / BEST)
+    whole = by_score(best)
+    there = f"; there are {', '.join(steps) or 'none'}" + (f", and best (of step {whole[-1].step})" if whole else "")
     if checkpoint == "best":
         if not best:
             raise RunStateError(
                 f"{directory}: there is no best checkpoint, because no evaluation was made while it trained, or "
                 f"evaluation.keep_best was off{there}"
             )
-        return newest_good(checkpoints / BEST, f"{directory}")
+        if not whole:
+            return newest_good(checkpoints / BEST, f"{directory}")  # which says what is wrong with each
+        return whole[-1], load_checkpoint(whole[-1].path)
     if checkpoint not in steps:
         raise RunStateError(f"{directory}: there is no checkpoint {checkpoint!r}{there}")
     return newest_good(checkpoints, f"{directory}", step=int(checkpoint))

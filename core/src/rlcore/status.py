@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ import numpy as np
 
 from rlcore.checkpoint import Checkpoint, write_atomically
 from rlcore.errors import RunStateError
+from rlcore.versions import library_versions
 
 if TYPE_CHECKING:
     from rlcore.plugins.calls import Plugins
@@ -167,16 +167,8 @@ def _entries(section: Any) -> list[Mapping[str, Any]]:
 
 def metadata(plugins: Mapping[str, str]) -> dict[str, Any]:
     """The ``metadata`` section; ``plugins`` maps a plugin's name to its distribution and version."""
-    import rlcore
-
-    section: dict[str, Any] = {"stats_format_version": STATS_FORMAT_VERSION, "rlcore_version": rlcore.__version__}
-    for library in ("torch", "numpy"):
-        try:
-            section[f"{library}_version"] = version(library)
-        except PackageNotFoundError:
-            continue
-    section["plugins"] = dict(plugins)
-    return section
+    libraries = {f"{name}_version": version for name, version in library_versions().items()}
+    return {"stats_format_version": STATS_FORMAT_VERSION, **libraries, "plugins": dict(plugins)}
 
 
 def plugin_versions(plugins: Plugins) -> dict[str, str]:

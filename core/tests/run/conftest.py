@@ -53,7 +53,7 @@ class Files:
 
     def _steps(self, name: str) -> list[int]:
         place = self.path / name
-        return sorted(int(path.name) for path in place.iterdir() if path.name != "best") if place.is_dir() else []
+        return sorted(int(path.name) for path in place.iterdir() if path.name.isdecimal()) if place.is_dir() else []
 
     def checkpoint(self, step: int) -> dict[str, Any]:
         """Every file of a checkpoint that must be equal in equal runs, ``state.json`` without the time it took."""
@@ -135,15 +135,15 @@ def abandon() -> Callable[[Run], None]:
 
 @pytest.fixture
 def killed_before_status(monkeypatch: pytest.MonkeyPatch) -> Callable[[Run, int], None]:
-    """``killed_before_status(run, 3)``: trains until the third status is to be written, after its checkpoint."""
+    """``killed_before_status(run, 3)``: trains until the status of the third checkpoint is to be written."""
 
     def train(run: Run, which: int) -> None:
-        original, calls = Plugins.write_status, 0
+        original = Plugins.write_status
+        steps: set[int] = set()
 
         def write(self: Plugins, status: Mapping[str, Any], directory: Path) -> None:
-            nonlocal calls
-            calls += 1
-            if calls == which:
+            steps.add(status["metadata"]["run_steps"])
+            if len(steps) == which:
                 raise KeyboardInterrupt
             original(self, status, directory)
 

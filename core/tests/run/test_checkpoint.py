@@ -17,7 +17,9 @@ from hypothesis.extra import numpy as hnp
 
 from rlcore import checkpoint as checkpoint_module
 from rlcore.checkpoint import (
+    NewerFormat,
     find_checkpoints,
+    is_good,
     load_checkpoint,
     newest_good,
     rotate,
@@ -192,10 +194,23 @@ def test_a_file_that_the_manifest_does_not_list_is_not_read(tmp_path: Path) -> N
 
 def test_a_newer_format_names_the_remedy(tmp_path: Path) -> None:
     (path,) = good(tmp_path, 2)
-    manifest = json.loads((path / "manifest.json").read_text()) | {"format_version": 2}
-    (path / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(RunStateError, match="format version 2, this rlcore reads 1; use the rlcore release that wrote"):
+    manifest = json.loads((path / "manifest.json").read_text())
+    (path / "manifest.json").write_text(json.dumps(manifest | {"format_version": 2}))
+    with pytest.raises(NewerFormat, match="format version 2 is of a newer rlcore; this one reads 1; upgrade rlcore"):
         verify_checkpoint(path)
+    (path / "manifest.json").write_text(json.dumps(manifest | {"format_version": 0}))
+    with pytest.raises(RunStateError, match="format version 0, this rlcore reads 1; use the rlcore release that wrote"):
+        verify_checkpoint(path)
+
+
+def test_a_checkpoint_of_a_newer_rlcore_is_not_passed_over(tmp_path: Path) -> None:
+    for path in good(tmp_path, 1, 2, 3):
+        if path.name != "1":
+            manifest = json.loads((path / "manifest.json").read_text()) | {"format_version": int(path.name)}
+            (path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(NewerFormat, match="3: format version 3 is of a newer rlcore"):
+        newest_good(tmp_path, "run")
+    assert newest_good(tmp_path, "run", step=1)[0].step == 1
 
 
 def test_the_newest_good_checkpoint_comes_after_the_names_of_bad_files(
@@ -234,9 +249,9 @@ def test_a_checkpoint_that_is_replaced_while_it_is_read_is_looked_for_again(
 
 def test_rotation_keeps_the_newest(tmp_path: Path) -> None:
     good(tmp_path, 10, 9, 100)
-    assert [each.step for each in rotate(tmp_path, 2, newest=100)] == [10, 100]
+    assert [each.step for each in rotate(tmp_path, 2, 100, is_good)] == [10, 100]
     assert [each.step for each in find_checkpoints(tmp_path)] == [10, 100]
-    assert len(rotate(tmp_path, 0, newest=100)) == 2
+    assert len(rotate(tmp_path, 0, 100, is_good)) == 2
 
 
 def test_bad_checkpoints_that_a_resumed_run_passed_over_do_not_push_out_good_ones(tmp_path: Path) -> None:
@@ -244,8 +259,47 @@ def test_bad_checkpoints_that_a_resumed_run_passed_over_do_not_push_out_good_one
     for bad in ("3", "4"):
         (tmp_path / bad / "state.json").unlink()
     save_checkpoint(tmp_path, 2, {"Agent": {"weights": np.zeros(2)}})
-    assert [each.step for each in rotate(tmp_path, 2, newest=2)] == [1, 2]
-    assert [each.step for each in find_checkpoints(tmp_path)] == [1, 2]
+    assert [each.step for each in rotate(tmp_path, 2, 2, is_good)] == [1, 2]
+    assert [each.step for each in find_checkpoints(tmp_path)] == [1, 2, 3, 4], "until the run saves their steps again"
+
+
+def test_a_damaged_checkpoint_does_not_count_among_those_that_are_kept(tmp_path: Path) -> None:
+    good(tmp_path, 1, 2, 3, 4, 5)
+    (tmp_path / "4" / "Agent.safetensors").write_bytes(b"")
+    assert [each.step for each in rotate(tmp_path, 2, 5, is_good)] == [3, 5]
+    assert [each.step for each in find_checkpoints(tmp_path)] == [3, 4, 5]
+    good(tmp_path, 6)
+    assert [each.step for each in rotate(tmp_path, 2, 6, is_good)] == [5, 6]
+    assert [each.step for each in find_checkpoints(tmp_path)] == [5, 6]
+
+
+def test_nothing_that_rlcore_did_not_write_is_deleted_or_taken_for_a_checkpoint(tmp_path: Path) -> None:
+    good(tmp_path, 1, 2, 3)
+    (tmp_path / "2024").mkdir()
+    (tmp_path / "2024" / "photo.jpg").write_text("mine")
+    (tmp_path / "1" / "notes.txt").write_text("mine")
+    (tmp_path / ".old-papers").mkdir()
+    (tmp_path / "0").symlink_to(tmp_path / "2")
+    assert [each.step for each in rotate(tmp_path, 1, 3, is_good)] == [3]
+    sweep(tmp_path)
+    left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if "3/" not in str(path)}
+    assert left == {"3", "2024", "2024/photo.jpg", "1", "1/notes.txt", ".old-papers", "0"}
+    assert [each.step for each in find_checkpoints(tmp_path)] == [3]
+    with pytest.raises(RunStateError, match="2024: is in the way of a checkpoint and is not one of rlcore; move it"):
+        good(tmp_path, 2024)
+    assert (tmp_path / "2024" / "photo.jpg").read_text() == "mine"
+    (tmp_path / "3" / "notes.txt").write_text("mine")
+    with pytest.raises(RunStateError, match=r"notes.txt: stands in a checkpoint and is not rlcore's; move it"):
+        good(tmp_path, 3)
+    assert load_checkpoint(tmp_path / "3") and (tmp_path / "3" / "notes.txt").exists()
+
+
+def test_a_checkpoint_holds_the_configuration_among_its_verified_files(tmp_path: Path) -> None:
+    path = save_checkpoint(tmp_path, 1, {"run": {"step": 1}}, "max_steps: 5\n")
+    assert (path / "configuration.yaml").read_text() == "max_steps: 5\n"
+    (path / "configuration.yaml").write_text("max_steps: 7\n")
+    with pytest.raises(RunStateError, match=r"configuration.yaml is damaged"):
+        verify_checkpoint(path)
 
 
 def test_a_step_reached_again_replaces_its_checkpoint(tmp_path: Path) -> None:
@@ -257,7 +311,7 @@ def test_a_step_reached_again_replaces_its_checkpoint(tmp_path: Path) -> None:
 
 def test_leftovers_of_killed_processes_are_no_checkpoints_and_are_swept(tmp_path: Path) -> None:
     good(tmp_path, 5)
-    for name in (".tmp-6-123", ".old-4-123"):
+    for name in (".rlcore-tmp-6-123", ".rlcore-tmp-deleted-4-123"):
         shutil.copytree(tmp_path / "5", tmp_path / name)
     assert [each.step for each in find_checkpoints(tmp_path)] == [5]
     sweep(tmp_path)
@@ -334,7 +388,7 @@ def test_a_kill_at_any_call_that_changes_the_disk_leaves_a_whole_checkpoint(
                 patch.setattr(owner, name, killing(getattr(owner, name)))
             try:
                 good(directory, 3)
-                rotate(directory, 2, newest=3)
+                rotate(directory, 2, 3, is_good)
             except Killed:
                 pass
         steps = [each.step for each in find_checkpoints(directory)]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from rlcore import hookimpl
 from rlcore.errors import ConfigError, RunStateError
 from rlcore.run import Run
 from rlcore.run_directory import RunDirectory
@@ -25,28 +27,62 @@ def test_an_existing_run_is_refused_and_stays_as_it_was(make_run: Any, files: An
     with pytest.raises(RunStateError) as caught:
         make_run().train()
     assert str(caught.value) == (
-        f"{files().path}: this run exists; go on with it (--resume), replace it (--force) or choose another --run-id"
+        f"{files().path}: this run exists; resume it (--resume), replace it (--force) or choose another --run-id"
     )
     assert files().everything() == before
 
 
-def test_force_replaces_a_run_whole(make_run: Any, files: Any) -> None:
-    make_run(keep_checkpoints=0).train()
-    (files().path / "Agent").mkdir()
-    (files().path / "Agent" / "events").write_text("old")
+class Events:
+    """A plugin that writes a file for each behavior, and says so."""
+
+    @hookimpl
+    def rlcore_run_started(self, run: Any) -> None:
+        run.own_files("{behavior}/events.*", "plots/final/*.png")
+        for name in ("Agent/events.1", "plots/final/a.png"):
+            (run.directory / name).parent.mkdir(parents=True, exist_ok=True)
+            (run.directory / name).write_text(str(run.seed))
+
+
+def test_force_replaces_a_run_and_leaves_what_rlcore_did_not_write(make_run: Any, files: Any) -> None:
+    first = make_run(keep_checkpoints=0)
+    first.plugins.register(Events(), "events")
+    first.train()
+    mine = ["notes.txt", "Agent/mine.txt", "plots/mine.png", "run_logs/own.log", "papers/a/b.pdf", ".old-draft"]
+    for name in mine:
+        (files().path / name).parent.mkdir(parents=True, exist_ok=True)
+        (files().path / name).write_text(name)
     make_run(FORCE, max_steps=60).train()
     assert files().steps == [40, 60]
     assert [line["step"] for line in files().metrics] == [50, 60]
-    assert not (files().path / "Agent").exists()
+    assert [(files().path / name).read_text() for name in mine] == mine
+    assert not (files().path / "Agent" / "events.1").exists() and not (files().path / "plots" / "final").exists()
+    assert [path.name for path in files().path.parent.iterdir()] == ["run"]
 
 
-def test_force_deletes_no_directory_that_is_not_a_run(make_run: Any, files: Any) -> None:
-    files().path.mkdir(parents=True)
-    (files().path / "thesis.tex").write_text("mine")
-    for changes in ({}, FORCE):
-        with pytest.raises(RunStateError, match="exists and is not a run of rlcore"):
-            make_run(changes).train()
-    assert (files().path / "thesis.tex").read_text() == "mine"
+def test_what_others_put_among_checkpoints_stays_where_no_step_can_meet_it(
+    make_run: Any, files: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_run().train()
+    (files().path / "checkpoints" / "60").mkdir()
+    (files().path / "checkpoints" / "60" / "photo.jpg").write_text("mine")
+    (files().path / "checkpoints" / "200" / "notes.txt").write_text("mine")
+    make_run(FORCE, max_steps=60).train()
+    assert files().steps == [40, 60]
+    left = files("run.replaced").everything()
+    assert left == {"checkpoints/200/notes.txt": b"mine", "checkpoints/60/photo.jpg": b"mine"}
+    assert f"{files('run.replaced').path}: checkpoints stays there; rlcore did not write it" in caplog.messages
+
+
+@pytest.mark.parametrize("changes", [{}, FORCE])
+def test_no_directory_is_emptied_that_has_not_the_mark_of_rlcore(make_run: Any, files: Any, changes: Any) -> None:
+    """A run of ML-Agents has a configuration.yaml too, and the same default name."""
+    (files().path / "run_logs").mkdir(parents=True)
+    for name in ("configuration.yaml", "Agent.onnx", "run_logs/training_status.json"):
+        (files().path / name).write_text("{}")
+    before = files().everything()
+    with pytest.raises(RunStateError, match=r"exists and is not a run of rlcore \(it has no rlcore_run.json\)"):
+        make_run(changes).train()
+    assert files().everything() == before
 
 
 def test_force_does_not_follow_links_out_of_the_run(make_run: Any, files: Any, tmp_path: Path) -> None:
@@ -56,7 +92,93 @@ def test_force_does_not_follow_links_out_of_the_run(make_run: Any, files: Any, t
     (outside / "kept").write_text("")
     (files().path / "link").symlink_to(outside)
     make_run(FORCE).train()
-    assert (outside / "kept").exists() and not (files().path / "link").exists()
+    assert (outside / "kept").exists() and (files().path / "link").is_symlink()
+
+
+def test_checkpoints_behind_a_link_are_neither_lost_nor_followed(make_run: Any, files: Any, tmp_path: Path) -> None:
+    """A disk of its own for checkpoints, mounted or not."""
+    make_run().train()
+    shutil.move(files().path / "checkpoints", tmp_path / "disk")
+    (files().path / "checkpoints").symlink_to(tmp_path / "disk")
+    before = sorted(str(path) for path in (tmp_path / "disk").rglob("*"))
+    make_run(RESUME).train()
+    shutil.move(tmp_path / "disk", tmp_path / "elsewhere")
+    with pytest.raises(RunStateError, match=r"checkpoints is a link to \S+disk, which is not there"):
+        make_run(RESUME).train()
+    with pytest.raises(RunStateError, match="this run is over, and its checkpoints are gone"):
+        make_run().train()
+    (files().path / "result.json").unlink()
+    with pytest.raises(RunStateError, match="holds checkpoints, which rlcore did not write"):
+        make_run().train()
+    shutil.move(tmp_path / "elsewhere", tmp_path / "disk")
+    make_run(FORCE).train()
+    assert sorted(str(path) for path in (tmp_path / "disk").rglob("*")) == before
+    assert (files("run.replaced").path / "checkpoints").is_symlink()
+
+
+def test_a_finished_run_without_checkpoints_is_replaced_only_by_force(make_run: Any, files: Any) -> None:
+    make_run().train()
+    shutil.rmtree(files().path / "checkpoints")
+    before = files().everything()
+    with pytest.raises(RunStateError, match=r"this run is over, and its checkpoints are gone; replace it \(--force\)"):
+        make_run().train()
+    assert files().everything() == before
+    make_run(FORCE).train()
+
+
+def test_best_policies_without_a_checkpoint_are_replaced_only_by_force(make_run: Any, files: Any, abandon: Any) -> None:
+    run = make_run({"evaluation": {"interval": 50, "episodes": 2}}, checkpoint_interval=500)
+    next(run)
+    abandon(run)
+    assert files().best == [50] and files().steps == []
+    before = files().everything()
+    with pytest.raises(RunStateError, match="has no checkpoint to resume, but the policies of its best evaluation"):
+        make_run().train()
+    with pytest.raises(RunStateError, match=r"the policies of its best evaluation are in \S+best; start it .* --force"):
+        make_run(RESUME).train()
+    assert files().everything() == before
+
+
+def test_a_run_copied_without_its_mark_is_resumed_and_marked(make_run: Any, files: Any) -> None:
+    make_run().train()
+    (files().path / "rlcore_run.json").unlink()
+    with pytest.raises(RunStateError, match="is not a run of rlcore"):
+        make_run(FORCE).train()
+    make_run(RESUME, max_steps=240).train()
+    make_run(FORCE).train()
+
+
+def test_a_directory_that_would_be_in_the_way_of_a_checkpoint_stops_a_resume(make_run: Any, files: Any) -> None:
+    make_run().train()
+    (files().path / "checkpoints" / "2024").mkdir()
+    with pytest.raises(RunStateError, match="2024: is in the way of a checkpoint"):
+        make_run(RESUME, max_steps=240).train()
+
+
+@pytest.mark.parametrize("replaced", [True, False])
+def test_nothing_is_written_into_a_directory_that_is_not_the_one_that_was_locked(
+    make_run: Any, files: Any, replaced: bool
+) -> None:
+    first = make_run()
+    next(first)
+    files().path.rename(files("old").path)
+    if replaced:
+        make_run(max_steps=40).train()
+    before = files().everything()
+    with pytest.raises(RunStateError, match="run: was moved, deleted or replaced while this run was using it"):
+        first.train()
+    assert first.outcome == "failed"
+    assert files().everything() == before and files().path.exists() == replaced
+    assert files("old").steps == [40]
+
+
+def test_a_run_may_be_started_in_one_thread_and_closed_in_another(make_run: Any, files: Any) -> None:
+    run = make_run()
+    thread = threading.Thread(target=run.start)
+    thread.start()
+    thread.join()
+    run.train()
+    make_run(RESUME).train()  # the lock is free
 
 
 def test_a_run_directory_that_is_a_link_is_refused(make_run: Any, files: Any, tmp_path: Path) -> None:
@@ -70,13 +192,13 @@ def test_a_run_directory_that_is_a_link_is_refused(make_run: Any, files: Any, tm
 def test_a_file_in_the_place_of_the_run_is_refused(make_run: Any, files: Any) -> None:
     files().path.parent.mkdir()
     files().path.write_text("")
-    with pytest.raises(RunStateError, match="cannot be written to: Not a directory"):
+    with pytest.raises(RunStateError, match="exists and is not a run of rlcore"):
         make_run().train()
 
 
 @pytest.mark.parametrize("changes", [RESUME, {"checkpoint_settings.inference": True}])
-def test_without_a_run_there_is_nothing_to_go_on_with(make_run: Any, files: Any, changes: Any) -> None:
-    with pytest.raises(RunStateError, match=r"there is no run to go on with; start it without --resume"):
+def test_without_a_run_there_is_nothing_to_resume(make_run: Any, files: Any, changes: Any) -> None:
+    with pytest.raises(RunStateError, match=r"there is no run to resume; start it without --resume"):
         make_run(changes).train()
     assert not files().path.exists()
 

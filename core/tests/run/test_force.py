@@ -1,16 +1,18 @@
-"""``--force`` replaces a run only when the new one can start."""
+"""``--force`` replaces a run only when the new one has a checkpoint."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rlcore import hookimpl
-from rlcore.errors import PluginError
+from rlcore.checkpoint import load_checkpoint
+from rlcore.errors import NonFiniteError, PluginError, RunStateError
 from rlcore.run_directory import RunDirectory
-from rlcore.testing.fixtures import RunRlcore
+from rlcore.run_lock import is_locked
 
 FORCE = {"checkpoint_settings": {"force": True}}
 RESUME = {"checkpoint_settings": {"resume": True}}
@@ -62,7 +64,9 @@ def test_a_forced_start_that_fails_after_it_wrote_costs_no_old_run(
     run.plugins.register(plugin, "cloud")
     with pytest.raises(error):
         run.train()
-    assert files().everything() == before
+    notes = {"notes.txt": b"of the new run"} if isinstance(plugin, Refuses) else {}
+    assert files().everything() == before | notes, "what a plugin does not declare could be a user's"
+    assert [path.name for path in files().path.parent.iterdir()] == ["run"]
     make_run(RESUME).train()  # the lock is free
 
 
@@ -75,86 +79,148 @@ def test_a_first_start_that_fails_after_it_wrote_leaves_the_name_free(make_run: 
     make_run().train()
 
 
+def test_a_run_that_fails_before_its_first_checkpoint_costs_no_old_run(
+    make_run: Any, files: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "rlcore")
+    make_run().train()
+    before = files().everything()
+    diverges = {**FORCE, "environment.options": {"fault": "NaN reward", "at": 5}}
+    with pytest.raises(NonFiniteError):
+        make_run(diverges).train()
+    aside = files("run.replaced").path
+    assert f"{files().path}: the run that was here is kept in {aside} until this one has a checkpoint" in caplog.text
+    assert f"{files().path}: this run has no checkpoint; the run that it was to replace is in {aside}" in caplog.text
+    assert files("run.replaced").everything() == before
+    with pytest.raises(RunStateError, match=rf"no checkpoint; the run that it was to replace is in {aside}; start it"):
+        make_run(RESUME).train()
+    # Tried again, it is still the old run that waits, and goes when there is something in its place.
+    with pytest.raises(NonFiniteError):
+        make_run(diverges).train()
+    assert files("run.replaced").everything() == before
+    assert sorted(path.name for path in files().path.parent.iterdir()) == ["run", "run.replaced"]
+    make_run(FORCE, max_steps=60).train()
+    assert [path.name for path in files().path.parent.iterdir()] == ["run"] and files().steps == [40, 60]
+
+
+def test_the_old_run_goes_with_the_first_checkpoint_of_the_new_one(make_run: Any, files: Any) -> None:
+    make_run().train()
+    run = make_run({**FORCE, "env_settings.seed": 6}, checkpoint_interval=80)
+    next(run)
+    assert files().steps == [] and files("run.replaced").steps
+    assert is_locked(files("run.replaced").path)
+    next(run)
+    assert files().steps == [80] and not files("run.replaced").path.exists()
+    run.close("interrupted")
+
+
+def test_the_old_run_can_be_resumed_by_the_name_that_it_was_given(make_run: Any, files: Any, abandon: Any) -> None:
+    make_run(max_steps=100).train()
+    run = make_run(FORCE)
+    run.start()
+    abandon(run)
+    make_run({**RESUME, "checkpoint_settings.run_id": "run.replaced"}).train()
+    assert files("run.replaced").steps == [80, 100, 120, 160, 200]
+
+
+def test_a_name_that_a_user_gave_is_not_taken(make_run: Any, files: Any) -> None:
+    make_run({"checkpoint_settings.run_id": "run.replaced"}).train()
+    make_run().train()
+    before = files("run.replaced").everything()
+    run = make_run(FORCE)
+    run.start()
+    assert files("run.replaced-2").steps
+    run.train()
+    assert files("run.replaced").everything() == before and not files("run.replaced-2").path.exists()
+
+
+def test_only_the_run_that_was_moved_there_is_deleted(make_run: Any, files: Any, abandon: Any) -> None:
+    """Meanwhile another run was given the name."""
+    make_run().train()
+    run = make_run(FORCE)
+    run.start()
+    abandon(run)
+    shutil.rmtree(files("run.replaced").path)
+    make_run({"checkpoint_settings.run_id": "run.replaced"}).train()
+    before = files("run.replaced").everything()
+    make_run(FORCE).train()
+    assert files("run.replaced").everything() == before
+
+
 class Killed(BaseException):
     """Stands for SIGKILL: nothing is tidied up after it."""
 
 
-@pytest.mark.parametrize("renames", range(6))  # five entries, and what gives them up
-def test_a_forced_start_killed_at_any_rename_costs_no_old_run(
-    make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch, renames: int
+# What is renamed, made and written from the moment the old run is moved to the new one's first checkpoint.
+CALLS = [(Path, "rename"), (Path, "mkdir"), (Path, "replace"), (Path, "unlink"), (Path, "rmdir"), (shutil, "rmtree")]
+
+
+@pytest.mark.parametrize("calls", range(0, 60, 2))
+def test_a_forced_run_killed_at_any_change_of_the_disk_leaves_the_old_run_or_a_checkpoint(
+    make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch, calls: int
 ) -> None:
     make_run().train()
     before = files().everything()
-    kill_after(monkeypatch, renames)
-    with pytest.raises(Killed):
-        make_run({**FORCE, "env_settings.seed": 6}, max_steps=20).train()
-    monkeypatch.undo()
-    make_run(RESUME).train()  # it had ended: nothing is left to do
-    for name in set(before) - {"run_logs/timers.json", "result.json"}:
-        assert files().everything()[name] == before[name]
-    assert not list(files().path.glob(".old*")) and not list(files().path.glob(".tmp*"))
-
-
-def test_a_run_that_a_killed_start_moved_aside_is_resumed_by_its_name(
-    make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch, run_rlcore: RunRlcore
-) -> None:
-    make_run(keep_checkpoints=0).train()
-    kill_after(monkeypatch, 5)
-    with pytest.raises(Killed):
-        make_run(FORCE).train()
-    monkeypatch.undo()
-    result = run_rlcore("run", "--resume", "--run-id", "run", "--results-dir", files().path.parent)
-    assert result.exit_code == 0, result.stderr
-    assert files().steps == [40, 80, 120, 160, 200]
-
-
-@pytest.mark.parametrize("renames", range(5))
-def test_bringing_back_a_run_may_itself_be_killed(
-    make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch, renames: int
-) -> None:
-    make_run().train()
-    before = files().everything()
-    kill_after(monkeypatch, 5)
-    with pytest.raises(Killed):
-        make_run(FORCE).train()
-    monkeypatch.undo()
-    kill_after(monkeypatch, renames)
-    with pytest.raises(Killed):
+    with monkeypatch.context() as patch:
+        kill_after(patch, calls)
+        try:
+            make_run({**FORCE, "env_settings.seed": 6}, max_steps=60).train()
+        except Killed:
+            pass
+        else:
+            assert calls > 30
+    whole = [path for path in files().path.parent.iterdir() if holds(path, before)]
+    if whole == [files().path]:
         make_run(RESUME).train()
-    monkeypatch.undo()
-    make_run(RESUME).train()
-    for name in set(before) - {"run_logs/timers.json", "result.json"}:
-        assert files().everything()[name] == before[name]
+        assert holds(files().path, before)
+    elif files().steps:
+        assert load_checkpoint(files().path / "checkpoints" / "40")["run"]["seed"] == 6
+        make_run({**RESUME, "env_settings.seed": 6}, max_steps=60).train()
+        assert [path.name for path in files().path.parent.iterdir()] == ["run"]
+    else:
+        assert whole == [files("run.replaced").path]
+        make_run({**RESUME, "checkpoint_settings.run_id": "run.replaced"}).train()
+        with pytest.raises(RunStateError, match=r"run\.replaced"):
+            make_run(RESUME).train()
+
+
+def holds(path: Path, everything: dict[str, bytes]) -> bool:
+    """Whether a run is there, whole."""
+    return all((path / name).is_file() and (path / name).read_bytes() == data for name, data in everything.items())
 
 
 @pytest.mark.parametrize("changes", [{}, FORCE])
-def test_a_kill_during_the_first_write_of_the_configuration_leaves_the_name_free(
+def test_a_kill_during_the_first_write_leaves_the_name_free(
     make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch, changes: Any
 ) -> None:
-    def killed(self: Path, target: Any) -> Path:
-        raise Killed
-
-    monkeypatch.setattr(Path, "replace", killed)
-    monkeypatch.setattr(Path, "unlink", lambda self, missing_ok=False: None)
-    monkeypatch.setattr(RunDirectory, "close", lambda self: self._lock.release())
-    with pytest.raises(Killed):
-        make_run(changes).train()
-    monkeypatch.undo()
-    assert not (files().path / "configuration.yaml").exists() and list(files().path.glob(".*.tmp-*"))
+    with monkeypatch.context() as patch:
+        kill_after(patch, 1)
+        with pytest.raises(Killed):
+            make_run(changes).train()
     make_run(changes).train()
-    assert files().result["outcome"] == "done" and not list(files().path.glob(".*.tmp-*"))
+    assert files().result["outcome"] == "done" and not list(files().path.glob(".rlcore-tmp*"))
 
 
-def kill_after(monkeypatch: pytest.MonkeyPatch, renames: int) -> None:
-    """Renaming raises from that call on, and closing does nothing, as if the process were gone."""
-    rename, calls = Path.rename, 0
+def kill_after(monkeypatch: pytest.MonkeyPatch, calls: int) -> None:
+    """Any change of the disk raises after that many, and closing does nothing, as if the process were gone."""
+    left = calls
 
-    def count(self: Path, target: Any) -> Path:
-        nonlocal calls
-        calls += 1
-        if calls > renames:
-            raise Killed
-        return rename(self, target)
+    def killing(original: Any) -> Any:
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise Killed
+            return original(*arguments, **keywords)
 
-    monkeypatch.setattr(Path, "rename", count)
-    monkeypatch.setattr(RunDirectory, "close", lambda self: self._lock.release())
+        return call
+
+    for owner, name in CALLS:
+        monkeypatch.setattr(owner, name, killing(getattr(owner, name)))
+
+    def die(self: RunDirectory, files: Any = ()) -> None:
+        self._lock.release()
+        if self._replaced is not None:
+            self._replaced.release()
+
+    monkeypatch.setattr(RunDirectory, "close", die)

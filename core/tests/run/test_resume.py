@@ -240,13 +240,18 @@ def test_a_run_killed_before_its_first_checkpoint_is_started_again_not_resumed(
     run = make_run()
     run.start()
     abandon(run)
-    with pytest.raises(RunStateError, match=r"run: this run has no checkpoint yet; start it again without --resume$"):
+    with pytest.raises(RunStateError, match=r"run: this run has no checkpoint; start it again without --resume$"):
         make_run(RESUME).train()
-    with pytest.raises(RunStateError, match=r"run: this run has no checkpoint yet; train it first$"):
+    with pytest.raises(RunStateError, match=r"run: this run has no checkpoint; train it first$"):
         make_run({"checkpoint_settings.inference": True}).train()
-    (files().path / "notes").write_text("of the run that was killed")
+    (files().path / "notes").write_text("mine")
+    with pytest.raises(RunStateError, match=r"holds notes, which rlcore did not write; move it, replace it"):
+        make_run().train()
+    with pytest.raises(RunStateError, match=r"run: this run has no checkpoint; start it again with --force$"):
+        make_run(RESUME).train()
+    (files().path / "notes").unlink()
     make_run().train()
-    assert files().result["outcome"] == "done" and not (files().path / "notes").exists()
+    assert files().result["outcome"] == "done"
 
 
 def test_a_run_whose_only_checkpoint_is_damaged_is_not_taken_over(make_run: Any, files: Any, abandon: Any) -> None:
@@ -259,11 +264,11 @@ def test_a_run_whose_only_checkpoint_is_damaged_is_not_taken_over(make_run: Any,
 
 def test_leftovers_of_a_killed_save_are_swept(make_run: Any, files: Any, abandon: Any) -> None:
     kill_after(make_run(), 100, abandon)
-    leftover = files().path / "checkpoints" / ".tmp-120-99999"
+    leftover = files().path / "checkpoints" / ".rlcore-tmp-120-99999"
     shutil.copytree(files().path / "checkpoints" / "80", leftover)
-    status = files().path / "run_logs" / ".training_status.json.tmp-99999"
+    status = files().path / "run_logs" / ".rlcore-tmp-training_status.json-99999"
     status.write_text("{")
-    metrics = files().path / ".metrics.jsonl.tmp-99999"
+    metrics = files().path / ".rlcore-tmp-metrics.jsonl-99999"
     metrics.write_text("{")
     make_run(RESUME).train()
     assert not leftover.exists() and not status.exists() and not metrics.exists()
@@ -286,7 +291,7 @@ def test_a_damaged_checkpoint_never_pushes_out_a_good_one(make_run: Any, files: 
     assert files().steps == [80, 120]
     (files().path / "checkpoints" / "120" / "state.json").unlink()
     stop_at(make_run(RESUME, keep_checkpoints=1), 90)
-    assert files().steps == [90]
+    assert files().steps == [90, 120], "until that step is saved again"
     assert [entry["steps"] for entry in files().status["Agent"]["checkpoints"]] == [90]
     load_checkpoint(files().path / "checkpoints" / "90")
 
@@ -343,22 +348,29 @@ def test_a_finished_run_resumed_is_done_at_once(make_run: Any, files: Any) -> No
 
 
 class Lessons:
-    """A plugin with a counter that must survive."""
+    """A plugin with counters that must survive."""
 
     def __init__(self, section: str = "lessons") -> None:
         self.section = section
-        self.reports = 0
+        self.counts = {"summaries": 0, "saved": 0}
         self.restored: Any = None
 
     @hookimpl
+    def rlcore_summary_written(self) -> None:
+        self.counts["summaries"] += 1
+
+    @hookimpl
+    def rlcore_checkpoint_saved(self) -> None:
+        self.counts["saved"] += 1
+
+    @hookimpl
     def rlcore_report_status(self, run: Any) -> dict[str, Any]:
-        self.reports += 1
-        return {self.section: {"reports": self.reports}}
+        return {self.section: self.counts}
 
     @hookimpl
     def rlcore_restore_status(self, sections: Mapping[str, Any]) -> None:
         self.restored = sections.get(self.section)
-        self.reports = self.restored["reports"]
+        self.counts = {key: self.restored[key] for key in self.counts}
 
 
 def with_plugin(run: Run, plugin: object, name: str = "lessons", version: str = "1.0") -> Run:
@@ -368,10 +380,11 @@ def with_plugin(run: Run, plugin: object, name: str = "lessons", version: str = 
 
 def test_sections_of_plugins_are_saved_and_handed_back(make_run: Any, files: Any, abandon: Any) -> None:
     kill_after(with_plugin(make_run(), Lessons()), 150, abandon)
-    assert files().status["lessons"] == {"reports": 3}
+    told = {"summaries": 2, "saved": 3}  # what it learned from the last checkpoint's being saved included
+    assert files().status["lessons"] == told
     lessons = Lessons()
     with_plugin(make_run(RESUME), lessons).train()
-    assert lessons.restored == {"reports": 3}
+    assert lessons.restored == told
 
 
 def test_sections_belong_to_the_checkpoint_the_run_goes_on_from(make_run: Any, files: Any, abandon: Any) -> None:
@@ -381,7 +394,7 @@ def test_sections_belong_to_the_checkpoint_the_run_goes_on_from(make_run: Any, f
     lessons = Lessons()
     run = with_plugin(make_run(RESUME), lessons)
     run.start()
-    assert lessons.restored == {"reports": 2}
+    assert lessons.restored == {"summaries": 1, "saved": 1}
     run.close("interrupted")
 
 
@@ -390,11 +403,11 @@ def test_a_kill_between_checkpoint_and_status_file_loses_no_section(
 ) -> None:
     run = with_plugin(make_run(), Lessons())
     killed_before_status(run, 3)
-    assert files().steps == [40, 80, 120] and files().status["lessons"] == {"reports": 2}
+    assert files().steps == [40, 80, 120] and files().status["lessons"] == {"summaries": 1, "saved": 2}
     lessons = Lessons()
     resumed = with_plugin(make_run(RESUME), lessons)
     resumed.start()
-    assert lessons.restored == {"reports": 3}
+    assert lessons.restored == {"summaries": 2, "saved": 2}
     resumed.close("interrupted")
 
 
@@ -407,7 +420,7 @@ def test_a_status_file_that_is_lost_or_damaged_costs_a_line_and_no_section(
     path.write_text(damage) if damage else path.unlink()
     lessons = Lessons()
     with_plugin(make_run(RESUME), lessons).train()
-    assert lessons.restored == {"reports": 3}
+    assert lessons.restored == {"summaries": 2, "saved": 2}
     (warning,) = caplog.records
     assert warning.getMessage().startswith(str(path.parent))
     assert warning.getMessage().endswith("; going on with what the checkpoint holds of it")
@@ -448,10 +461,10 @@ def test_a_section_that_a_plugin_shares_with_a_behavior_survives_a_kill_before_t
     older = files().status
     kill_after(with_plugin(make_run(RESUME), Lessons("Agent")), 150, abandon)
     (files().path / "run_logs" / "training_status.json").write_text(json.dumps(older))
-    assert older["Agent"]["reports"] == 2 and files().steps == [40, 80, 120]
+    assert older["Agent"]["saved"] == 2 and files().steps == [40, 80, 120]
     lessons = Lessons("Agent")
     with_plugin(make_run(RESUME), lessons).train()
-    assert lessons.restored["reports"] == 3
+    assert lessons.restored["summaries"] == 2
     assert (
         [entry["steps"] for entry in files().status["Agent"]["checkpoints"]] == files().steps == [40, 80, 120, 160, 200]
     )
@@ -482,7 +495,7 @@ def test_a_plugin_may_keep_the_status_elsewhere(make_run: Any, files: Any, aband
     lessons = Lessons()
     run = with_plugin(with_plugin(make_run(RESUME), lessons), database, "database")
     run.train()
-    assert lessons.restored == {"reports": 3} and database.reads == 1
+    assert lessons.restored == {"summaries": 2, "saved": 3} and database.reads == 1
     (status,) = database.rows.values()
     assert [entry["steps"] for entry in status["Agent"]["checkpoints"]] == files().steps
 

@@ -47,6 +47,7 @@ class JsonlWriter:
 
     @classmethod
     def create(cls, settings: Any, run: RunContext) -> JsonlWriter:
+        run.own_files(METRICS_FILE)
         return cls(run.directory / METRICS_FILE, run.resumed_steps)
 
     def write(self, behavior: str, step: int, stats: Mapping[str, StatSummary]) -> None:

@@ -65,16 +65,17 @@ def evaluate_command(
     if video is not None and video.is_dir() and any(video.iterdir()):
         raise ConfigError(f"--video {video}: is not empty; name a directory of its own for the films")
     limit_threads()
-    from rlcore.config import apply_overrides, load_config, read_document
+    from rlcore.config import apply_overrides, load_config
+    from rlcore.saved_configuration import read_saved_configuration
     from rlcore.saved_run import SavedRun, find_run
 
+    show_log()
     directory = find_run(run)
-    document = apply_overrides(read_document(directory / "configuration.yaml"), sets)
+    document = apply_overrides(read_saved_configuration(directory), sets)
     evaluation = document.data.get("evaluation")
     if isinstance(evaluation, Mapping) and "interval" not in evaluation:  # of evaluations within a run: none are made
         document = apply_overrides(document, ["evaluation.interval=null"])
     plugins = plugins_for(document, dash_p=dash_p, no_plugins=no_plugins, strict_plugins=strict_plugins)
-    show_log()
     saved = SavedRun.load(directory, load_config(document, plugins), plugins, checkpoint)
     result = saved.evaluate(episodes, seed, not stochastic, video, record, record_format)
     for failure in plugins.failures:

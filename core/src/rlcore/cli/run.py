@@ -19,6 +19,7 @@ from rlcore.cli.options import plugin_options, plugins_for
 from rlcore.errors import ConfigError
 
 if TYPE_CHECKING:
+    from rlcore.config import Document
     from rlcore.run import Run
 
 
@@ -86,9 +87,8 @@ def run_command(
     from rlcore.config import apply_overrides, load_config, read_document
     from rlcore.run import Run
 
-    if config is None:
-        config = configuration_of_run(flags)
-    document = read_document(config)
+    show_log()
+    document = configuration_of_run(flags) if config is None else read_document(config)
     document = apply_overrides(document, sets, typed_flags(flags, document.data))
     plugins = plugins_for(document, dash_p=dash_p, no_plugins=no_plugins, strict_plugins=strict_plugins)
     run = Run(load_config(document, plugins), plugins)
@@ -145,18 +145,20 @@ def typed_flags(flags: dict[str, Any], data: Mapping[str, Any]) -> dict[tuple[st
     return typed
 
 
-def configuration_of_run(flags: dict[str, Any]) -> Path:
-    """The configuration a run wrote down, for going on with it without naming a file."""
+def configuration_of_run(flags: dict[str, Any]) -> Document:
+    """The configuration that a run wrote down, to resume it without naming a file."""
     if not (flags["resume"] or flags["inference"]) or flags["run_id"] is None:
         raise click.UsageError("CONFIG is missing; only --resume or --inference with --run-id can do without")
-    from rlcore.errors import RunStateError
-    from rlcore.run_directory import written_configuration
+    from rlcore.config.names import name_problem
+    from rlcore.saved_configuration import read_saved_configuration
+    from rlcore.saved_run import require_run
 
+    problem = name_problem("a run id", flags["run_id"])
+    if problem:
+        raise ConfigError(f"--run-id: {problem}")
     directory = Path(flags["results_dir"] or "results") / flags["run_id"]
-    path = written_configuration(directory)
-    if path is None:
-        raise RunStateError(f"{directory}: there is no run to go on with")
-    return path
+    require_run(directory)
+    return read_saved_configuration(directory)
 
 
 def limit_threads() -> None:

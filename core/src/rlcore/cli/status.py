@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 def status_command(run: Path, as_json: bool, dash_p: tuple[str, ...], no_plugins: bool, strict_plugins: bool) -> None:
     """Show how far RUN (a run directory, or the id of a run in results/) is."""
     from rlcore.checkpoint import find_checkpoints, verify_checkpoint
-    from rlcore.config import read_document
     from rlcore.errors import RunStateError
-    from rlcore.run_directory import is_locked
+    from rlcore.run_lock import is_locked
+    from rlcore.saved_configuration import read_saved_configuration
     from rlcore.saved_run import find_run
     from rlcore.status import about
 
     directory = find_run(run)
-    document = read_document(directory / "configuration.yaml")
+    document = read_saved_configuration(directory)
     plugins = plugins_for(document, dash_p=dash_p, no_plugins=no_plugins, strict_plugins=strict_plugins)
     stored = plugins.read_status(directory / "run_logs")
     checkpoints: list[dict[str, Any]] = []

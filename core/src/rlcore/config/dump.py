@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from rlcore.config.problems import KeyPath, dotted, shown
 from rlcore.config.settings import RunConfig
 from rlcore.config.structure import settings_fields
 from rlcore.errors import ConfigError
+
+_SEAL = "# Written by rlcore. SHA-256 of what follows: "
 
 
 def dump_config(config: RunConfig) -> dict[str, Any]:
@@ -35,10 +38,25 @@ def config_text(config: RunConfig) -> str:
 
 
 def write_config(config: RunConfig, path: Path) -> None:
-    """Writes the complete configuration as YAML, replacing ``path`` in one step."""
+    """Writes the complete configuration as YAML, sealed, replacing ``path`` in one step."""
     from rlcore.checkpoint import write_atomically  # which needs numpy
 
-    write_atomically(path, config_text(config).encode())
+    write_atomically(path, sealed(config_text(config)).encode())
+
+
+def sealed(text: str) -> str:
+    """``text`` under a comment with its SHA-256, by which :func:`is_sealed` knows what was changed since."""
+    return f"{_SEAL}{_digest(text)}\n{text}"
+
+
+def is_sealed(text: str) -> bool:
+    """Whether ``text`` is, to the letter, what :func:`sealed` returned."""
+    first, _, rest = text.partition("\n")
+    return first == f"{_SEAL}{_digest(rest)}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def plain(value: Any, path: KeyPath) -> Any:

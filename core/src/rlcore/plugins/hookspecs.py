@@ -166,7 +166,9 @@ def rlcore_create_environment(
 def rlcore_report_status(run: RunContext) -> Mapping[str, Mapping[str, Any]] | None:
     """Sections this plugin wants in ``training_status.json``: ``{section name: JSON data}``.
 
-    Called once per checkpoint. Two plugins may not report the same section, nor one of core's.
+    Called once before a checkpoint is written, which keeps a copy, and once more after ``rlcore_checkpoint_saved``, so
+    that what a plugin does with a checkpoint is remembered too. Two plugins may not report the same section, nor one of
+    core's.
     """
 
 
@@ -183,8 +185,8 @@ def rlcore_restore_status(run: RunContext, sections: Mapping[str, Any]) -> None:
 def rlcore_write_status(status: Mapping[str, Any], directory: Path) -> bool | None:
     """Stores the whole status; returns True when done. ``directory`` is the run's ``run_logs``.
 
-    Called once per checkpoint, and when the run has reached its end. Core's own answer writes ``training_status.json``
-    atomically.
+    Called once per checkpoint, again if plugins report other sections after ``rlcore_checkpoint_saved``, and when the
+    run has reached its end. Core's own answer writes ``training_status.json`` atomically.
     """
 
 

@@ -53,6 +53,7 @@ def rlcore_restore_status(run: RunContext, sections: Mapping[str, Any]) -> None:
 @hookimpl
 def rlcore_run_started(run: RunContext) -> None:
     if not run.inference:
+        run.own_files(f"run_logs/{store.FILE_NAME}*")  # or --force would keep it, as it keeps files of users
         store.add_start(logs(run), person(), sum(run.resumed_steps.values()))
 
 

@@ -44,6 +44,7 @@ class TensorBoardWriter:
     @classmethod
     def create(cls, settings: TensorBoardSettings | None, run: RunContext) -> TensorBoardWriter:
         settings = settings or TensorBoardSettings()
+        run.own_files("{behavior}/events.out.tfevents.*")
         return cls(run.directory, run.resumed_steps, settings.histograms)
 
     def write(self, behavior: str, step: int, stats: Mapping[str, StatSummary]) -> None:

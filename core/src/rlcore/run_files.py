@@ -1,0 +1,163 @@
+"""What rlcore wrote into a run directory, told apart from what others put there.
+
+A directory is a run by its mark, ``rlcore_run.json``, which rlcore alone writes. The mark also names the files that
+plugins write into the directory. Nothing else in a run directory is ever deleted.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+
+import attrs
+
+from rlcore.checkpoint import (
+    CONFIGURATION,
+    find_checkpoints,
+    foreign_entries,
+    is_leftover,
+    remove,
+    remove_checkpoint,
+    write_atomically,
+)
+from rlcore.run_lock import LOCK
+
+MARK = "rlcore_run.json"
+CHECKPOINTS = "checkpoints"
+BEST = "best"
+LOGS = "run_logs"
+RESULT = "result.json"
+FORMAT = 1
+
+_FILES = frozenset({LOCK, MARK, CONFIGURATION, RESULT, f"{LOGS}/training_status.json", f"{LOGS}/timers.json"})
+_FOLDERS = frozenset({LOGS, CHECKPOINTS, f"{CHECKPOINTS}/{BEST}"})
+
+
+@attrs.frozen
+class Mark:
+    """What the mark of a run says."""
+
+    run: str = attrs.field(factory=lambda: uuid.uuid4().hex)  # two runs of one name differ in it
+    files: tuple[str, ...] = ()  # patterns of what plugins write, relative to the directory
+    replaces: Mapping[str, str] = attrs.field(factory=dict)  # `run` by directory name: kept until the first checkpoint
+
+
+def read_mark(directory: Path) -> Mark | None:
+    """The mark of the run in ``directory``; None if there is none that rlcore could have written."""
+    try:
+        found = json.loads((directory / MARK).read_text(encoding="utf-8"))
+        mark = Mark(found["run"], tuple(found["files"]), dict(found["replaces"]))
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return None
+    texts = (mark.run, *mark.files, *mark.replaces, *mark.replaces.values())
+    return mark if all(isinstance(text, str) for text in texts) else None
+
+
+def write_mark(directory: Path, mark: Mark) -> None:
+    """Writes the mark of a run. Raises OSError."""
+    from rlcore import __version__
+
+    content = {"format": FORMAT, "rlcore_version": __version__, **attrs.asdict(mark)}
+    write_atomically(directory / MARK, (json.dumps(content, indent=4) + "\n").encode())
+
+
+def outcome_in(directory: Path) -> str | None:
+    """How the run in ``directory`` ended, by its result; None before the end, ``unknown`` if that cannot be read."""
+    try:
+        outcome = json.loads((directory / RESULT).read_text(encoding="utf-8"))["outcome"]
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return "unknown"
+    return outcome if isinstance(outcome, str) else "unknown"
+
+
+def pattern_problem(pattern: str) -> str | None:
+    """What is wrong with a pattern of files that a plugin writes, or None."""
+    parts = PurePosixPath(pattern).parts
+    if not parts or pattern.startswith("/") or ".." in parts or "\\" in pattern:
+        return f"{pattern!r} is not a path within the run directory"
+    if any(not part.strip("*?") for part in parts):
+        return f"{pattern!r} matches files of any name; a pattern names what the plugin writes"
+    return None
+
+
+def foreign_files(directory: Path, mark: Mark) -> list[Path]:
+    """What is in the run directory and was not put there by rlcore or a plugin that declared it; links among it."""
+    return [path for path, own in _entries(directory, mark) if not own]
+
+
+def remove_own(directory: Path, mark: Mark, keep_lock: bool = False) -> None:
+    """Deletes what rlcore and declared plugins wrote, and the folders that are empty then; the mark last of all.
+
+    What others put there stays; so does the lock, with ``keep_lock``. Raises OSError. Cut short, it can be done again.
+    """
+    own = [path for path, own in _entries(directory, mark) if own]
+    checkpoints = {each.path for place in _checkpoint_places(directory) for each in find_checkpoints(place)}
+    last = [directory / LOCK, directory / MARK]
+    for path in own:
+        if path in checkpoints:
+            remove_checkpoint(path)
+        elif path not in last:
+            remove(path)
+    folders = [folder for folder in sorted(directory.rglob("*"), reverse=True) if folder.is_dir()]
+    for folder in folders:
+        if _is_folder(_relative(directory, folder), mark):
+            remove_if_empty(folder)
+    for path in last[1:] if keep_lock else last:
+        path.unlink(missing_ok=True)
+    remove_if_empty(directory)
+
+
+def remove_if_empty(folder: Path) -> None:
+    """Deletes a folder unless there is something in it."""
+    with suppress(OSError):
+        folder.rmdir()
+
+
+def _entries(directory: Path, mark: Mark) -> Iterator[tuple[Path, bool]]:
+    """Every file, link, checkpoint and unknown folder, and whether it is rlcore's or a declared plugin's."""
+    checkpoints = {each.path for place in _checkpoint_places(directory) for each in find_checkpoints(place)}
+    open_folders = [directory]
+    while open_folders:
+        for path in sorted(open_folders.pop().iterdir()):
+            relative = _relative(directory, path)
+            if path.is_symlink():  # rlcore makes none
+                yield path, False
+            elif path in checkpoints:
+                yield path, True
+                yield from ((entry, False) for entry in foreign_entries(path))
+            elif path.is_dir() and _is_folder(relative, mark):
+                open_folders.append(path)
+            else:
+                yield path, _is_own(relative, mark)
+
+
+def _is_own(relative: str, mark: Mark) -> bool:
+    name = PurePosixPath(relative).name
+    return relative in _FILES or is_leftover(name) or any(_matches(relative, pattern) for pattern in mark.files)
+
+
+def _is_folder(relative: str, mark: Mark) -> bool:
+    """Whether rlcore or a declared plugin makes a folder of that name."""
+    parents = (str(parent) for pattern in mark.files for parent in PurePosixPath(pattern).parents)
+    return relative in _FOLDERS or any(_matches(relative, parent) for parent in parents)
+
+
+def _matches(relative: str, pattern: str) -> bool:
+    """Whether the path fits the pattern, part by part: ``*`` stands for no slash."""
+    parts, patterns = PurePosixPath(relative).parts, PurePosixPath(pattern).parts
+    return len(parts) == len(patterns) and all(map(fnmatchcase, parts, patterns))
+
+
+def _checkpoint_places(directory: Path) -> list[Path]:
+    places = [directory / CHECKPOINTS, directory / CHECKPOINTS / BEST]
+    return [place for place in places if not any(part.is_symlink() for part in (directory / CHECKPOINTS, place))]
+
+
+def _relative(directory: Path, path: Path) -> str:
+    return path.relative_to(directory).as_posix()
