@@ -21,6 +21,8 @@ from rlcore.trainer import Trainer
 
 # How many of the latest episodes the mean reward of results and progress is taken over.
 RECENT_EPISODES = 100
+# Agent steps between checkpoints where the configuration gives none and max_steps are many; ML-Agents' default.
+MAX_DEFAULT_INTERVAL = 500_000
 # How many of the latest values of an update's scalar its moving average is taken over.
 RECENT_UPDATES = 100
 
@@ -72,6 +74,8 @@ class BehaviorRun:
         settings = self.settings
         if settings.even_checkpoints and settings.keep_checkpoints > 0:
             return max(1, settings.max_steps // settings.keep_checkpoints)
+        if settings.checkpoint_interval is None:
+            return max(1, min(settings.max_steps // 10, MAX_DEFAULT_INTERVAL))
         return settings.checkpoint_interval
 
     def set_boundaries(self) -> None:

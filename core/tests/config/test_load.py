@@ -270,6 +270,20 @@ def test_names_that_become_paths_are_refused(plugins: Any, name: str) -> None:
         assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["run", "metadata", "checkpoints", "run_logs", "Configuration.yaml", "metrics.jsonl"])
+def test_a_behavior_may_not_have_the_name_of_something_in_a_run(errors: Errors, name: str) -> None:
+    (message,) = errors(f"behaviors:\n  {name}: {{}}\n")
+    assert message == (
+        f"c.yaml:2: behaviors.{name if '.' not in name else repr(name)}: {name!r} is the name of something of rlcore's "
+        "own in a run; give the behavior another one"
+    )
+
+
+def test_behaviors_whose_names_differ_in_case_alone_are_refused(errors: Errors) -> None:
+    first, second = errors("behaviors:\n  Left: {}\n  left: {}\n")
+    assert "'Left' and 'left' differ in upper and lower case alone" in first and "'left' and 'Left'" in second
+
+
 def test_a_team_in_a_behaviors_name_is_refused_with_a_hint(errors: Errors) -> None:
     (message,) = errors("behaviors:\n  Striker?team=1: {}\n")
     assert message == (

@@ -9,11 +9,12 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 import yaml
 
 from rlcore import hookimpl
-from rlcore.errors import ConfigError, RunStateError
+from rlcore.errors import ConfigError, EnvironmentFailed, RunStateError
 from rlcore.run import Run
 from rlcore.run_directory import RunDirectory
 
@@ -223,6 +224,31 @@ def test_a_start_that_failed_removes_nothing_that_somebody_put_there(make_run: A
 def test_a_run_id_cannot_leave_the_results_directory(configure: Any, run_id: str) -> None:
     with pytest.raises(ConfigError, match=r"checkpoint_settings\.run_id"):
         Run(configure({"checkpoint_settings.run_id": run_id}))
+
+
+@pytest.mark.parametrize("name", ["../../x", "/tmp/x", "run", "result.json", "a b"])
+def test_a_behavior_that_the_environment_names_cannot_leave_its_place(
+    make_run: Any, files: Any, tmp_path: Path, name: str
+) -> None:
+    class Names:
+        """An environment that names its behavior by itself."""
+
+        @hookimpl(wrapper=True)
+        def rlcore_create_environment(self) -> Any:
+            environment = yield
+            environment.behaviors = {name: attrs.evolve(environment.behaviors["Agent"], name=name)}
+            return environment
+
+    run = make_run()
+    run.plugins.register(Names(), "names")
+    with pytest.raises(EnvironmentFailed, match=r"'corridor': has a behavior whose name cannot be used: "):
+        run.train()
+    assert not files().path.exists() and list(tmp_path.rglob("x*")) == []
+
+
+def test_without_an_interval_a_run_has_several_checkpoints(make_run: Any, files: Any) -> None:
+    make_run(checkpoint_interval=None).train()
+    assert files().steps == [120, 140, 160, 180, 200]
 
 
 def test_a_second_run_of_the_same_name_is_refused_while_the_first_goes_on(make_run: Any, files: Any) -> None:

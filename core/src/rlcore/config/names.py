@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from rlcore.config.problems import shown
 
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
+
+# What stands beside a behavior's files in a run directory, or beside its entry in a checkpoint and in the status.
+_FILES = ("configuration.yaml", "metrics.jsonl", "result.json", "rlcore_run.json")
+RESERVED = frozenset({"run", "metadata", "checkpoints", "run_logs", *_FILES})
 
 
 def name_problem(what: str, name: str) -> str | None:
@@ -17,3 +22,16 @@ def name_problem(what: str, name: str) -> str | None:
         f"{what} is 1 to 100 letters, digits, '.', '_' or '-', begins with a letter or digit and has no '..', "
         f"not {shown(name)}"
     )
+
+
+def behavior_name_problem(name: str, others: Iterable[str] = ()) -> str | None:
+    """What is wrong with the name of a behavior, given those of the ``others`` in the run, or None.
+
+    Files are named after behaviors, on file systems too that do not tell upper from lower case.
+    """
+    if name.casefold() in RESERVED:
+        return f"{name!r} is the name of something of rlcore's own in a run; give the behavior another one"
+    twin = next((other for other in others if other != name and other.casefold() == name.casefold()), None)
+    if twin is not None:
+        return f"{name!r} and {twin!r} differ in upper and lower case alone, and files are named after them"
+    return name_problem("a behavior's name", name)

@@ -171,7 +171,9 @@ class BehaviorSettings:
     even_checkpoints: bool = setting(
         False, "Spread keep_checkpoints evenly over max_steps instead of using checkpoint_interval."
     )
-    checkpoint_interval: int = setting(500_000, "Agent steps between checkpoints.", minimum=1)
+    checkpoint_interval: int | None = setting(
+        None, "Agent steps between checkpoints; without it, a tenth of max_steps, at most 500000.", minimum=1
+    )
     max_steps: int = setting(500_000, "Agent steps to learn from.", minimum=1)
     time_horizon: int = setting(64, "Agent steps a trainer may see of one agent before it bootstraps.", minimum=1)
     summary_freq: int = setting(50_000, "Agent steps between summaries.", minimum=1)
