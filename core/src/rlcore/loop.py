@@ -7,6 +7,7 @@ from time import perf_counter
 
 import attrs
 
+from rlcore.batch_check import batch_of, no_batch
 from rlcore.behavior_run import BehaviorRun
 from rlcore.blame import environment_does, environment_failed, nothing_to_learn, trainer_does, trainer_failed
 from rlcore.environment import Actions, Environment
@@ -96,8 +97,11 @@ def _collect(
         raise environment_failed(environment, "step", error) from error
     stepped = perf_counter()
     for behavior in behaviors:
-        batch = behavior.batch = batches[behavior.name]
-        state.check_finite(behavior, batch)
+        try:
+            batch = behavior.batch = batches[behavior.name]
+        except (LookupError, TypeError):
+            raise no_batch(batches, behavior.name, environment, "step") from None
+        state.check_batch(behavior, batch)
         if behavior.learning:
             behavior.episodes.record(batch)
             try:
@@ -131,8 +135,8 @@ def infer(state: RunState, stop_requested: Callable[[], bool], spent: Spent) -> 
             batches = environment.step(actions)
         stepped = perf_counter()
         for behavior in behaviors:
-            batch = behavior.batch = batches[behavior.name]
-            state.check_finite(behavior, batch)
+            batch = behavior.batch = batch_of(batches, behavior.name, environment, "step")
+            state.check_batch(behavior, batch)
             behavior.episodes.record(batch)
             behavior.inferred += behavior.spec.slots
         if curricula is not None:

