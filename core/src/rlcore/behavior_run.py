@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from rlcore.batch_check import BatchCheck
+from rlcore.blame import trainer_does
 from rlcore.config import BehaviorSettings
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec
 from rlcore.results import BehaviorResult
 from rlcore.seeding import derive_seed
 from rlcore.stats import CUMULATIVE_REWARD, EPISODE_LENGTH, GROUP_REWARD, EpisodeRecorder, StatSummary, StatsWindow
-from rlcore.trainer import Trainer
+from rlcore.trainer import Policy, Trainer
 
 # How many of the latest episodes the mean reward of results and progress is taken over.
 RECENT_EPISODES = 100
@@ -65,6 +66,12 @@ class BehaviorRun:
     def steps(self) -> int:
         """Agent steps learned from."""
         return self.trainer.steps if self.policy_steps is None else self.policy_steps
+
+    @property
+    def policy(self) -> Policy:
+        """The trainer's current policy."""
+        with trainer_does(self, "policy"):
+            return self.trainer.policy
 
     @property
     def checkpoint_interval(self) -> int:

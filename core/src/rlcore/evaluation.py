@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 
 import attrs
 import numpy as np
 
 from rlcore.batch_check import BatchCheck, batch_of
-from rlcore.blame import environment_does
+from rlcore.blame import closing, environment_does, policy_failed
 from rlcore.config import EnvironmentParameter, EnvironmentSettings, RunConfig
 from rlcore.config.load import evaluation_environment
 from rlcore.environment import AgentBatch, BehaviorSpec, Environment, misfit
 from rlcore.episode_tap import EpisodeTap
-from rlcore.errors import ConfigError, NonFiniteError
+from rlcore.errors import ConfigError, EnvironmentFailed, NonFiniteError
 from rlcore.parameter_feed import ParameterFeed, target_feed
 from rlcore.plugins.calls import Plugins
 from rlcore.results import BehaviorEvaluation, EvaluationResult
@@ -76,15 +76,12 @@ class Evaluator:
             raise ValueError("episodes must be at least 1")
         seed = derive_seed(self._context.seed if seed is None else seed, "evaluation")
         environment, kept = self._open(episodes)
-        try:
+        with nullcontext() if kept else closing(environment, EnvironmentFailed):
             policies = policies_for(environment.behaviors)
             feed = self._feed(environment, seed)
             with taps_for(environment.behaviors) if taps_for is not None else nullcontext({}) as taps:
                 checks = self._checks if kept else None
                 result = play(policies, environment, episodes, seed, deterministic, taps, feed, checks)
-        finally:
-            if not kept:
-                environment.close()
         self._plugins.evaluated(self._context, step, result)
         return result
 
@@ -94,7 +91,8 @@ class Evaluator:
 
     def close(self) -> None:
         if self._environment is not None:
-            self._environment.close()
+            with environment_does(self._environment, "close"):
+                self._environment.close()
 
     def _open(self, episodes: int) -> tuple[Environment, bool]:
         """An environment, and whether it stays open."""
@@ -153,7 +151,8 @@ class Evaluator:
         if self._specs is not None:
             problem = misfit_of_all(self._specs, environment.behaviors)
             if problem:
-                environment.close()
+                with suppress(Exception, SystemExit):  # the error to report is the misfit
+                    environment.close()
                 raise ConfigError(f"environment {settings.id or settings.type!r} to evaluate in: {problem}")
         return environment
 
@@ -196,7 +195,10 @@ def play(
     left = {name: share[spec.env_index].copy() for name, spec in environment.behaviors.items()}  # [S] episodes
     recorders = {name: EpisodeRecorder(spec.slots) for name, spec in environment.behaviors.items()}
     for name, policy in policies.items():
-        policy.seed(derive_seed(seed, name))
+        try:
+            policy.seed(derive_seed(seed, name))
+        except (Exception, SystemExit) as error:
+            raise policy_failed(name, policy, "seed", error) from error
     first = np.zeros(copies, np.int64)
     if feed is not None:
         feed.before_reset(first)
@@ -206,10 +208,13 @@ def play(
         feed.after_reset(first)
     check_batches(batches, checks, environment, "reset", feed)
     while any((slots > 0).any() for slots in left.values()):
-        actions = {
-            name: policies[name].act(batch.observations, batch.action_mask, deterministic)
-            for name, batch in batches.items()
-        }
+        actions = {}
+        for name, policy in policies.items():
+            batch = batches[name]
+            try:
+                actions[name] = policy.act(batch.observations, batch.action_mask, deterministic)
+            except (Exception, SystemExit) as error:
+                raise policy_failed(name, policy, "act", error) from error
         for name, tap in taps.items():
             tap.act(batches[name], actions[name])
         with environment_does(environment, "step"):
@@ -217,8 +222,9 @@ def play(
         check_batches(batches, checks, environment, "step", feed)
         if feed is not None:
             feed.restage(feed.after_step())
-        for name, batch in batches.items():
-            recorder, ended = recorders[name], batch.ended
+        for name, recorder in recorders.items():
+            batch = batches[name]
+            ended = batch.ended
             recorder.record(batch)
             wanted = left[name][ended] > 0
             if name in taps:

@@ -61,7 +61,11 @@ def learn(
         for behavior in behaviors:
             if behavior.learning:
                 trainer = behavior.trainer
-                if trainer.ready():
+                try:
+                    ready = trainer.ready()
+                except (Exception, SystemExit) as error:
+                    raise trainer_failed(behavior, "ready", error) from error
+                if ready:
                     with trainer_does(behavior, "update"):
                         behavior.add_update(trainer.update())
                     spent.updates += 1
@@ -88,12 +92,12 @@ def _collect(
     for behavior in behaviors:
         try:
             actions[behavior.name] = behavior.trainer.act(behavior.batch) if behavior.learning else behavior.exploit()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise trainer_failed(behavior, "act", error) from error
     acted = perf_counter()
     try:
         batches = environment.step(actions)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise environment_failed(environment, "step", error) from error
     stepped = perf_counter()
     for behavior in behaviors:
@@ -106,7 +110,7 @@ def _collect(
             behavior.episodes.record(batch)
             try:
                 behavior.trainer.observe(actions[behavior.name], batch)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raise trainer_failed(behavior, "observe", error) from error
     if state.curricula is not None and state.curricula.after_step():
         state.begin_anew()

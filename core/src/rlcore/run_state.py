@@ -60,7 +60,7 @@ class RunState:
                 curricula = make_curricula(config.environment_parameters, plugins, context)
                 state.curricula = RunCurricula(curricula, environment, behaviors, lesson_changed)
         except BaseException:
-            with suppress(Exception):  # the first error is the one to report
+            with suppress(Exception, SystemExit):  # the first error is the one to report
                 environment.close()
             raise
         return state

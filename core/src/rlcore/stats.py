@@ -73,7 +73,7 @@ def hand_over(writer: StatsWriter, behavior: str, step: int, stats: Mapping[str,
         writer.write(behavior, step, stats)
     except RlcoreError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         what = f"stats writer {type(writer).__name__} failed at step {step}"
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS):
             raise RunStateError(f"{what}: {error.strerror}; mend that and go on with --resume") from error

@@ -189,4 +189,4 @@ def _part(value: Any, key: Any) -> Any:
     try:
         return value[key]
     except (LookupError, TypeError):
-        refuse(str(key), value, f"its space has {key!r} in it")
+        refuse(str(key), value, f"expected one with {key!r} in it")

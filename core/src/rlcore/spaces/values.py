@@ -20,13 +20,13 @@ def array_of(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], name: str
     """
     array = _array(value, name)
     if array.shape != shape:
-        refuse(name, value, f"its space has shape {list(shape)}")
+        refuse(name, value, f"expected shape {list(shape)}")
     if dtype.kind == "f":
         if array.dtype.kind not in "fiub":
-            refuse(name, value, "its space has real numbers")
+            refuse(name, value, "expected real numbers")
     elif not np.can_cast(array.dtype, dtype, "safe"):
         if array.dtype.kind not in "iub":
-            refuse(name, value, f"its space has dtype {dtype}; convert it, for example with .astype(np.{dtype})")
+            refuse(name, value, f"expected {dtype}: convert it, for example with .astype(np.{dtype})")
         limits = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
         _refuse_outside(name, array, *limits)
     return array
@@ -36,10 +36,10 @@ def bits_of(value: Any, shape: tuple[int, ...], name: str) -> NDArray[Any]:
     """``value`` as an array of this ``shape`` of zeros and ones. MismatchedValue if it is not one."""
     array = _array(value, name)
     if array.shape != shape or array.dtype.kind not in "fiub":
-        refuse(name, value, f"its space has shape {list(shape)} of zeros and ones")
+        refuse(name, value, f"expected zeros and ones of shape {list(shape)}")
     wrong = (array != 0) & (array != 1)
     if wrong.any():
-        refuse(name, array[wrong][0], "its space has zeros and ones")
+        refuse(name, array[wrong][0], "expected 0 or 1")
     return array
 
 
@@ -48,9 +48,9 @@ def choice_of(value: Any, start: int, options: int, name: str) -> int:
     try:
         choice = operator.index(value) - start
     except TypeError:
-        refuse(name, value, f"its space has integers from {start} to {start + options - 1}")
+        refuse(name, value, f"expected an integer from {start} to {start + options - 1}")
     if not 0 <= choice < options:
-        refuse(name, value, f"its space has integers from {start} to {start + options - 1}")
+        refuse(name, value, f"expected an integer from {start} to {start + options - 1}")
     return choice
 
 
@@ -59,14 +59,14 @@ def choices_of(value: Any, start: NDArray[np.int64], options: NDArray[np.int64],
     array = _array(value, name)
     shape = (rows, *options.shape)
     if array.shape != shape or array.dtype.kind not in "iu":
-        refuse(name, value, f"its space has integers of shape {list(options.shape)}")
+        refuse(name, value, f"expected integers of shape {list(shape)}")
     choices: NDArray[Any] = array.astype(np.int64) - start
     wrong = (choices < 0) | (choices >= options)
     if wrong.any():
         _, *index = np.argwhere(wrong)[0].tolist()
         first, count = int(start[tuple(index)]), int(options[tuple(index)])
         at = f" at {index}" if index else ""
-        refuse(name, array[wrong][0], f"its space has integers from {first} to {first + count - 1}{at}")
+        refuse(name, array[wrong][0], f"expected an integer from {first} to {first + count - 1}{at}")
     return choices
 
 
@@ -90,10 +90,10 @@ def _array(value: Any, name: str) -> NDArray[Any]:
     try:
         return np.asarray(value)
     except (TypeError, ValueError):  # lists of unequal lengths
-        refuse(name, value, "its space has arrays")
+        refuse(name, value, "expected an array")
 
 
 def _refuse_outside(name: str, array: NDArray[Any], low: int, high: int) -> None:
     wrong = (array < low) | (array > high)
     if wrong.any():
-        refuse(name, array[wrong][0], f"its space has integers from {low} to {high}")
+        refuse(name, array[wrong][0], f"expected an integer from {low} to {high}")
