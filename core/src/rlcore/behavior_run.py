@@ -9,15 +9,15 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlcore.batch_check import BatchCheck
+from rlcore.blame import trainer_does
 from rlcore.config import BehaviorSettings
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec
-from rlcore.errors import NonFiniteError
 from rlcore.results import BehaviorResult
 from rlcore.seeding import derive_seed
 from rlcore.stats import CUMULATIVE_REWARD, EPISODE_LENGTH, GROUP_REWARD, EpisodeRecorder, StatSummary, StatsWindow
-from rlcore.trainer import Trainer
+from rlcore.trainer import Policy, Trainer
 
 # How many of the latest episodes the mean reward of results and progress is taken over.
 RECENT_EPISODES = 100
@@ -46,6 +46,7 @@ class BehaviorRun:
         self.batch = first_batch
         self.seed = seed  # of the run
         self.offline = offline  # the trainer learns from recorded data, and is told nothing of an environment
+        self.checks = BatchCheck(spec, lambda: f"at step {self.steps}")
         self.episodes = EpisodeRecorder(spec.slots)
         self.window = StatsWindow()
         self.recent: deque[float] = deque(maxlen=RECENT_EPISODES)
@@ -59,7 +60,6 @@ class BehaviorRun:
         self.exploited = 0  # environment steps since it stopped learning
         self.learning = True
         self.finished_at_cut: int | None = None  # episodes, when a checkpoint last cut the open ones; None: not yet
-        self.finite_observations = tuple(o.name for o in spec.observations if o.dtype.kind == "f")
         self.next_summary = 0
         self.next_checkpoint = 0
         self.next_boundary = 0  # the next step at which anything is due
@@ -68,6 +68,12 @@ class BehaviorRun:
     def steps(self) -> int:
         """Agent steps learned from."""
         return self.trainer.steps if self.policy_steps is None else self.policy_steps
+
+    @property
+    def policy(self) -> Policy:
+        """The trainer's current policy."""
+        with trainer_does(self, "policy"):
+            return self.trainer.policy
 
     @property
     def checkpoint_interval(self) -> int:
@@ -125,37 +131,6 @@ class BehaviorRun:
         """A checkpoint is about to end all open episodes. Whether none has ended by itself since the last one did."""
         before, self.finished_at_cut = self.finished_at_cut, self.episodes.finished
         return self.learning and self.episodes.finished == before
-
-    def check_finite(self, batch: AgentBatch) -> None:
-        """Raises NonFiniteError for a NaN or an infinity in the rewards or observations of ``batch``."""
-        # x . x is finite unless x has a NaN or an infinity, or is huge; only then is it worth looking closer.
-        reward = batch.reward
-        if not isfinite(np.dot(reward, reward)):
-            self._refuse_non_finite("reward", reward, np.arange(len(reward)))
-        if batch.group_reward is not None:
-            self._refuse_non_finite("group reward", batch.group_reward, np.arange(len(reward)))
-        for name in self.finite_observations:
-            values = batch.observations[name].ravel()
-            if not isfinite(np.dot(values, values)):
-                self._refuse_non_finite(f"observation {name!r}", batch.observations[name], np.arange(len(reward)))
-            if batch.final_observations is not None and batch.ended.size:
-                last = batch.final_observations[name]
-                self._refuse_non_finite(f"final observation {name!r}", last, batch.ended)
-
-    def _refuse_non_finite(self, what: str, values: NDArray[Any], slots: NDArray[np.intp]) -> None:
-        bad = ~np.isfinite(values.reshape(len(values), -1)).all(axis=1)
-        if not bad.any():
-            return
-        row = int(np.flatnonzero(bad)[0])
-        slot, copy = int(slots[row]), int(self.spec.env_index[slots[row]])
-        value = values[row]
-        shown = f"{float(value):g}" if np.ndim(value) == 0 else np.array2string(np.asarray(value), threshold=8)
-        raise NonFiniteError(
-            f"behavior {self.name!r}: {what} of slot {slot} (environment copy {copy}) is {shown} at step {self.steps}; "
-            "mend the environment, or wrap it to keep its values finite",
-            copy,
-            latest=what.startswith("observation"),
-        )
 
     def add_update(self, stats: Mapping[str, float | Sequence[float]]) -> None:
         """One update of the trainer, and the scalars it returned."""

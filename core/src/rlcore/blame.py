@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from rlcore.errors import EnvironmentFailed, PluginError, RlcoreError, one_line
 
 if TYPE_CHECKING:
     from rlcore.behavior_run import BehaviorRun
     from rlcore.environment import Environment
+    from rlcore.trainer import Policy
+
+log = logging.getLogger(__name__)
+
+
+class Closable(Protocol):
+    """An environment, an evaluator or a statistics writer."""
+
+    def close(self) -> None: ...
 
 
 def environment_failed(environment: Environment, doing: str, error: BaseException) -> RlcoreError:
@@ -21,11 +31,21 @@ def environment_failed(environment: Environment, doing: str, error: BaseExceptio
 
 
 def trainer_failed(behavior: BehaviorRun, doing: str, error: BaseException) -> RlcoreError:
-    """The same for an error of ``behavior.trainer.doing``."""
+    """What to raise for an error of ``behavior.trainer.doing``."""
+    return _trainer_failed(behavior.name, behavior.settings.trainer_type, doing, error)
+
+
+def _trainer_failed(behavior: str, trainer_type: str, doing: str, error: BaseException) -> RlcoreError:
     if isinstance(error, RlcoreError):
         return error
-    trainer = behavior.settings.trainer_type
-    return PluginError(f"behavior {behavior.name!r}: trainer {trainer!r} failed in {doing}: {one_line(error)}")
+    return PluginError(f"behavior {behavior!r}: trainer {trainer_type!r} failed in {doing}: {one_line(error)}")
+
+
+def policy_failed(behavior: str, policy: Policy, doing: str, error: BaseException) -> RlcoreError:
+    """What to raise for an error of ``policy.doing`` where policies are measured."""
+    if isinstance(error, RlcoreError):
+        return error
+    return PluginError(f"behavior {behavior!r}: policy {type(policy).__name__} failed in {doing}: {one_line(error)}")
 
 
 def nothing_to_learn(behaviors: Sequence[BehaviorRun]) -> PluginError:
@@ -49,9 +69,59 @@ def environment_does(environment: Environment, doing: str) -> Iterator[None]:
 @contextmanager
 def trainer_does(behavior: BehaviorRun, doing: str) -> Iterator[None]:
     """For a block that calls ``behavior.trainer.doing``."""
+    with called_trainer(behavior.name, behavior.settings.trainer_type, doing):
+        yield
+
+
+@contextmanager
+def called_trainer(behavior: str, trainer_type: str, doing: str) -> Iterator[None]:
+    """For a block that calls ``doing`` of a trainer that belongs to no run."""
     try:
         yield
     except RlcoreError:
         raise
     except (Exception, SystemExit) as error:
-        raise trainer_failed(behavior, doing, error) from error
+        raise _trainer_failed(behavior, trainer_type, doing, error) from error
+
+
+# ------------------------------------------------------------ closing
+
+
+def close_all(held: Iterable[tuple[Closable, type[RlcoreError]]], level: int) -> RlcoreError | None:
+    """Close everything in ``held``, each with the kind of error it is to blame with.
+
+    An exception is logged at ``level`` and keeps nothing else open. A SystemExit is returned as an error for the caller
+    to raise where no other error ended the run: it must not end the process unnoticed.
+    """
+    first: RlcoreError | None = None
+    for each, kind in held:
+        try:
+            each.close()
+        except (Exception, SystemExit) as error:
+            failure = _failed_to_close(each, kind, error)
+            if first is None and isinstance(failure.__cause__, SystemExit):
+                first = failure
+            else:
+                log.log(level, "%s", failure)
+    return first
+
+
+@contextmanager
+def closing(held: Closable, kind: type[RlcoreError]) -> Iterator[None]:
+    """Close ``held`` after the block, as :func:`close_all` does; an error of the block is the one to report."""
+    try:
+        yield
+    except BaseException:
+        close_all([(held, kind)], logging.DEBUG)
+        raise
+    failure = close_all([(held, kind)], logging.WARNING)
+    if failure is not None:
+        raise failure
+
+
+def _failed_to_close(closed: Closable, kind: type[RlcoreError], error: BaseException) -> RlcoreError:
+    if isinstance(error, RlcoreError):
+        return error
+    failure = kind(f"{type(closed).__name__} failed to close: {one_line(error)}")
+    failure.__cause__ = error
+    return failure

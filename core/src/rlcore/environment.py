@@ -28,18 +28,36 @@ class ObservationSpec:
     ``kind`` tells a network how to read it: ``vector`` (any shape, flattened, may be normalised), ``image``
     (height, width, channels) or ``one_hot`` (an indicator vector, never normalised). An image of dtype uint8 spans 0
     to 255.
+
+    ``low`` and ``high`` are the lowest and highest values the environment means to give: numbers or arrays that
+    broadcast to ``shape``, infinite where unbounded; None where nothing is known. A run compares the first observations
+    with them and warns once; it clips and scales nothing.
     """
 
     name: str
     shape: tuple[int, ...]
     dtype: np.dtype[Any] = attrs.field(converter=np.dtype)
     kind: ObservationKind = "vector"
+    low: NDArray[Any] | float | None = attrs.field(default=None, eq=False, repr=False, kw_only=True)
+    high: NDArray[Any] | float | None = attrs.field(default=None, eq=False, repr=False, kw_only=True)
 
     size: int = attrs.field(init=False)  # number of values of one agent's observation
 
     @size.default
     def _size(self) -> int:
         return math.prod(self.shape)
+
+    @low.validator
+    @high.validator
+    def _broadcasts(self, attribute: attrs.Attribute[Any], bound: NDArray[Any] | float | None) -> None:
+        if bound is None:
+            return
+        shape = np.shape(bound)
+        if len(shape) > len(self.shape) or np.broadcast_shapes(shape, self.shape) != self.shape:
+            raise ValueError(
+                f"observation {self.name!r}: {attribute.name} has shape {list(shape)}, which does not broadcast to "
+                f"{list(self.shape)}"
+            )
 
 
 @attrs.frozen(eq=False)

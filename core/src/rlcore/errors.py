@@ -83,7 +83,9 @@ class RunStateError(RlcoreError):
 def one_line(error: BaseException) -> str:
     """``Type: message`` on one line."""
     text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    shown = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    # rlcore ends a run by itself: whoever calls sys.exit wanted to stop, or did not know how to report an error.
+    return f"{shown}; raise an exception instead of calling sys.exit" if isinstance(error, SystemExit) else shown
 
 
 def traceback_hint(error: BaseException) -> str:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
-from math import isfinite
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
-from typing import Any
 
 import attrs
 import numpy as np
-from numpy.typing import NDArray
 
-from rlcore.blame import environment_does
+from rlcore.batch_check import BatchCheck, batch_of
+from rlcore.blame import closing, environment_does, policy_failed
 from rlcore.config import EnvironmentParameter, EnvironmentSettings, RunConfig
 from rlcore.config.load import evaluation_environment
 from rlcore.environment import AgentBatch, BehaviorSpec, Environment, misfit
 from rlcore.episode_tap import EpisodeTap
-from rlcore.errors import ConfigError, NonFiniteError
+from rlcore.errors import ConfigError, EnvironmentFailed, NonFiniteError
 from rlcore.parameter_feed import ParameterFeed, target_feed
 from rlcore.plugins.calls import Plugins
 from rlcore.results import BehaviorEvaluation, EvaluationResult
@@ -58,6 +56,7 @@ class Evaluator:
         self._specs = specs
         self._video = video
         self._environment: Environment | None = None
+        self._checks: dict[str, BatchCheck] = {}  # of its behaviors; they warn once
 
     def evaluate(
         self,
@@ -77,14 +76,12 @@ class Evaluator:
             raise ValueError("episodes must be at least 1")
         seed = derive_seed(self._context.seed if seed is None else seed, "evaluation")
         environment, kept = self._open(episodes)
-        try:
+        with nullcontext() if kept else closing(environment, EnvironmentFailed):
             policies = policies_for(environment.behaviors)
             feed = self._feed(environment, seed)
             with taps_for(environment.behaviors) if taps_for is not None else nullcontext({}) as taps:
-                result = play(policies, environment, episodes, seed, deterministic, taps, feed)
-        finally:
-            if not kept:
-                environment.close()
+                checks = self._checks if kept else None
+                result = play(policies, environment, episodes, seed, deterministic, taps, feed, checks)
         self._plugins.evaluated(self._context, step, result)
         return result
 
@@ -94,7 +91,8 @@ class Evaluator:
 
     def close(self) -> None:
         if self._environment is not None:
-            self._environment.close()
+            with environment_does(self._environment, "close"):
+                self._environment.close()
 
     def _open(self, episodes: int) -> tuple[Environment, bool]:
         """An environment, and whether it stays open."""
@@ -105,6 +103,7 @@ class Evaluator:
                 return self._environment, True
             return self._make(settings, copies), False
         self._environment = self._make(settings, copies)
+        self._checks = checks_of(self._environment)
         return self._environment, True
 
     def _feed(self, environment: Environment, seed: int) -> ParameterFeed | None:
@@ -152,7 +151,8 @@ class Evaluator:
         if self._specs is not None:
             problem = misfit_of_all(self._specs, environment.behaviors)
             if problem:
-                environment.close()
+                with suppress(Exception, SystemExit):  # the error to report is the misfit
+                    environment.close()
                 raise ConfigError(f"environment {settings.id or settings.type!r} to evaluate in: {problem}")
         return environment
 
@@ -176,13 +176,16 @@ def play(
     deterministic: bool,
     taps: Mapping[str, EpisodeTap],
     feed: ParameterFeed | None = None,
+    checks: Mapping[str, BatchCheck] | None = None,
 ) -> EvaluationResult:
     """Plays until every copy has finished its share of ``episodes``, which ``taps`` of behaviors catch.
 
-    ``feed`` says what episodes begin with, where the environment has parameters.
+    ``feed`` says what episodes begin with, where the environment has parameters. ``checks``, by behavior, are those
+    of earlier evaluations in the same environment.
 
     Each copy's share is fixed beforehand: taking the first episodes to finish would favour short ones.
     """
+    checks = checks_of(environment) if checks is None else checks
     copies = environment.num_envs
     share = np.full(copies, episodes // copies)
     share[: episodes % copies] += 1
@@ -192,7 +195,10 @@ def play(
     left = {name: share[spec.env_index].copy() for name, spec in environment.behaviors.items()}  # [S] episodes
     recorders = {name: EpisodeRecorder(spec.slots) for name, spec in environment.behaviors.items()}
     for name, policy in policies.items():
-        policy.seed(derive_seed(seed, name))
+        try:
+            policy.seed(derive_seed(seed, name))
+        except (Exception, SystemExit) as error:
+            raise policy_failed(name, policy, "seed", error) from error
     first = np.zeros(copies, np.int64)
     if feed is not None:
         feed.before_reset(first)
@@ -200,23 +206,25 @@ def play(
         batches = environment.reset(EpisodeSeeds(seed), first)
     if feed is not None:
         feed.after_reset(first)
-    for name, batch in batches.items():
-        refuse_non_finite(batch, environment.behaviors[name], feed)
+    check_batches(batches, checks, environment, "reset", feed)
     while any((slots > 0).any() for slots in left.values()):
-        actions = {
-            name: policies[name].act(batch.observations, batch.action_mask, deterministic)
-            for name, batch in batches.items()
-        }
+        actions = {}
+        for name, policy in policies.items():
+            batch = batches[name]
+            try:
+                actions[name] = policy.act(batch.observations, batch.action_mask, deterministic)
+            except (Exception, SystemExit) as error:
+                raise policy_failed(name, policy, "act", error) from error
         for name, tap in taps.items():
             tap.act(batches[name], actions[name])
         with environment_does(environment, "step"):
             batches = environment.step(actions)
-        for name, batch in batches.items():
-            refuse_non_finite(batch, environment.behaviors[name], feed)
+        check_batches(batches, checks, environment, "step", feed)
         if feed is not None:
             feed.restage(feed.after_step())
-        for name, batch in batches.items():
-            recorder, ended = recorders[name], batch.ended
+        for name, recorder in recorders.items():
+            batch = batches[name]
+            ended = batch.ended
             recorder.record(batch)
             wanted = left[name][ended] > 0
             if name in taps:
@@ -243,30 +251,27 @@ def play(
     )
 
 
-def refuse_non_finite(batch: AgentBatch, spec: BehaviorSpec, feed: ParameterFeed | None) -> None:
-    """Raises NonFiniteError for a NaN or an infinity in rewards or observations, with what its episode began with."""
-    everyone = np.arange(spec.slots)
-    played = [("reward", batch.reward, everyone), ("group reward", batch.group_reward, everyone)]
-    for observation in spec.observations:
-        if observation.dtype.kind == "f":
-            name = observation.name
-            played.append((f"observation {name!r}", batch.observations[name], everyone))
-            if batch.final_observations is not None and batch.ended.size:
-                played.append((f"final observation {name!r}", batch.final_observations[name], batch.ended))
-    for what, values, slots in played:
-        if values is not None and not isfinite(np.vdot(values, values)):
-            _refuse_row(what, values, slots, spec, feed)
+def checks_of(environment: Environment) -> dict[str, BatchCheck]:
+    """A check for the batches of each behavior, for evaluations."""
+    return {name: BatchCheck(spec, lambda: "while evaluating") for name, spec in environment.behaviors.items()}
 
 
-def _refuse_row(
-    what: str, values: NDArray[Any], slots: NDArray[np.intp], spec: BehaviorSpec, feed: ParameterFeed | None
+def check_batches(
+    batches: Mapping[str, AgentBatch],
+    checks: Mapping[str, BatchCheck],
+    environment: Environment,
+    doing: str,
+    feed: ParameterFeed | None,
 ) -> None:
-    """Raises NonFiniteError for the first of ``values`` [K, ...] that is not finite, if any is."""
-    for row in np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(axis=1)).tolist():
-        slot, copy = int(slots[row]), int(spec.env_index[slots[row]])
-        shown = f"{values[row]:g}" if values.ndim == 1 else np.array2string(values[row], threshold=8)
-        began = "" if feed is None else f" (its episode began with {feed.described(copy, what.startswith('observ'))})"
-        raise NonFiniteError(
-            f"behavior {spec.name!r}: {what} of slot {slot} (environment copy {copy}) is {shown} while evaluating; "
-            f"mend the environment, or wrap it to keep its values finite{began}"
-        )
+    """Raises EnvironmentFailed unless ``environment.doing`` returned what every behavior's spec says.
+
+    A NaN or an infinity is reported with the parameters that its episode began with.
+    """
+    for name, check in checks.items():
+        try:
+            check.check(batch_of(batches, name, environment, doing))
+        except NonFiniteError as error:
+            if feed is None:
+                raise
+            began = feed.described(error.copy, error.latest)
+            raise NonFiniteError(f"{error} (its episode began with {began})", error.copy, error.latest) from None

@@ -7,6 +7,7 @@ from time import perf_counter
 
 import attrs
 
+from rlcore.batch_check import batch_of, no_batch
 from rlcore.behavior_run import BehaviorRun
 from rlcore.blame import environment_does, environment_failed, nothing_to_learn, trainer_does, trainer_failed
 from rlcore.environment import Actions, Environment
@@ -60,7 +61,11 @@ def learn(
         for behavior in behaviors:
             if behavior.learning:
                 trainer = behavior.trainer
-                if trainer.ready():
+                try:
+                    ready = trainer.ready()
+                except (Exception, SystemExit) as error:
+                    raise trainer_failed(behavior, "ready", error) from error
+                if ready:
                     with trainer_does(behavior, "update"):
                         behavior.add_update(trainer.update())
                     spent.updates += 1
@@ -87,22 +92,25 @@ def _collect(
     for behavior in behaviors:
         try:
             actions[behavior.name] = behavior.trainer.act(behavior.batch) if behavior.learning else behavior.exploit()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise trainer_failed(behavior, "act", error) from error
     acted = perf_counter()
     try:
         batches = environment.step(actions)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise environment_failed(environment, "step", error) from error
     stepped = perf_counter()
     for behavior in behaviors:
-        batch = behavior.batch = batches[behavior.name]
-        state.check_finite(behavior, batch)
+        try:
+            batch = behavior.batch = batches[behavior.name]
+        except (LookupError, TypeError):
+            raise no_batch(batches, behavior.name, environment, "step") from None
+        state.check_batch(behavior, batch)
         if behavior.learning:
             behavior.episodes.record(batch)
             try:
                 behavior.trainer.observe(actions[behavior.name], batch)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raise trainer_failed(behavior, "observe", error) from error
     if state.curricula is not None and state.curricula.after_step():
         state.begin_anew()
@@ -131,8 +139,8 @@ def infer(state: RunState, stop_requested: Callable[[], bool], spent: Spent) -> 
             batches = environment.step(actions)
         stepped = perf_counter()
         for behavior in behaviors:
-            batch = behavior.batch = batches[behavior.name]
-            state.check_finite(behavior, batch)
+            batch = behavior.batch = batch_of(batches, behavior.name, environment, "step")
+            state.check_batch(behavior, batch)
             behavior.episodes.record(batch)
             behavior.inferred += behavior.spec.slots
         if curricula is not None:

@@ -118,7 +118,7 @@ class ParameterFeed:
     def _tell(self, parameters: Parameters) -> None:
         try:
             self._environment.set_parameters(parameters)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise environment_failed(self._environment, "set_parameters", error) from error
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import attrs
 import numpy as np
@@ -158,7 +158,18 @@ class RecordingFormat(Protocol):
         ...
 
 
-def find_recording(path: str | Path, behavior: str, formats: Sequence[RecordingFormat]) -> tuple[RecordingFormat, Path]:
+class Searchable(Protocol):
+    """The part of a :class:`RecordingFormat` that finds recordings."""
+
+    def reads(self, path: Path) -> bool: ...
+
+    def stored(self) -> Mapping[str, Path]: ...
+
+
+F = TypeVar("F", bound=Searchable)
+
+
+def find_recording(path: str | Path, behavior: str, formats: Sequence[F]) -> tuple[F, Path]:
     """The recording that ``path`` names for a behavior, and the format that reads it.
 
     That is ``path`` itself, else ``path/behavior``, else what a format keeps under that name. A relative path is
@@ -179,9 +190,7 @@ def find_recording(path: str | Path, behavior: str, formats: Sequence[RecordingF
     raise ConfigError(f"recording {str(path)!r}: {_what_is_there(given, str(path), behavior, formats, list(stored))}")
 
 
-def _what_is_there(
-    path: Path, name: str, behavior: str, formats: Sequence[RecordingFormat], stored: Sequence[str]
-) -> str:
+def _what_is_there(path: Path, name: str, behavior: str, formats: Sequence[Searchable], stored: Sequence[str]) -> str:
     if path.is_dir():
         inside = sorted(child.name for child in path.iterdir() if any(each.reads(child) for each in formats))
         if inside:

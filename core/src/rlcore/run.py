@@ -32,11 +32,12 @@ from typing import Any, Literal, Self
 import attrs
 
 from rlcore.behavior_run import BehaviorRun
+from rlcore.blame import Closable, close_all
 from rlcore.config import RunConfig
 from rlcore.config.data_source import learns_offline
 from rlcore.curriculum import LessonChange
 from rlcore.environment import Environment
-from rlcore.errors import RunStateError, one_line
+from rlcore.errors import EnvironmentFailed, PluginError, RlcoreError, RunStateError
 from rlcore.evaluation import Evaluator
 from rlcore.loop import Spent, infer, learn
 from rlcore.plugins.calls import Plugins
@@ -49,7 +50,7 @@ from rlcore.run_store import RunStore
 from rlcore.run_summaries import RunSummaries
 from rlcore.saved_configuration import described
 from rlcore.setup import fresh_start, resolve_config, run_context, with_seed
-from rlcore.stats import StatSummary, StatsWriter
+from rlcore.stats import StatSummary
 from rlcore.timers import Timers
 
 log = logging.getLogger(__name__)
@@ -145,7 +146,7 @@ class Run:
         of the training changes, and no score is noted.
         """
         self.start()
-        policies = {name: behavior.trainer.policy for name, behavior in self.behaviors.items()}
+        policies = {name: behavior.policy for name, behavior in self.behaviors.items()}
         evaluator = self._parts.evaluation.evaluator
         return evaluator.evaluate(lambda _: policies, self.steps, episodes, seed, deterministic)
 
@@ -425,6 +426,7 @@ class Run:
             self._finish(self._started.context, error)
 
     def _finish(self, context: RunContext, error: BaseException | None) -> None:
+        stopped: RlcoreError | None = None
         try:
             self.plugins.run_finished(context, self.outcome or "failed", error)
             if not context.inference and not (self._nothing_left and self._store.is_done()):
@@ -434,7 +436,9 @@ class Run:
                 raise
             log.debug("%s", late)  # the error that ended the run is the one to report
         finally:
-            self._release(logging.WARNING if error is None else logging.DEBUG)
+            stopped = self._release(logging.WARNING if error is None else logging.DEBUG)
+        if stopped is not None and error is None:
+            raise stopped
 
     def _result(self) -> dict[str, Any]:
         evaluation = self._parts.evaluation.to_json()
@@ -453,19 +457,16 @@ class Run:
             },
         }
 
-    def _release(self, level: int = logging.DEBUG) -> None:
-        """Closes everything; what one of them raises, logged at ``level``, keeps none of the others open."""
-        held: list[StatsWriter | Environment | Evaluator] = []
+    def _release(self, level: int = logging.DEBUG) -> RlcoreError | None:
+        """Closes everything; see :func:`rlcore.blame.close_all`."""
+        held: list[tuple[Closable, type[RlcoreError]]] = []
         if self._started is not None:
-            held += [*self._started.summaries.writers, self._started.evaluation.evaluator]
+            held += [(writer, PluginError) for writer in self._started.summaries.writers]
+            held.append((self._started.evaluation.evaluator, EnvironmentFailed))
         if self.environment is not None:
-            held.append(self.environment)
+            held.append((self.environment, EnvironmentFailed))
         try:
-            for each in held:
-                try:
-                    each.close()
-                except Exception as error:
-                    log.log(level, "%s failed to close: %s", type(each).__name__, one_line(error))
+            return close_all(held, level)
         finally:
             self.directory.close(self._plugin_files())
 

@@ -86,7 +86,7 @@ class RunEvaluation:
         """
         settings, interval = self.settings, self._interval
         assert settings is not None and interval is not None, "one was due"
-        policies = {name: behavior.trainer.policy for name, behavior in behaviors.items()}
+        policies = {name: behavior.policy for name, behavior in behaviors.items()}
         result = self.evaluator.evaluate(
             lambda _: policies, step, settings.episodes, deterministic=settings.deterministic
         )

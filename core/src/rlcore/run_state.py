@@ -15,6 +15,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from rlcore.batch_check import batch_of
 from rlcore.behavior_run import BehaviorRun
 from rlcore.blame import environment_does, trainer_does
 from rlcore.config import RunConfig
@@ -59,7 +60,7 @@ class RunState:
                 curricula = make_curricula(config.environment_parameters, plugins, context)
                 state.curricula = RunCurricula(curricula, environment, behaviors, lesson_changed)
         except BaseException:
-            with suppress(Exception):  # the first error is the one to report
+            with suppress(Exception, SystemExit):  # the first error is the one to report
                 environment.close()
             raise
         return state
@@ -91,14 +92,18 @@ class RunState:
         if self.curricula is not None:
             self.curricula.after_reset(episodes)
         for name, behavior in self.behaviors.items():
-            self.check_finite(behavior, batches[name])
+            batch = batch_of(batches, name, environment, "reset")
+            self.check_batch(behavior, batch)
             with trainer_does(behavior, "begin"):
-                behavior.begin(batches[name])
+                behavior.begin(batch)
 
-    def check_finite(self, behavior: BehaviorRun, batch: AgentBatch) -> None:
-        """Raises NonFiniteError for a NaN or an infinity, with the parameters that its episode began with."""
+    def check_batch(self, behavior: BehaviorRun, batch: AgentBatch) -> None:
+        """Raises EnvironmentFailed for a batch that breaks its contract.
+
+        A NaN or an infinity is reported with the parameters that its episode began with.
+        """
         try:
-            behavior.check_finite(batch)
+            behavior.checks.check(batch)
         except NonFiniteError as error:
             if self.curricula is None:
                 raise
@@ -161,15 +166,19 @@ class RunState:
         if isinstance(environment, SavesState) and state["environment"] is not None:
             with environment_does(environment, "load_state_dict"):
                 batches = environment.load_state_dict(state["environment"])
+            doing = "load_state_dict"
         else:
             if curricula is not None:
                 curricula.begin_again()
+            doing = "reset"
             with environment_does(environment, "reset"):
                 batches = environment.reset(EpisodeSeeds(int(state["seed"])), np.asarray(state["episodes"]))
         if curricula is not None:
             curricula.go_on()
         for name, behavior in self.behaviors.items():
-            behavior.batch = batches[name]
+            batch = batch_of(batches, name, environment, doing)
+            self.check_batch(behavior, batch)
+            behavior.batch = batch
 
     # ------------------------------------------------------------ what other runs learned
 

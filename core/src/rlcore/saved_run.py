@@ -10,12 +10,13 @@ from typing import Any
 
 import attrs
 
+from rlcore.blame import called_trainer, closing
 from rlcore.checkpoint import CONFIGURATION, Checkpoint, find_checkpoints, load_checkpoint, newest_good
 from rlcore.config import RunConfig
 from rlcore.config.load import evaluation_environment
 from rlcore.environment import BehaviorSpec
 from rlcore.episode_tap import EpisodeTap
-from rlcore.errors import RunStateError
+from rlcore.errors import EnvironmentFailed, RunStateError
 from rlcore.evaluation import Evaluator
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.recording import recorded_to
@@ -76,8 +77,10 @@ class SavedRun:
             settings = settings_of(self.config, name)
             record = self.plugins.trainer(settings.trainer_type)
             trainer = self.plugins.create_trainer(record, settings, spec, self.context)
-            trainer.load_model(model_of(self.models, name, f"{self.context.directory}"))
-            policies[name] = trainer.policy
+            model = model_of(self.models, name, f"{self.context.directory}")
+            with called_trainer(name, settings.trainer_type, "load_model"):
+                trainer.load_model(model)
+                policies[name] = trainer.policy
         return policies
 
     def evaluate(
@@ -96,10 +99,8 @@ class SavedRun:
         """
         taps_for = None if record is None else partial(self._taps, record, record_format)
         evaluator = Evaluator(self.config, self.plugins, self.context, video=video)
-        try:
+        with closing(evaluator, EnvironmentFailed):
             return evaluator.evaluate(self.policies, self.step, episodes, seed, deterministic, taps_for)
-        finally:
-            evaluator.close()
 
     def _taps(
         self, directory: Path, record_format: str | None, behaviors: Mapping[str, BehaviorSpec]

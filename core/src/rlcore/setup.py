@@ -107,7 +107,8 @@ def make_environment(config: RunConfig, plugins: Plugins, context: RunContext) -
     elif environment.num_envs != context.num_envs:
         problem = f"was made with num_envs {environment.num_envs} where run.num_envs is {context.num_envs}"
     if problem:
-        environment.close()
+        with suppress(Exception, SystemExit):  # the first error is the one to report
+            environment.close()
         raise EnvironmentFailed(f"environment {settings.id or settings.type!r}: {problem}")
     return environment
 
@@ -203,11 +204,11 @@ def make_writers(config: RunConfig, plugins: Plugins, context: RunContext) -> li
             if context.inference and not spec.inference:
                 continue
             if settings is None and spec.settings is not None:
-                settings = plugins.resolve(spec, "settings")()
+                settings = plugins.default_settings(spec)
             writers.append(plugins.create_stats_writer(spec, settings, context))
     except BaseException:
         for writer in writers:
-            with suppress(Exception):  # the first error is the one to report
+            with suppress(Exception, SystemExit):  # the first error is the one to report
                 writer.close()
         raise
     return writers

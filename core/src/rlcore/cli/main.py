@@ -14,7 +14,7 @@ import click
 
 from rlcore import __version__
 from rlcore.cli.lazy import LazyCommand, LazyGroup
-from rlcore.errors import EXIT_DONE, EXIT_INTERNAL, EXIT_SIGINT, RlcoreError, traceback_hint
+from rlcore.errors import EXIT_DONE, EXIT_INTERNAL, EXIT_SIGINT, RlcoreError, one_line, traceback_hint
 
 ENV_DEBUG = "RLCORE_DEBUG"
 
@@ -51,6 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return EXIT_SIGINT
+    except SystemExit as error:
+        return _ended(error, arguments)
     except BrokenPipeError:
         # Whoever reads our output has gone (`rlcore plugins list | head`): nothing more can be said to them.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -62,6 +64,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         return error.exit_code if isinstance(error, RlcoreError) else EXIT_INTERNAL
 
 
+def _ended(error: SystemExit, arguments: Sequence[str]) -> int:
+    """The exit code where something called ``sys.exit``. A plugin's command may; nothing else ends rlcore unnoticed."""
+    command = next((word for word in arguments if not word.startswith("-")), None)
+    if command not in COMMANDS:
+        if error.code is None or isinstance(error.code, int):
+            return error.code or EXIT_DONE
+        click.echo(error.code, err=True)
+        return EXIT_INTERNAL
+    if _debugging(arguments):
+        click.echo(_traceback(error), err=True, nl=False)
+    click.echo(f"error: unexpected {one_line(error)}; --debug shows where", err=True)
+    return EXIT_INTERNAL
+
+
 def _message(error: Exception) -> str:
     text = " ".join(str(error).split())
     if isinstance(error, RlcoreError | OSError):
@@ -69,7 +85,7 @@ def _message(error: Exception) -> str:
     return f"unexpected {type(error).__name__}: {text}; --debug shows the traceback"
 
 
-def _traceback(error: Exception) -> str:
+def _traceback(error: BaseException) -> str:
     """The traceback as Python prints it, from where the command begins: how click got there helps nobody."""
     import traceback
 

@@ -291,7 +291,7 @@ class _Loader:
             return build(cls, data, path, self.problems)
         except RlcoreError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             what = f"{self.plugins.described(record)}: its settings class {cls.__name__} failed: {one_line(error)}"
             raise _at(self.problems, path, what) from error
 
@@ -347,7 +347,7 @@ def _problems_of(
         found = list(check(config, plugins))
     except RlcoreError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise refused(f"failed: {one_line(error)}") from error
     for each in found:
         if not (isinstance(each, tuple) and len(each) == 2 and isinstance(each[0], tuple) and isinstance(each[1], str)):

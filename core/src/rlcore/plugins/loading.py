@@ -50,7 +50,7 @@ def import_plugin(candidate: Candidate) -> object:
             plugin = getattr(plugin, part)
     except PluginError:
         raise
-    except Exception as error:  # never BaseException: Ctrl-C is not a broken plugin
+    except (Exception, SystemExit) as error:  # never BaseException: Ctrl-C is not a broken plugin
         raise PluginError(f"{candidate.described} not loaded: {one_line(error)}") from error
     return plugin
 

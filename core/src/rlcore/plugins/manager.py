@@ -68,7 +68,7 @@ class HookManager(pluggy.PluginManager):
             raise PluginError(f"{owner.described}: {'; '.join(found)}")
         try:
             self.register(plugin, name=owner.label)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self.expel(owner.label, plugin)
             raise PluginError(f"{owner.described}: {one_line(error)}") from error
         self.owners[owner.label] = owner
@@ -91,7 +91,7 @@ class HookManager(pluggy.PluginManager):
         known = set(vars(self.hook))
         try:
             addhooks.rlcore_addhooks(self) if _takes_arguments(addhooks.rlcore_addhooks) else addhooks.rlcore_addhooks()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise PluginError(f"{owner.described} failed in rlcore_addhooks: {one_line(error)}") from error
         added = sorted(set(vars(self.hook)) - known)
         foreign = [name for name in added if not name.startswith(HOOK_PREFIX)]

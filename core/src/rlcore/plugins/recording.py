@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import cast
 
+import attrs
+
 from rlcore.environment import BehaviorSpec
 from rlcore.episode_tap import EpisodeTap, one_slot
 from rlcore.errors import ConfigError, PluginError, RlcoreError, RunStateError, one_line
@@ -79,7 +81,7 @@ def recorded_to(
                 )
     finally:
         for writer in writers.values():
-            with suppress(Exception):  # the first error is the one to report
+            with suppress(Exception, SystemExit):  # the first error is the one to report
                 writer.discard()
 
 
@@ -110,9 +112,25 @@ def _written(owner: Owned, path: Path) -> Iterator[None]:
 
 def _find(plugins: Plugins, path: str | Path, behavior: str) -> tuple[RecordingFormat, Path, Owned]:
     owners = plugins.records("recording")
-    formats = [_format(plugins, owned) for owned in owners]
+    formats = [_Searched(_format(plugins, owned), owned) for owned in owners]
     found, location = find_recording(path, behavior, formats)
-    return found, location, next(owner for owner, each in zip(owners, formats, strict=True) if each is found)
+    return found.format, location, found.owner
+
+
+@attrs.frozen
+class _Searched:
+    """A format while a recording is looked for: its errors name its owner."""
+
+    format: RecordingFormat
+    owner: Owned
+
+    def reads(self, path: Path) -> bool:
+        with _blamed(self.owner, f"look at {path}"):
+            return self.format.reads(path)
+
+    def stored(self) -> Mapping[str, Path]:
+        with _blamed(self.owner, "list its recordings"):
+            return self.format.stored()
 
 
 def _format(plugins: Plugins, owner: Owned) -> RecordingFormat:
@@ -130,5 +148,5 @@ def _blamed(owner: Owned, doing: str) -> Iterator[None]:
         yield
     except (RlcoreError, OSError):
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise PluginError(f"{owner.described} failed to {doing}: {one_line(error)}") from error

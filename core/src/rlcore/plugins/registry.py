@@ -63,7 +63,7 @@ class Registry:
         answer = self._dispatch.one(implementation, hook)
         try:
             records = list(answer) if answer is not None else []  # a generator runs, and may raise, only here
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise PluginError(f"{owner.described} failed in {hook}: {one_line(error)}") from error
         names: set[str] = set()
         for record in records:

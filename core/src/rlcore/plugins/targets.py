@@ -17,7 +17,7 @@ def import_target(reference: str, described: str) -> Any:
     module, _, path = reference.partition(":")
     try:
         target: Any = importlib.import_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise PluginError(f"{described}: cannot import {module}: {one_line(error)}") from error
     for part in path.split("."):
         try:

@@ -7,12 +7,22 @@ imports this package depends on ``rlcore[spaces]``.
 An observation is a Box of any shape; a Discrete, a MultiDiscrete (indicators, side by side) or a MultiBinary; or a
 Dict or Tuple of those, one level deep. An action is a Box of real numbers (flattened), a Discrete, a MultiDiscrete or
 a MultiBinary (branches of two), or a Tuple or Dict of those, whose parts lie side by side in the space's own order.
-Every other space is refused with :class:`~rlcore.errors.UnsupportedSpace`.
+Every other space is refused with :class:`~rlcore.errors.UnsupportedSpace`, and an observation that is not of its space
+with :class:`MismatchedValue`.
 """
 
 from __future__ import annotations
 
 from rlcore.spaces.actions import ActionCodec, ActionPart
 from rlcore.spaces.observations import OBSERVATION, Buffers, ObservationCodec, ObservationPart
+from rlcore.spaces.values import MismatchedValue
 
-__all__ = ["OBSERVATION", "ActionCodec", "ActionPart", "Buffers", "ObservationCodec", "ObservationPart"]
+__all__ = [
+    "OBSERVATION",
+    "ActionCodec",
+    "ActionPart",
+    "Buffers",
+    "MismatchedValue",
+    "ObservationCodec",
+    "ObservationPart",
+]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from rlcore.environment import ObservationKind, ObservationSpec
 from rlcore.errors import UnsupportedSpace
+from rlcore.spaces.values import array_of, bits_of, choice_of, choices_of, refuse
 
 IMAGE_CHANNELS = (1, 3, 4)
 OBSERVATION = "observation"  # the name of an observation that is not part of a Dict or Tuple
@@ -23,23 +24,34 @@ Buffers = dict[str, NDArray[Any]]  # each [N, *shape]
 
 @attrs.frozen(eq=False)
 class ObservationPart:
-    """One observation: what a network is told of it, and how values of its space are written down."""
+    """One observation: what a network is told of it, and how values of its space are written down.
+
+    Every value is checked: one of another shape or kind, or that the array cannot hold, is a
+    :class:`~rlcore.spaces.MismatchedValue`. Real numbers outside the bounds of a Box are written as they are.
+    """
 
     spec: ObservationSpec
     key: str | int | None  # its key in a Dict observation, its place in a Tuple
-    columns: int | NDArray[np.int64] | None = None  # added to choices, the columns of their indicators
+    options: NDArray[np.int64] | None = None  # of a Discrete [] or MultiDiscrete [*shape], else None
+    start: NDArray[np.int64] = attrs.field(factory=lambda: np.zeros((), np.int64))  # the lowest of each
+    binary: bool = False  # zeros and ones of a MultiBinary, flattened
     channels_first: bool = False
+    shape: tuple[int, ...] = attrs.field()  # of one value of the space
+
+    @shape.default
+    def _shape(self) -> tuple[int, ...]:
+        shape = self.spec.shape
+        return (shape[-1], *shape[:-1]) if self.channels_first else shape
 
     @classmethod
     def of(cls, space: spaces.Space[Any], name: str, key: str | int | None, where: str) -> ObservationPart:
-        if isinstance(space, spaces.Discrete):
-            return cls(ObservationSpec(name, (int(space.n),), np.float32, "one_hot"), key, columns=-int(space.start))
-        if isinstance(space, spaces.MultiDiscrete):
-            options = space.nvec.astype(np.int64)
-            columns = np.cumsum(options).reshape(options.shape) - options - space.start
-            return cls(ObservationSpec(name, (int(options.sum()),), np.float32, "one_hot"), key, columns=columns)
+        if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
+            options = np.asarray(space.n if isinstance(space, spaces.Discrete) else space.nvec, np.int64)
+            spec = ObservationSpec(name, (int(options.sum()),), np.float32, "one_hot")
+            return cls(spec, key, options, np.asarray(space.start, np.int64), shape=options.shape)
         if isinstance(space, spaces.MultiBinary):
-            return cls(ObservationSpec(name, (math.prod(space.shape),), np.float32, "one_hot"), key)
+            spec = ObservationSpec(name, (math.prod(space.shape),), np.float32, "one_hot")
+            return cls(spec, key, binary=True, shape=space.shape)
         if not isinstance(space, spaces.Box) or space.dtype.kind not in "fiub":
             raise UnsupportedSpace(
                 f"{where}: observation {name!r} has the unsupported space {space!r}; supported are Box, Discrete,"
@@ -53,42 +65,70 @@ class ObservationPart:
             shape = (*shape[1:], shape[0])
         image = pixels or (len(shape) == 3 and shape[2] in IMAGE_CHANNELS)
         kind: ObservationKind = "image" if image else "vector"
-        return cls(
-            ObservationSpec(name, shape, np.uint8 if pixels else np.float32, kind), key, channels_first=channels_first
-        )
+        if pixels:
+            return cls(ObservationSpec(name, shape, np.uint8, kind), key, channels_first=channels_first)
+        return cls(ObservationSpec(name, shape, np.float32, kind, low=_bound(space.low), high=_bound(space.high)), key)
 
     def row_writer(self, buffer: NDArray[Any]) -> RowWriter:
         """A function that writes one agent's value into a row of ``buffer`` [N, *shape]."""
-        columns = self.columns
-        if columns is not None:
-
-            def write_indicators(row: int, value: Any) -> None:
-                buffer[row] = 0.0
-                buffer[row, value + columns] = 1.0
-
-            return write_indicators
-        if self.spec.kind == "one_hot":
-
-            def write_bits(row: int, value: Any) -> None:
-                buffer[row] = np.reshape(value, -1)
-
-            return write_bits
+        if self.options is not None:
+            return self._choice_writer(buffer) if self.options.ndim == 0 else self._converting_writer(buffer)
+        if self.binary:
+            return self._converting_writer(buffer)
         if self.channels_first:
             buffer = np.moveaxis(buffer, -1, 1)
-        return buffer.__setitem__
+        name, shape, dtype = self.spec.name, self.shape, self.spec.dtype
+        kinds = "fiub" if dtype.kind == "f" else ""  # of numbers that the buffer holds whatever they are
+
+        def write(row: int, value: Any) -> None:
+            if (
+                not isinstance(value, np.ndarray)
+                or value.shape != shape
+                or (value.dtype is not dtype and value.dtype.kind not in kinds)
+            ):
+                value = array_of(value, shape, dtype, name)
+            buffer[row] = value
+
+        return write
+
+    def _choice_writer(self, buffer: NDArray[Any]) -> RowWriter:
+        name, start, options = self.spec.name, int(self.start), self.spec.size
+
+        def write_indicator(row: int, value: Any) -> None:
+            choice = choice_of(value, start, options, name)
+            buffer[row] = 0.0
+            buffer[row, choice] = 1.0
+
+        return write_indicator
+
+    def _converting_writer(self, buffer: NDArray[Any]) -> RowWriter:
+        def write_converted(row: int, value: Any) -> None:
+            buffer[row] = self.convert([value])[0]
+
+        return write_converted
 
     def convert(self, values: Any) -> NDArray[Any]:
         """[K, *shape] from K stacked values of the space; no copy where none is needed."""
-        if self.columns is not None:
-            count = len(values)
+        name, count = self.spec.name, len(values)
+        if self.options is not None:
+            choices = choices_of(values, self.start, self.options, count, name)
+            columns = np.cumsum(self.options).reshape(self.options.shape) - self.options
             indicators = np.zeros((count, *self.spec.shape), np.float32)
-            choices = (np.asarray(values, np.int64) + self.columns).reshape(count, -1)
-            indicators[np.arange(count)[:, None], choices] = 1.0
+            indicators[np.arange(count)[:, None], (choices + columns).reshape(count, -1)] = 1.0
             return indicators
-        array = np.asarray(values, self.spec.dtype)
-        if self.spec.kind == "one_hot":
-            return array.reshape(len(array), *self.spec.shape)
+        if self.binary:
+            return bits_of(values, (count, *self.shape), name).astype(np.float32).reshape(count, *self.spec.shape)
+        array = array_of(values, (count, *self.shape), self.spec.dtype, name).astype(self.spec.dtype, copy=False)
         return np.moveaxis(array, 1, -1) if self.channels_first else array
+
+
+def _bound(bound: NDArray[Any]) -> NDArray[np.float32] | None:
+    """A bound of a Box for its spec: one number where all are alike, None where there is none at all."""
+    bound = bound.astype(np.float32)
+    if np.isinf(bound).all():
+        return None
+    alike = bound.size > 0 and (bound == bound.flat[0]).all()
+    return np.asarray(bound.flat[0]) if alike else bound
 
 
 @attrs.frozen(eq=False)
@@ -124,13 +164,15 @@ class ObservationCodec:
 
         def write(row: int, value: Any) -> None:
             for key, write_part in writers:
-                write_part(row, value[key])
+                write_part(row, _part(value, key))
 
         return write
 
     def convert(self, batch: Any) -> Buffers:
         """Arrays over copies from what a vector environment returned."""
-        return {part.spec.name: part.convert(batch if part.key is None else batch[part.key]) for part in self.parts}
+        return {
+            part.spec.name: part.convert(batch if part.key is None else _part(batch, part.key)) for part in self.parts
+        }
 
     def stack(self, values: Iterable[Any]) -> Buffers:
         """Arrays over rows from a sequence of single observations."""
@@ -140,3 +182,11 @@ class ObservationCodec:
         for row, value in enumerate(rows):
             write(row, value)
         return buffers
+
+
+def _part(value: Any, key: Any) -> Any:
+    """The observation under ``key`` of a Dict or Tuple observation."""
+    try:
+        return value[key]
+    except (LookupError, TypeError):
+        refuse(str(key), value, f"expected one with {key!r} in it")

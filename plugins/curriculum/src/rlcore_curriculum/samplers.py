@@ -110,7 +110,7 @@ class SeededSampler:
         """Values [K] for the environment parameter, from numbers [K] in [0, 1). PluginError for anything else."""
         try:
             values = np.asarray(self.sampler.sample(uniforms), np.float64)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise PluginError(f"{self.called} failed in sample for {parameter!r}: {one_line(error)}") from error
         if values.shape != uniforms.shape:
             raise PluginError(
@@ -133,7 +133,7 @@ def make_sampler(value: float | SamplerSettings, plugins: Plugins) -> SeededSamp
         sampler = plugins.resolve(spec)(parameters)
     except RlcoreError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise PluginError(f"{called} cannot be made: {one_line(error)}") from error
     if not isinstance(sampler, Sampler):
         raise PluginError(f"{called}: {spec.target} returned a {type(sampler).__name__} without sample()")

@@ -10,15 +10,17 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from rlcore.environment import AgentBatch, BehaviorSpec, Parameters, refuse_unknown_parameters
-from rlcore.errors import EnvironmentFailed, one_line
+from rlcore.errors import EnvironmentFailed, RlcoreError, one_line
 from rlcore.seeding import EpisodeSeeds
-from rlcore.spaces import ActionCodec, ObservationCodec
+from rlcore.spaces import ActionCodec, MismatchedValue, ObservationCodec
 
 ACTION_MASK = "action_mask"  # the info entry in which environments such as Taxi list what is allowed
 
 
 class GymnasiumEnvironment:
     """N copies of one registered environment, with one behavior and one agent in each copy."""
+
+    vector: Any  # a gymnasium.vector.VectorEnv, which each subclass makes use of in its own way
 
     def __init__(
         self,
@@ -61,6 +63,14 @@ class GymnasiumEnvironment:
     def set_parameters(self, parameters: Parameters) -> None:
         self.require_parameters(parameters)
 
+    def close(self) -> None:
+        try:
+            self.vector.close()
+        except RlcoreError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise self._failure(f"all {self.num_envs} copies", "close", error) from error
+
     def _begin(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> None:
         self._seeds = seeds
         self.episodes = np.array(episodes, np.int64)
@@ -75,6 +85,8 @@ class GymnasiumEnvironment:
             )
         }
 
-    def _failure(self, doing: str, error: BaseException) -> EnvironmentFailed:
-        """One line for an error that an environment raised; the traceback is its cause."""
-        return EnvironmentFailed(f"{self.env_id}: {doing}: {one_line(error)}")
+    def _failure(self, where: str, doing: str, error: BaseException) -> EnvironmentFailed:
+        """One line for what ``doing`` raised, or returned wrong, in ``where``; the traceback is its cause."""
+        if isinstance(error, MismatchedValue):
+            return EnvironmentFailed(f"{self.env_id}: {where}: {doing} returned {error}")
+        return EnvironmentFailed(f"{self.env_id}: {where}: {doing} failed: {one_line(error)}")

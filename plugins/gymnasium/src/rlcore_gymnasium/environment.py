@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
@@ -64,7 +65,8 @@ def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environm
     try:
         environment.require_parameters(parameters)
     except BaseException:
-        environment.close()
+        with suppress(Exception, SystemExit):  # the first error is the one to report
+            environment.close()
         raise
     return environment
 
@@ -94,7 +96,10 @@ def _native(
             return CartPoleEnvironment(env_id, behavior, vector, attributes)
     adapter = ADAPTERS.get(vector.metadata.get("autoreset_mode"))
     if adapter is None or parameters:
-        vector.close()
+        try:
+            vector.close()
+        except (Exception, SystemExit) as error:
+            raise EnvironmentFailed(f"{env_id}: its vectorised form failed to close: {one_line(error)}") from error
         return None
     return adapter(env_id, behavior, vector)
 
@@ -116,7 +121,7 @@ def _made(env_id: str, options: Mapping[str, Any], make: Callable[[], Any]) -> A
         raise EnvironmentFailed(
             f"{env_id}: a package it needs is not installed{_install_hint(error)} ({one_line(error)})"
         ) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         given = f" with options {dict(options)}" if options else ""
         raise EnvironmentFailed(f"{env_id}: cannot be made{given}: {one_line(error)}") from error
 
@@ -149,7 +154,7 @@ def _registered(env_id: str) -> EnvSpec:
     if module:
         try:
             importlib.import_module(module)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise ConfigError(f"environment.id {env_id!r}: cannot import {module!r}: {one_line(error)}") from error
     spec = gymnasium.registry.get(name)
     if spec is None:

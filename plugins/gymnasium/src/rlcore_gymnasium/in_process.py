@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from rlcore.environment import Actions, AgentBatch, Parameters
 from rlcore.errors import ConfigError, RlcoreError
 from rlcore.seeding import EpisodeSeeds
+from rlcore.spaces import MismatchedValue
+from rlcore_gymnasium.answers import NUMBERS, action_mask, flag, refuse_wrong_reward
 from rlcore_gymnasium.base import ACTION_MASK, GymnasiumEnvironment
 from rlcore_gymnasium.delivery import ParameterDelivery
 from rlcore_gymnasium.video import FilmedEpisodes, behind_camera
@@ -28,6 +30,8 @@ class InProcessEnvironment(GymnasiumEnvironment):
 
     ``finder`` knows the environment's parameters; ``make_copy`` makes a copy with other constructor arguments.
     """
+
+    vector: SyncVectorEnv
 
     def __init__(
         self,
@@ -42,6 +46,9 @@ class InProcessEnvironment(GymnasiumEnvironment):
         self._steps = [env.step for env in vector.envs]
         self._observations = self._observing.buffers(self.num_envs)
         self._write = self._observing.row_writer(self._observations)
+        # Written before the resets, because an environment may reuse the array it returns.
+        self._finals = self._observing.buffers(self.num_envs)  # the first K rows: of the episodes that ended last
+        self._write_final = self._observing.row_writer(self._finals)
         self._rewards: list[Any] = [0.0] * self.num_envs
         self._any_ended = False
         self._make_copy = make_copy
@@ -60,38 +67,40 @@ class InProcessEnvironment(GymnasiumEnvironment):
             info = self._reset_copy(copy)
             if copy == 0 and self._acting.maskable and ACTION_MASK in info:
                 self._mask = np.ones((self.num_envs, *self._acting.discrete), np.bool_)
-            if self._mask is not None:
-                self._mask[copy] = info[ACTION_MASK]
+            self._write_mask(copy, info, "reset")
         return self._first_batch(self._observations)
 
     def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
         copy = 0
         write, rewards, mask = self._write, self._rewards, self._mask
         ended: list[int] = []
-        finals: list[Any] = []
         if self._any_ended:
             self._terminated[:] = False
             self._truncated[:] = False
         rows = self._acting.rows(actions[self._behavior])
         try:
             for copy, (step, action) in enumerate(zip(self._steps, rows, strict=True)):
-                observation, rewards[copy], terminated, truncated, info = step(action)
-                if terminated or truncated:
-                    if terminated:
-                        self._terminated[copy] = True
-                    else:
-                        self._truncated[copy] = True
-                    ended.append(copy)
-                    finals.append(observation)
-                    continue
+                observation, reward, terminated, truncated, info = step(action)
+                if type(reward) not in NUMBERS:
+                    refuse_wrong_reward(reward)
+                rewards[copy] = reward
+                # Most environments return Python's own False; whatever else it is, is looked at.
+                if terminated is not False or truncated is not False:
+                    terminated, truncated = flag(terminated, "terminated"), flag(truncated, "truncated")
+                    if terminated or truncated:
+                        self._terminated[copy] = terminated
+                        self._truncated[copy] = truncated and not terminated
+                        self._write_final(len(ended), observation)
+                        ended.append(copy)
+                        continue
                 write(copy, observation)
                 if mask is not None:
-                    mask[copy] = info[ACTION_MASK]
+                    mask[copy] = action_mask(info[ACTION_MASK], self._acting.discrete)
             self._reward[:] = rewards
         except RlcoreError:
             raise
-        except Exception as error:
-            raise self._failure(f"copy {copy}, episode {self.episodes[copy]}: step failed", error) from error
+        except (Exception, SystemExit) as error:
+            raise self._failure(f"copy {copy}, episode {self.episodes[copy]}", "step", error) from error
         self._any_ended = bool(ended)
         if not ended:
             return {
@@ -99,22 +108,16 @@ class InProcessEnvironment(GymnasiumEnvironment):
                     self._observations, self._reward, self._terminated, self._truncated, self._nobody, action_mask=mask
                 )
             }
-        # Stacked before the resets, because an environment may reuse the array it returns.
-        final_observations = self._observing.stack(finals)
+        final_observations = {name: array[: len(ended)] for name, array in self._finals.items()}
         for copy in ended:
             self.episodes[copy] += 1
-            info = self._reset_copy(copy)
-            if mask is not None:
-                mask[copy] = info[ACTION_MASK]
+            self._write_mask(copy, self._reset_copy(copy), "reset")
         return {
             self._behavior: AgentBatch(
                 self._observations, self._reward, self._terminated, self._truncated,
                 np.array(ended, np.intp), final_observations, action_mask=mask,
             )
         }  # fmt: skip
-
-    def close(self) -> None:
-        self.vector.close()
 
     def _reset_copy(self, copy: int) -> dict[str, Any]:
         """Begins the copy's episode, writes its first observation and returns its info."""
@@ -126,9 +129,18 @@ class InProcessEnvironment(GymnasiumEnvironment):
             self._write(copy, observation)
         except RlcoreError:
             raise
-        except Exception as error:
-            raise self._failure(f"copy {copy}, episode {episode}: reset failed", error) from error
+        except (Exception, SystemExit) as error:
+            raise self._failure(f"copy {copy}, episode {episode}", "reset", error) from error
         return info
+
+    def _write_mask(self, copy: int, info: Mapping[str, Any], doing: str) -> None:
+        """Takes the copy's mask from its info, where the environment gives masks."""
+        if self._mask is None:
+            return
+        try:
+            self._mask[copy] = action_mask(info[ACTION_MASK], self._acting.discrete)
+        except (LookupError, TypeError, MismatchedValue) as error:
+            raise self._failure(f"copy {copy}, episode {self.episodes[copy]}", doing, error) from error
 
     def _remake(self, copy: int, arguments: Mapping[str, Any]) -> None:
         """Replaces the copy by one that is made with these constructor arguments."""

@@ -14,8 +14,9 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
 from rlcore.environment import Actions, AgentBatch
-from rlcore.errors import EnvironmentFailed
+from rlcore.errors import EnvironmentFailed, RlcoreError
 from rlcore.seeding import EpisodeSeeds
+from rlcore_gymnasium.answers import action_mask, numbers
 from rlcore_gymnasium.base import ACTION_MASK, GymnasiumEnvironment
 
 
@@ -30,38 +31,37 @@ class NativeEnvironment(GymnasiumEnvironment):
         self._begin(seeds, episodes)
         try:
             observations, info = self.vector.reset(seed=seeds(0, int(self.episodes.sum())))
-        except Exception as error:
-            raise self._failure("reset failed", error) from error
-        self._mask = None
-        if self._acting.maskable and ACTION_MASK in info:
-            self._mask = np.array(info[ACTION_MASK], np.bool_)
-        return self._first_batch(self._observing.convert(observations))
+            self._mask = None
+            if self._acting.maskable and ACTION_MASK in info:
+                self._mask = action_mask(info[ACTION_MASK], (self.num_envs, *self._acting.discrete))
+            return self._first_batch(self._observing.convert(observations))
+        except RlcoreError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise self._failure(f"all {self.num_envs} copies", "reset", error) from error
 
     def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
         try:
             return {self._behavior: self._step(self._acting.batch(actions[self._behavior]))}
-        except EnvironmentFailed:
+        except RlcoreError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             first, last = int(self.episodes.min()), int(self.episodes.max())
-            doing = f"step of all {self.num_envs} copies failed (their episodes {first} to {last})"
-            raise self._failure(doing, error) from error
-
-    def close(self) -> None:
-        self.vector.close()
+            where = f"all {self.num_envs} copies, episodes {first} to {last}"
+            raise self._failure(where, "step", error) from error
 
     def _step(self, action: Any) -> AgentBatch:
         raise NotImplementedError
 
     def _flags(self, terminated: Any, truncated: Any) -> NDArray[np.intp]:
         """Stores the flags; where both are set the episode terminated. Returns the rows that ended."""
-        np.copyto(self._terminated, terminated)
-        np.greater(truncated, terminated, out=self._truncated)
+        np.copyto(self._terminated, numbers(terminated, self.num_envs, "terminated", "b"))
+        np.greater(numbers(truncated, self.num_envs, "truncated", "b"), self._terminated, out=self._truncated)
         return np.flatnonzero(self._terminated | self._truncated)
 
     def _read_mask(self, info: Mapping[str, Any], rows: Any = slice(None)) -> None:
         if self._mask is not None and ACTION_MASK in info:
-            self._mask[rows] = np.asarray(info[ACTION_MASK], np.bool_)[rows]
+            self._mask[rows] = action_mask(info[ACTION_MASK], self._mask.shape)[rows]
 
 
 class SameStepEnvironment(NativeEnvironment):
@@ -69,7 +69,7 @@ class SameStepEnvironment(NativeEnvironment):
 
     def _step(self, action: Any) -> AgentBatch:
         observations, reward, terminated, truncated, info = self.vector.step(action)
-        self._reward[:] = reward
+        self._reward[:] = numbers(reward, self.num_envs, "the reward", "fiub")
         ended = self._flags(terminated, truncated)
         final: dict[str, NDArray[Any]] | None = None
         if ended.size:
@@ -96,7 +96,7 @@ class ManualResetEnvironment(NativeEnvironment):
 
     def _step(self, action: Any) -> AgentBatch:
         observations, reward, terminated, truncated, info = self.vector.step(action)
-        self._reward[:] = reward
+        self._reward[:] = numbers(reward, self.num_envs, "the reward", "fiub")
         ended = self._flags(terminated, truncated)
         self._read_mask(info)
         final: dict[str, NDArray[Any]] | None = None
@@ -133,7 +133,9 @@ class NextStepEnvironment(NativeEnvironment):
     def _step(self, action: Any) -> AgentBatch:
         raw, reward, terminated, truncated, info = self.vector.step(action)
         observations = self._observing.convert(raw)
-        self._reward[:] = reward
+        self._reward[:] = numbers(reward, self.num_envs, "the reward", "fiub")
+        terminated = numbers(terminated, self.num_envs, "terminated", "b")
+        truncated = numbers(truncated, self.num_envs, "truncated", "b")
         ended = np.flatnonzero(self._waiting)  # their reset has just happened
         self._terminated[:] = self._waiting & self._held_terminated
         self._truncated[:] = self._waiting & ~self._held_terminated
@@ -142,12 +144,12 @@ class NextStepEnvironment(NativeEnvironment):
             self._reward[ended] = self._held_reward[ended]
             final = {name: array[ended] for name, array in self._held_final.items()}
             self.episodes[ended] += 1
-        self._waiting = np.asarray(terminated) | np.asarray(truncated)
+        self._waiting = terminated | truncated
         needs_action: NDArray[np.bool_] | None = None
         if self._waiting.any():
             needs_action = ~self._waiting
             waiting = np.flatnonzero(self._waiting)
-            self._held_terminated[waiting] = np.asarray(terminated)[waiting]
+            self._held_terminated[waiting] = terminated[waiting]
             self._held_reward[waiting] = self._reward[waiting]
             self._reward[waiting] = 0.0
             for name, array in self._held_final.items():

@@ -51,7 +51,7 @@ class FilmedEpisodes(RecordVideo):
             raise EnvironmentFailed(f"{self._env_id}: cannot be filmed: {one_line(error)}; {_EXTRA}") from error
         except RlcoreError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise EnvironmentFailed(f"{self._env_id}: cannot be rendered: {one_line(error)}{_NO_DISPLAY}") from error
         if not self.recording:
             raise EnvironmentFailed(f"{self._env_id}: render() returns no picture, so it cannot be filmed")

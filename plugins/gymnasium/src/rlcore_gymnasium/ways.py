@@ -94,7 +94,7 @@ class WayFinder:
         try:
             if value is not None:
                 write(copy, path, value)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise ConfigError(f"{place}: {path!r} of {self.env_id} cannot be set: {one_line(error)}") from error
         if is_whole(kind):  # of a constructor's goal_velocity=0, say, which need not be whole
             kind = numeric_arguments(self._spec)[0].get(path.removeprefix("unwrapped."), kind)

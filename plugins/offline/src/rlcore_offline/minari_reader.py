@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import attrs
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from rlcore.environment import Actions
 from rlcore.errors import ConfigError, NotInstalled
 from rlcore.recordings import Recording
+from rlcore.spaces import MismatchedValue
 from rlcore_offline.layout import Layout
 
 ACTION_MASK = "action_mask"  # the info entry in which Gymnasium environments, and our writer, list what is allowed
@@ -72,7 +73,10 @@ class _Reading:
     def add(self, episode: Mapping[str, Any]) -> None:
         reward = np.asarray(episode["rewards"]).reshape(-1)
         length, first = len(reward), self.step
-        converted = self.layout.observing.convert(episode["observations"])
+        try:
+            converted = self.layout.observing.convert(episode["observations"])
+        except MismatchedValue as error:
+            self._refuse(f"episode {len(self.lengths)} has {error}")
         if any(len(array) != length + 1 for array in converted.values()) or first + length > self.transitions:
             self._refuse(f"episode {len(self.lengths)} has {length} rewards, which do not fit its observations")
         if not length:
@@ -129,5 +133,5 @@ class _Reading:
             mask,
         )
 
-    def _refuse(self, problem: str) -> None:
+    def _refuse(self, problem: str) -> NoReturn:
         raise ConfigError(f"Minari dataset {self.path}: {problem}; it is damaged or was not written to its end")

@@ -1,0 +1,270 @@
+"""What an environment returns, checked before anything learns from it or acts on it.
+
+Shapes and kinds of numbers are compared in every batch, and every value must be finite. Values are compared with the
+bounds of their observation in the first batches only.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from math import isfinite
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.environment import AgentBatch, BehaviorSpec, ObservationSpec
+from rlcore.errors import EnvironmentFailed, NonFiniteError
+
+log = logging.getLogger(__name__)
+
+# How many batches of a behavior, from the first, have their values compared with bounds.
+FIRST_BATCHES = 100
+
+_BOOL = np.dtype(np.bool_)
+_MEND = "mend the environment, so that it returns what its behavior says"
+
+
+class BatchCheck:
+    """Refuses batches of one behavior that its :class:`~rlcore.environment.BehaviorSpec` does not describe.
+
+    Every batch has its shapes, kinds of numbers and flags checked, and that reward and observations are finite. In the
+    first :data:`FIRST_BATCHES` batches a value outside its observation's bounds, or an indicator other than 0 and 1,
+    gives a warning, one for each observation.
+    """
+
+    def __init__(self, spec: BehaviorSpec, when: Callable[[], str]) -> None:
+        """``when`` completes messages: ``"at step 60"``."""
+        self._spec = spec
+        self._when = when
+        slots = spec.slots
+        self._flat = (slots,)
+        self._mask_shape = (slots, spec.mask_size)
+        self._unset = bytes(slots)  # flags none of which is set
+        # As in the batch before: a dtype may be equal to the expected one and yet another object.
+        self._reward_dtype: np.dtype[Any] | None = None
+        self._expected = [(o.name, (slots, *o.shape), o.dtype, o.dtype.kind == "f") for o in spec.observations]
+        self._first = FIRST_BATCHES
+        self._warned: set[str] = set()
+
+    def check(self, batch: AgentBatch) -> None:
+        """Raises EnvironmentFailed for a batch that breaks its contract, NonFiniteError for a NaN or an infinity."""
+        try:
+            reward, terminated, truncated, flat = batch.reward, batch.terminated, batch.truncated, self._flat
+            if (
+                reward.dtype is not self._reward_dtype
+                or reward.shape != flat
+                or terminated.dtype is not _BOOL
+                or terminated.shape != flat
+                or truncated.dtype is not _BOOL
+                or truncated.shape != flat
+            ):
+                self._check_contract(batch)
+            # x . x is finite unless x has a NaN or an infinity, or is huge; only then is it worth looking closer.
+            if not isfinite(reward.dot(reward)):
+                self._refuse_non_finite("reward", reward)
+            observations = batch.observations
+            for name, shape, dtype, real in self._expected:
+                array = observations[name]
+                if array.dtype is not dtype or array.shape != shape:
+                    self._check_contract(batch)
+                if real:
+                    values = array.ravel()
+                    if not isfinite(values.dot(values)):
+                        self._refuse_non_finite(f"observation {name!r}", array)
+            if batch.ended.size:
+                self._check_ended(batch)
+            # Looking at the bytes of flags takes a tenth of the time of any().
+            elif terminated.tobytes() != self._unset or truncated.tobytes() != self._unset:
+                self._check_contract(batch)
+            if (
+                batch.needs_action is not None
+                or batch.action_mask is not None
+                or batch.group_reward is not None
+                or batch.aborted is not None
+            ):
+                self._check_options(batch)
+        except (AttributeError, LookupError, TypeError):
+            self._check_contract(batch)
+            raise
+        if self._first:
+            self._first -= 1
+            self._check_values(batch)
+
+    # ------------------------------------------------------------ every batch
+
+    def _check_ended(self, batch: AgentBatch) -> None:
+        """What only a batch with ends has: their rows, and what was seen last."""
+        ended = batch.ended
+        flagged = (batch.terminated | batch.truncated).nonzero()[0]
+        if flagged.tobytes() != ended.tobytes() and flagged.tolist() != ended.tolist():
+            self._refuse("ended", f"is {_some(ended)} where terminated or truncated are set in {_some(flagged)}")
+        finals, count = batch.final_observations, len(ended)
+        if not isinstance(finals, Mapping):
+            self._refuse("final_observations", f"{_shown(finals)} although episodes ended in slots {_some(ended)}")
+        for spec in self._spec.observations:
+            what = f"final observation {spec.name!r}"
+            final = self._present(finals, spec.name, what)
+            self._check_observation(what, final, spec, count, "rows in `ended`")
+            if spec.dtype.kind == "f":
+                values = final.ravel()
+                if not isfinite(values.dot(values)):
+                    self._refuse_non_finite(what, final, ended)
+
+    def _check_options(self, batch: AgentBatch) -> None:
+        """The arrays that a batch may leave out."""
+        for what, kind in (("group_reward", "f"), ("needs_action", "b"), ("aborted", "b")):
+            array = getattr(batch, what)
+            if array is not None:
+                self._check_array(what, array, kind)
+        mask, shape = batch.action_mask, self._mask_shape
+        if mask is not None and (not isinstance(mask, np.ndarray) or mask.shape != shape or mask.dtype != _BOOL):
+            self._refuse("action_mask", f"{_shown(mask)}, not an array of booleans of shape {list(shape)}")
+        shared = batch.group_reward
+        if shared is not None and not isfinite(shared.dot(shared)):
+            self._refuse_non_finite("group reward", shared)
+
+    # ------------------------------------------------------------ a batch that looks other than the one before
+
+    def _check_contract(self, batch: Any) -> None:
+        """Raises EnvironmentFailed unless shapes and kinds are those of the contract; notes how they look."""
+        if not isinstance(batch, AgentBatch):
+            self._refuse("its entry in the batches", f"{_shown(batch)}, not an AgentBatch")
+        self._check_array("reward", batch.reward, "f")
+        for what in ("terminated", "truncated"):
+            self._check_array(what, getattr(batch, what), "b")
+        if not isinstance(batch.observations, Mapping):
+            self._refuse("observations", f"{_shown(batch.observations)}, not a mapping of arrays by name")
+        expected = []
+        for spec in self._spec.observations:
+            what = f"observation {spec.name!r}"
+            array = self._present(batch.observations, spec.name, what)
+            self._check_observation(what, array, spec, self._spec.slots, "slots")
+            expected.append((spec.name, array.shape, array.dtype, spec.dtype.kind == "f"))
+        ended = batch.ended
+        if not isinstance(ended, np.ndarray) or ended.ndim != 1 or ended.dtype.kind not in "iu":
+            self._refuse("ended", f"{_shown(ended)}, not an array of row numbers")
+        if not ended.size and (batch.terminated.any() or batch.truncated.any()):
+            flagged = np.flatnonzero(batch.terminated | batch.truncated)
+            self._refuse("ended", f"is empty where terminated or truncated are set in {_some(flagged)}")
+        self._reward_dtype, self._expected = batch.reward.dtype, expected
+
+    def _present(self, arrays: Mapping[str, Any], name: str, what: str) -> Any:
+        if name not in arrays:
+            self._refuse(what, f"is missing; there are {', '.join(map(repr, arrays)) or 'none'}")
+        return arrays[name]
+
+    def _check_array(self, what: str, array: Any, kind: str) -> None:
+        """``array`` [S] of numbers of this ``kind``."""
+        if not isinstance(array, np.ndarray) or array.shape != self._flat or array.dtype.kind != kind:
+            wanted = "booleans" if kind == "b" else "real numbers"
+            self._refuse(what, f"{_shown(array)}, not an array of {wanted} of shape {list(self._flat)}, the slots")
+
+    def _check_observation(self, what: str, array: Any, spec: ObservationSpec, rows: int, of: str) -> None:
+        shape = (rows, *spec.shape)
+        if not isinstance(array, np.ndarray) or array.shape != shape:
+            self._refuse(
+                what, f"{_shown(array)}, not an array of shape {list(shape)}: {rows} {of}, {list(spec.shape)} each"
+            )
+        # A float64 becomes a float32 where it is stored, which costs digits; 300 would become 44 in a uint8.
+        fits = array.dtype.kind == "f" if spec.dtype.kind == "f" else np.can_cast(array.dtype, spec.dtype, "safe")
+        if not fits:
+            self._refuse(what, f"is of dtype {array.dtype}, which its behavior declares as {spec.dtype}")
+
+    # ------------------------------------------------------------ the first batches
+
+    def _check_values(self, batch: AgentBatch) -> None:
+        """Warns, once for each observation, of values that its spec does not allow."""
+        for spec in self._spec.observations:
+            what = f"observation {spec.name!r}"
+            if spec.name in self._warned or (spec.kind != "one_hot" and spec.low is None and spec.high is None):
+                continue
+            self._warn_of_values(what, batch.observations[spec.name], spec, np.arange(self._spec.slots))
+            if batch.ended.size and batch.final_observations is not None and spec.name not in self._warned:
+                self._warn_of_values(f"final {what}", batch.final_observations[spec.name], spec, batch.ended)
+
+    def _warn_of_values(self, what: str, values: NDArray[Any], spec: ObservationSpec, slots: NDArray[np.intp]) -> None:
+        if spec.kind == "one_hot":
+            wrong = (values != 0) & (values != 1)
+        else:
+            low, high = (-np.inf if spec.low is None else spec.low), (np.inf if spec.high is None else spec.high)
+            # Bounds are exact numbers and values may be rounded sums: a millionth more is no mistake.
+            wrong = (values < low - 1e-6 * np.abs(low)) | (values > high + 1e-6 * np.abs(high))
+        if not wrong.any():
+            return
+        self._warned.add(spec.name)
+        allowed = "0 and 1, the only values of an indicator"
+        if spec.kind != "one_hot":
+            index = tuple(np.argwhere(wrong)[0].tolist())[1:]
+            lowest, highest = (float(np.broadcast_to(bound, spec.shape)[index]) for bound in (low, high))
+            allowed = f"its bounds {lowest:g} to {highest:g}"
+        log.warning(
+            "behavior %r: %s of %s %s, outside %s; it is used as it is: correct the environment or what it declares "
+            "(reported once)",
+            self._spec.name, what, self._place(values, wrong, slots), self._when(), allowed,
+        )  # fmt: skip
+
+    def _place(self, values: NDArray[Any], wrong: NDArray[np.bool_], slots: NDArray[np.intp]) -> str:
+        """``slot 1 (environment copy 1) is 1e+06 at [2]`` for the first value that is ``wrong``."""
+        row, *index = np.argwhere(wrong)[0].tolist()
+        at = f" at {index}" if index else ""
+        return f"{self._slot(int(slots[row]))} is {float(values[(row, *index)]):g}{at}"
+
+    # ------------------------------------------------------------ what is wrong
+
+    def _slot(self, slot: int) -> str:
+        return f"slot {slot} (environment copy {int(self._spec.env_index[slot])})"
+
+    def _refuse(self, what: str, problem: str) -> NoReturn:
+        raise EnvironmentFailed(f"behavior {self._spec.name!r}: {what} {problem} ({self._when()}); {_MEND}")
+
+    def _refuse_non_finite(self, what: str, values: NDArray[Any], slots: NDArray[np.intp] | None = None) -> None:
+        """Raises NonFiniteError for the first row of ``values`` [K, ...] that is not finite, if any is."""
+        bad = ~np.isfinite(values.reshape(len(values), -1)).all(axis=1)
+        if not bad.any():
+            return
+        row = int(np.flatnonzero(bad)[0])
+        slot = row if slots is None else int(slots[row])
+        value = values[row]
+        shown = f"{float(value):g}" if np.ndim(value) == 0 else np.array2string(np.asarray(value), threshold=8)
+        raise NonFiniteError(
+            f"behavior {self._spec.name!r}: {what} of {self._slot(slot)} is {shown} {self._when()}; "
+            "mend the environment, or wrap it to keep its values finite",
+            int(self._spec.env_index[slot]),
+            latest=what.startswith("observation"),
+        )
+
+
+def batch_of(batches: Any, name: str, environment: object, doing: str) -> AgentBatch:
+    """The batch of the behavior ``name``. EnvironmentFailed unless ``environment.doing`` returned one."""
+    try:
+        batch: AgentBatch = batches[name]
+    except (LookupError, TypeError):
+        raise no_batch(batches, name, environment, doing) from None
+    return batch
+
+
+def no_batch(batches: Any, name: str, environment: object, doing: str) -> EnvironmentFailed:
+    """What to raise where ``environment.doing`` returned ``batches`` without one of the behavior ``name``."""
+    found = f"batches of {_names(batches)}" if isinstance(batches, Mapping) else _shown(batches)
+    return EnvironmentFailed(
+        f"environment {type(environment).__name__}: {doing} returned {found} and none of behavior {name!r}; "
+        "it must return a batch for each of its behaviors"
+    )
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(map(repr, names)) or "no behavior"
+
+
+def _some(rows: NDArray[Any]) -> str:
+    shown = rows[:8].tolist()
+    return f"{shown}" if len(rows) <= 8 else f"{str(shown)[:-1]}, ...]"
+
+
+def _shown(value: Any) -> str:
+    """What it is, for messages."""
+    if isinstance(value, np.ndarray):
+        return f"is an array of {value.dtype} of shape {list(value.shape)}"
+    return "is None" if value is None else f"is a {type(value).__name__}"

@@ -1,0 +1,99 @@
+"""Values of a space, checked before an array takes them: numpy would broadcast, wrap and truncate in silence."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class MismatchedValue(ValueError):
+    """A value that is not of its space; the message names the observation, what it is and what its space has."""
+
+
+def array_of(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], name: str) -> NDArray[Any]:
+    """``value`` as an array of this ``shape`` that ``dtype`` holds. MismatchedValue if it is not one.
+
+    Real numbers may be of any precision, and integers of any width that are within the range of ``dtype``.
+    """
+    array = _array(value, name)
+    if array.shape != shape:
+        refuse(name, value, f"expected shape {list(shape)}")
+    if dtype.kind == "f":
+        if array.dtype.kind not in "fiub":
+            refuse(name, value, "expected real numbers")
+    elif not np.can_cast(array.dtype, dtype, "safe"):
+        if array.dtype.kind not in "iub":
+            refuse(name, value, f"expected {dtype}: convert it, for example with .astype(np.{dtype})")
+        limits = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+        _refuse_outside(name, array, *limits)
+    return array
+
+
+def bits_of(value: Any, shape: tuple[int, ...], name: str) -> NDArray[Any]:
+    """``value`` as an array of this ``shape`` of zeros and ones. MismatchedValue if it is not one."""
+    array = _array(value, name)
+    if array.shape != shape or array.dtype.kind not in "fiub":
+        refuse(name, value, f"expected zeros and ones of shape {list(shape)}")
+    wrong = (array != 0) & (array != 1)
+    if wrong.any():
+        refuse(name, array[wrong][0], "expected 0 or 1")
+    return array
+
+
+def choice_of(value: Any, start: int, options: int, name: str) -> int:
+    """The number of the option, from 0, that ``value`` of a Discrete space stands for. MismatchedValue for none."""
+    try:
+        choice = operator.index(value) - start
+    except TypeError:
+        refuse(name, value, f"expected an integer from {start} to {start + options - 1}")
+    if not 0 <= choice < options:
+        refuse(name, value, f"expected an integer from {start} to {start + options - 1}")
+    return choice
+
+
+def choices_of(value: Any, start: NDArray[np.int64], options: NDArray[np.int64], rows: int, name: str) -> NDArray[Any]:
+    """Numbers of options, from 0, of ``rows`` values of a Discrete or MultiDiscrete space, [rows, *shape]."""
+    array = _array(value, name)
+    shape = (rows, *options.shape)
+    if array.shape != shape or array.dtype.kind not in "iu":
+        refuse(name, value, f"expected integers of shape {list(shape)}")
+    choices: NDArray[Any] = array.astype(np.int64) - start
+    wrong = (choices < 0) | (choices >= options)
+    if wrong.any():
+        _, *index = np.argwhere(wrong)[0].tolist()
+        first, count = int(start[tuple(index)]), int(options[tuple(index)])
+        at = f" at {index}" if index else ""
+        refuse(name, array[wrong][0], f"expected an integer from {first} to {first + count - 1}{at}")
+    return choices
+
+
+def refuse(name: str, value: Any, expected: str) -> NoReturn:
+    raise MismatchedValue(f"observation {name!r} as {shown(value)}; {expected}")
+
+
+def shown(value: Any) -> str:
+    """A value for messages: a number itself, of an array its dtype and shape."""
+    if isinstance(value, np.ndarray) and value.ndim:
+        return f"an array of {value.dtype} of shape {list(value.shape)}"
+    if isinstance(value, int | float | np.generic | np.ndarray):
+        return f"{value} ({type(value).__name__})"
+    if value is None:
+        return "None"
+    text = repr(value)
+    return f"{text if len(text) <= 40 else text[:37] + '...'} ({type(value).__name__})"
+
+
+def _array(value: Any, name: str) -> NDArray[Any]:
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError):  # lists of unequal lengths
+        refuse(name, value, "expected an array")
+
+
+def _refuse_outside(name: str, array: NDArray[Any], low: int, high: int) -> None:
+    wrong = (array < low) | (array > high)
+    if wrong.any():
+        refuse(name, array[wrong][0], f"expected an integer from {low} to {high}")

@@ -1,0 +1,54 @@
+"""What the ``step`` of an environment returns besides observations, checked before arrays take it.
+
+A text is true and a number may be parsed from one, so numpy would take ``terminated="False"`` and ``reward="1"``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.spaces import MismatchedValue
+from rlcore.spaces.values import shown
+
+# Types of rewards that need no closer look.
+NUMBERS = frozenset({float, int, np.float64, np.float32})
+
+
+def flag(value: Any, what: str) -> bool:
+    """``value`` as a bool. MismatchedValue for anything but a boolean, of Python or numpy."""
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    array = np.asarray(value)
+    if array.dtype != np.bool_ or array.shape != ():
+        raise MismatchedValue(f"{what} as {shown(value)}; expected a boolean")
+    return bool(array)
+
+
+def refuse_wrong_reward(reward: Any) -> None:
+    """Raises MismatchedValue for anything but one real number."""
+    if type(reward) in NUMBERS:
+        return
+    array = np.asarray(reward)
+    if array.dtype.kind not in "fiub" or array.shape != ():
+        raise MismatchedValue(f"the reward as {shown(reward)}; expected a number")
+
+
+def numbers(values: Any, count: int, what: str, kinds: str) -> NDArray[Any]:
+    """``values`` of ``count`` copies, [N]. MismatchedValue unless they are numbers of one of the ``kinds``."""
+    array = np.asarray(values)
+    if array.shape != (count,) or array.dtype.kind not in kinds:
+        expected = "booleans" if kinds == "b" else "numbers"
+        raise MismatchedValue(f"{what} as {shown(values)}; expected {expected} of shape [{count}]")
+    return array
+
+
+def action_mask(value: Any, shape: Iterable[int]) -> NDArray[np.bool_]:
+    """A mask of zeros and ones of this ``shape``. MismatchedValue for anything else."""
+    array = np.asarray(value)
+    if array.shape != tuple(shape) or array.dtype.kind not in "iub":
+        raise MismatchedValue(f"action_mask as {shown(value)}; expected zeros and ones of shape {list(shape)}")
+    return array.astype(np.bool_)
