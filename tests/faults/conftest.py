@@ -90,11 +90,13 @@ class Workplace:
 
     def start(self, *flags: str, config: str = "config.yaml", **handicap: Any) -> ForkServerProcess:
         """``rlcore run config.yaml FLAGS`` in a process of its own."""
+        return self.command("run", config, *flags, **handicap)
+
+    def command(self, *argv: str, **handicap: Any) -> ForkServerProcess:
+        """Any ``rlcore`` command in a process of its own."""
         from fault_child import command
 
-        process = FORKS.Process(
-            target=command, args=(["run", config, *flags], str(self.path)), kwargs=handicap, daemon=True
-        )
+        process = FORKS.Process(target=command, args=(list(argv), str(self.path)), kwargs=handicap, daemon=True)
         process.start()
         self.processes.append(process)
         return process
@@ -123,7 +125,7 @@ class Workplace:
         return {file.name: file.read_bytes() for file in path.glob("*.safetensors")} | {"state.json": state}
 
     def leftovers(self) -> list[Path]:
-        return [path for path in self.results.rglob("*") if ".tmp" in path.name or ".old" in path.name]
+        return list(self.results.rglob(".rlcore-tmp*"))
 
 
 def ended(process: ForkServerProcess, seconds: float = 60.0) -> int:
@@ -177,15 +179,25 @@ def workplace(fork_server: None, tmp_path: Path) -> Iterator[NewWorkplace]:
 
 
 @pytest.fixture(scope="session")
-def whole_run(fork_server: None, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Workplace]:
+def lasting_workplace(fork_server: None, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Workplace]:
+    """``lasting_workplace()``: a place for a run that several tests look at."""
+
+    def make() -> Workplace:
+        path = tmp_path_factory.mktemp("lasting")
+        return Workplace(path, path / "results")
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def whole_run(lasting_workplace: Callable[[], Workplace]) -> Callable[..., Workplace]:
     """``whole_run(environment="Pendulum-v1")``: a run that was never stopped, made once for all tests."""
     made: dict[str, Workplace] = {}
 
     def make(**behavior: Any) -> Workplace:
         key = json.dumps(behavior, sort_keys=True)
         if key not in made:
-            path = tmp_path_factory.mktemp("whole")
-            place = Workplace(path, path / "results")
+            place = lasting_workplace()
             place.configure(**behavior)
             assert place.finish() == 0, place.stderr
             made[key] = place

@@ -64,7 +64,7 @@ def test_the_installed_command_answers_a_signal_too(workplace: Any) -> None:
 def test_a_second_signal_ends_the_process_at_once_and_costs_nothing_old(workplace: Any, second: signal.Signals) -> None:
     place = workplace(**LONG)
     process = place.start(slow_fsync=0.5)  # a save takes some seconds
-    place.wait_for(lambda: bool(place.steps) and any(".tmp" in path.name for path in place.checkpoints.iterdir()))
+    place.wait_for(lambda: bool(place.steps) and any("rlcore-tmp" in path.name for path in place.checkpoints.iterdir()))
     os.kill(process.pid, signal.SIGINT)
     time.sleep(0.1)
     assert process.exitcode is None  # it is saving, and would end when it has

@@ -36,9 +36,7 @@ class RunLock:
         try:
             self._lock.acquire(timeout=0.2, poll_interval=0.05)  # is_locked() holds it for a moment
         except Timeout as error:
-            raise RunStateError(
-                f"{self.directory}: another process is writing to this run; wait or stop it"
-            ) from error
+            raise RunStateError(f"{self.directory}: another process is writing to this run; wait or stop it") from error
         self._identity = self._found()
 
     def require(self) -> None:
