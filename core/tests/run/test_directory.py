@@ -404,3 +404,18 @@ def test_a_lock_is_the_systems_not_a_files(tmp_path: Path, configure: Any) -> No
     directory = RunDirectory(run.config.checkpoint_settings)
     directory.open()
     directory.close()
+
+
+@pytest.mark.parametrize("pattern", ["", "*", "plots/*", "*/x.png/**", "../x", "/tmp/x", "a/../../x", "a\\b", "?*"])
+def test_a_plugin_declares_files_of_its_own_alone(make_run: Any, pattern: str) -> None:
+    class Greedy:
+        @hookimpl
+        def rlcore_run_started(self, run: Any) -> None:
+            with pytest.raises(ValueError, match="is not a path within the run|matches files of any name"):
+                run.own_files(pattern)
+            assert run.files == ("metrics.jsonl",)
+
+    run = make_run()
+    run.plugins.register(Greedy(), "greedy")
+    run.train()
+    assert run.plugins.failures == []

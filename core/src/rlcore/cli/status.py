@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rlcore.cli.log import show_log
 from rlcore.cli.options import debug_option, plugin_options, plugins_for
 from rlcore.cli.parameter_table import print_parameters
 
@@ -30,6 +31,7 @@ def status_command(run: Path, as_json: bool, dash_p: tuple[str, ...], no_plugins
     from rlcore.saved_run import find_run
     from rlcore.status import about
 
+    show_log()
     directory = find_run(run)
     document = read_saved_configuration(directory)
     plugins = plugins_for(document, dash_p=dash_p, no_plugins=no_plugins, strict_plugins=strict_plugins)

@@ -1,0 +1,126 @@
+"""The configuration of a run survives edits and damage, and a resume says what it changes."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rlcore.config.dump import is_sealed, sealed
+from rlcore.errors import ConfigError
+from rlcore.saved_configuration import read_saved_configuration
+from rlcore.testing.fixtures import RunRlcore
+
+RESUME = {"checkpoint_settings.resume": True}
+
+
+def test_every_flipped_bit_of_the_configuration_is_noticed_and_costs_nothing(make_run: Any, files: Any) -> None:
+    make_run(max_steps=40).train()
+    path = files().path / "configuration.yaml"
+    written = path.read_bytes()
+    wanted = yaml.safe_load(written)
+    draw = random.Random(9)
+    for _ in range(60):
+        damaged = bytearray(written)
+        damaged[draw.randrange(len(damaged))] ^= 1 << draw.randrange(8)
+        path.write_bytes(damaged)
+        assert read_saved_configuration(files().path).data == wanted
+
+
+@pytest.mark.parametrize("text", [None, "", "{", "behaviors: [1]\n", "\xff\x00"])
+def test_a_configuration_that_is_gone_or_no_configuration_is_taken_from_the_checkpoint(
+    make_run: Any, files: Any, run_rlcore: RunRlcore, text: str | None
+) -> None:
+    make_run(max_steps=100).train()
+    path = files().path / "configuration.yaml"
+    path.unlink() if text is None else path.write_bytes(text.encode("latin-1"))
+    for argv in (["status", files().path], ["evaluate", files().path, "--episodes", "2"]):
+        result = run_rlcore(*argv)
+        assert result.exit_code == 0, result.stderr
+        assert f"{path}: " in result.stderr and "; the configuration in checkpoint 100 is used" in result.stderr
+    resume = ("run", "--resume", "--run-id", "run", "--results-dir", files().path.parent)
+    result = run_rlcore(*resume, "--set", "behaviors.Agent.max_steps=160")
+    assert result.exit_code == 0, result.stderr
+    assert is_sealed(path.read_text()) and files().steps == [40, 80, 100, 120, 160]
+
+
+def test_an_edited_configuration_is_not_taken_silently(make_run: Any, files: Any, run_rlcore: RunRlcore) -> None:
+    make_run(max_steps=100).train()
+    path = files().path / "configuration.yaml"
+    path.write_text(path.read_text().replace("max_steps: 100", "max_steps: 900"))
+    result = run_rlcore("run", "--resume", "--run-id", "run", "--results-dir", files().path.parent)
+    assert result.stderr == (
+        f"warning: {path}: was edited or is damaged (behaviors.Agent.max_steps is 900 instead of 100); the configuration "
+        "in checkpoint 100 is used (to use another, give a file as CONFIG or keys with --set)\n"
+    )
+    assert "nothing left to learn: max_steps 100 is reached" in result.stdout
+    assert "max_steps: 900" in path.read_text(), "a resume that has nothing to do leaves it as it is"
+    # Named, the file is the user's word.
+    result = run_rlcore("run", path, "--resume", "--set", "behaviors.Agent.max_steps=160")
+    assert result.exit_code == 0, result.stderr
+
+
+def test_a_checkpoint_whose_configuration_was_changed_is_damaged(make_run: Any, files: Any, caplog: Any) -> None:
+    make_run().train()
+    copy = files().path / "checkpoints" / "200" / "configuration.yaml"
+    copy.write_text(copy.read_text().replace("max_steps: 200", "max_steps: 900"))
+    (files().path / "configuration.yaml").unlink()
+    assert read_saved_configuration(files().path).data["behaviors"]["Agent"]["max_steps"] == 200
+    run = make_run(RESUME)
+    run.start()
+    assert run.steps == 160 and "checkpoints/200: configuration.yaml is damaged" in caplog.text
+    run.close("interrupted")
+
+
+def test_a_resume_says_what_it_changes(make_run: Any, files: Any, caplog: pytest.LogCaptureFixture) -> None:
+    make_run(max_steps=100).train()
+    with caplog.at_level("INFO", "rlcore"):
+        make_run(RESUME, max_steps=160, summary_freq=20).train()
+    assert (
+        f"{files().path}: resumes with another configuration: behaviors.Agent.max_steps is 160 instead of 100, "
+        "behaviors.Agent.summary_freq is 20 instead of 50"
+    ) in caplog.messages
+    caplog.clear()
+    with caplog.at_level("INFO", "rlcore"):
+        make_run(RESUME, max_steps=200, summary_freq=20).train()
+    assert [text for text in caplog.messages if "resumes with" in text] == [
+        f"{files().path}: resumes with another configuration: behaviors.Agent.max_steps is 200 instead of 160"
+    ]
+
+
+def test_a_resume_with_other_libraries_is_told(make_run: Any, abandon: Any, caplog: Any, monkeypatch: Any) -> None:
+    run = make_run()
+    next(run)
+    abandon(run)
+    monkeypatch.setattr("rlcore.run_store.library_versions", lambda: {"rlcore": "0.9", "torch": "3.0", "numpy": "9.9"})
+    resumed = make_run(RESUME)
+    resumed.start()
+    resumed.close("interrupted")
+    told = [record.getMessage() for record in caplog.records if " when the run was saved, " in record.getMessage()]
+    assert [text.partition(":")[0] for text in told[:3]] == ["numpy", "rlcore", "torch"]
+    assert told[0].endswith("when the run was saved, 9.9 now")
+
+
+def test_the_result_of_an_earlier_process_is_not_that_of_a_run_that_goes_on(
+    make_run: Any, files: Any, abandon: Any, run_rlcore: RunRlcore
+) -> None:
+    make_run(max_steps=100).train()
+    assert files().result["outcome"] == "done"
+    run = make_run(RESUME, max_steps=400)
+    next(run)
+    abandon(run)  # killed
+    assert not (files().path / "result.json").exists()
+    assert json.loads(run_rlcore("status", files().path, "--json").stdout)["result"] is None
+
+
+def test_a_seal_fits_what_it_was_made_for_alone(tmp_path: Path) -> None:
+    text = sealed("a: 1\n")
+    assert is_sealed(text) and yaml.safe_load(text) == {"a": 1}
+    for other in (text + "b: 2\n", text.replace("1", "2", 1), text[1:], "a: 1\n", "", text.replace("\n", "\r\n")):
+        assert not is_sealed(other)
+    with pytest.raises(ConfigError, match="no such file"):
+        read_saved_configuration(tmp_path)
