@@ -115,6 +115,7 @@ def rlcore_create_stats_writer(spec, run):
         return None  # somebody else's: rlcore asks the next plugin
     from acme_rl.csv_writer import CsvWriter
 
+    run.own_files("acme.csv")
     return CsvWriter(run.directory / "acme.csv")
 
 

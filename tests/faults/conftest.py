@@ -17,6 +17,7 @@ from typing import Any
 import attrs
 import pytest
 import yaml
+from fault_cases import ATTACKED, record_cartpole
 
 from rlcore.checkpoint import find_checkpoints, verify_checkpoint
 from rlcore.testing.fixtures import run_rlcore
@@ -204,6 +205,23 @@ def whole_run(lasting_workplace: Callable[[], Workplace]) -> Callable[..., Workp
         return made[key]
 
     return make
+
+
+@pytest.fixture(scope="session")
+def case(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, Any]]:
+    """``case("IQL, CartPole-v1")``: a behavior's settings, with the place of recorded data that exists."""
+    recorded = tmp_path_factory.mktemp("recorded") / "Agent"
+
+    def settings_of(name: str) -> dict[str, Any]:
+        behavior = copy.deepcopy(ATTACKED[name])
+        for block in (behavior.get("hyperparameters", {}), behavior.get("behavioral_cloning", {})):
+            if "demo_path" in block:
+                if not recorded.exists():
+                    record_cartpole(recorded)
+                block["demo_path"] = str(recorded)
+        return behavior
+
+    return settings_of
 
 
 def assert_equal_from(ours: Workplace, whole: Workplace, step: int) -> list[int]:

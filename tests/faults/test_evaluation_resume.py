@@ -24,7 +24,14 @@ def scored(place: Any) -> Any:
     best = find_checkpoints(place.checkpoints / "best")
     for checkpoint in best:
         verify_checkpoint(checkpoint.path)
-    files = [{file.name: file.read_bytes() for file in checkpoint.path.iterdir()} for checkpoint in best]
+    files = [
+        {
+            file.name: file.read_bytes()
+            for file in checkpoint.path.iterdir()
+            if file.name in ("state.json", "Agent.safetensors")
+        }
+        for checkpoint in best
+    ]
     return place.json("result.json")["evaluation"], files
 
 

@@ -2,79 +2,20 @@
 
 from __future__ import annotations
 
-import copy
 import os
 import shutil
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from fault_cases import CASES
 
-from rlcore import RunContext
 from rlcore.checkpoint import load_checkpoint, save_checkpoint
-from rlcore.config import config_from_mapping
-from rlcore.plugins import load_plugins
-from rlcore.recordings import RecordingAbout
 from rlcore.run import Run
-from rlcore.testing.recordings import record
 
 pytestmark = pytest.mark.faults
-
-SAC = {
-    "trainer_type": "sac",
-    "hyperparameters": {
-        "batch_size": 32,
-        "buffer_size": 1000,  # full long before the end
-        "buffer_init_steps": 300,
-        "steps_per_update": 7,
-        "n_steps": 3,
-        "prioritized_replay": {},
-        "save_replay_buffer": True,
-    },
-}
-IQL = {"trainer_type": "iql", "hyperparameters": {"batch_size": 32, "demo_path": "recorded"}}
-# CartPole saves its state: episodes go on over a checkpoint. Pendulum cannot: its copies begin new episodes at every
-# checkpoint, in both runs. IQL learns from recorded data and steps no environment.
-CASES: dict[str, dict[str, Any]] = {
-    "PPO, CartPole-v1": {"environment": "CartPole-v1"},
-    "PPO, Pendulum-v1": {"environment": "Pendulum-v1"},
-    "SAC, CartPole-v1": {"environment": "CartPole-v1", **SAC},
-    "SAC, Pendulum-v1": {"environment": "Pendulum-v1", **SAC},
-    "IQL, CartPole-v1": {"environment": "CartPole-v1", **IQL},
-}
-
-
-@pytest.fixture(scope="session")
-def case(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, Any]]:
-    """``case("IQL, CartPole-v1")``: a behavior's settings, with the place of recorded data that exists."""
-    recorded = tmp_path_factory.mktemp("recorded") / "Agent"
-
-    def settings_of(name: str) -> dict[str, Any]:
-        behavior = copy.deepcopy(CASES[name])
-        if "demo_path" in behavior.get("hyperparameters", {}):
-            if not recorded.exists():
-                record_cartpole(recorded)
-            behavior["hyperparameters"]["demo_path"] = str(recorded)
-        return behavior
-
-    return settings_of
-
-
-def record_cartpole(path: Path) -> None:
-    """Random actions in CartPole, as ``rlcore evaluate --record`` writes them."""
-    plugins = load_plugins()
-    document = {"environment": {"type": "gymnasium", "id": "CartPole-v1"}, "behaviors": {"Agent": {}}}
-    config = config_from_mapping(document, plugins)
-    assert config.environment is not None
-    context = RunContext(config, plugins, path.parent, seed=1, num_envs=1)
-    environment = plugins.create_environment(plugins.environment("gymnasium"), config.environment, context)
-    recording = record(environment, 1500)
-    writer = plugins.resolve(plugins.recording_format())().writer(path, recording.behavior, RecordingAbout())
-    writer.write(recording)
-    writer.close()
 
 
 @pytest.mark.parametrize("name", CASES)
