@@ -106,7 +106,7 @@ class BatchCheck:
         for spec in self._spec.observations:
             what = f"final observation {spec.name!r}"
             final = self._present(finals, spec.name, what)
-            self._check_observation(what, final, spec, count, "rows in `ended`")
+            self._check_observation(what, final, spec, count, "episode that ended")
             if spec.dtype.kind == "f":
                 values = final.ravel()
                 if not isfinite(values.dot(values)):
@@ -140,7 +140,7 @@ class BatchCheck:
         for spec in self._spec.observations:
             what = f"observation {spec.name!r}"
             array = self._present(batch.observations, spec.name, what)
-            self._check_observation(what, array, spec, self._spec.slots, "slots")
+            self._check_observation(what, array, spec, self._spec.slots, "slot")
             expected.append((spec.name, array.shape, array.dtype, spec.dtype.kind == "f"))
         ended = batch.ended
         if not isinstance(ended, np.ndarray) or ended.ndim != 1 or ended.dtype.kind not in "iu":
@@ -161,12 +161,10 @@ class BatchCheck:
             wanted = "booleans" if kind == "b" else "real numbers"
             self._refuse(what, f"{_shown(array)}, not an array of {wanted} of shape {list(self._flat)}, the slots")
 
-    def _check_observation(self, what: str, array: Any, spec: ObservationSpec, rows: int, of: str) -> None:
+    def _check_observation(self, what: str, array: Any, spec: ObservationSpec, rows: int, each: str) -> None:
         shape = (rows, *spec.shape)
         if not isinstance(array, np.ndarray) or array.shape != shape:
-            self._refuse(
-                what, f"{_shown(array)}, not an array of shape {list(shape)}: {rows} {of}, {list(spec.shape)} each"
-            )
+            self._refuse(what, f"{_shown(array)}, not of shape {list(shape)}: {list(spec.shape)} for each {each}")
         # A float64 becomes a float32 where it is stored, which costs digits; 300 would become 44 in a uint8.
         fits = array.dtype.kind == "f" if spec.dtype.kind == "f" else np.can_cast(array.dtype, spec.dtype, "safe")
         if not fits:
@@ -247,7 +245,7 @@ def batch_of(batches: Any, name: str, environment: object, doing: str) -> AgentB
 
 def no_batch(batches: Any, name: str, environment: object, doing: str) -> EnvironmentFailed:
     """What to raise where ``environment.doing`` returned ``batches`` without one of the behavior ``name``."""
-    found = f"batches of {_names(batches)}" if isinstance(batches, Mapping) else _shown(batches)
+    found = f"batches of {_names(batches)}" if isinstance(batches, Mapping) else _shown(batches).removeprefix("is ")
     return EnvironmentFailed(
         f"environment {type(environment).__name__}: {doing} returned {found} and none of behavior {name!r}; "
         "it must return a batch for each of its behaviors"
