@@ -50,8 +50,10 @@ class ObservationSpec:
     @low.validator
     @high.validator
     def _broadcasts(self, attribute: attrs.Attribute[Any], bound: NDArray[Any] | float | None) -> None:
+        if bound is None:
+            return
         try:
-            np.broadcast_to(0.0 if bound is None else bound, self.shape)
+            np.broadcast_to(bound, self.shape)
         except ValueError:
             raise ValueError(
                 f"observation {self.name!r}: {attribute.name} has shape {list(np.shape(bound))}, which does not "

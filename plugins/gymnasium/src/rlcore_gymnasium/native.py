@@ -33,7 +33,7 @@ class NativeEnvironment(GymnasiumEnvironment):
             observations, info = self.vector.reset(seed=seeds(0, int(self.episodes.sum())))
             self._mask = None
             if self._acting.maskable and ACTION_MASK in info:
-                self._mask = action_mask(info[ACTION_MASK], (self.num_envs, *self._acting.discrete))
+                self._mask = action_mask(info[ACTION_MASK], (self.num_envs, *self._acting.discrete)).astype(np.bool_)
             return self._first_batch(self._observing.convert(observations, self.num_envs))
         except RlcoreError:
             raise
