@@ -183,19 +183,14 @@ class BatchCheck:
                 self._warn_of_values(f"final {what}", batch.final_observations[spec.name], spec, batch.ended)
 
     def _warn_of_values(self, what: str, values: NDArray[Any], spec: ObservationSpec, slots: NDArray[np.intp]) -> None:
-        if spec.kind == "one_hot":
-            wrong = (values != 0) & (values != 1)
-        else:
-            low, high = (-np.inf if spec.low is None else spec.low), (np.inf if spec.high is None else spec.high)
-            # Bounds are exact numbers and values may be rounded sums: a millionth more is no mistake.
-            wrong = (values < low - 1e-6 * np.abs(low)) | (values > high + 1e-6 * np.abs(high))
+        wrong = outside_bounds(spec, values)
         if not wrong.any():
             return
         self._warned.add(spec.name)
         allowed = "0 and 1, the only values of an indicator"
         if spec.kind != "one_hot":
             index = tuple(np.argwhere(wrong)[0].tolist())[1:]
-            lowest, highest = (float(np.broadcast_to(bound, spec.shape)[index]) for bound in (low, high))
+            lowest, highest = (float(np.broadcast_to(bound, spec.shape)[index]) for bound in _bounds(spec))
             allowed = f"its bounds {lowest:g} to {highest:g}"
         log.warning(
             "behavior %r: %s of %s %s, outside %s; it is used as it is: correct the environment or what it declares "
@@ -232,6 +227,23 @@ class BatchCheck:
             int(self._spec.env_index[slot]),
             latest=what.startswith("observation"),
         )
+
+
+def outside_bounds(spec: ObservationSpec, values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Where ``values`` [K, *shape] lie outside the bounds of their observation, or are no indicators."""
+    outside: NDArray[np.bool_]
+    if spec.kind == "one_hot":
+        outside = (values != 0) & (values != 1)
+        return outside
+    low, high = _bounds(spec)
+    # Bounds are exact numbers and values may be rounded sums: a millionth more is no mistake.
+    below, above = (1e-6 * np.maximum(1.0, np.abs(bound)) for bound in (low, high))
+    outside = (values < low - below) | (values > high + above)
+    return outside
+
+
+def _bounds(spec: ObservationSpec) -> tuple[NDArray[Any] | float, NDArray[Any] | float]:
+    return (-np.inf if spec.low is None else spec.low), (np.inf if spec.high is None else spec.high)
 
 
 def batch_of(batches: Any, name: str, environment: object, doing: str) -> AgentBatch:
