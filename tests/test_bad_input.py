@@ -280,7 +280,8 @@ def test_an_environment_that_raises(run_rlcore: RunRlcore, working: Path, sick: 
     sick("error")
     refused(
         run_rlcore("run", "config.yaml"), 3,
-        "sick_environment:Sick-v0: copy 0, episode 7: step failed: ValueError: the simulator is gone",
+        "sick_environment:Sick-v0: copy 0, episode 7: step failed: ValueError: the simulator is gone; "
+        "--debug shows the traceback",
     )  # fmt: skip
     last_good_stands(run_rlcore, working)
 

@@ -106,7 +106,7 @@ class BatchCheck:
         for spec in self._spec.observations:
             what = f"final observation {spec.name!r}"
             final = self._present(finals, spec.name, what)
-            self._check_observation(what, final, spec, count, "rows in `ended`")
+            self._check_observation(what, final, spec, count, "episode that ended")
             if spec.dtype.kind == "f":
                 values = final.ravel()
                 if not isfinite(values.dot(values)):
@@ -140,7 +140,7 @@ class BatchCheck:
         for spec in self._spec.observations:
             what = f"observation {spec.name!r}"
             array = self._present(batch.observations, spec.name, what)
-            self._check_observation(what, array, spec, self._spec.slots, "slots")
+            self._check_observation(what, array, spec, self._spec.slots, "slot")
             expected.append((spec.name, array.shape, array.dtype, spec.dtype.kind == "f"))
         ended = batch.ended
         if not isinstance(ended, np.ndarray) or ended.ndim != 1 or ended.dtype.kind not in "iu":
@@ -161,12 +161,10 @@ class BatchCheck:
             wanted = "booleans" if kind == "b" else "real numbers"
             self._refuse(what, f"{_shown(array)}, not an array of {wanted} of shape {list(self._flat)}, the slots")
 
-    def _check_observation(self, what: str, array: Any, spec: ObservationSpec, rows: int, of: str) -> None:
+    def _check_observation(self, what: str, array: Any, spec: ObservationSpec, rows: int, each: str) -> None:
         shape = (rows, *spec.shape)
         if not isinstance(array, np.ndarray) or array.shape != shape:
-            self._refuse(
-                what, f"{_shown(array)}, not an array of shape {list(shape)}: {rows} {of}, {list(spec.shape)} each"
-            )
+            self._refuse(what, f"{_shown(array)}, not of shape {list(shape)}: {list(spec.shape)} for each {each}")
         # A float64 becomes a float32 where it is stored, which costs digits; 300 would become 44 in a uint8.
         fits = array.dtype.kind == "f" if spec.dtype.kind == "f" else np.can_cast(array.dtype, spec.dtype, "safe")
         if not fits:
@@ -185,19 +183,14 @@ class BatchCheck:
                 self._warn_of_values(f"final {what}", batch.final_observations[spec.name], spec, batch.ended)
 
     def _warn_of_values(self, what: str, values: NDArray[Any], spec: ObservationSpec, slots: NDArray[np.intp]) -> None:
-        if spec.kind == "one_hot":
-            wrong = (values != 0) & (values != 1)
-        else:
-            low, high = (-np.inf if spec.low is None else spec.low), (np.inf if spec.high is None else spec.high)
-            # Bounds are exact numbers and values may be rounded sums: a millionth more is no mistake.
-            wrong = (values < low - 1e-6 * np.abs(low)) | (values > high + 1e-6 * np.abs(high))
+        wrong = outside_bounds(spec, values)
         if not wrong.any():
             return
         self._warned.add(spec.name)
         allowed = "0 and 1, the only values of an indicator"
         if spec.kind != "one_hot":
             index = tuple(np.argwhere(wrong)[0].tolist())[1:]
-            lowest, highest = (float(np.broadcast_to(bound, spec.shape)[index]) for bound in (low, high))
+            lowest, highest = (float(np.broadcast_to(bound, spec.shape)[index]) for bound in _bounds(spec))
             allowed = f"its bounds {lowest:g} to {highest:g}"
         log.warning(
             "behavior %r: %s of %s %s, outside %s; it is used as it is: correct the environment or what it declares "
@@ -236,6 +229,23 @@ class BatchCheck:
         )
 
 
+def outside_bounds(spec: ObservationSpec, values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Where ``values`` [K, *shape] lie outside the bounds of their observation, or are no indicators."""
+    outside: NDArray[np.bool_]
+    if spec.kind == "one_hot":
+        outside = (values != 0) & (values != 1)
+        return outside
+    low, high = _bounds(spec)
+    # Bounds are exact numbers and values may be rounded sums: a millionth more is no mistake.
+    below, above = (1e-6 * np.maximum(1.0, np.abs(bound)) for bound in (low, high))
+    outside = (values < low - below) | (values > high + above)
+    return outside
+
+
+def _bounds(spec: ObservationSpec) -> tuple[NDArray[Any] | float, NDArray[Any] | float]:
+    return (-np.inf if spec.low is None else spec.low), (np.inf if spec.high is None else spec.high)
+
+
 def batch_of(batches: Any, name: str, environment: object, doing: str) -> AgentBatch:
     """The batch of the behavior ``name``. EnvironmentFailed unless ``environment.doing`` returned one."""
     try:
@@ -247,7 +257,7 @@ def batch_of(batches: Any, name: str, environment: object, doing: str) -> AgentB
 
 def no_batch(batches: Any, name: str, environment: object, doing: str) -> EnvironmentFailed:
     """What to raise where ``environment.doing`` returned ``batches`` without one of the behavior ``name``."""
-    found = f"batches of {_names(batches)}" if isinstance(batches, Mapping) else _shown(batches)
+    found = f"batches of {_names(batches)}" if isinstance(batches, Mapping) else _shown(batches).removeprefix("is ")
     return EnvironmentFailed(
         f"environment {type(environment).__name__}: {doing} returned {found} and none of behavior {name!r}; "
         "it must return a batch for each of its behaviors"

@@ -23,28 +23,22 @@ class Closable(Protocol):
     def close(self) -> None: ...
 
 
-def environment_failed(environment: Environment, doing: str, error: BaseException) -> RlcoreError:
-    """What to raise for an error of ``environment.doing``; rlcore's own errors stay as they are."""
-    if isinstance(error, RlcoreError):
-        return error
+def environment_failed(environment: Environment, doing: str, error: BaseException) -> EnvironmentFailed:
+    """What to raise for an error of ``environment.doing`` that is not one of rlcore's own, which are raised on."""
     return EnvironmentFailed(f"environment {type(environment).__name__} failed in {doing}: {one_line(error)}")
 
 
-def trainer_failed(behavior: BehaviorRun, doing: str, error: BaseException) -> RlcoreError:
+def trainer_failed(behavior: BehaviorRun, doing: str, error: BaseException) -> PluginError:
     """What to raise for an error of ``behavior.trainer.doing``."""
     return _trainer_failed(behavior.name, behavior.settings.trainer_type, doing, error)
 
 
-def _trainer_failed(behavior: str, trainer_type: str, doing: str, error: BaseException) -> RlcoreError:
-    if isinstance(error, RlcoreError):
-        return error
+def _trainer_failed(behavior: str, trainer_type: str, doing: str, error: BaseException) -> PluginError:
     return PluginError(f"behavior {behavior!r}: trainer {trainer_type!r} failed in {doing}: {one_line(error)}")
 
 
-def policy_failed(behavior: str, policy: Policy, doing: str, error: BaseException) -> RlcoreError:
+def policy_failed(behavior: str, policy: Policy, doing: str, error: BaseException) -> PluginError:
     """What to raise for an error of ``policy.doing`` where policies are measured."""
-    if isinstance(error, RlcoreError):
-        return error
     return PluginError(f"behavior {behavior!r}: policy {type(policy).__name__} failed in {doing}: {one_line(error)}")
 
 

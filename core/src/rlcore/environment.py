@@ -52,12 +52,13 @@ class ObservationSpec:
     def _broadcasts(self, attribute: attrs.Attribute[Any], bound: NDArray[Any] | float | None) -> None:
         if bound is None:
             return
-        shape = np.shape(bound)
-        if len(shape) > len(self.shape) or np.broadcast_shapes(shape, self.shape) != self.shape:
+        try:
+            np.broadcast_to(bound, self.shape)
+        except ValueError:
             raise ValueError(
-                f"observation {self.name!r}: {attribute.name} has shape {list(shape)}, which does not broadcast to "
-                f"{list(self.shape)}"
-            )
+                f"observation {self.name!r}: {attribute.name} has shape {list(np.shape(bound))}, which does not "
+                f"broadcast to {list(self.shape)}"
+            ) from None
 
 
 @attrs.frozen(eq=False)

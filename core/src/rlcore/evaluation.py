@@ -15,7 +15,7 @@ from rlcore.config import EnvironmentParameter, EnvironmentSettings, RunConfig
 from rlcore.config.load import evaluation_environment
 from rlcore.environment import AgentBatch, BehaviorSpec, Environment, misfit
 from rlcore.episode_tap import EpisodeTap
-from rlcore.errors import ConfigError, EnvironmentFailed, NonFiniteError
+from rlcore.errors import ConfigError, EnvironmentFailed, NonFiniteError, RlcoreError
 from rlcore.parameter_feed import ParameterFeed, target_feed
 from rlcore.plugins.calls import Plugins
 from rlcore.results import BehaviorEvaluation, EvaluationResult
@@ -197,6 +197,8 @@ def play(
     for name, policy in policies.items():
         try:
             policy.seed(derive_seed(seed, name))
+        except RlcoreError:
+            raise
         except (Exception, SystemExit) as error:
             raise policy_failed(name, policy, "seed", error) from error
     first = np.zeros(copies, np.int64)
@@ -213,6 +215,8 @@ def play(
             batch = batches[name]
             try:
                 actions[name] = policy.act(batch.observations, batch.action_mask, deterministic)
+            except RlcoreError:
+                raise
             except (Exception, SystemExit) as error:
                 raise policy_failed(name, policy, "act", error) from error
         for name, tap in taps.items():

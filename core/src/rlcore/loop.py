@@ -11,6 +11,7 @@ from rlcore.batch_check import batch_of, no_batch
 from rlcore.behavior_run import BehaviorRun
 from rlcore.blame import environment_does, environment_failed, nothing_to_learn, trainer_does, trainer_failed
 from rlcore.environment import Actions, Environment
+from rlcore.errors import RlcoreError
 from rlcore.run_state import RunState
 from rlcore.timers import Timer
 
@@ -63,6 +64,8 @@ def learn(
                 trainer = behavior.trainer
                 try:
                     ready = trainer.ready()
+                except RlcoreError:
+                    raise
                 except (Exception, SystemExit) as error:
                     raise trainer_failed(behavior, "ready", error) from error
                 if ready:
@@ -92,11 +95,15 @@ def _collect(
     for behavior in behaviors:
         try:
             actions[behavior.name] = behavior.trainer.act(behavior.batch) if behavior.learning else behavior.exploit()
+        except RlcoreError:
+            raise
         except (Exception, SystemExit) as error:
             raise trainer_failed(behavior, "act", error) from error
     acted = perf_counter()
     try:
         batches = environment.step(actions)
+    except RlcoreError:
+        raise
     except (Exception, SystemExit) as error:
         raise environment_failed(environment, "step", error) from error
     stepped = perf_counter()
@@ -110,6 +117,8 @@ def _collect(
             behavior.episodes.record(batch)
             try:
                 behavior.trainer.observe(actions[behavior.name], batch)
+            except RlcoreError:
+                raise
             except (Exception, SystemExit) as error:
                 raise trainer_failed(behavior, "observe", error) from error
     if state.curricula is not None and state.curricula.after_step():

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from rlcore.blame import environment_failed
 from rlcore.curriculum import Curriculum, EpisodeDraw
 from rlcore.environment import Environment, Parameters
+from rlcore.errors import RlcoreError
 
 # Copies [K] and episode numbers [K] to the draws of all P parameters.
 Draw = Callable[[NDArray[np.int64], NDArray[np.int64]], EpisodeDraw]
@@ -118,6 +119,8 @@ class ParameterFeed:
     def _tell(self, parameters: Parameters) -> None:
         try:
             self._environment.set_parameters(parameters)
+        except RlcoreError:
+            raise
         except (Exception, SystemExit) as error:
             raise environment_failed(self._environment, "set_parameters", error) from error
 

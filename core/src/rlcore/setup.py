@@ -204,7 +204,7 @@ def make_writers(config: RunConfig, plugins: Plugins, context: RunContext) -> li
             if context.inference and not spec.inference:
                 continue
             if settings is None and spec.settings is not None:
-                settings = plugins.default_settings(spec)
+                settings = plugins.resolve(spec, "settings")()
             writers.append(plugins.create_stats_writer(spec, settings, context))
     except BaseException:
         for writer in writers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import numpy as np
 import pytest
 
@@ -17,6 +18,24 @@ class StaleFinalObservation(TinyCorridor):
         batches = super().step(actions)
         for batch in batches.values():
             batch.final_observations = None
+        return batches
+
+
+class LeavesItsBounds(TinyCorridor):
+    def observe(self):
+        return {"position": super().observe()["position"] * np.float32(0.5)}
+
+
+class LeavesItsBoundsAtTheEnd(TinyCorridor):
+    def step(self, actions):
+        batches = super().step(actions)
+        for name, batch in batches.items():
+            spec = self.behaviors[name]
+            (observation,) = spec.observations
+            bounded = attrs.evolve(observation, kind="vector", low=0.0, high=1.0)
+            self.behaviors = {name: attrs.evolve(spec, observations=(bounded,))}
+            if batch.final_observations:
+                batch.final_observations["position"][:] = 2.0
         return batches
 
 
@@ -133,6 +152,8 @@ class RestoresOtherParameters(TinyCorridor):
     ("broken", "rule"),
     [
         (StaleFinalObservation, "test_batches_have_the_shapes_types_and_flags_of_the_contract"),
+        (LeavesItsBounds, "test_reset_gives_first_observations_without_reward_or_ends"),
+        (LeavesItsBoundsAtTheEnd, "test_batches_have_the_shapes_types_and_flags_of_the_contract"),
         (BothFlags, "test_batches_have_the_shapes_types_and_flags_of_the_contract"),
         (Doubles, "test_reset_gives_first_observations_without_reward_or_ends"),
         (NothingAllowed, "test_batches_have_the_shapes_types_and_flags_of_the_contract"),

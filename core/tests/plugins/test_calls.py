@@ -117,6 +117,16 @@ def test_a_target_that_cannot_be_imported_names_record_plugin_and_distribution(
     assert str(caught.value) == f"trainer 'x' of plugin 'acme' (acme-rl 3.1): {expected}"
 
 
+def test_a_target_whose_module_calls_sys_exit_is_named(
+    plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "leaves_at_import.py").write_text("import sys; sys.exit(0)")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    plugins.register(Brings(TrainerSpec(name="x", target="leaves_at_import:X", settings="a:b")), "acme", "acme-rl", "3")
+    with pytest.raises(PluginError, match=r"plugin 'acme' \(acme-rl 3\): cannot import leaves_at_import: SystemExit"):
+        plugins.resolve(plugins.trainer("x"))
+
+
 # ---------------------------------------------------------------- factories
 
 

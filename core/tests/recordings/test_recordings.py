@@ -321,3 +321,22 @@ def test_without_a_format_the_package_that_brings_one_is_named(tmp_path: Path, p
         recorded_to(plugins, tmp_path, {"A": WALKER}, ABOUT),
     ):
         pass
+
+
+@pytest.mark.parametrize("method", ["reads", "stored", "read", "behavior"])
+@pytest.mark.parametrize("error", [SystemExit(0), RuntimeError("gone")], ids=repr)
+def test_a_format_that_fails_or_leaves_is_named_whatever_it_was_asked(
+    brings_counts: Callable[..., Plugins], counts: CountsFormat, tmp_path: Path, method: str, error: BaseException
+) -> None:
+    def fail(*given: Any) -> Any:
+        raise error
+
+    path = tmp_path / "walker"
+    if method in ("read", "behavior"):
+        path.write_text("[1]")
+    setattr(counts, method, fail)
+    asked = recorded_behavior if method == "behavior" else read_recording
+    who = r"recording 'counts' of plugin 'counts' \(acme-counts 1\) failed to "
+    with pytest.raises(PluginError, match=who) as caught:
+        asked(brings_counts("counts"), path, "Walker")
+    assert caught.value.__cause__ is error

@@ -13,7 +13,14 @@ import pytest
 
 from rlcore import StatsWriterSpec, hookimpl
 from rlcore.checkpoint import load_checkpoint
-from rlcore.errors import EnvironmentFailed, NonFiniteError, PluginError, RunStateError, TrainingDiverged
+from rlcore.errors import (
+    EnvironmentFailed,
+    NonFiniteError,
+    PluginError,
+    RunStateError,
+    TrainingDiverged,
+    traceback_hint,
+)
 from rlcore.status import read_status_file, write_status_file
 
 RESUME = {"checkpoint_settings.resume": True}
@@ -251,3 +258,23 @@ def test_a_full_disk_at_a_checkpoint_names_step_cause_and_the_last_good_one(
         "good one is of step 40; free some space and go on with --resume"
     )
     assert files().steps == [40]
+
+
+def test_the_cause_of_an_error_that_an_environment_reports_itself_is_kept(
+    make_run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or --debug would not show where it came from."""
+
+    def step(self: Any, actions: Any) -> None:
+        try:
+            raise ZeroDivisionError("division by zero")
+        except ZeroDivisionError as error:
+            raise EnvironmentFailed("Corridor-v0: step failed: ZeroDivisionError: division by zero") from error
+
+    run = make_run()
+    run.start()
+    monkeypatch.setattr(type(run.environment), "step", step)
+    with pytest.raises(EnvironmentFailed) as caught:
+        run.train()
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    assert traceback_hint(caught.value) == "; --debug shows the traceback"

@@ -275,6 +275,15 @@ def test_a_damaged_dataset_is_refused_with_its_path(create: CreateDataset, damag
         MinariFormat().read(path, "A")
 
 
+def test_observations_that_are_not_of_their_space_are_refused_with_the_episode(create: CreateDataset) -> None:
+    """A space in the metadata that the stored arrays do not have: numpy would broadcast them."""
+    seen, done = spaces.Box(-1, 1), spaces.Discrete(2)
+    path = create("other-v0", seen, done, sampled(seen, done, [3, 1]))
+    change(path, observation_space=minari.serialization.serialize_space(spaces.Box(-1, 1, (4,))))
+    with pytest.raises(ConfigError, match=r"Minari dataset .*other-v0: episode 0 has observation 'observation' as an "):
+        MinariFormat().read(path, "A")
+
+
 def test_a_storage_that_is_not_installed_is_named(create: CreateDataset, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = done = spaces.Discrete(2)
     path = create("arrow-v0", seen, done, sampled(seen, done, [1]))

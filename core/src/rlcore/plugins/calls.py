@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
-from rlcore.errors import PluginError, RlcoreError, one_line
+from rlcore.errors import PluginError, RlcoreError
 from rlcore.plugins import candidates
 from rlcore.plugins.defaults import DEFAULTS_NAME, CoreDefaults
 from rlcore.plugins.discover import Decision, Selection, decide, require_unobstructed
@@ -188,15 +188,6 @@ class Plugins:
         if reference not in self._targets:
             self._targets[reference] = import_target(reference, self.described(record))
         return self._targets[reference]
-
-    def default_settings(self, record: Record) -> Any:
-        """What a record's settings class makes of nothing; PluginError names the owner of one that fails."""
-        cls = self.resolve(record, "settings")
-        try:
-            return cls()
-        except (Exception, SystemExit) as error:
-            what = f"its settings class {cls.__name__} failed: {one_line(error)}"
-            raise PluginError(f"{self.described(record)}: {what}") from error
 
     def described(self, record: Record) -> str:
         """The record with its plugin, distribution and version, for messages."""

@@ -48,7 +48,10 @@ def require_protocol(value: object, protocol: type, described: str) -> None:
         if (callable(member) or isinstance(member, property)) and not name.startswith("_")
     }
     members |= set(getattr(protocol, "__annotations__", {}))
-    missing = sorted(member for member in members if not hasattr(value, member))
+    try:
+        missing = sorted(member for member in members if not hasattr(value, member))
+    except (Exception, SystemExit) as error:  # a property may raise anything
+        raise PluginError(f"{described} returned a {type(value).__name__} that failed: {one_line(error)}") from error
     if missing:
         raise PluginError(
             f"{described} returned a {type(value).__name__}, which is no {protocol.__name__}: "

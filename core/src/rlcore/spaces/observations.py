@@ -107,9 +107,9 @@ class ObservationPart:
 
         return write_converted
 
-    def convert(self, values: Any) -> NDArray[Any]:
-        """[K, *shape] from K stacked values of the space; no copy where none is needed."""
-        name, count = self.spec.name, len(values)
+    def convert(self, values: Any, rows: int | None = None) -> NDArray[Any]:
+        """[K, *shape] from K stacked values of the space, K being ``rows`` if given; no copy where none is needed."""
+        name, count = self.spec.name, len(values) if rows is None else rows
         if self.options is not None:
             choices = choices_of(values, self.start, self.options, count, name)
             columns = np.cumsum(self.options).reshape(self.options.shape) - self.options
@@ -168,10 +168,11 @@ class ObservationCodec:
 
         return write
 
-    def convert(self, batch: Any) -> Buffers:
-        """Arrays over copies from what a vector environment returned."""
+    def convert(self, batch: Any, rows: int | None = None) -> Buffers:
+        """Arrays over copies, of which there are ``rows`` if given, from what a vector environment returned."""
         return {
-            part.spec.name: part.convert(batch if part.key is None else _part(batch, part.key)) for part in self.parts
+            part.spec.name: part.convert(batch if part.key is None else _part(batch, part.key), rows)
+            for part in self.parts
         }
 
     def stack(self, values: Iterable[Any]) -> Buffers:

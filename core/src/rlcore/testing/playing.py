@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.environment import Actions, AgentBatch, BehaviorSpec, Environment
+from rlcore.batch_check import outside_bounds
+from rlcore.environment import Actions, AgentBatch, BehaviorSpec, Environment, ObservationSpec
 from rlcore.seeding import EpisodeSeeds
 
 Batches = Mapping[str, AgentBatch]
@@ -63,12 +64,12 @@ def check_batch(spec: BehaviorSpec, batch: AgentBatch) -> None:
     for observation in spec.observations:
         array = batch.observations[observation.name]
         assert array.shape == (slots, *observation.shape) and array.dtype == observation.dtype
-        if observation.kind == "one_hot":
-            assert np.isin(array, (0.0, 1.0)).all()
+        _check_bounds(observation, array)
         if ended:
             assert batch.final_observations is not None, "an episode ended without its final observation"
             final = batch.final_observations[observation.name]
             assert final.shape == (ended, *observation.shape) and final.dtype == observation.dtype
+            _check_bounds(observation, final)
     assert batch.reward.shape == (slots,) and batch.reward.dtype == np.float32
     for flags in (batch.terminated, batch.truncated):
         assert flags.shape == (slots,) and flags.dtype == np.bool_
@@ -83,6 +84,11 @@ def check_batch(spec: BehaviorSpec, batch: AgentBatch) -> None:
         edges = np.cumsum(spec.discrete)[:-1]
         for branch in np.split(batch.action_mask, edges, axis=1):
             assert branch.any(axis=1).all(), "a mask must leave at least one option in each branch"
+
+
+def _check_bounds(observation: ObservationSpec, values: NDArray[Any]) -> None:
+    allowed = "0 and 1" if observation.kind == "one_hot" else f"its bounds {observation.low} to {observation.high}"
+    assert not outside_bounds(observation, values).any(), f"observation {observation.name!r} is outside {allowed}"
 
 
 def assert_equal_batches(ours: Batches, theirs: Batches) -> None:

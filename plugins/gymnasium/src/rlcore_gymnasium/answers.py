@@ -5,7 +5,6 @@ A text is true and a number may be parsed from one, so numpy would take ``termin
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -46,9 +45,9 @@ def numbers(values: Any, count: int, what: str, kinds: str) -> NDArray[Any]:
     return array
 
 
-def action_mask(value: Any, shape: Iterable[int]) -> NDArray[np.bool_]:
-    """A mask of zeros and ones of this ``shape``. MismatchedValue for anything else."""
-    array = np.asarray(value)
-    if array.shape != tuple(shape) or array.dtype.kind not in "iub":
+def action_mask(value: Any, shape: tuple[int, ...]) -> NDArray[Any]:
+    """A mask of zeros and ones, or booleans, of this ``shape``. MismatchedValue for anything else."""
+    array = value if isinstance(value, np.ndarray) else np.asarray(value)
+    if array.shape != shape or array.dtype.kind not in "iub":
         raise MismatchedValue(f"action_mask as {shown(value)}; expected zeros and ones of shape {list(shape)}")
-    return array.astype(np.bool_)
+    return array

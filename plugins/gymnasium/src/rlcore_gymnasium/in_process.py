@@ -95,7 +95,7 @@ class InProcessEnvironment(GymnasiumEnvironment):
                         continue
                 write(copy, observation)
                 if mask is not None:
-                    mask[copy] = action_mask(info[ACTION_MASK], self._acting.discrete)
+                    mask[copy] = action_mask(info[ACTION_MASK], mask.shape[1:])
             self._reward[:] = rewards
         except RlcoreError:
             raise
@@ -138,7 +138,7 @@ class InProcessEnvironment(GymnasiumEnvironment):
         if self._mask is None:
             return
         try:
-            self._mask[copy] = action_mask(info[ACTION_MASK], self._acting.discrete)
+            self._mask[copy] = action_mask(info[ACTION_MASK], self._mask.shape[1:])
         except (LookupError, TypeError, MismatchedValue) as error:
             raise self._failure(f"copy {copy}, episode {self.episodes[copy]}", doing, error) from error
 

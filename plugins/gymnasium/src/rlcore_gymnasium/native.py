@@ -33,8 +33,8 @@ class NativeEnvironment(GymnasiumEnvironment):
             observations, info = self.vector.reset(seed=seeds(0, int(self.episodes.sum())))
             self._mask = None
             if self._acting.maskable and ACTION_MASK in info:
-                self._mask = action_mask(info[ACTION_MASK], (self.num_envs, *self._acting.discrete))
-            return self._first_batch(self._observing.convert(observations))
+                self._mask = action_mask(info[ACTION_MASK], (self.num_envs, *self._acting.discrete)).astype(np.bool_)
+            return self._first_batch(self._observing.convert(observations, self.num_envs))
         except RlcoreError:
             raise
         except (Exception, SystemExit) as error:
@@ -79,7 +79,7 @@ class SameStepEnvironment(NativeEnvironment):
             self.episodes[ended] += 1
         self._read_mask(info)
         return AgentBatch(
-            self._observing.convert(observations),
+            self._observing.convert(observations, self.num_envs),
             self._reward, self._terminated, self._truncated, ended, final, action_mask=self._mask,
         )  # fmt: skip
 
@@ -101,12 +101,12 @@ class ManualResetEnvironment(NativeEnvironment):
         self._read_mask(info)
         final: dict[str, NDArray[Any]] | None = None
         if ended.size:
-            final = {name: array[ended] for name, array in self._observing.convert(observations).items()}
+            final = {name: array[ended] for name, array in self._observing.convert(observations, self.num_envs).items()}
             observations, info = self.vector.reset(options={"reset_mask": self._terminated | self._truncated})
             self._read_mask(info, ended)
             self.episodes[ended] += 1
         return AgentBatch(
-            self._observing.convert(observations),
+            self._observing.convert(observations, self.num_envs),
             self._reward, self._terminated, self._truncated, ended, final, action_mask=self._mask,
         )  # fmt: skip
 
@@ -132,7 +132,7 @@ class NextStepEnvironment(NativeEnvironment):
 
     def _step(self, action: Any) -> AgentBatch:
         raw, reward, terminated, truncated, info = self.vector.step(action)
-        observations = self._observing.convert(raw)
+        observations = self._observing.convert(raw, self.num_envs)
         self._reward[:] = numbers(reward, self.num_envs, "the reward", "fiub")
         terminated = numbers(terminated, self.num_envs, "terminated", "b")
         truncated = numbers(truncated, self.num_envs, "truncated", "b")

@@ -1,0 +1,284 @@
+"""Foreign code that calls ``sys.exit`` never ends a run as if all were well: exit 3 or 4, and a line names it."""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import rlcore.cli.main
+from rlcore.errors import EnvironmentFailed, PluginError
+from rlcore.testing.fixtures import RunRlcore
+
+PLUGIN = """
+import sys
+from pathlib import Path
+
+import attrs
+import numpy as np
+import stub_plugin
+from rlcore import EnvironmentSpec, StatsWriterSpec, TrainerSpec, hookimpl
+from rlcore.config import setting
+
+FAULT = Path(__file__).with_name("fault").read_text()
+CODE = Path(__file__).with_name("code").read_text()
+
+def leave(where):
+    if where == FAULT:
+        Path(__file__).with_name("left").touch()
+        sys.exit(eval(CODE))
+
+def leaving(where, method):
+    def call(*given):
+        leave(where)
+        return method(*given)
+    return call
+
+ENVIRONMENT = ("reset", "step", "close", "state_dict", "load_state_dict", "set_parameters")
+TRAINER = ("begin", "act", "observe", "ready", "update", "state_dict", "load_state_dict", "load_model")
+
+@hookimpl
+def rlcore_environments():
+    return [EnvironmentSpec(name="leaving", target="leaving:Corridor")]
+
+@hookimpl
+def rlcore_trainers():
+    return [TrainerSpec(name="leaving", target="leaving:Trainer", settings="leaving:Settings")]
+
+@hookimpl
+def rlcore_stats_writers():
+    return [StatsWriterSpec(name="leaving", target="leaving:Writer", settings="leaving:WriterSettings")]
+
+class Corridor(stub_plugin.FaultyCorridor):
+    def __init__(self, settings, run):
+        leave("environment")
+        super().__init__(run)
+
+    def __getattribute__(self, name):
+        found = super().__getattribute__(name)
+        return leaving(f"environment.{name}", found) if name in ENVIRONMENT else found
+
+class Policy(stub_plugin.NumpyPolicy):
+    def seed(self, seed):
+        leave("policy.seed")
+        super().seed(seed)
+
+    def act(self, *given, **named):
+        leave("policy.act")
+        return super().act(*given, **named)
+
+class Trainer(stub_plugin.NumpyTrainer):
+    def __init__(self, *given):
+        leave("trainer")
+        super().__init__(*given)
+        self._policy = Policy(self)
+
+    @property
+    def policy(self):
+        leave("trainer.policy")
+        return self._policy
+
+    @policy.setter
+    def policy(self, policy):
+        pass
+
+    def __getattribute__(self, name):
+        found = super().__getattribute__(name)
+        return leaving(f"trainer.{name}", found) if name in TRAINER else found
+
+@attrs.frozen(kw_only=True)
+class Settings(stub_plugin.NumpySettings):
+    def __attrs_post_init__(self):
+        leave("settings")
+
+@attrs.frozen(kw_only=True)
+class WriterSettings:
+    def __attrs_post_init__(self):
+        leave("writer settings")
+
+class Writer:
+    def __init__(self, settings, run):
+        leave("writer")
+
+    def write(self, *given):
+        leave("writer.write")
+
+    def close(self):
+        leave("writer.close")
+
+leave("import")
+"""
+WHO = r"plugin 'leaving' \(local\)"
+TRAINER = r"behavior 'Agent': trainer 'leaving' failed in"
+FAULTS = {
+    "import": (4, rf"{WHO} not loaded"),
+    "settings": (4, rf"trainer 'leaving' of {WHO}: its settings class Settings failed"),
+    "environment": (4, rf"{WHO} failed in rlcore_create_environment"),
+    "environment.reset": (3, "environment Corridor failed in reset"),
+    "environment.step": (3, "environment Corridor failed in step"),
+    "environment.state_dict": (3, "environment Corridor failed in state_dict"),
+    "environment.close": (3, "environment Corridor failed in close"),
+    "trainer": (4, rf"{WHO} failed in rlcore_create_trainer"),
+    "trainer.begin": (4, f"{TRAINER} begin"),
+    "trainer.act": (4, f"{TRAINER} act"),
+    "trainer.observe": (4, f"{TRAINER} observe"),
+    "trainer.ready": (4, f"{TRAINER} ready"),
+    "trainer.update": (4, f"{TRAINER} update"),
+    "trainer.state_dict": (4, f"{TRAINER} state_dict"),
+    "policy.seed": (4, "behavior 'Agent': policy Policy failed in seed"),
+    "policy.act": (4, "behavior 'Agent': policy Policy failed in act"),
+    "writer settings": (4, rf"writer 'leaving' of {WHO}: its settings class WriterSettings failed"),
+    "writer": (4, rf"{WHO} failed in rlcore_create_stats_writer"),
+    "writer.write": (4, "stats writer Writer failed at step 50"),
+    "writer.close": (4, "Writer failed to close"),
+}
+
+
+@pytest.fixture
+def leaving(configure: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Mapping[str, Any]]:
+    """``leaving("environment.step", "0")``: the configuration of a run in which that calls ``sys.exit(0)``."""
+
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))  # for stub_plugin
+
+    def make(fault: str, code: str = "0", **changes: Any) -> Mapping[str, Any]:
+        sys.modules.pop("leaving", None)
+        (tmp_path / "leaving.py").write_text(PLUGIN)
+        (tmp_path / "fault").write_text(fault)
+        (tmp_path / "code").write_text(code)
+        given = {
+            "environment.type": "leaving",
+            "plugins.local": [str(Path(__file__).with_name("stub_plugin.py")), str(tmp_path / "leaving.py")],
+            "evaluation": {"interval": 100, "episodes": 2},
+            "stats.leaving": {},
+        }
+        config: Mapping[str, Any] = configure(given | changes, trainer_type="leaving")
+        (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+        return config
+
+    return make
+
+
+@pytest.mark.parametrize("code", ["None", "7", "'bye'"])
+@pytest.mark.parametrize("fault", ["environment.step", "writer.close"])
+def test_whatever_the_code_is_the_exit_code_is_rlcores_own(
+    leaving: Any, run_rlcore: RunRlcore, tmp_path: Path, fault: str, code: str
+) -> None:
+    leaving(fault, code)
+    assert run_rlcore("run", str(tmp_path / "config.yaml")).exit_code == FAULTS[fault][0]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_run_ends_with_exit_3_or_4_and_a_line_that_names_who_left(
+    leaving: Any, run_rlcore: RunRlcore, tmp_path: Path, fault: str
+) -> None:
+    leaving(fault)
+    result, (exit_code, who) = run_rlcore("run", str(tmp_path / "config.yaml")), FAULTS[fault]
+    assert (tmp_path / "left").exists(), "or the test proves nothing"
+    assert result.exit_code == exit_code, result.stderr
+    (line,) = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
+    assert line.count("SystemExit: 0; raise an exception instead of calling sys.exit") == 1
+    assert re.search(who, line), line
+
+
+def test_an_error_of_a_run_is_one_in_python_too(leaving: Any, make_run: Any) -> None:
+    from rlcore.run import Run
+
+    with pytest.raises(EnvironmentFailed, match="Corridor failed in step: SystemExit: 0"):
+        Run(leaving("environment.step")).train()
+    with pytest.raises(PluginError, match="Writer failed at step 50: SystemExit: 0"):
+        Run(leaving("writer.write", **{"checkpoint_settings.run_id": "two"})).train()
+
+
+def test_what_leaves_while_it_is_closed_keeps_nothing_else_open(leaving: Any, files: Any) -> None:
+    from rlcore.run import Run
+
+    closed = []
+    run = Run(leaving("writer.close"))
+    run.start()
+    environment = run.environment
+    assert environment is not None
+    close = type(environment).close
+    type(environment).close = lambda self: closed.append(close(self))  # type: ignore[method-assign]
+    with pytest.raises(PluginError, match="Writer failed to close: SystemExit: 0"):
+        run.train()
+    assert closed and run.outcome == "done"
+    assert files().result["outcome"] == "done" and files().steps[-1] == 200  # nothing that was learned is lost
+    with Run(leaving("", **{"checkpoint_settings.force": True})) as again:  # the lock is free
+        next(again)
+
+
+def test_an_error_of_the_run_is_reported_before_one_of_closing(leaving: Any, caplog: pytest.LogCaptureFixture) -> None:
+    from rlcore.run import Run
+
+    run = Run(leaving("environment.close"))
+    run.start()
+    run.behaviors["Agent"].trainer.update = lambda: 1 / 0  # type: ignore[assignment, return-value]
+    with caplog.at_level(logging.DEBUG), pytest.raises(PluginError, match="failed in update: ZeroDivisionError"):
+        run.train()
+
+
+def test_an_exception_in_close_is_a_warning_as_before(make_run: Any, caplog: pytest.LogCaptureFixture) -> None:
+    run = make_run()
+    run.start()
+    run.environment.close = lambda: 1 / 0
+    run.train()
+    (line,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert line == "FaultyCorridor failed to close: ZeroDivisionError: division by zero"
+
+
+@pytest.mark.parametrize(
+    ("fault", "exit_code", "who"),
+    [
+        ("environment.step", 3, "environment Corridor failed in step"),
+        ("environment.close", 3, "environment Corridor failed in close"),
+        ("policy.act", 4, "behavior 'Agent': policy Policy failed in act"),
+        ("trainer.load_model", 4, "behavior 'Agent': trainer 'leaving' failed in load_model"),
+        ("trainer.policy", 4, "trainer 'leaving' of plugin 'leaving' (local) returned a Trainer that failed"),
+    ],
+)
+def test_rlcore_evaluate_says_so_too(
+    leaving: Any, run_rlcore: RunRlcore, tmp_path: Path, fault: str, exit_code: int, who: str
+) -> None:
+    leaving("")
+    assert run_rlcore("run", str(tmp_path / "config.yaml")).exit_code == 0
+    leaving(fault)
+    result = run_rlcore("evaluate", str(tmp_path / "results" / "run"))
+    assert result.exit_code == exit_code and who in result.stderr, result.stderr
+
+
+def test_rlcore_validate_says_so_too(leaving: Any, run_rlcore: RunRlcore, tmp_path: Path) -> None:
+    leaving("settings")
+    result = run_rlcore("validate", str(tmp_path / "config.yaml"))
+    assert result.exit_code == 4 and "its settings class Settings failed: SystemExit: 0" in result.stderr
+
+
+def test_a_system_exit_that_nothing_caught_is_an_unexpected_error(
+    run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def leave(*given: Any, **named: Any) -> None:
+        raise SystemExit(0)
+
+    monkeypatch.setattr(rlcore.cli.main.rlcore, "main", leave)
+    for arguments in (["run"], ["--debug", "status", "x"]):
+        result = run_rlcore(*arguments)
+        assert result.exit_code == 1
+        assert "error: unexpected SystemExit: 0; raise an exception instead" in result.stderr
+
+
+@pytest.mark.parametrize(("code", "exit_code"), [(0, 0), (None, 0), (3, 3), ("no such file", 1)])
+def test_a_plugins_own_command_ends_as_it_wants_to(
+    run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch, code: Any, exit_code: int
+) -> None:
+    def leave(*given: Any, **named: Any) -> None:
+        raise SystemExit(code)
+
+    monkeypatch.setattr(rlcore.cli.main.rlcore, "main", leave)
+    result = run_rlcore("sweep")
+    assert result.exit_code == exit_code
+    assert result.stderr == (f"{code}\n" if isinstance(code, str) else "")

@@ -1,0 +1,136 @@
+"""A run, an inference and an evaluation refuse what an environment returns against its own description."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlcore.environment import AgentBatch
+from rlcore.errors import EnvironmentFailed
+from rlcore.run import Run
+from rlcore.testing import TinyCorridor
+
+Tamper = Callable[[AgentBatch], None]
+
+
+def wrong_shape(batch: AgentBatch) -> None:
+    batch.observations["position"] = batch.observations["position"][:, :1]
+
+
+def wrong_flag(batch: AgentBatch) -> None:
+    batch.terminated = np.array(["False"] * len(batch.reward))  # type: ignore[assignment]
+
+
+WRONG = {
+    wrong_shape: r"observation 'position' is an array of float32 of shape \[2, 1\], not of shape \[2, 6\]",
+    wrong_flag: r"terminated is an array of <U5 of shape \[2\], not an array of booleans",
+}
+
+
+@pytest.fixture
+def tampered(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """``tampered(change, at=31)``: every corridor changes the batches of its steps from that one on; 0 is its reset."""
+
+    def tamper(change: Callable[[Any], Any], at: int) -> None:
+        reset, step = TinyCorridor.reset, TinyCorridor.step
+
+        def changed(environment: Any, batches: Mapping[str, AgentBatch]) -> Any:
+            environment.count = getattr(environment, "count", -1) + 1
+            return change(batches) if environment.count >= at else batches
+
+        monkeypatch.setattr(TinyCorridor, "reset", lambda self, *given: changed(self, reset(self, *given)))
+        monkeypatch.setattr(TinyCorridor, "step", lambda self, *given: changed(self, step(self, *given)))
+
+    return tamper
+
+
+def within(tamper: Tamper) -> Callable[[Any], Any]:
+    def change(batches: Any) -> Any:
+        for batch in batches.values():
+            tamper(batch)
+        return batches
+
+    return change
+
+
+@pytest.mark.parametrize(("at", "when"), [(0, "at step 0"), (31, "at step 60")])
+@pytest.mark.parametrize("wrong", WRONG)
+def test_nothing_is_learned_from_a_batch_of_another_shape_or_kind(
+    make_run: Any, files: Any, tampered: Any, wrong: Tamper, at: int, when: str
+) -> None:
+    tampered(within(wrong), at)
+    with pytest.raises(EnvironmentFailed, match=rf"^behavior 'Agent': {WRONG[wrong]}.* \({when}\)") as caught:
+        make_run().train()
+    assert caught.value.exit_code == 3
+    assert files().steps == ([40] if at else [])
+
+
+def test_late_in_a_run_it_is_refused_too(make_run: Any, tampered: Any) -> None:
+    tampered(within(wrong_shape), 140)
+    with pytest.raises(EnvironmentFailed, match=rf"{WRONG[wrong_shape]}.* \(at step 278\)"):
+        make_run(max_steps=400, checkpoint_interval=1000).train()
+
+
+def test_evaluating_refuses_it(make_run: Any, tampered: Any) -> None:
+    with make_run() as run:
+        run.start()
+        tampered(within(wrong_shape), 3)
+        with pytest.raises(EnvironmentFailed, match=rf"{WRONG[wrong_shape]}.* \(while evaluating\)"):
+            run.evaluate(2)
+
+
+def test_acting_without_learning_refuses_it(make_run: Any, tampered: Any) -> None:
+    make_run().train()
+    tampered(within(wrong_shape), 3)
+    with pytest.raises(EnvironmentFailed, match=WRONG[wrong_shape]):
+        next(make_run({"checkpoint_settings.inference": True}))
+
+
+def test_a_resumed_run_refuses_it_from_its_first_batch_on(
+    make_run: Any, monkeypatch: pytest.MonkeyPatch, abandon: Callable[[Run], None]
+) -> None:
+    run = make_run()
+    next(run)
+    abandon(run)
+    load = TinyCorridor.load_state_dict
+
+    def loaded(self: TinyCorridor, state: Mapping[str, Any]) -> Any:
+        return within(wrong_shape)(load(self, state))
+
+    monkeypatch.setattr(TinyCorridor, "load_state_dict", loaded)
+    with pytest.raises(EnvironmentFailed, match=rf"{WRONG[wrong_shape]}.* \(at step 40\)"):
+        make_run({"checkpoint_settings.resume": True}).train()
+
+
+@pytest.mark.parametrize(
+    ("answer", "found"),
+    [({}, "batches of no behavior"), ({"Other": 1}, "batches of 'Other'"), (None, "None"), ((1, 2), "a tuple")],
+)
+@pytest.mark.parametrize(("at", "doing"), [(0, "reset"), (5, "step")])
+def test_an_environment_that_returns_no_batch_of_a_behavior_is_named(
+    make_run: Any, tampered: Any, answer: Any, found: str, at: int, doing: str
+) -> None:
+    tampered(lambda batches: answer, at)
+    message = f"^environment FaultyCorridor: {doing} returned {found} and none of behavior 'Agent'; it must"
+    with pytest.raises(EnvironmentFailed, match=message):
+        make_run().train()
+    run = make_run({"checkpoint_settings.run_id": "evaluated"})
+    with pytest.raises(EnvironmentFailed, match=message):
+        run.evaluate(1)
+
+
+def test_bounds_are_warned_of_once_in_a_run_with_many_evaluations(
+    make_run: Any, tampered: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    def half(batch: AgentBatch) -> None:
+        batch.observations["position"] *= np.float32(0.5)
+
+    tampered(within(half), 0)
+    with caplog.at_level(logging.WARNING):
+        make_run({"evaluation": {"interval": 20, "episodes": 2}}).train()
+    lines = [record.getMessage() for record in caplog.records if "only values of an indicator" in record.getMessage()]
+    assert ["while evaluating" in line for line in lines] == [False, True]
