@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from rlcore.environment import Actions, BehaviorSpec
 from rlcore.errors import ConfigError, did_you_mean
+from rlcore.paths import user_path
 
 
 @attrs.frozen(eq=False)
@@ -158,17 +159,19 @@ class RecordingFormat(Protocol):
         ...
 
 
-def find_recording(path: str | Path, behavior: str, formats: Sequence[RecordingFormat]) -> tuple[RecordingFormat, Path]:
+def find_recording(
+    path: str | Path, behavior: str, formats: Sequence[RecordingFormat], start: Path
+) -> tuple[RecordingFormat, Path]:
     """The recording that ``path`` names for a behavior, and the format that reads it.
 
     That is ``path`` itself, else ``path/behavior``, else what a format keeps under that name. A relative path is
-    relative to the working directory. ConfigError if there is none, saying what there is.
+    relative to ``start``. ConfigError if there is none, saying what there is.
     """
     if not formats:
         raise ConfigError(
             f"recording {str(path)!r}: no plugin that reads recordings is loaded; pip install rlcore-offline"
         )
-    given = Path(path).expanduser()
+    given = start / user_path(path)
     for candidate in (given, given / behavior):
         for each in formats:
             if each.reads(candidate):
@@ -183,7 +186,8 @@ def _what_is_there(
     path: Path, name: str, behavior: str, formats: Sequence[RecordingFormat], stored: Sequence[str]
 ) -> str:
     if path.is_dir():
-        inside = sorted(child.name for child in path.iterdir() if any(each.reads(child) for each in formats))
+        children = [child for child in path.iterdir() if not child.name.startswith(".")]  # not what is being written
+        inside = sorted(child.name for child in children if any(each.reads(child) for each in formats))
         if inside:
             return (
                 f"none of the recordings there is of behavior {behavior!r}; name one of them: "

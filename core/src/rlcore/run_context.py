@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from rlcore.paths import user_path, working_directory
+
 if TYPE_CHECKING:
     from rlcore.config import BehaviorSettings, RunConfig
     from rlcore.environment import BehaviorSpec
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
 @attrs.define(eq=False)
 class RunContext:
-    """Passed to every factory and notification. ``directory`` exists; ``seed`` is the run's, never -1."""
+    """Passed to every factory and notification. ``directory`` exists and is absolute; ``seed`` is never -1."""
 
     config: RunConfig
     plugins: Plugins
@@ -27,6 +29,7 @@ class RunContext:
     inference: bool = False
     resumed_steps: dict[str, int] = attrs.field(factory=dict)  # by behavior, as in the checkpoint this run went on from
     video: Path | None = None  # where an environment that can record video is to write its films
+    working_directory: Path = attrs.field(factory=working_directory)  # what relative paths of the configuration mean
 
     @property
     def run_id(self) -> str:
@@ -36,6 +39,10 @@ class RunContext:
     def behavior_names(self) -> tuple[str, ...]:
         """Names the file gives; a single-agent environment takes the only one."""
         return tuple(self.config.behaviors)
+
+    def absolute(self, path: str | Path) -> Path:
+        """A path that a user wrote, absolute, with ``~`` expanded: an environment may change the working directory."""
+        return self.working_directory / user_path(path)
 
     def create_reward_providers(self, behavior: BehaviorSpec, settings: BehaviorSettings) -> list[RewardProvider]:
         """The behavior's reward providers, in the order of its ``reward_signals``."""
@@ -50,10 +57,10 @@ class RunContext:
         """
         from rlcore.plugins.recording import read_recording
 
-        return read_recording(self.plugins, path, behavior_name)
+        return read_recording(self.plugins, path, behavior_name, self.working_directory)
 
     def recorded_behavior(self, path: str | Path, behavior_name: str) -> BehaviorSpec:
         """What that recording's agents saw and did, called ``behavior_name``, without reading the episodes."""
         from rlcore.plugins.recording import recorded_behavior
 
-        return recorded_behavior(self.plugins, path, behavior_name)
+        return recorded_behavior(self.plugins, path, behavior_name, self.working_directory)

@@ -15,6 +15,7 @@ from rlcore.checkpoint import find_checkpoints, is_leftover, sweep
 from rlcore.config import CheckpointSettings
 from rlcore.config.names import name_problem
 from rlcore.errors import ConfigError, RunStateError
+from rlcore.paths import user_path, working_directory
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +36,8 @@ class RunDirectory:
         if problem:
             raise ConfigError(f"checkpoint_settings.run_id: {problem}")
         self.settings = settings
-        self.path = Path(settings.results_dir) / settings.run_id
+        self.working_directory = working_directory()  # which an environment may change later
+        self.path = self.working_directory / user_path(settings.results_dir) / settings.run_id
         self._lock = FileLock(self.path / LOCK)
         self._starting = False  # the new run has begun to write and may still fail to start
 

@@ -183,12 +183,12 @@ class RunState:
                 behavior.trainer.load_model(saved[name]["model"])
             behavior.policy_steps = int(saved["run"]["steps"][name])
 
-    def take_models(self, models: Mapping[str, Any] | None, origin: str) -> None:
+    def take_models(self, context: RunContext, models: Mapping[str, Any] | None, origin: str) -> None:
         """Weights from a behavior's ``init_path``, else from ``models``, which ``origin`` brought, if there are any."""
         for name, behavior in self.behaviors.items():
             path = behavior.settings.init_path
             if path is not None:
-                model = model_of_path(Path(path), name, f"behaviors.{name}.init_path {path!r}")
+                model = model_of_path(context.absolute(path), name, f"behaviors.{name}.init_path {path!r}")
             elif models is not None:
                 model = model_of(models, name, origin)
             else:

@@ -67,7 +67,11 @@ def fresh_start(config: RunConfig) -> RunConfig:
 
 
 def run_context(
-    config: RunConfig, plugins: Plugins, directory: Path, resumed_steps: Mapping[str, int] | None = None
+    config: RunConfig,
+    plugins: Plugins,
+    directory: Path,
+    working_directory: Path,
+    resumed_steps: Mapping[str, int] | None = None,
 ) -> RunContext:
     """What plugins are told. The number of copies means nothing where no environment is stepped."""
     copies = None if config.environment is None else config.environment.num_envs
@@ -79,6 +83,7 @@ def run_context(
         num_envs=copies or config.env_settings.num_envs,
         inference=config.checkpoint_settings.inference,
         resumed_steps=dict(resumed_steps or {}),
+        working_directory=working_directory,
     )
 
 

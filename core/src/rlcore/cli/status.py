@@ -11,13 +11,14 @@ import click
 
 from rlcore.cli.options import debug_option, plugin_options, plugins_for
 from rlcore.cli.parameter_table import print_parameters
+from rlcore.cli.shown_paths import UserPath
 
 if TYPE_CHECKING:
     from rlcore.checkpoint import Checkpoint
 
 
 @click.command("status")
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=UserPath())
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @plugin_options
 @debug_option
