@@ -16,7 +16,7 @@ def test_only_a_leading_tilde_means_a_home(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("HOME", "/home/me")
     assert user_path("~/a") == user_path(Path("~/a")) == Path("/home/me/a")
     assert user_path("a/~/b") == Path("a/~/b")
-    with pytest.raises(ConfigError, match="^'~no-such-user/a': ~no-such-user has no home directory"):
+    with pytest.raises(ConfigError, match=r"^'~no-such-user/a': ~no-such-user has no home directory"):
         user_path("~no-such-user/a")
 
 

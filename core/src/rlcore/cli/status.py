@@ -122,7 +122,7 @@ def _evaluation(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 def _summarised(directory: Path) -> dict[str, int]:
     """The step of each behavior's last summary, where the run writes ``metrics.jsonl``."""
-    from rlcore.builtin.writers import METRICS_FILE
+    from rlcore.builtin.metrics_file import METRICS_FILE
 
     seen: dict[str, int] = {}
     try:
