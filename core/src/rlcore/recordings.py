@@ -179,19 +179,20 @@ def find_recording(
     stored = {name: (each, at) for each in formats for name, at in each.stored().items()}
     if str(path) in stored:
         return stored[str(path)]
-    raise ConfigError(f"recording {str(path)!r}: {_what_is_there(given, str(path), behavior, formats, list(stored))}")
+    raise ConfigError(f"recording {str(path)!r}: {_what_is_there(given, Path(path), behavior, formats, list(stored))}")
 
 
 def _what_is_there(
-    path: Path, name: str, behavior: str, formats: Sequence[RecordingFormat], stored: Sequence[str]
+    path: Path, written: Path, behavior: str, formats: Sequence[RecordingFormat], stored: Sequence[str]
 ) -> str:
+    """``written`` is what the user wrote for ``path``, and what the message uses."""
     if path.is_dir():
         children = [child for child in path.iterdir() if not child.name.startswith(".")]  # not what is being written
         inside = sorted(child.name for child in children if any(each.reads(child) for each in formats))
         if inside:
             return (
                 f"none of the recordings there is of behavior {behavior!r}; name one of them: "
-                f"{', '.join(str(path / each) for each in inside)}{did_you_mean(behavior, inside)}"
+                f"{', '.join(str(written / each) for each in inside)}{did_you_mean(behavior, inside)}"
             )
         return "no installed format reads what is there, or it is no recording"
     if path.exists():
@@ -199,9 +200,10 @@ def _what_is_there(
     known = [*stored]
     if path.parent.is_dir():
         known += [
-            str(path.parent / each.name)
+            str(written.parent / each.name)
             for each in sorted(path.parent.iterdir())
-            if any(format_.reads(place) for format_ in formats for place in (each, each / behavior))
+            if not each.name.startswith(".")
+            and any(format_.reads(place) for format_ in formats for place in (each, each / behavior))
         ]
     there = f"; there are {', '.join(known)}" if known else ""
-    return f"no such path or name{there}{did_you_mean(name, known)}"
+    return f"no such path or name{there}{did_you_mean(str(written), known)}"
