@@ -249,6 +249,38 @@ def test_an_unsupported_action_space(run_rlcore: RunRlcore, working: Path, sick:
     assert "Text(" in result.stderr and "supported are" in result.stderr
 
 
+def test_the_environment_of_an_evaluation_is_the_one_that_is_blamed(
+    run_rlcore: RunRlcore, working: Path, sick: Any
+) -> None:
+    sick("")  # training's is healthy
+
+    def evaluating(*sets: str) -> CommandResult:
+        every = [
+            "evaluation.interval=100",
+            "evaluation.episodes=3",
+            *(f"evaluation.environment.{each}" for each in sets),
+        ]
+        return run_rlcore("run", "config.yaml", "--force", *(word for each in every for word in ("--set", each)))
+
+    refused(
+        evaluating("options.symptom=error", "options.healthy=1"), 3,
+        "evaluation: sick_environment:Sick-v0: copy 0, episode 0: step failed: ValueError: the simulator is gone; "
+        "--debug shows the traceback",
+    )  # fmt: skip
+    refused(
+        evaluating("options.mood=bad"), 3,
+        "evaluation: sick_environment:Sick-v0: cannot be made with options {'symptom': '', 'mood': 'bad'}: TypeError: "
+        "Sick.__init__() got an unexpected keyword argument 'mood' was raised from the environment creator for "
+        "Sick-v0 with kwargs ({'symptom': '', 'mood': 'bad'}); --debug shows the traceback",
+    )  # fmt: skip
+    refused(
+        evaluating("id=CartPole-v11", "options=null"), 2,
+        "evaluation.environment.id 'CartPole-v11' is not registered with Gymnasium; did you mean 'CartPole-v1'? (an "
+        "environment of another package is written 'its_module:Name-v0')",
+    )  # fmt: skip
+    assert run_rlcore("run", "config.yaml", "--force").exit_code == 0
+
+
 REMEDY = "mend the environment, or wrap it to keep its values finite"
 
 
@@ -280,7 +312,8 @@ def test_an_environment_that_raises(run_rlcore: RunRlcore, working: Path, sick: 
     sick("error")
     refused(
         run_rlcore("run", "config.yaml"), 3,
-        "sick_environment:Sick-v0: copy 0, episode 7: step failed: ValueError: the simulator is gone",
+        "sick_environment:Sick-v0: copy 0, episode 7: step failed: ValueError: the simulator is gone; "
+        "--debug shows the traceback",
     )  # fmt: skip
     last_good_stands(run_rlcore, working)
 

@@ -10,20 +10,18 @@ from rlcore.errors import EnvironmentFailed, PluginError, RlcoreError, one_line
 
 if TYPE_CHECKING:
     from rlcore.behavior_run import BehaviorRun
-    from rlcore.environment import Environment
 
 
-def environment_failed(environment: Environment, doing: str, error: BaseException) -> RlcoreError:
-    """What to raise for an error of ``environment.doing``; rlcore's own errors stay as they are."""
-    if isinstance(error, RlcoreError):
-        return error
-    return EnvironmentFailed(f"environment {type(environment).__name__} failed in {doing}: {one_line(error)}")
+def environment_failed(named: str, doing: str, error: BaseException) -> EnvironmentFailed:
+    """What to raise for a foreign error that an environment's method ``doing`` raised.
+
+    ``named`` is what :func:`rlcore.setup.environment_name` calls the environment.
+    """
+    return EnvironmentFailed(f"{named} failed in {doing}: {one_line(error)}")
 
 
-def trainer_failed(behavior: BehaviorRun, doing: str, error: BaseException) -> RlcoreError:
-    """The same for an error of ``behavior.trainer.doing``."""
-    if isinstance(error, RlcoreError):
-        return error
+def trainer_failed(behavior: BehaviorRun, doing: str, error: BaseException) -> PluginError:
+    """What to raise for a foreign error of ``behavior.trainer.doing``."""
     trainer = behavior.settings.trainer_type
     return PluginError(f"behavior {behavior.name!r}: trainer {trainer!r} failed in {doing}: {one_line(error)}")
 
@@ -36,14 +34,14 @@ def nothing_to_learn(behaviors: Sequence[BehaviorRun]) -> PluginError:
 
 
 @contextmanager
-def environment_does(environment: Environment, doing: str) -> Iterator[None]:
-    """For a block that calls ``environment.doing``; loops use the functions above, which cost nothing per step."""
+def environment_does(named: str, doing: str) -> Iterator[None]:
+    """For a block that calls an environment's method ``doing``; loops use the functions above, which cost nothing."""
     try:
         yield
     except RlcoreError:
         raise
     except (Exception, SystemExit) as error:
-        raise environment_failed(environment, doing, error) from error
+        raise environment_failed(named, doing, error) from error
 
 
 @contextmanager

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,13 @@ from rlcore.config import EnvironmentParameter, EnvironmentSettings, RunConfig
 from rlcore.config.load import evaluation_environment
 from rlcore.environment import AgentBatch, BehaviorSpec, Environment, misfit
 from rlcore.episode_tap import EpisodeTap
-from rlcore.errors import ConfigError, NonFiniteError
+from rlcore.errors import ConfigError, EnvironmentFailed, NonFiniteError
 from rlcore.parameter_feed import ParameterFeed, target_feed
 from rlcore.plugins.calls import Plugins
 from rlcore.results import BehaviorEvaluation, EvaluationResult
 from rlcore.run_context import RunContext
 from rlcore.seeding import EpisodeSeeds, derive_seed
-from rlcore.setup import make_curricula, make_environment
+from rlcore.setup import environment_name, make_curricula, make_environment
 from rlcore.stats import EpisodeRecorder
 from rlcore.trainer import Policy
 
@@ -77,11 +78,13 @@ class Evaluator:
             raise ValueError("episodes must be at least 1")
         seed = derive_seed(self._context.seed if seed is None else seed, "evaluation")
         environment, kept = self._open(episodes)
+        name = environment_name(self._settings(), self._plugins)
         try:
             policies = policies_for(environment.behaviors)
-            feed = self._feed(environment, seed)
-            with taps_for(environment.behaviors) if taps_for is not None else nullcontext({}) as taps:
-                result = play(policies, environment, episodes, seed, deterministic, taps, feed)
+            with _of_an_evaluation():
+                feed = self._feed(environment, name, seed)
+                with taps_for(environment.behaviors) if taps_for is not None else nullcontext({}) as taps:
+                    result = play(policies, environment, episodes, seed, deterministic, taps, feed, name)
         finally:
             if not kept:
                 environment.close()
@@ -107,13 +110,13 @@ class Evaluator:
         self._environment = self._make(settings, copies)
         return self._environment, True
 
-    def _feed(self, environment: Environment, seed: int) -> ParameterFeed | None:
+    def _feed(self, environment: Environment, name: str, seed: int) -> ParameterFeed | None:
         """Of the task that training is for, but for what the evaluation block gives."""
         parameters = self._parameters()
         if not parameters:
             return None
         context = attrs.evolve(self._context, seed=seed, num_envs=environment.num_envs)
-        return target_feed(list(make_curricula(parameters, self._plugins, context).values()), environment)
+        return target_feed(list(make_curricula(parameters, self._plugins, context).values()), environment, name)
 
     def _parameters(self) -> dict[str, EnvironmentParameter]:
         own = {} if self._config.evaluation is None else self._config.evaluation.environment_parameters
@@ -130,10 +133,12 @@ class Evaluator:
             raise ConfigError(f"--video: environments of type {settings.type!r} cannot record video")
         return settings
 
-    def _is_of_own_parameter(self, error: ConfigError) -> bool:
-        """Whether it is of a parameter that only evaluations have: environments know just their names."""
+    def _is_of_own_block(self, error: ConfigError) -> bool:
+        """Whether it is of a key or a parameter that only evaluations have: environments know just its name."""
         own = set(self._parameters()) - set(self._config.environment_parameters)
-        return any(str(error).startswith(f"environment_parameters.{name}:") for name in own)
+        keys = () if self._config.evaluation is None else self._config.evaluation.environment
+        places = [f"environment_parameters.{name}:" for name in own] + [f"environment.{key}" for key in keys]
+        return any(re.match(rf"{re.escape(place)}(?!\w)", str(error)) for place in places)
 
     def _make(self, settings: EnvironmentSettings, copies: int) -> Environment:
         config = attrs.evolve(
@@ -144,9 +149,10 @@ class Evaluator:
         )
         context = attrs.evolve(self._context, config=config, num_envs=copies, video=self._video)
         try:
-            environment = make_environment(config, self._plugins, context)
+            with _of_an_evaluation():
+                environment = make_environment(config, self._plugins, context)
         except ConfigError as error:
-            if self._is_of_own_parameter(error):
+            if self._is_of_own_block(error):
                 raise ConfigError(f"evaluation.{error}") from error
             raise
         if self._specs is not None:
@@ -155,6 +161,18 @@ class Evaluator:
                 environment.close()
                 raise ConfigError(f"environment {settings.id or settings.type!r} to evaluate in: {problem}")
         return environment
+
+
+@contextmanager
+def _of_an_evaluation() -> Iterator[None]:
+    """Says of an environment that failed that it is an evaluation's: training may have another."""
+    try:
+        yield
+    except NonFiniteError:  # which says so by itself
+        raise
+    except EnvironmentFailed as error:
+        error.args = (f"evaluation: {error}",)
+        raise
 
 
 def misfit_of_all(learned: Mapping[str, BehaviorSpec], played: Mapping[str, BehaviorSpec]) -> str | None:
@@ -176,10 +194,11 @@ def play(
     deterministic: bool,
     taps: Mapping[str, EpisodeTap],
     feed: ParameterFeed | None = None,
+    named: str = "environment",
 ) -> EvaluationResult:
     """Plays until every copy has finished its share of ``episodes``, which ``taps`` of behaviors catch.
 
-    ``feed`` says what episodes begin with, where the environment has parameters.
+    ``feed`` says what episodes begin with, where the environment has parameters; ``named`` is what messages call it.
 
     Each copy's share is fixed beforehand: taking the first episodes to finish would favour short ones.
     """
@@ -196,7 +215,7 @@ def play(
     first = np.zeros(copies, np.int64)
     if feed is not None:
         feed.before_reset(first)
-    with environment_does(environment, "reset"):
+    with environment_does(named, "reset"):
         batches = environment.reset(EpisodeSeeds(seed), first)
     if feed is not None:
         feed.after_reset(first)
@@ -209,7 +228,7 @@ def play(
         }
         for name, tap in taps.items():
             tap.act(batches[name], actions[name])
-        with environment_does(environment, "step"):
+        with environment_does(named, "step"):
             batches = environment.step(actions)
         for name, batch in batches.items():
             refuse_non_finite(batch, environment.behaviors[name], feed)

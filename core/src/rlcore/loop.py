@@ -10,6 +10,7 @@ import attrs
 from rlcore.behavior_run import BehaviorRun
 from rlcore.blame import environment_does, environment_failed, nothing_to_learn, trainer_does, trainer_failed
 from rlcore.environment import Actions, Environment
+from rlcore.errors import RlcoreError
 from rlcore.run_state import RunState
 from rlcore.timers import Timer
 
@@ -87,13 +88,17 @@ def _collect(
     for behavior in behaviors:
         try:
             actions[behavior.name] = behavior.trainer.act(behavior.batch) if behavior.learning else behavior.exploit()
+        except RlcoreError:
+            raise
         except Exception as error:
             raise trainer_failed(behavior, "act", error) from error
     acted = perf_counter()
     try:
         batches = environment.step(actions)
+    except RlcoreError:
+        raise
     except Exception as error:
-        raise environment_failed(environment, "step", error) from error
+        raise environment_failed(state.environment_name, "step", error) from error
     stepped = perf_counter()
     for behavior in behaviors:
         batch = behavior.batch = batches[behavior.name]
@@ -102,6 +107,8 @@ def _collect(
             behavior.episodes.record(batch)
             try:
                 behavior.trainer.observe(actions[behavior.name], batch)
+            except RlcoreError:
+                raise
             except Exception as error:
                 raise trainer_failed(behavior, "observe", error) from error
     if state.curricula is not None and state.curricula.after_step():
@@ -127,7 +134,7 @@ def infer(state: RunState, stop_requested: Callable[[], bool], spent: Spent) -> 
             with trainer_does(behavior, "act"):
                 actions[behavior.name] = behavior.exploit()
         acted = perf_counter()
-        with environment_does(environment, "step"):
+        with environment_does(state.environment_name, "step"):
             batches = environment.step(actions)
         stepped = perf_counter()
         for behavior in behaviors:

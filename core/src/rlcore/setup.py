@@ -97,6 +97,12 @@ def environment_settings(config: RunConfig) -> EnvironmentSettings:
     return config.environment
 
 
+def environment_name(settings: EnvironmentSettings, plugins: Plugins) -> str:
+    """What messages call an environment: its type, the plugin that makes it, and its id."""
+    described = plugins.described(plugins.environment(settings.type))
+    return f"{described}, id {settings.id!r}," if settings.id else described
+
+
 def make_environment(config: RunConfig, plugins: Plugins, context: RunContext) -> Environment:
     """The environment of ``config``, in ``context.num_envs`` copies."""
     settings = environment_settings(config)

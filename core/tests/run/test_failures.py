@@ -16,6 +16,7 @@ from rlcore.checkpoint import load_checkpoint
 from rlcore.errors import EnvironmentFailed, NonFiniteError, PluginError, RunStateError, TrainingDiverged
 from rlcore.status import read_status_file, write_status_file
 
+ENVIRONMENT = "environment 'corridor' of plugin 'stub_plugin' (local)"
 RESUME = {"checkpoint_settings.resume": True}
 
 
@@ -63,8 +64,8 @@ def test_a_value_that_is_huge_and_finite_is_no_error(make_run: Any) -> None:
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
-        ("raise in step", "environment FaultyCorridor failed in step: ZeroDivisionError: division by zero"),
-        ("raise in reset", "environment FaultyCorridor failed in reset: OSError: the port is in use"),
+        ("raise in step", f"{ENVIRONMENT} failed in step: ZeroDivisionError: division by zero"),
+        ("raise in reset", f"{ENVIRONMENT} failed in reset: OSError: the port is in use"),
     ],
 )
 def test_an_environment_that_raises_is_named(make_run: Any, files: Any, fault: str, message: str) -> None:
@@ -77,10 +78,15 @@ def test_an_environment_that_raises_is_named(make_run: Any, files: Any, fault: s
 
 
 def test_an_environment_that_raises_while_evaluating_is_named(make_run: Any) -> None:
-    run = make_run(faulty("raise in step", at=1))
-    with pytest.raises(EnvironmentFailed, match="failed in step: ZeroDivisionError"):
-        run.evaluate(2)
-    run.close("interrupted")
+    """Training has another environment, or the same one with other options."""
+    options = {"fault": "raise in step", "at": 1, "copy": 0}
+    run = make_run({"evaluation": {"interval": 30, "episodes": 2, "environment": {"id": "hard", "options": options}}})
+    with pytest.raises(EnvironmentFailed) as caught:
+        run.train()
+    assert str(caught.value) == (
+        f"evaluation: {ENVIRONMENT}, id 'hard', failed in step: ZeroDivisionError: division by zero"
+    )
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
 @pytest.mark.parametrize("what", ["reward", "group reward"])
