@@ -274,7 +274,7 @@ def test_the_environment_of_an_evaluation_is_the_one_that_is_blamed(
         "Sick-v0 with kwargs ({'symptom': '', 'mood': 'bad'}); --debug shows the traceback",
     )  # fmt: skip
     refused(
-        evaluating("id=CartPole-v11", "options=null"), 2,
+        evaluating("id=CartPole-v11"), 2,
         "evaluation.environment.id 'CartPole-v11' is not registered with Gymnasium; did you mean 'CartPole-v1'? (an "
         "environment of another package is written 'its_module:Name-v0')",
     )  # fmt: skip
