@@ -208,6 +208,10 @@ class Sick(gymnasium.Env):
         if self.taken > self.healthy:
             if self.symptom == "reward":
                 reward = float("nan")
+            if self.symptom == "huge reward":
+                reward = 1e38
+            if self.symptom == "huge observation":
+                observation[0] = 1e10 + self.taken
             if self.symptom == "observation":
                 observation[1] = np.inf
             if self.symptom == "error":
@@ -279,6 +283,35 @@ def test_the_environment_of_an_evaluation_is_the_one_that_is_blamed(
         "environment of another package is written 'its_module:Name-v0')",
     )  # fmt: skip
     assert run_rlcore("run", "config.yaml", "--force").exit_code == 0
+
+
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
+@pytest.mark.parametrize(
+    ("symptom", "cause", "cure"),
+    [
+        (
+            "huge reward",
+            "the largest reward is 1e+38, too large to learn from: scale rewards down in the environment",
+            "",
+        ),
+        (
+            "huge observation",
+            "the largest value of observation 'observation' is 1e+10, too large to learn from: set "
+            "network_settings.normalize: true, or scale it down in the environment",
+            "behaviors.Agent.network_settings.normalize=true",
+        ),
+    ],
+)
+def test_a_number_that_is_too_large_to_learn_from_is_blamed_and_not_the_learning_rate(
+    run_rlcore: RunRlcore, working: Path, sick: Any, symptom: str, cause: str, cure: str
+) -> None:
+    sick(symptom)
+    refused = run_rlcore("run", "config.yaml")
+    assert (refused.exit_code, refused.stdout) == (3, "")
+    assert refused.stderr.startswith("error: behavior 'Agent': the loss became NaN or infinite in the update at step ")
+    assert refused.stderr.endswith(f"); {cause}\n") and refused.stderr.count("\n") == 1
+    if cure:
+        assert run_rlcore("run", "config.yaml", "--force", "--set", cure).exit_code == 0
 
 
 REMEDY = "mend the environment, or wrap it to keep its values finite"
