@@ -257,3 +257,39 @@ def test_a_full_disk_at_a_checkpoint_names_step_cause_and_the_last_good_one(
         "good one is of step 40; free some space and go on with --resume"
     )
     assert files().steps == [40]
+
+
+def test_a_full_disk_at_the_first_checkpoint_advises_to_start_again(
+    make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run()
+    run.start()
+    with monkeypatch.context() as full:
+        fail_once(full, 0)
+        with pytest.raises(RunStateError) as caught:
+            run.train()
+    assert str(caught.value) == (
+        f"checkpoint of step 40 in {files().path / 'checkpoints'} cannot be written: No space left on device; there is "
+        "no earlier one; free some space and start the run again"
+    )
+    make_run().train()  # as the message says
+    assert files().result["outcome"] == "done"
+
+
+def test_a_full_disk_at_the_first_best_checkpoint_advises_to_resume_where_there_is_a_regular_one(
+    make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluation = {"evaluation": {"interval": 60, "episodes": 2}}
+    run = make_run(evaluation)
+    while not files().steps:
+        next(run)
+    with monkeypatch.context() as full:
+        fail_once(full, 0)
+        with pytest.raises(RunStateError) as caught:
+            run.train()
+    assert str(caught.value) == (
+        f"checkpoint of step 60 in {files().path / 'checkpoints' / 'best'} cannot be written: No space left on device; "
+        "the last good one is of step 40; free some space and go on with --resume"
+    )
+    make_run(evaluation | RESUME).train()
+    assert files().result["outcome"] == "done"
