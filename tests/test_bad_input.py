@@ -5,6 +5,7 @@ A full disk and a missing permission need processes of their own: ``tests/faults
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from pathlib import Path
 from typing import Any
@@ -283,6 +284,15 @@ def test_the_environment_of_an_evaluation_is_the_one_that_is_blamed(
         "environment of another package is written 'its_module:Name-v0')",
     )  # fmt: skip
     assert run_rlcore("run", "config.yaml", "--force").exit_code == 0
+    assert run_rlcore("evaluate", "run", "--episodes", "2", "--record", "to").exit_code == 0
+    config = yaml.safe_load(CONFIG) | {"evaluation": {"interval": 10, "environment": {"num_envs": 3}}}
+    del config["environment"]
+    config["behaviors"]["Agent"] = {"trainer_type": "bc", "hyperparameters": {"demo_path": "to"}, "max_steps": 20}
+    (working / "config.yaml").write_text(yaml.safe_dump(config))
+    refused(
+        run_rlcore("run", "config.yaml", "--force"), 2,
+        "evaluation.environment.id is missing; name a Gymnasium environment, such as CartPole-v1",
+    )  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
@@ -354,6 +364,18 @@ def test_an_environment_that_raises(run_rlcore: RunRlcore, working: Path, sick: 
 # ---------------------------------------------------------------- runs
 
 
+def test_what_a_finished_run_advises_to_type_is_what_a_shell_passes_on(run_rlcore: RunRlcore, working: Path) -> None:
+    """A name with a dot is quoted for rlcore, and the quotes for the shell."""
+    (working / "config.yaml").write_text(CONFIG.replace("Agent:", "big.agent:"))
+    assert run_rlcore("run", "config.yaml").exit_code == 0
+    advice = run_rlcore("run", "--resume", "--run-id", "run").stdout
+    assert advice.startswith("nothing left to learn: max_steps 200 is reached; raise it with --set ")
+    typed = shlex.split(advice.partition("raise it with ")[2].replace("...", "300"))
+    assert (
+        run_rlcore("run", "--resume", "--run-id", "run", *typed).stdout.splitlines()[-1].startswith("done: 300 steps")
+    )
+
+
 def test_an_existing_run(run_rlcore: RunRlcore, working: Path) -> None:
     assert run_rlcore("run", "config.yaml").exit_code == 0
     refused(
@@ -365,9 +387,9 @@ def test_an_existing_run(run_rlcore: RunRlcore, working: Path) -> None:
 
 
 def test_a_run_that_does_not_exist(run_rlcore: RunRlcore, working: Path) -> None:
-    message = "results/run: there is no run to go on with; start it without --resume"
-    refused(run_rlcore("run", "config.yaml", "--resume"), 5, message)
-    refused(run_rlcore("run", "config.yaml", "--inference"), 5, message)
+    message = "results/run: there is no run to go on with; start it without"
+    refused(run_rlcore("run", "config.yaml", "--resume"), 5, f"{message} --resume")
+    refused(run_rlcore("run", "config.yaml", "--inference"), 5, f"{message} --inference")
     refused(run_rlcore("run", "--resume", "--run-id", "run"), 5, "results/run: there is no run to go on with")
     assert not (working / "results").exists()
 

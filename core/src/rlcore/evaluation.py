@@ -135,6 +135,8 @@ class Evaluator:
 
     def _is_of_own_block(self, error: ConfigError) -> bool:
         """Whether it is of a key or a parameter that only evaluations have: environments know just its name."""
+        if self._config.environment is None and str(error).startswith("environment."):
+            return True
         own = set(self._parameters()) - set(self._config.environment_parameters)
         keys = () if self._config.evaluation is None else self._config.evaluation.environment
         places = [f"environment_parameters.{name}:" for name in own] + [f"environment.{key}" for key in keys]

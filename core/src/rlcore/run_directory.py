@@ -96,7 +96,8 @@ class RunDirectory:
             raise RunStateError(f"{self.path}: is a symbolic link; name the run's real directory")
         exists = self.configuration.is_file() or bool(self._set_aside() and not self.settings.inference)
         if self._continuing and not exists:
-            raise RunStateError(f"{self.path}: there is no run to go on with; start it without --resume")
+            option = "--resume" if self.settings.resume else "--inference"
+            raise RunStateError(f"{self.path}: there is no run to go on with; start it without {option}")
         if exists and not self._continuing and not self.settings.force and self._has_checkpoint():
             raise RunStateError(
                 f"{self.path}: this run exists; go on with it (--resume), replace it (--force) or choose another "

@@ -91,7 +91,7 @@ def environment_settings(config: RunConfig) -> EnvironmentSettings:
     """The ``environment`` block, which a run cannot do without."""
     if config.environment is None:
         raise ConfigError(
-            "environment: missing; say which environment to train in, for example "
+            "environment: missing; say which environment to train or act in, for example "
             "environment: {type: gymnasium, id: CartPole-v1}"
         )
     return config.environment

@@ -74,10 +74,10 @@ def test_a_file_in_the_place_of_the_run_is_refused(make_run: Any, files: Any) ->
         make_run().train()
 
 
-@pytest.mark.parametrize("changes", [RESUME, {"checkpoint_settings.inference": True}])
-def test_without_a_run_there_is_nothing_to_go_on_with(make_run: Any, files: Any, changes: Any) -> None:
-    with pytest.raises(RunStateError, match=r"there is no run to go on with; start it without --resume"):
-        make_run(changes).train()
+@pytest.mark.parametrize("option", ["resume", "inference"])
+def test_without_a_run_there_is_nothing_to_go_on_with(make_run: Any, files: Any, option: str) -> None:
+    with pytest.raises(RunStateError, match=rf"there is no run to go on with; start it without --{option}$"):
+        make_run({f"checkpoint_settings.{option}": True}).train()
     assert not files().path.exists()
 
 

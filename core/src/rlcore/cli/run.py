@@ -201,7 +201,8 @@ def closing_line(run: Run) -> str:
                 "remove it with --set evaluation.stop_at=null"
             )
         reached = ", ".join(dict.fromkeys(str(behavior.settings.max_steps) for behavior in run.behaviors.values()))
-        options = " ".join(f"--set {dotted(('behaviors', name, 'max_steps'))}=..." for name in run.behaviors)
+        keys = [dotted(("behaviors", name, "max_steps")) for name in run.behaviors]
+        options = " ".join(f"--set {shlex.quote(f'{key}=...')}" for key in keys)
         return f"nothing left to learn: max_steps {reached} is reached; raise it with {options}"
     rewards = [
         f"{name} mean reward {'-' if result.mean_reward is None else format(result.mean_reward, '.2f')}"
