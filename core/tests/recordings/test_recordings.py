@@ -204,7 +204,7 @@ def test_a_path_that_names_nothing_says_what_there_is(
         (tmp_path / name).mkdir()
     (tmp_path / "many" / "Strikr").write_text("[1]")
     (tmp_path / ".rlcore-tmp-recording-0123abcd-Striker").write_text("[1]")  # is being written
-    with pytest.raises(ConfigError, match=r"recording 'Striker': no plugin that reads.*pip install rlcore-offline"):
+    with pytest.raises(ConfigError, match=r"recording 'Striker': no plugin that reads.*pip install rlcore-offline, or"):
         read_recording(plugins, "Striker", "Walker")
     brings_counts("counts")
     counts.kept = {"ours/walks-v0": tmp_path / "Goalie"}
