@@ -169,8 +169,8 @@ def find_recording(
     """
     if not formats:
         raise ConfigError(
-            f"recording {str(path)!r}: no plugin that reads recordings is loaded; pip install rlcore-offline, or, if it "
-            "is installed, turn it on with -p offline"
+            f"recording {str(path)!r}: no plugin that reads recordings is loaded; pip install rlcore-offline, or, if "
+            "it is installed, turn it on with -p offline"
         )
     given = start / user_path(path)
     for candidate in (given, given / behavior):
