@@ -97,6 +97,7 @@ def place(tmp_path: Path, run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch
     monkeypatch.syspath_prepend(tmp_path)
     place = Place(tmp_path, run_rlcore)
     monkeypatch.setenv("HOME", str(place.home))
+    monkeypatch.setenv("COLUMNS", "300")  # of the terminal: long paths stay on their line
     return place
 
 
