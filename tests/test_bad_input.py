@@ -5,6 +5,7 @@ A full disk and a missing permission need processes of their own: ``tests/faults
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from pathlib import Path
 from typing import Any
@@ -208,6 +209,10 @@ class Sick(gymnasium.Env):
         if self.taken > self.healthy:
             if self.symptom == "reward":
                 reward = float("nan")
+            if self.symptom == "huge reward":
+                reward = 1e38
+            if self.symptom == "huge observation":
+                observation[0] = 1e10 + self.taken
             if self.symptom == "observation":
                 observation[1] = np.inf
             if self.symptom == "error":
@@ -247,6 +252,78 @@ def test_an_unsupported_action_space(run_rlcore: RunRlcore, working: Path, sick:
     result = run_rlcore("run", "config.yaml")
     assert (result.exit_code, result.stdout) == (3, "") and result.stderr.count("\n") == 1
     assert "Text(" in result.stderr and "supported are" in result.stderr
+
+
+def test_the_environment_of_an_evaluation_is_the_one_that_is_blamed(
+    run_rlcore: RunRlcore, working: Path, sick: Any
+) -> None:
+    sick("")  # training's is healthy
+
+    def evaluating(*sets: str) -> CommandResult:
+        every = [
+            "evaluation.interval=100",
+            "evaluation.episodes=3",
+            *(f"evaluation.environment.{each}" for each in sets),
+        ]
+        return run_rlcore("run", "config.yaml", "--force", *(word for each in every for word in ("--set", each)))
+
+    refused(
+        evaluating("options.symptom=error", "options.healthy=1"), 3,
+        "evaluation: sick_environment:Sick-v0: copy 0, episode 0: step failed: ValueError: the simulator is gone; "
+        "--debug shows the traceback",
+    )  # fmt: skip
+    refused(
+        evaluating("options.mood=bad"), 3,
+        "evaluation: sick_environment:Sick-v0: cannot be made with options {'symptom': '', 'mood': 'bad'}: TypeError: "
+        "Sick.__init__() got an unexpected keyword argument 'mood' was raised from the environment creator for "
+        "Sick-v0 with kwargs ({'symptom': '', 'mood': 'bad'}); --debug shows the traceback",
+    )  # fmt: skip
+    refused(
+        evaluating("id=CartPole-v11"), 2,
+        "evaluation.environment.id 'CartPole-v11' is not registered with Gymnasium; did you mean 'CartPole-v1'? (an "
+        "environment of another package is written 'its_module:Name-v0')",
+    )  # fmt: skip
+    assert run_rlcore("run", "config.yaml", "--force").exit_code == 0
+    assert run_rlcore("evaluate", "run", "--episodes", "2", "--record", "to").exit_code == 0
+    config = yaml.safe_load(CONFIG) | {"evaluation": {"interval": 10, "environment": {"num_envs": 3}}}
+    del config["environment"]
+    config["behaviors"]["Agent"] = {"trainer_type": "bc", "hyperparameters": {"demo_path": "to"}, "max_steps": 20}
+    (working / "config.yaml").write_text(yaml.safe_dump(config))
+    refused(
+        run_rlcore("run", "config.yaml", "--force"), 2,
+        "evaluation.environment.id is missing; name a Gymnasium environment, such as CartPole-v1",
+    )  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
+@pytest.mark.parametrize(
+    ("symptom", "cause", "cure"),
+    [
+        (
+            "huge reward",
+            "the largest reward is 1e+38, too large to learn from: scale rewards down in the environment",
+            "",
+        ),
+        (
+            "huge observation",
+            "the largest value of observation 'observation' is 1e+10, too large to learn from: set "
+            "network_settings.normalize: true, or scale it down in the environment",
+            "behaviors.Agent.network_settings.normalize=true",
+        ),
+    ],
+)
+def test_a_number_that_is_too_large_to_learn_from_is_blamed_and_not_the_learning_rate(
+    run_rlcore: RunRlcore, working: Path, sick: Any, symptom: str, cause: str, cure: str
+) -> None:
+    sick(symptom)
+    refused = run_rlcore("run", "config.yaml")
+    assert (refused.exit_code, refused.stdout) == (3, "")
+    *warnings, error = refused.stderr.splitlines()
+    assert error.startswith("error: behavior 'Agent': the loss became NaN or infinite in the update at step ")
+    assert error.endswith(f"); {cause}")
+    assert [line for line in warnings if ", outside its bounds " not in line] == []
+    if cure:
+        assert run_rlcore("run", "config.yaml", "--force", "--set", cure).exit_code == 0
 
 
 REMEDY = "mend the environment, or wrap it to keep its values finite"
@@ -289,21 +366,33 @@ def test_an_environment_that_raises(run_rlcore: RunRlcore, working: Path, sick: 
 # ---------------------------------------------------------------- runs
 
 
+def test_what_a_finished_run_advises_to_type_is_what_a_shell_passes_on(run_rlcore: RunRlcore, working: Path) -> None:
+    """A name with a dot is quoted for rlcore, and the quotes for the shell."""
+    (working / "config.yaml").write_text(CONFIG.replace("Agent:", "big.agent:"))
+    assert run_rlcore("run", "config.yaml").exit_code == 0
+    advice = run_rlcore("run", "--resume", "--run-id", "run").stdout
+    assert advice.startswith("nothing left to learn: max_steps 200 is reached; raise it with --set ")
+    typed = shlex.split(advice.partition("raise it with ")[2].replace("...", "300"))
+    assert (
+        run_rlcore("run", "--resume", "--run-id", "run", *typed).stdout.splitlines()[-1].startswith("done: 300 steps")
+    )
+
+
 def test_an_existing_run(run_rlcore: RunRlcore, working: Path) -> None:
     assert run_rlcore("run", "config.yaml").exit_code == 0
     refused(
         run_rlcore("run", "config.yaml"), 5,
-        "results/run: this run exists; go on with it (--resume), replace it (--force) or choose another --run-id",
+        "results/run: this run exists; resume it (--resume), replace it (--force) or choose another --run-id",
     )  # fmt: skip
     assert run_rlcore("run", "config.yaml", "--force").exit_code == 0
     assert run_rlcore("run", "config.yaml", "--run-id", "other").exit_code == 0
 
 
 def test_a_run_that_does_not_exist(run_rlcore: RunRlcore, working: Path) -> None:
-    message = "results/run: there is no run to go on with; start it without --resume"
-    refused(run_rlcore("run", "config.yaml", "--resume"), 5, message)
-    refused(run_rlcore("run", "config.yaml", "--inference"), 5, message)
-    refused(run_rlcore("run", "--resume", "--run-id", "run"), 5, "results/run: there is no run to go on with")
+    message = "results/run: there is no run to resume; start it without"
+    refused(run_rlcore("run", "config.yaml", "--resume"), 5, f"{message} --resume")
+    refused(run_rlcore("run", "config.yaml", "--inference"), 5, f"{message} --inference")
+    refused(run_rlcore("run", "--resume", "--run-id", "run"), 5, "results/run: there is no run to resume")
     assert not (working / "results").exists()
 
 

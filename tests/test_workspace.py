@@ -22,7 +22,7 @@ every_member = pytest.mark.parametrize("member", MEMBERS, ids=str)
 every_plugin = pytest.mark.parametrize("member", PLUGINS, ids=str)
 
 # Modules whose distribution has another name.
-DISTRIBUTIONS = {"yaml": "pyyaml"}
+DISTRIBUTIONS = {"google": "protobuf", "yaml": "pyyaml"}
 
 
 def lines(name: str) -> list[str]:

@@ -125,6 +125,10 @@ class Workplace:
         del state["run"]["wall_seconds"]
         return {file.name: file.read_bytes() for file in path.glob("*.safetensors")} | {"state.json": state}
 
+    def shown(self, path: Path) -> Path:
+        """``path`` as messages show it: what lies where the command was started, by its path from there."""
+        return path.relative_to(self.path) if path.is_relative_to(self.path) else path
+
     def leftovers(self) -> list[Path]:
         return list(self.results.rglob(".rlcore-tmp*"))
 

@@ -37,7 +37,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 ONE_LINE = re.compile(
     r"error: checkpoint of step (?P<step>\d+) in \S+ cannot be written: (?P<cause>[^;]+); "
-    r"(the last good one is of step (?P<good>\d+)|there is no earlier one); (?P<fix>.*) and go on with --resume\n"
+    r"(the last good one is of step (?P<good>\d+); (?P<fix>.*) and go on with --resume"
+    r"|there is no earlier one; (?P<first_fix>.*) and start the run again)\n"
 )
 
 
@@ -99,6 +100,14 @@ def test_a_file_size_limit_stops_the_run_at_a_checkpoint(
     assert_equal_from(place, whole, 400)
 
 
+def test_a_first_checkpoint_that_cannot_be_written_leaves_a_run_to_be_started_again(workplace: Any) -> None:
+    place = workplace()
+    assert place.finish(largest_file=6000) == 5
+    match = ONE_LINE.fullmatch(place.stderr)
+    assert match and match["step"] == "400" and match["first_fix"] == "mend the cause", place.stderr
+    assert place.finish() == 0, place.stderr  # as the message says
+
+
 @pytest.fixture
 def forbid() -> Iterator[Callable[[Path], None]]:
     """``forbid(directory)``: nobody may write there, until the test is over."""
@@ -118,7 +127,7 @@ def test_a_directory_without_permission_is_refused(workplace: Any, forbid: Any) 
     place.results.mkdir()
     forbid(place.results)
     assert place.finish(drop_capabilities=True) == 5
-    assert place.stderr == f"error: {place.run}: cannot be written to: Permission denied\n"
+    assert place.stderr == f"error: {place.shown(place.run)}: cannot be written to: Permission denied\n"
     assert list(place.results.iterdir()) == []
 
 
@@ -144,7 +153,7 @@ def test_a_results_directory_that_cannot_be_looked_into_is_refused(workplace: An
     place.results.chmod(0o000)
     try:
         assert place.finish(drop_capabilities=True) == 5
-        assert place.stderr == f"error: {place.run}: cannot be written to: Permission denied\n"
+        assert place.stderr == f"error: {place.shown(place.run)}: cannot be written to: Permission denied\n"
     finally:
         place.results.chmod(0o755)
 

@@ -246,8 +246,11 @@ def _bounds(spec: ObservationSpec) -> tuple[NDArray[Any] | float, NDArray[Any] |
     return (-np.inf if spec.low is None else spec.low), (np.inf if spec.high is None else spec.high)
 
 
-def batch_of(batches: Any, name: str, environment: object, doing: str) -> AgentBatch:
-    """The batch of the behavior ``name``. EnvironmentFailed unless ``environment.doing`` returned one."""
+def batch_of(batches: Any, name: str, environment: str, doing: str) -> AgentBatch:
+    """The batch of the behavior ``name``. EnvironmentFailed unless ``doing`` of the environment returned one.
+
+    ``environment`` is what messages call it.
+    """
     try:
         batch: AgentBatch = batches[name]
     except (LookupError, TypeError):
@@ -255,11 +258,11 @@ def batch_of(batches: Any, name: str, environment: object, doing: str) -> AgentB
     return batch
 
 
-def no_batch(batches: Any, name: str, environment: object, doing: str) -> EnvironmentFailed:
-    """What to raise where ``environment.doing`` returned ``batches`` without one of the behavior ``name``."""
+def no_batch(batches: Any, name: str, environment: str, doing: str) -> EnvironmentFailed:
+    """What to raise where ``doing`` of the environment returned ``batches`` without one of the behavior ``name``."""
     found = f"batches of {_names(batches)}" if isinstance(batches, Mapping) else _shown(batches).removeprefix("is ")
     return EnvironmentFailed(
-        f"environment {type(environment).__name__}: {doing} returned {found} and none of behavior {name!r}; "
+        f"{environment}: {doing} returned {found} and none of behavior {name!r}; "
         "it must return a batch for each of its behaviors"
     )
 

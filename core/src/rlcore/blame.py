@@ -11,7 +11,6 @@ from rlcore.errors import EnvironmentFailed, PluginError, RlcoreError, one_line
 
 if TYPE_CHECKING:
     from rlcore.behavior_run import BehaviorRun
-    from rlcore.environment import Environment
     from rlcore.trainer import Policy
 
 log = logging.getLogger(__name__)
@@ -23,9 +22,12 @@ class Closable(Protocol):
     def close(self) -> None: ...
 
 
-def environment_failed(environment: Environment, doing: str, error: BaseException) -> EnvironmentFailed:
-    """What to raise for an error of ``environment.doing`` that is not one of rlcore's own, which are raised on."""
-    return EnvironmentFailed(f"environment {type(environment).__name__} failed in {doing}: {one_line(error)}")
+def environment_failed(named: str, doing: str, error: BaseException) -> EnvironmentFailed:
+    """What to raise for a foreign error that an environment's method ``doing`` raised.
+
+    ``named`` is what :func:`rlcore.setup.environment_name` calls the environment.
+    """
+    return EnvironmentFailed(f"{named} failed in {doing}: {one_line(error)}")
 
 
 def trainer_failed(behavior: BehaviorRun, doing: str, error: BaseException) -> PluginError:
@@ -50,14 +52,14 @@ def nothing_to_learn(behaviors: Sequence[BehaviorRun]) -> PluginError:
 
 
 @contextmanager
-def environment_does(environment: Environment, doing: str) -> Iterator[None]:
-    """For a block that calls ``environment.doing``; loops use the functions above, which cost nothing per step."""
+def environment_does(named: str, doing: str) -> Iterator[None]:
+    """For a block that calls an environment's method ``doing``; loops use the functions above, which cost nothing."""
     try:
         yield
     except RlcoreError:
         raise
     except (Exception, SystemExit) as error:
-        raise environment_failed(environment, doing, error) from error
+        raise environment_failed(named, doing, error) from error
 
 
 @contextmanager

@@ -393,7 +393,10 @@ def _join(value: Any, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Any:
 
 
 def _cannot_write(directory: Path, step: int, error: OSError | SafetensorError) -> str:
-    good = next((found.step for found in reversed(find_checkpoints(directory)) if is_good(found)), None)
+    # The best checkpoints are kept within the directory of those that a resumed run goes on from.
+    places = [*find_checkpoints(directory.parent), *find_checkpoints(directory)]
+    good = next((found.step for found in reversed(places) if is_good(found)), None)
+    go_on = "start the run again" if good is None else "go on with --resume"
     last = "there is no earlier one" if good is None else f"the last good one is of step {good}"
     fix = {
         errno.ENOSPC: "free some space",
@@ -404,7 +407,7 @@ def _cannot_write(directory: Path, step: int, error: OSError | SafetensorError) 
     code, cause = (error.errno, error.strerror) if isinstance(error, OSError) else _safetensors_cause(str(error))
     return (
         f"checkpoint of step {step} in {directory} cannot be written: {cause or error}; {last}; "
-        f"{fix.get(code or 0, 'mend the cause')} and go on with --resume"
+        f"{fix.get(code or 0, 'mend the cause')} and {go_on}"
     )
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 import attrs
@@ -21,7 +22,7 @@ from rlcore.plugins.calls import Plugins
 from rlcore.results import BehaviorEvaluation, EvaluationResult
 from rlcore.run_context import RunContext
 from rlcore.seeding import EpisodeSeeds, derive_seed
-from rlcore.setup import make_curricula, make_environment
+from rlcore.setup import environment_name, make_curricula, make_environment
 from rlcore.stats import EpisodeRecorder
 from rlcore.trainer import Policy
 
@@ -76,12 +77,14 @@ class Evaluator:
             raise ValueError("episodes must be at least 1")
         seed = derive_seed(self._context.seed if seed is None else seed, "evaluation")
         environment, kept = self._open(episodes)
+        name = environment_name(self._settings(), self._plugins)
         with nullcontext() if kept else closing(environment, EnvironmentFailed):
             policies = policies_for(environment.behaviors)
-            feed = self._feed(environment, seed)
-            with taps_for(environment.behaviors) if taps_for is not None else nullcontext({}) as taps:
-                checks = self._checks if kept else None
-                result = play(policies, environment, episodes, seed, deterministic, taps, feed, checks)
+            with _of_an_evaluation():
+                feed = self._feed(environment, name, seed)
+                with taps_for(environment.behaviors) if taps_for is not None else nullcontext({}) as taps:
+                    checks = self._checks if kept else None
+                    result = play(policies, environment, episodes, seed, deterministic, taps, feed, name, checks)
         self._plugins.evaluated(self._context, step, result)
         return result
 
@@ -91,7 +94,7 @@ class Evaluator:
 
     def close(self) -> None:
         if self._environment is not None:
-            with environment_does(self._environment, "close"):
+            with environment_does(environment_name(self._settings(), self._plugins), "close"):
                 self._environment.close()
 
     def _open(self, episodes: int) -> tuple[Environment, bool]:
@@ -106,13 +109,13 @@ class Evaluator:
         self._checks = checks_of(self._environment)
         return self._environment, True
 
-    def _feed(self, environment: Environment, seed: int) -> ParameterFeed | None:
+    def _feed(self, environment: Environment, name: str, seed: int) -> ParameterFeed | None:
         """Of the task that training is for, but for what the evaluation block gives."""
         parameters = self._parameters()
         if not parameters:
             return None
         context = attrs.evolve(self._context, seed=seed, num_envs=environment.num_envs)
-        return target_feed(list(make_curricula(parameters, self._plugins, context).values()), environment)
+        return target_feed(list(make_curricula(parameters, self._plugins, context).values()), environment, name)
 
     def _parameters(self) -> dict[str, EnvironmentParameter]:
         own = {} if self._config.evaluation is None else self._config.evaluation.environment_parameters
@@ -129,10 +132,14 @@ class Evaluator:
             raise ConfigError(f"--video: environments of type {settings.type!r} cannot record video")
         return settings
 
-    def _is_of_own_parameter(self, error: ConfigError) -> bool:
-        """Whether it is of a parameter that only evaluations have: environments know just their names."""
+    def _is_of_own_block(self, error: ConfigError) -> bool:
+        """Whether it is of a key or a parameter that only evaluations have: environments know just its name."""
+        if self._config.environment is None and str(error).startswith("environment."):
+            return True
         own = set(self._parameters()) - set(self._config.environment_parameters)
-        return any(str(error).startswith(f"environment_parameters.{name}:") for name in own)
+        keys = () if self._config.evaluation is None else self._config.evaluation.environment
+        places = [f"environment_parameters.{name}:" for name in own] + [f"environment.{key}" for key in keys]
+        return any(re.match(rf"{re.escape(place)}(?!\w)", str(error)) for place in places)
 
     def _make(self, settings: EnvironmentSettings, copies: int) -> Environment:
         config = attrs.evolve(
@@ -143,9 +150,10 @@ class Evaluator:
         )
         context = attrs.evolve(self._context, config=config, num_envs=copies, video=self._video)
         try:
-            environment = make_environment(config, self._plugins, context)
+            with _of_an_evaluation():
+                environment = make_environment(config, self._plugins, context)
         except ConfigError as error:
-            if self._is_of_own_parameter(error):
+            if self._is_of_own_block(error):
                 raise ConfigError(f"evaluation.{error}") from error
             raise
         if self._specs is not None:
@@ -155,6 +163,18 @@ class Evaluator:
                     environment.close()
                 raise ConfigError(f"environment {settings.id or settings.type!r} to evaluate in: {problem}")
         return environment
+
+
+@contextmanager
+def _of_an_evaluation() -> Iterator[None]:
+    """Says of an environment that failed that it is an evaluation's: training may have another."""
+    try:
+        yield
+    except NonFiniteError:  # which says so by itself
+        raise
+    except EnvironmentFailed as error:
+        error.args = (f"evaluation: {error}",)
+        raise
 
 
 def misfit_of_all(learned: Mapping[str, BehaviorSpec], played: Mapping[str, BehaviorSpec]) -> str | None:
@@ -176,12 +196,13 @@ def play(
     deterministic: bool,
     taps: Mapping[str, EpisodeTap],
     feed: ParameterFeed | None = None,
+    named: str = "environment",
     checks: Mapping[str, BatchCheck] | None = None,
 ) -> EvaluationResult:
     """Plays until every copy has finished its share of ``episodes``, which ``taps`` of behaviors catch.
 
-    ``feed`` says what episodes begin with, where the environment has parameters. ``checks``, by behavior, are those
-    of earlier evaluations in the same environment.
+    ``feed`` says what episodes begin with, where the environment has parameters; ``named`` is what messages call it.
+    ``checks``, by behavior, are those of earlier evaluations in the same environment.
 
     Each copy's share is fixed beforehand: taking the first episodes to finish would favour short ones.
     """
@@ -204,11 +225,11 @@ def play(
     first = np.zeros(copies, np.int64)
     if feed is not None:
         feed.before_reset(first)
-    with environment_does(environment, "reset"):
+    with environment_does(named, "reset"):
         batches = environment.reset(EpisodeSeeds(seed), first)
     if feed is not None:
         feed.after_reset(first)
-    check_batches(batches, checks, environment, "reset", feed)
+    check_batches(batches, checks, named, "reset", feed)
     while any((slots > 0).any() for slots in left.values()):
         actions = {}
         for name, policy in policies.items():
@@ -221,9 +242,9 @@ def play(
                 raise policy_failed(name, policy, "act", error) from error
         for name, tap in taps.items():
             tap.act(batches[name], actions[name])
-        with environment_does(environment, "step"):
+        with environment_does(named, "step"):
             batches = environment.step(actions)
-        check_batches(batches, checks, environment, "step", feed)
+        check_batches(batches, checks, named, "step", feed)
         if feed is not None:
             feed.restage(feed.after_step())
         for name, recorder in recorders.items():
@@ -263,11 +284,11 @@ def checks_of(environment: Environment) -> dict[str, BatchCheck]:
 def check_batches(
     batches: Mapping[str, AgentBatch],
     checks: Mapping[str, BatchCheck],
-    environment: Environment,
+    environment: str,
     doing: str,
     feed: ParameterFeed | None,
 ) -> None:
-    """Raises EnvironmentFailed unless ``environment.doing`` returned what every behavior's spec says.
+    """Raises EnvironmentFailed unless ``doing`` of the environment returned what every behavior's spec says.
 
     A NaN or an infinity is reported with the parameters that its episode began with.
     """

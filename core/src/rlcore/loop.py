@@ -105,13 +105,13 @@ def _collect(
     except RlcoreError:
         raise
     except (Exception, SystemExit) as error:
-        raise environment_failed(environment, "step", error) from error
+        raise environment_failed(state.environment_name, "step", error) from error
     stepped = perf_counter()
     for behavior in behaviors:
         try:
             batch = behavior.batch = batches[behavior.name]
         except (LookupError, TypeError):
-            raise no_batch(batches, behavior.name, environment, "step") from None
+            raise no_batch(batches, behavior.name, state.environment_name, "step") from None
         state.check_batch(behavior, batch)
         if behavior.learning:
             behavior.episodes.record(batch)
@@ -144,11 +144,11 @@ def infer(state: RunState, stop_requested: Callable[[], bool], spent: Spent) -> 
             with trainer_does(behavior, "act"):
                 actions[behavior.name] = behavior.exploit()
         acted = perf_counter()
-        with environment_does(environment, "step"):
+        with environment_does(state.environment_name, "step"):
             batches = environment.step(actions)
         stepped = perf_counter()
         for behavior in behaviors:
-            batch = behavior.batch = batch_of(batches, behavior.name, environment, "step")
+            batch = behavior.batch = batch_of(batches, behavior.name, state.environment_name, "step")
             state.check_batch(behavior, batch)
             behavior.episodes.record(batch)
             behavior.inferred += behavior.spec.slots

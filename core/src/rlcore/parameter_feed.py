@@ -24,9 +24,10 @@ Draw = Callable[[NDArray[np.int64], NDArray[np.int64]], EpisodeDraw]
 class ParameterFeed:
     """Keeps what every copy plays with and what it goes on with; tells the environment."""
 
-    def __init__(self, environment: Environment, names: Sequence[str], draw: Draw) -> None:
-        """``names`` [P] are the columns of what ``draw`` gives."""
+    def __init__(self, environment: Environment, names: Sequence[str], draw: Draw, named: str = "environment") -> None:
+        """``names`` [P] are the columns of what ``draw`` gives; ``named`` is what messages call the environment."""
         self._environment = environment
+        self._named = named
         self._draw = draw
         self.names = tuple(names)
         copies, columns = environment.num_envs, len(self.names)
@@ -122,17 +123,17 @@ class ParameterFeed:
         except RlcoreError:
             raise
         except (Exception, SystemExit) as error:
-            raise environment_failed(self._environment, "set_parameters", error) from error
+            raise environment_failed(self._named, "set_parameters", error) from error
 
 
-def target_feed(curricula: Sequence[Curriculum], environment: Environment) -> ParameterFeed:
-    """Feeds an environment to evaluate in with the task that training is for."""
+def target_feed(curricula: Sequence[Curriculum], environment: Environment, named: str) -> ParameterFeed:
+    """Feeds an environment to evaluate in, which messages call ``named``, with the task that training is for."""
 
     def draw(copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
         values = np.concatenate([curriculum.draw_target(copies, episodes) for curriculum in curricula], axis=1)
         return EpisodeDraw(values, np.zeros(values.shape, np.int64))
 
-    return ParameterFeed(environment, [name for each in curricula for name in each.parameters], draw)
+    return ParameterFeed(environment, [name for each in curricula for name in each.parameters], draw, named)
 
 
 def as_slice(rows: NDArray[np.intp]) -> NDArray[np.intp] | slice:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from rlcore.environment import Actions, BehaviorSpec
 from rlcore.errors import ConfigError, did_you_mean
+from rlcore.paths import user_path
 
 
 @attrs.frozen(eq=False)
@@ -169,17 +170,18 @@ class Searchable(Protocol):
 F = TypeVar("F", bound=Searchable)
 
 
-def find_recording(path: str | Path, behavior: str, formats: Sequence[F]) -> tuple[F, Path]:
+def find_recording(path: str | Path, behavior: str, formats: Sequence[F], start: Path) -> tuple[F, Path]:
     """The recording that ``path`` names for a behavior, and the format that reads it.
 
     That is ``path`` itself, else ``path/behavior``, else what a format keeps under that name. A relative path is
-    relative to the working directory. ConfigError if there is none, saying what there is.
+    relative to ``start``. ConfigError if there is none, saying what there is.
     """
     if not formats:
         raise ConfigError(
-            f"recording {str(path)!r}: no plugin that reads recordings is loaded; pip install rlcore-offline"
+            f"recording {str(path)!r}: no plugin that reads recordings is loaded; pip install rlcore-offline, or, if "
+            "it is installed, turn it on with -p offline"
         )
-    given = Path(path).expanduser()
+    given = start / user_path(path)
     for candidate in (given, given / behavior):
         for each in formats:
             if each.reads(candidate):
@@ -187,16 +189,20 @@ def find_recording(path: str | Path, behavior: str, formats: Sequence[F]) -> tup
     stored = {name: (each, at) for each in formats for name, at in each.stored().items()}
     if str(path) in stored:
         return stored[str(path)]
-    raise ConfigError(f"recording {str(path)!r}: {_what_is_there(given, str(path), behavior, formats, list(stored))}")
+    raise ConfigError(f"recording {str(path)!r}: {_what_is_there(given, Path(path), behavior, formats, list(stored))}")
 
 
-def _what_is_there(path: Path, name: str, behavior: str, formats: Sequence[Searchable], stored: Sequence[str]) -> str:
+def _what_is_there(
+    path: Path, written: Path, behavior: str, formats: Sequence[Searchable], stored: Sequence[str]
+) -> str:
+    """``written`` is what the user wrote for ``path``, and what the message uses."""
     if path.is_dir():
-        inside = sorted(child.name for child in path.iterdir() if any(each.reads(child) for each in formats))
+        children = [child for child in path.iterdir() if not child.name.startswith(".")]  # not what is being written
+        inside = sorted(child.name for child in children if any(each.reads(child) for each in formats))
         if inside:
             return (
                 f"none of the recordings there is of behavior {behavior!r}; name one of them: "
-                f"{', '.join(str(path / each) for each in inside)}{did_you_mean(behavior, inside)}"
+                f"{', '.join(str(written / each) for each in inside)}{did_you_mean(behavior, inside)}"
             )
         return "no installed format reads what is there, or it is no recording"
     if path.exists():
@@ -204,9 +210,10 @@ def _what_is_there(path: Path, name: str, behavior: str, formats: Sequence[Searc
     known = [*stored]
     if path.parent.is_dir():
         known += [
-            str(path.parent / each.name)
+            str(written.parent / each.name)
             for each in sorted(path.parent.iterdir())
-            if any(format_.reads(place) for format_ in formats for place in (each, each / behavior))
+            if not each.name.startswith(".")
+            and any(format_.reads(place) for format_ in formats for place in (each, each / behavior))
         ]
     there = f"; there are {', '.join(known)}" if known else ""
-    return f"no such path or name{there}{did_you_mean(name, known)}"
+    return f"no such path or name{there}{did_you_mean(str(written), known)}"

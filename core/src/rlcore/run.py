@@ -231,7 +231,7 @@ class Run:
         self.config = with_seed(self.config, None if saved is None else int(saved["run"]["seed"]))
         self._store.configure(fresh_start(self.config))
         resumed = {} if saved is None else {name: int(steps) for name, steps in saved["run"]["steps"].items()}
-        context = run_context(self.config, self.plugins, self.directory.path, resumed)
+        context = run_context(self.config, self.plugins, self.directory.path, self.directory.working_directory, resumed)
         self.plugins.configured(self.config)
         state = RunState.make(self.config, self.plugins, context, self.offline, self._lesson_changed)
         specs = {name: behavior.spec for name, behavior in state.behaviors.items()}
@@ -287,7 +287,7 @@ class Run:
         settings = self.config.checkpoint_settings
         run_id, other = settings.initialize_from, settings.initialize_lessons_from
         models = None if run_id is None else self._store.models_of_run(run_id)
-        state.take_models(models, f"checkpoint_settings.initialize_from {run_id!r}")
+        state.take_models(self._parts.context, models, f"checkpoint_settings.initialize_from {run_id!r}")
         if other is not None and state.curricula is not None:
             origin = f"checkpoint_settings.initialize_lessons_from {other!r}"
             taken = state.curricula.load_status(self._store.status_of_run(other, origin))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from rlcore.paths import user_path, working_directory
 from rlcore.run_files import pattern_problem
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 @attrs.define(eq=False)
 class RunContext:
-    """Passed to every factory and notification. ``directory`` exists; ``seed`` is the run's, never -1."""
+    """Passed to every factory and notification. ``directory`` exists and is absolute; ``seed`` is never -1."""
 
     config: RunConfig
     plugins: Plugins
@@ -29,6 +30,7 @@ class RunContext:
     inference: bool = False
     resumed_steps: dict[str, int] = attrs.field(factory=dict)  # by behavior, as in the checkpoint this run went on from
     video: Path | None = None  # where an environment that can record video is to write its films
+    working_directory: Path = attrs.field(factory=working_directory)  # what relative paths of the configuration mean
     _files: list[str] = attrs.field(factory=list, init=False)
 
     def own_files(self, *patterns: str) -> None:
@@ -58,6 +60,10 @@ class RunContext:
         """Names the file gives; a single-agent environment takes the only one."""
         return tuple(self.config.behaviors)
 
+    def absolute(self, path: str | Path) -> Path:
+        """A path that a user wrote, absolute, with ``~`` expanded: an environment may change the working directory."""
+        return self.working_directory / user_path(path)
+
     def create_reward_providers(self, behavior: BehaviorSpec, settings: BehaviorSettings) -> list[RewardProvider]:
         """The behavior's reward providers, in the order of its ``reward_signals``."""
         return [
@@ -71,10 +77,10 @@ class RunContext:
         """
         from rlcore.plugins.recording import read_recording
 
-        return read_recording(self.plugins, path, behavior_name)
+        return read_recording(self.plugins, path, behavior_name, self.working_directory)
 
     def recorded_behavior(self, path: str | Path, behavior_name: str) -> BehaviorSpec:
         """What that recording's agents saw and did, called ``behavior_name``, without reading the episodes."""
         from rlcore.plugins.recording import recorded_behavior
 
-        return recorded_behavior(self.plugins, path, behavior_name)
+        return recorded_behavior(self.plugins, path, behavior_name, self.working_directory)

@@ -47,6 +47,7 @@ class RunCurricula:
         environment: Environment,
         behaviors: Mapping[str, BehaviorRun],
         lesson_changed: Callable[[LessonChange], None],
+        environment_name: str = "environment",
     ) -> None:
         self._curricula = {kind: CheckedCurriculum.of(curriculum, kind) for kind, curriculum in curricula.items()}
         self._behaviors = behaviors
@@ -57,7 +58,7 @@ class RunCurricula:
             self._columns[kind] = slice(len(names), len(names) + len(curriculum.parameters))
             names += curriculum.parameters
         first, *others = self._curricula.values()
-        self._feed = ParameterFeed(environment, names, self._draw if others else first.draw)
+        self._feed = ParameterFeed(environment, names, self._draw if others else first.draw, environment_name)
         self._agents = {
             name: AgentEpisodes(behavior.spec.env_index, self._feed) for name, behavior in behaviors.items()
         }

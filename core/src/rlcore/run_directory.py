@@ -14,6 +14,7 @@ from rlcore.checkpoint import CONFIGURATION, find_checkpoints, is_leftover, is_s
 from rlcore.config import CheckpointSettings
 from rlcore.config.names import name_problem
 from rlcore.errors import ConfigError, RunStateError
+from rlcore.paths import user_path, working_directory
 from rlcore.run_files import (
     BEST,
     CHECKPOINTS,
@@ -45,7 +46,8 @@ class RunDirectory:
         if problem:
             raise ConfigError(f"checkpoint_settings.run_id: {problem}")
         self.settings = settings
-        self.path = Path(settings.results_dir) / settings.run_id
+        self.working_directory = working_directory()  # which an environment may change later
+        self.path = self.working_directory / user_path(settings.results_dir) / settings.run_id
         self._lock = RunLock(self.path)
         self._mark: Mark | None = None  # once this run has begun to write
         self._replaced: Replaced | None = None  # the earlier run that this process moved away
@@ -132,7 +134,8 @@ class RunDirectory:
 
     def _nothing_to_resume(self) -> str:
         if not self.path.exists() or self._is_bare():
-            return f"{self.path}: there is no run to resume; start it without --resume{self._moved_away()}"
+            option = "--resume" if self.settings.resume else "--inference"
+            return f"{self.path}: there is no run to resume; start it without {option}{self._moved_away()}"
         return f"{self.path}: there is no run of rlcore to resume (it has no {MARK}, and no checkpoint of rlcore)"
 
     def _moved_away(self) -> str:

@@ -27,7 +27,14 @@ from rlcore.run_context import RunContext
 from rlcore.run_curricula import RunCurricula
 from rlcore.run_store import model_of, model_of_path
 from rlcore.seeding import EpisodeSeeds
-from rlcore.setup import make_behavior_runs, make_curricula, make_environment, recorded_behaviors
+from rlcore.setup import (
+    environment_name,
+    environment_settings,
+    make_behavior_runs,
+    make_curricula,
+    make_environment,
+    recorded_behaviors,
+)
 
 
 @attrs.define(eq=False)
@@ -37,6 +44,7 @@ class RunState:
     seed: int
     environment: Environment | None  # None where trainers learn from recorded data
     behaviors: dict[str, BehaviorRun]
+    environment_name: str = "environment"  # for messages
     curricula: RunCurricula | None = None  # where the environment has parameters
 
     @classmethod
@@ -53,12 +61,13 @@ class RunState:
             specs = recorded_behaviors(config, plugins, context)
             return cls(context.seed, None, make_behavior_runs(config, plugins, context, specs, offline))
         environment = make_environment(config, plugins, context)
+        name = environment_name(environment_settings(config), plugins)
         try:
             behaviors = make_behavior_runs(config, plugins, context, environment.behaviors, offline)
-            state = cls(context.seed, environment, behaviors)
+            state = cls(context.seed, environment, behaviors, name)
             if config.environment_parameters:
                 curricula = make_curricula(config.environment_parameters, plugins, context)
-                state.curricula = RunCurricula(curricula, environment, behaviors, lesson_changed)
+                state.curricula = RunCurricula(curricula, environment, behaviors, lesson_changed, name)
         except BaseException:
             with suppress(Exception, SystemExit):  # the first error is the one to report
                 environment.close()
@@ -87,12 +96,12 @@ class RunState:
     def _begin_episodes(self, environment: Environment, episodes: NDArray[np.int64]) -> None:
         if self.curricula is not None:
             self.curricula.before_reset(episodes)
-        with environment_does(environment, "reset"):
+        with environment_does(self.environment_name, "reset"):
             batches = environment.reset(EpisodeSeeds(self.seed), episodes)
         if self.curricula is not None:
             self.curricula.after_reset(episodes)
         for name, behavior in self.behaviors.items():
-            batch = batch_of(batches, name, environment, "reset")
+            batch = batch_of(batches, name, self.environment_name, "reset")
             self.check_batch(behavior, batch)
             with trainer_does(behavior, "begin"):
                 behavior.begin(batch)
@@ -135,7 +144,7 @@ class RunState:
                 state[name] = behavior.trainer.state_dict()
         where = None
         if isinstance(environment, SavesState):
-            with environment_does(environment, "state_dict"):
+            with environment_does(self.environment_name, "state_dict"):
                 where = environment.state_dict()
         state["run"] = {
             "seed": self.seed,
@@ -164,19 +173,19 @@ class RunState:
         if environment is None:
             return
         if isinstance(environment, SavesState) and state["environment"] is not None:
-            with environment_does(environment, "load_state_dict"):
+            with environment_does(self.environment_name, "load_state_dict"):
                 batches = environment.load_state_dict(state["environment"])
             doing = "load_state_dict"
         else:
             if curricula is not None:
                 curricula.begin_again()
             doing = "reset"
-            with environment_does(environment, "reset"):
+            with environment_does(self.environment_name, "reset"):
                 batches = environment.reset(EpisodeSeeds(int(state["seed"])), np.asarray(state["episodes"]))
         if curricula is not None:
             curricula.go_on()
         for name, behavior in self.behaviors.items():
-            batch = batch_of(batches, name, environment, doing)
+            batch = batch_of(batches, name, self.environment_name, doing)
             self.check_batch(behavior, batch)
             behavior.batch = batch
 
@@ -192,12 +201,12 @@ class RunState:
                 behavior.trainer.load_model(saved[name]["model"])
             behavior.policy_steps = int(saved["run"]["steps"][name])
 
-    def take_models(self, models: Mapping[str, Any] | None, origin: str) -> None:
+    def take_models(self, context: RunContext, models: Mapping[str, Any] | None, origin: str) -> None:
         """Weights from a behavior's ``init_path``, else from ``models``, which ``origin`` brought, if there are any."""
         for name, behavior in self.behaviors.items():
             path = behavior.settings.init_path
             if path is not None:
-                model = model_of_path(Path(path), name, f"behaviors.{name}.init_path {path!r}")
+                model = model_of_path(context.absolute(path), name, f"behaviors.{name}.init_path {path!r}")
             elif models is not None:
                 model = model_of(models, name, origin)
             else:

@@ -28,6 +28,7 @@ from rlcore.config import RunConfig, read_document
 from rlcore.config.document import parse_document
 from rlcore.config.dump import config_text, sealed
 from rlcore.errors import EnvironmentFailed, PluginError, RlcoreError, RunStateError, one_line
+from rlcore.paths import user_path
 from rlcore.plugins.calls import Plugins
 from rlcore.run_context import RunContext
 from rlcore.run_directory import RunDirectory
@@ -126,9 +127,10 @@ class RunStore:
         ``origin`` is what the user wrote. RunStateError if there is none, or one of neither.
         """
         beside = self.directory.path.parent / run
-        if Path(run).is_file():
+        given = self.directory.working_directory / user_path(run)
+        if given.is_file():
             raise RunStateError(f"{origin}: is a file; name the run's directory, which has {self.directory.logs.name}")
-        logs = (beside if beside.is_dir() else Path(run)) / self.directory.logs.name
+        logs = (beside if beside.is_dir() else given) / self.directory.logs.name
         try:
             status = self.plugins.read_status(logs)
         except DamagedStatusFile as error:

@@ -18,6 +18,7 @@ from rlcore.environment import BehaviorSpec
 from rlcore.episode_tap import EpisodeTap
 from rlcore.errors import EnvironmentFailed, RunStateError
 from rlcore.evaluation import Evaluator
+from rlcore.paths import working_directory
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.recording import recorded_to
 from rlcore.recordings import RecordingAbout
@@ -66,7 +67,8 @@ class SavedRun:
         """
         found, state = _find(directory, checkpoint)
         config = with_seed(config, int(state["run"]["seed"]))
-        context = run_context(config, plugins, directory)
+        start = working_directory()
+        context = run_context(config, plugins, start / directory, start)
         context.inference = True  # trainers are made for their policies alone
         return cls(config, plugins, context, found.step, models_in(state))
 
@@ -97,8 +99,9 @@ class SavedRun:
         ``record``: the episodes become a recording of each behavior there, ``record/<behavior>``, of the format called
         ``record_format``, or of the only installed one.
         """
-        taps_for = None if record is None else partial(self._taps, record, record_format)
-        evaluator = Evaluator(self.config, self.plugins, self.context, video=video)
+        taps_for = None if record is None else partial(self._taps, self.context.absolute(record), record_format)
+        films = None if video is None else self.context.absolute(video)
+        evaluator = Evaluator(self.config, self.plugins, self.context, video=films)
         with closing(evaluator, EnvironmentFailed):
             return evaluator.evaluate(self.policies, self.step, episodes, seed, deterministic, taps_for)
 

@@ -68,7 +68,11 @@ def fresh_start(config: RunConfig) -> RunConfig:
 
 
 def run_context(
-    config: RunConfig, plugins: Plugins, directory: Path, resumed_steps: Mapping[str, int] | None = None
+    config: RunConfig,
+    plugins: Plugins,
+    directory: Path,
+    working_directory: Path,
+    resumed_steps: Mapping[str, int] | None = None,
 ) -> RunContext:
     """What plugins are told. The number of copies means nothing where no environment is stepped."""
     copies = None if config.environment is None else config.environment.num_envs
@@ -80,6 +84,7 @@ def run_context(
         num_envs=copies or config.env_settings.num_envs,
         inference=config.checkpoint_settings.inference,
         resumed_steps=dict(resumed_steps or {}),
+        working_directory=working_directory,
     )
 
 
@@ -87,10 +92,16 @@ def environment_settings(config: RunConfig) -> EnvironmentSettings:
     """The ``environment`` block, which a run cannot do without."""
     if config.environment is None:
         raise ConfigError(
-            "environment: missing; say which environment to train in, for example "
+            "environment: missing; say which environment to train or act in, for example "
             "environment: {type: gymnasium, id: CartPole-v1}"
         )
     return config.environment
+
+
+def environment_name(settings: EnvironmentSettings, plugins: Plugins) -> str:
+    """What messages call an environment: its type, the plugin that makes it, and its id."""
+    described = plugins.described(plugins.environment(settings.type))
+    return f"{described}, id {settings.id!r}," if settings.id else described
 
 
 def make_environment(config: RunConfig, plugins: Plugins, context: RunContext) -> Environment:

@@ -203,7 +203,8 @@ def test_a_path_that_names_nothing_says_what_there_is(
     for name in ("empty", "many"):
         (tmp_path / name).mkdir()
     (tmp_path / "many" / "Strikr").write_text("[1]")
-    with pytest.raises(ConfigError, match=r"recording 'Striker': no plugin that reads.*pip install rlcore-offline"):
+    (tmp_path / ".rlcore-tmp-recording-0123abcd-Striker").write_text("[1]")  # is being written
+    with pytest.raises(ConfigError, match=r"recording 'Striker': no plugin that reads.*pip install rlcore-offline, or"):
         read_recording(plugins, "Striker", "Walker")
     brings_counts("counts")
     counts.kept = {"ours/walks-v0": tmp_path / "Goalie"}
@@ -222,6 +223,11 @@ def test_a_path_that_names_nothing_says_what_there_is(
         with pytest.raises(ConfigError) as caught:
             recorded_behavior(plugins, path, "Strikr")
         assert str(caught.value) == expected
+        with monkeypatch.context() as patch:  # what was written, also where the working directory is another
+            patch.chdir("/")
+            with pytest.raises(ConfigError) as caught:
+                recorded_behavior(plugins, path, "Strikr", tmp_path)
+            assert str(caught.value) == expected
 
 
 # ------------------------------------------------------------ who is to blame

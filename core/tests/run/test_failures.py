@@ -23,6 +23,7 @@ from rlcore.errors import (
 )
 from rlcore.status import read_status_file, write_status_file
 
+ENVIRONMENT = "environment 'corridor' of plugin 'stub_plugin' (local)"
 RESUME = {"checkpoint_settings.resume": True}
 
 
@@ -70,8 +71,8 @@ def test_a_value_that_is_huge_and_finite_is_no_error(make_run: Any) -> None:
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
-        ("raise in step", "environment FaultyCorridor failed in step: ZeroDivisionError: division by zero"),
-        ("raise in reset", "environment FaultyCorridor failed in reset: OSError: the port is in use"),
+        ("raise in step", f"{ENVIRONMENT} failed in step: ZeroDivisionError: division by zero"),
+        ("raise in reset", f"{ENVIRONMENT} failed in reset: OSError: the port is in use"),
     ],
 )
 def test_an_environment_that_raises_is_named(make_run: Any, files: Any, fault: str, message: str) -> None:
@@ -84,10 +85,15 @@ def test_an_environment_that_raises_is_named(make_run: Any, files: Any, fault: s
 
 
 def test_an_environment_that_raises_while_evaluating_is_named(make_run: Any) -> None:
-    run = make_run(faulty("raise in step", at=1))
-    with pytest.raises(EnvironmentFailed, match="failed in step: ZeroDivisionError"):
-        run.evaluate(2)
-    run.close("interrupted")
+    """Training has another environment, or the same one with other options."""
+    options = {"fault": "raise in step", "at": 1, "copy": 0}
+    run = make_run({"evaluation": {"interval": 30, "episodes": 2, "environment": {"id": "hard", "options": options}}})
+    with pytest.raises(EnvironmentFailed) as caught:
+        run.train()
+    assert str(caught.value) == (
+        f"evaluation: {ENVIRONMENT}, id 'hard', failed in step: ZeroDivisionError: division by zero"
+    )
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
 @pytest.mark.parametrize("what", ["reward", "group reward"])
@@ -278,3 +284,39 @@ def test_the_cause_of_an_error_that_an_environment_reports_itself_is_kept(
         run.train()
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
     assert traceback_hint(caught.value) == "; --debug shows the traceback"
+
+
+def test_a_full_disk_at_the_first_checkpoint_advises_to_start_again(
+    make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run()
+    run.start()
+    with monkeypatch.context() as full:
+        fail_once(full, 0)
+        with pytest.raises(RunStateError) as caught:
+            run.train()
+    assert str(caught.value) == (
+        f"checkpoint of step 40 in {files().path / 'checkpoints'} cannot be written: No space left on device; there is "
+        "no earlier one; free some space and start the run again"
+    )
+    make_run().train()  # as the message says
+    assert files().result["outcome"] == "done"
+
+
+def test_a_full_disk_at_the_first_best_checkpoint_advises_to_resume_where_there_is_a_regular_one(
+    make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluation = {"evaluation": {"interval": 60, "episodes": 2}}
+    run = make_run(evaluation)
+    while not files().steps:
+        next(run)
+    with monkeypatch.context() as full:
+        fail_once(full, 0)
+        with pytest.raises(RunStateError) as caught:
+            run.train()
+    assert str(caught.value) == (
+        f"checkpoint of step 60 in {files().path / 'checkpoints' / 'best'} cannot be written: No space left on device; "
+        "the last good one is of step 40; free some space and go on with --resume"
+    )
+    make_run(evaluation | RESUME).train()
+    assert files().result["outcome"] == "done"

@@ -54,8 +54,8 @@ def test_an_edited_configuration_is_not_taken_silently(make_run: Any, files: Any
     path.write_text(path.read_text().replace("max_steps: 100", "max_steps: 900"))
     result = run_rlcore("run", "--resume", "--run-id", "run", "--results-dir", files().path.parent)
     assert result.stderr == (
-        f"warning: {path}: was edited or is damaged (behaviors.Agent.max_steps is 900 instead of 100); the configuration "
-        "in checkpoint 100 is used (to use another, give a file as CONFIG or keys with --set)\n"
+        f"warning: {path}: was edited or is damaged (behaviors.Agent.max_steps is 900 instead of 100); the "
+        "configuration in checkpoint 100 is used (to use another, give a file as CONFIG or keys with --set)\n"
     )
     assert "nothing left to learn: max_steps 100 is reached" in result.stdout
     assert "max_steps: 900" in path.read_text(), "a resume that has nothing to do leaves it as it is"

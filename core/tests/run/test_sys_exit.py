@@ -120,10 +120,10 @@ FAULTS = {
     "import": (4, rf"{WHO} not loaded"),
     "settings": (4, rf"trainer 'leaving' of {WHO}: its settings class Settings failed"),
     "environment": (4, rf"{WHO} failed in rlcore_create_environment"),
-    "environment.reset": (3, "environment Corridor failed in reset"),
-    "environment.step": (3, "environment Corridor failed in step"),
-    "environment.state_dict": (3, "environment Corridor failed in state_dict"),
-    "environment.close": (3, "environment Corridor failed in close"),
+    "environment.reset": (3, "environment 'leaving' of plugin 'leaving' .local. failed in reset"),
+    "environment.step": (3, "environment 'leaving' of plugin 'leaving' .local. failed in step"),
+    "environment.state_dict": (3, "environment 'leaving' of plugin 'leaving' .local. failed in state_dict"),
+    "environment.close": (3, "environment 'leaving' of plugin 'leaving' .local. failed in close"),
     "trainer": (4, rf"{WHO} failed in rlcore_create_trainer"),
     "trainer.begin": (4, f"{TRAINER} begin"),
     "trainer.act": (4, f"{TRAINER} act"),
@@ -189,7 +189,7 @@ def test_the_run_ends_with_exit_3_or_4_and_a_line_that_names_who_left(
 def test_an_error_of_a_run_is_one_in_python_too(leaving: Any, make_run: Any) -> None:
     from rlcore.run import Run
 
-    with pytest.raises(EnvironmentFailed, match="Corridor failed in step: SystemExit: 0"):
+    with pytest.raises(EnvironmentFailed, match="failed in step: SystemExit: 0"):
         Run(leaving("environment.step")).train()
     with pytest.raises(PluginError, match="Writer failed at step 50: SystemExit: 0"):
         Run(leaving("writer.write", **{"checkpoint_settings.run_id": "two"})).train()
@@ -235,8 +235,8 @@ def test_an_exception_in_close_is_a_warning_as_before(make_run: Any, caplog: pyt
 @pytest.mark.parametrize(
     ("fault", "exit_code", "who"),
     [
-        ("environment.step", 3, "environment Corridor failed in step"),
-        ("environment.close", 3, "environment Corridor failed in close"),
+        ("environment.step", 3, "environment 'leaving' of plugin 'leaving' .local. failed in step"),
+        ("environment.close", 3, "environment 'leaving' of plugin 'leaving' .local. failed in close"),
         ("policy.act", 4, "behavior 'Agent': policy Policy failed in act"),
         ("trainer.load_model", 4, "behavior 'Agent': trainer 'leaving' failed in load_model"),
         ("trainer.policy", 4, "trainer 'leaving' of plugin 'leaving' (local) returned a Trainer that failed"),

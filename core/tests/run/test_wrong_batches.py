@@ -115,7 +115,8 @@ def test_an_environment_that_returns_no_batch_of_a_behavior_is_named(
     make_run: Any, tampered: Any, answer: Any, found: str, at: int, doing: str
 ) -> None:
     tampered(lambda batches: answer, at)
-    message = f"^environment FaultyCorridor: {doing} returned {found} and none of behavior 'Agent'; it must"
+    named = r"environment 'corridor' of plugin 'stub_plugin' \(local\)"
+    message = f"^{named}: {doing} returned {found} and none of behavior 'Agent'; it must"
     with pytest.raises(EnvironmentFailed, match=message):
         make_run().train()
     run = make_run({"checkpoint_settings.run_id": "evaluated"})

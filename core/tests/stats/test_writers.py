@@ -32,7 +32,7 @@ def lines(path: Path) -> list[dict]:
 
 
 def test_every_summary_is_one_line_on_disk_at_once(tmp_path) -> None:
-    writer = JsonlWriter.create(None, SimpleNamespace(directory=tmp_path, resumed_steps={}))
+    writer = JsonlWriter.create(None, SimpleNamespace(directory=tmp_path, resumed_steps={}, own_files=print))
     assert isinstance(writer, StatsWriter)
     writer.write("Walker", 1000, stats(**{"Losses/Policy Loss": 0.5}))
     (line,) = lines(tmp_path / "metrics.jsonl")  # before close
@@ -77,8 +77,8 @@ def test_behaviors_resume_from_steps_of_their_own(tmp_path) -> None:
     assert kept == [("Striker", 1000), ("Goalie", 1000), ("Goalie", 2000)]
 
 
-@pytest.mark.parametrize("torn", [b'{"behavior": "Walker", "st', b'{"behavior": "W\xc3', b"[]", b"[1]\n", b"\n"])
-def test_a_torn_last_line_is_dropped(tmp_path, torn: bytes) -> None:
+@pytest.mark.parametrize("torn", [b'{"behavior": "Walker", "st', b'{"behavior": "W\xc3', b"[]", b"\0\0\0", b"\n"])
+def test_a_torn_last_line_is_dropped_without_a_word(tmp_path, torn: bytes, caplog) -> None:
     path = tmp_path / "metrics.jsonl"
     first = JsonlWriter(path)
     first.write("Läufer", 1000, stats())
@@ -89,6 +89,79 @@ def test_a_torn_last_line_is_dropped(tmp_path, torn: bytes) -> None:
     second.write("Läufer", 6000, stats())
     second.close()
     assert [(line["behavior"], line["step"]) for line in lines(path)] == [("Läufer", 1000), ("Läufer", 6000)]
+    assert not caplog.records and list(tmp_path.iterdir()) == [path]
+
+
+def test_a_whole_last_line_that_lost_only_its_end_is_kept(tmp_path) -> None:
+    """As an editor, or a crash between two bytes, leaves it."""
+    path = tmp_path / "metrics.jsonl"
+    text = '{"behavior": "Walker", "step": 5, "time": 0, "stats": {}}'
+    path.write_text(text)
+    JsonlWriter(path, {"Walker": 5}).close()
+    assert path.read_text() == text + "\n"
+
+
+def test_damaged_lines_are_said_and_moved_aside(tmp_path, caplog) -> None:
+    path = tmp_path / "metrics.jsonl"
+    whole = [json.dumps({"behavior": "Walker", "step": step, "time": 0, "stats": {}}).encode() for step in (1, 2, 3)]
+    damaged = [
+        b'{"behavior": "Walker", "st\xffp": 5}',
+        b'{"behavior": "Walker", "step": NaN}',
+        b'{"behavior": ["Walker"], "step": 1}',
+        b"[" * 100_000,
+        b"\0\0\0",
+        b"[1]",
+    ]
+    path.write_bytes(b"\n".join([whole[0], *damaged[:3], whole[1], *damaged[3:], whole[2], b'{"cut sh']))
+    JsonlWriter(path, {"Walker": 2}).close()
+    assert path.read_bytes().splitlines() == whole[:2]
+    aside = tmp_path / "metrics.jsonl.damaged"
+    assert aside.read_bytes().splitlines() == damaged
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        f"{path}: 6 lines cannot be read (2, 3, 4, 6, 7, ...); moved to metrics.jsonl.damaged"
+    )
+    with path.open("ab") as file:
+        file.write(b"{}\n")
+    JsonlWriter(path, {"Walker": 2}).close()  # what lies aside is never replaced
+    assert aside.read_bytes().splitlines() == [*damaged, b"{}"]
+    assert caplog.records[-1].getMessage() == f"{path}: line 3 cannot be read; moved to metrics.jsonl.damaged"
+
+
+def test_metrics_that_are_removed_while_the_run_writes_them_are_written_again(tmp_path, caplog) -> None:
+    path = tmp_path / "metrics.jsonl"
+    writer = JsonlWriter(path)
+    writer.write("Walker", 1, stats())
+    path.unlink()
+    writer.write("Walker", 2, stats())
+    writer.write("Walker", 3, stats())
+    assert [line["step"] for line in lines(path)] == [2, 3]
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        f"{path}: was removed or replaced while the run was writing to it; the file that is there now has the "
+        "summaries from step 2 of 'Walker' on"
+    )
+    edited = tmp_path / "edited"
+    edited.write_bytes(path.read_bytes().splitlines(keepends=True)[0])
+    edited.replace(path)  # as `sed -i` and editors do
+    writer.write("Walker", 4, stats())
+    writer.close()
+    assert [line["step"] for line in lines(path)] == [2, 4]
+    assert len(caplog.records) == 2
+
+
+def test_a_run_directory_that_was_moved_takes_its_metrics_along(tmp_path, caplog) -> None:
+    run, moved = tmp_path / "run", tmp_path / "moved"
+    writer = JsonlWriter(run / "metrics.jsonl")
+    writer.write("Walker", 1, stats())
+    run.rename(moved)
+    writer.write("Walker", 2, stats())
+    assert not run.exists()
+    run.mkdir()  # of another run
+    writer.write("Walker", 3, stats())
+    writer.close()
+    assert [line["step"] for line in lines(moved / "metrics.jsonl")] == [1, 2, 3]
+    assert list(run.iterdir()) == [] and not caplog.records
 
 
 def test_a_fresh_run_starts_an_empty_file(tmp_path) -> None:

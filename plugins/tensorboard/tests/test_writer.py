@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,9 @@ import numpy as np
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from rlcore.errors import RunStateError
 from rlcore.stats import CUMULATIVE_REWARD, StatSummary, StatsWriter
+from rlcore_tensorboard import event_file
 from rlcore_tensorboard.settings import TensorBoardSettings
 from rlcore_tensorboard.writer import TensorBoardWriter, histogram
 
@@ -26,7 +29,7 @@ def stats(reward: float = 1.0) -> dict[str, StatSummary]:
 
 
 def run(directory: Path, **resumed_steps: int) -> SimpleNamespace:
-    return SimpleNamespace(directory=directory, resumed_steps=resumed_steps)
+    return SimpleNamespace(directory=directory, resumed_steps=resumed_steps, own_files=print)
 
 
 def read(directory: Path) -> EventAccumulator:
@@ -105,6 +108,126 @@ def test_a_fresh_run_hides_the_points_of_an_older_one(tmp_path) -> None:
     second.write("Walker", 500, stats(7.0))
     second.close()
     assert points(read(tmp_path / "Walker"), CUMULATIVE_REWARD) == [(500, 8.0)]
+
+
+DAY = 86_400.0
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """``clock.now`` is what the writer takes for the time."""
+    clock = SimpleNamespace(now=1_790_000_000.25)
+    monkeypatch.setattr(event_file.time, "time", lambda: clock.now)
+    return clock
+
+
+@pytest.mark.parametrize("set_to", [1_790_000_000.0 - DAY, 99.5, 1_790_000_000.25])
+def test_a_clock_that_was_set_back_hides_nothing_of_a_resumed_run(
+    tmp_path: Path, clock: SimpleNamespace, set_to: float
+) -> None:
+    first = TensorBoardWriter(tmp_path)
+    for step in (1000, 2000, 3000):
+        clock.now += 1.0
+        first.write("Walker", step, stats())
+    first.close()
+    for resumed, reward in ((2000, 7.0), (3000, 9.0)):  # and once more from there
+        clock.now = set_to
+        again = TensorBoardWriter(tmp_path, {"Walker": resumed})
+        again.write("Walker", resumed + 1000, stats(reward))
+        again.close()
+    events = read(tmp_path / "Walker")
+    assert points(events, CUMULATIVE_REWARD) == [(1000, 2.0), (2000, 2.0), (3000, 8.0), (4000, 10.0)]
+    times = [event.wall_time for event in events.Scalars(CUMULATIVE_REWARD)]
+    assert times == sorted(times)
+    clock.now = 1_790_000_000.0 + DAY
+    right = TensorBoardWriter(tmp_path, {"Walker": 4000})
+    right.write("Walker", 5000, stats())
+    right.close()
+    assert read(tmp_path / "Walker").Scalars(CUMULATIVE_REWARD)[-1].wall_time == clock.now
+
+
+def test_a_clock_that_is_set_back_while_the_run_writes_turns_no_event_back(
+    tmp_path: Path, clock: SimpleNamespace
+) -> None:
+    writer = TensorBoardWriter(tmp_path)
+    for step in (1000, 2000, 3000):
+        clock.now -= 100.0
+        writer.write("Walker", step, stats())
+    writer.close()
+    times = [event.wall_time for event in read(tmp_path / "Walker").Scalars(CUMULATIVE_REWARD)]
+    assert times == sorted(times)
+
+
+@pytest.mark.parametrize(
+    "earlier",
+    [
+        [],
+        ["events.out.tfevents.1790000000.host.12.0"],  # as TensorFlow and PyTorch name theirs
+        ["events.out.tfevents.1790000000.999999999.host.12", "events.out.tfevents.1790000005.5.host"],
+        ["events.out.tfevents.99.000000000.host.12"],  # seconds of another width
+        ["of another program.tfevents"],
+    ],
+)
+def test_a_new_file_sorts_after_all_that_are_there(earlier: list[str]) -> None:
+    for now in (0.0, 98.0, 1_790_000_000.0, 1_790_000_009.0):
+        names = [*earlier, event_file.new_name(earlier, now)]
+        names.append(event_file.new_name(names, now))
+        assert sorted(names) == [*sorted(earlier), *names[-2:]] and len(set(names)) == len(names)
+
+
+def test_damaged_event_files_do_not_stop_a_run(tmp_path: Path) -> None:
+    writer = TensorBoardWriter(tmp_path)
+    writer.write("Walker", 1000, stats())
+    writer.close()
+    (file,) = (tmp_path / "Walker").iterdir()
+    whole = file.read_bytes()
+    assert event_file.last_wall_time(file) > 1.7e9
+    for content in (whole[:-3], whole[:7], b"", b"\xff" * 500, whole[:12] + b"\xff" * len(whole)):
+        file.write_bytes(content)
+        assert event_file.last_wall_time(file) in (0.0, pytest.approx(file.stat().st_mtime, abs=60.0))
+        again = TensorBoardWriter(tmp_path, {"Walker": 1000})
+        again.write("Walker", 2000, stats())
+        again.close()
+
+
+def test_events_that_are_removed_while_the_run_writes_them_are_written_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    TensorBoardWriter(tmp_path).write("Walker", 500, stats())
+    writer = TensorBoardWriter(tmp_path, {"Walker": 500})
+    writer.write("Walker", 1000, stats())
+    _, newest = sorted((tmp_path / "Walker").iterdir())
+    newest.unlink()
+    writer.write("Walker", 2000, stats(3.0))
+    assert points(read(tmp_path / "Walker"), CUMULATIVE_REWARD) == [(500, 2.0), (2000, 4.0)]
+    (record,) = caplog.records
+    assert record.getMessage().startswith(
+        f"{newest}: was removed while the run was writing to it; summaries from step 2000 on are in events.out."
+    )
+    shutil.rmtree(tmp_path / "Walker")
+    writer.write("Walker", 3000, stats(5.0))
+    writer.write("Walker", 4000, stats(5.0))
+    writer.close()
+    assert points(read(tmp_path / "Walker"), CUMULATIVE_REWARD) == [(3000, 6.0), (4000, 6.0)]
+    assert len(caplog.records) == 2
+
+
+def test_a_run_directory_that_was_moved_takes_its_events_along(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    at, moved = tmp_path / "run", tmp_path / "moved"
+    writer = TensorBoardWriter(at)
+    writer.write("Walker", 1000, stats())
+    at.rename(moved)
+    writer.write("Walker", 2000, stats())
+    assert not at.exists()
+    at.mkdir()  # of another run
+    writer.write("Walker", 3000, stats())
+    assert points(read(moved / "Walker"), CUMULATIVE_REWARD) == [(1000, 2.0), (2000, 2.0), (3000, 2.0)]
+    with pytest.raises(RunStateError, match=r"/run: was moved or removed while the run was writing to it$"):
+        writer.write("Runner", 3000, stats())  # whose file was not opened before
+    writer.close()
+    assert list(at.iterdir()) == [] and not caplog.records
 
 
 def test_returns_are_written_as_a_histogram(tmp_path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import sys
 import time
@@ -10,8 +11,9 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from rlcore.checkpoint import write_atomically
+from rlcore.builtin.metrics_file import METRICS_FILE, keep_until
 from rlcore.config.data_source import learns_offline
+from rlcore.open_files import WatchedDirectory
 from rlcore.stats import (
     CUMULATIVE_REWARD,
     EVALUATION_REWARD,
@@ -25,7 +27,8 @@ from rlcore.stats import (
 if TYPE_CHECKING:
     from rlcore.run_context import RunContext
 
-METRICS_FILE = "metrics.jsonl"
+log = logging.getLogger(__name__)
+
 ELO = "Self-play/ELO"
 
 
@@ -41,38 +44,32 @@ class JsonlWriter:
         ``resumed_steps`` holds the agent step each behavior resumes from; a behavior that is missing starts anew.
         """
         path.parent.mkdir(parents=True, exist_ok=True)
+        self._directory = WatchedDirectory(path.parent)
+        self._path = path
         if path.exists():
-            _keep_until(path, resumed_steps or {})
+            keep_until(path, resumed_steps or {})
         self._file = path.open("a", encoding="utf-8")
 
     @classmethod
     def create(cls, settings: Any, run: RunContext) -> JsonlWriter:
-        run.own_files(METRICS_FILE)
+        run.own_files(METRICS_FILE, f"{METRICS_FILE}.damaged")
         return cls(run.directory / METRICS_FILE, run.resumed_steps)
 
     def write(self, behavior: str, step: int, stats: Mapping[str, StatSummary]) -> None:
         means = {tag: summary.mean if math.isfinite(summary.mean) else None for tag, summary in stats.items()}
         line = {"behavior": behavior, "step": step, "time": round(time.time(), 3), "stats": means}
+        if self._directory.lost(self._path, self._file):
+            self._file.close()
+            self._file = self._path.open("a", encoding="utf-8")
+            log.warning(
+                "%s: was removed or replaced while the run was writing to it; the file that is there now has the "
+                "summaries from step %d of %r on", self._path, step, behavior,
+            )  # fmt: skip
         self._file.write(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n")
         self._file.flush()
 
     def close(self) -> None:
         self._file.close()
-
-
-def _keep_until(path: Path, steps: Mapping[str, int]) -> None:
-    """Drops lines past each behavior's step and a line that a crash cut short; the file is whole at every moment."""
-    kept: list[bytes] = []
-    content = path.read_bytes()
-    for line in content.splitlines(keepends=True):
-        try:
-            summary = json.loads(line)
-            if line.endswith(b"\n") and summary["step"] <= steps.get(summary["behavior"], 0):
-                kept.append(line)
-        except (ValueError, KeyError, TypeError):
-            continue
-    if b"".join(kept) != content:
-        write_atomically(path, b"".join(kept))
 
 
 class ConsoleWriter:

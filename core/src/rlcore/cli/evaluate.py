@@ -11,11 +11,12 @@ import click
 from rlcore.cli.log import show_log
 from rlcore.cli.options import debug_option, plugin_options, plugins_for
 from rlcore.cli.run import limit_threads
+from rlcore.cli.shown_paths import UserPath
 from rlcore.errors import ConfigError
 
 
 @click.command("evaluate")
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=UserPath())
 @click.option("--episodes", type=click.IntRange(min=1), default=20, show_default=True, help="Episodes to play.")
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of the episodes; without it, the run's.")
 @click.option("--stochastic", is_flag=True, help="Sample actions as training does, instead of the most likely ones.")
@@ -28,13 +29,13 @@ from rlcore.errors import ConfigError
 )
 @click.option(
     "--video",
-    type=click.Path(path_type=Path),
+    type=UserPath(),
     metavar="DIR",
     help="Film every episode, played one by one, into DIR, which must be empty or new.",
 )
 @click.option(
     "--record",
-    type=click.Path(path_type=Path),
+    type=UserPath(),
     help="Keep the episodes as a recording of each behavior, DIR/BEHAVIOR.",
     metavar="DIR",
 )

@@ -8,6 +8,8 @@ import traceback
 
 import click
 
+from rlcore.cli.shown_paths import ShownPaths
+
 
 class EchoHandler(logging.Handler):
     """Writes to the standard error of the moment, which a progress bar may have put its own stream in front of.
@@ -15,9 +17,13 @@ class EchoHandler(logging.Handler):
     The stream is named, because click on its own looks for the binary stream behind it and writes past the bar.
     """
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._shown = ShownPaths()
+
     def emit(self, record: logging.LogRecord) -> None:
         kind = "" if record.levelno == logging.INFO else f"{record.levelname.lower()}: "
-        click.echo(f"{kind}{record.getMessage()}", file=sys.stderr)
+        click.echo(f"{kind}{self._shown(record.getMessage())}", file=sys.stderr)
         if record.exc_info:
             click.echo("".join(traceback.format_exception(*record.exc_info)), file=sys.stderr, nl=False)
 

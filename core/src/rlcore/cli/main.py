@@ -14,6 +14,7 @@ import click
 
 from rlcore import __version__
 from rlcore.cli.lazy import LazyCommand, LazyGroup
+from rlcore.cli.shown_paths import ShownPaths
 from rlcore.errors import EXIT_DONE, EXIT_INTERNAL, EXIT_SIGINT, RlcoreError, one_line, traceback_hint
 
 ENV_DEBUG = "RLCORE_DEBUG"
@@ -43,6 +44,7 @@ def rlcore() -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    shown = ShownPaths()
     try:
         answer = rlcore.main(arguments, prog_name="rlcore", standalone_mode=False)
         return answer if isinstance(answer, int) else EXIT_DONE
@@ -60,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if _debugging(arguments):
             click.echo(_traceback(error), err=True, nl=False)
-        click.echo(f"error: {_message(error)}", err=True)
+        click.echo(f"error: {shown(_message(error))}", err=True)
         return error.exit_code if isinstance(error, RlcoreError) else EXIT_INTERNAL
 
 

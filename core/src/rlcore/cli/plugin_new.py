@@ -7,15 +7,14 @@ from pathlib import Path
 import click
 
 from rlcore.cli.options import debug_option
+from rlcore.cli.shown_paths import UserPath
 from rlcore.plugins.scaffold import KINDS, write_plugin
 
 
 @click.command("new")
 @click.argument("name")
 @click.option("--kind", type=click.Choice(list(KINDS)), required=True, help="What the plugin brings.")
-@click.option(
-    "--dir", "parent", type=click.Path(path_type=Path, file_okay=False), default=Path(), help="Where to make it."
-)
+@click.option("--dir", "parent", type=UserPath(file_okay=False), default=Path(), help="Where to make it.")
 @debug_option
 def new_command(name: str, kind: str, parent: Path) -> None:
     """Write a new plugin package, rlcore-NAME, that works and is tested from the start."""

@@ -16,7 +16,9 @@ import click
 
 from rlcore.cli.log import show_log
 from rlcore.cli.options import plugin_options, plugins_for
+from rlcore.cli.shown_paths import ShownPaths, UserPath
 from rlcore.errors import ConfigError
+from rlcore.paths import user_path
 
 if TYPE_CHECKING:
     from rlcore.config import Document
@@ -54,7 +56,7 @@ class RunCommand(click.Command):
 
 
 @click.command("run", cls=RunCommand)
-@click.argument("config", required=False, type=click.Path(path_type=Path))
+@click.argument("config", required=False, type=UserPath())
 @click.option("--run-id", help="Name of the run; its directory is results/RUN_ID.")
 @click.option("--results-dir", help="Where run directories are made.")
 @click.option("--resume", is_flag=True, help="Go on with the run; without CONFIG, with the configuration it has.")
@@ -97,16 +99,17 @@ def run_command(
             "--num-envs: this run learns from recorded data, so no environment is stepped; the copies of an evaluation "
             "are evaluation.environment.num_envs"
         )
+    shown = ShownPaths()  # the environment, which may change the working directory, is not made yet
     show_log(run.config.debug)
     with interrupts(run), show_progress(run):
         run.start()
         if run.resumed_from is not None and not run.nothing_left:
             # To the stream of the progress bar: without `file`, click writes past it.
-            click.echo(f"resumed at step {run.steps} from checkpoint {run.resumed_from}", file=sys.stdout)
+            click.echo(shown(f"resumed at step {run.steps} from checkpoint {run.resumed_from}"), file=sys.stdout)
         run.train()
     for failure in plugins.failures:
-        click.echo(f"warning: {failure}", err=True)
-    click.echo(closing_line(run))
+        click.echo(shown(f"warning: {failure}"), err=True)
+    click.echo(shown(closing_line(run)))
     return 128 + run.stop_signal if run.outcome == "interrupted" and run.stop_signal is not None else 0
 
 
@@ -156,7 +159,7 @@ def configuration_of_run(flags: dict[str, Any]) -> Document:
     problem = name_problem("a run id", flags["run_id"])
     if problem:
         raise ConfigError(f"--run-id: {problem}")
-    directory = Path(flags["results_dir"] or "results") / flags["run_id"]
+    directory = user_path(flags["results_dir"] or "results") / flags["run_id"]
     require_run(directory)
     return read_saved_configuration(directory)
 
@@ -200,7 +203,8 @@ def closing_line(run: Run) -> str:
                 "remove it with --set evaluation.stop_at=null"
             )
         reached = ", ".join(dict.fromkeys(str(behavior.settings.max_steps) for behavior in run.behaviors.values()))
-        options = " ".join(f"--set {dotted(('behaviors', name, 'max_steps'))}=..." for name in run.behaviors)
+        keys = [dotted(("behaviors", name, "max_steps")) for name in run.behaviors]
+        options = " ".join(f"--set {shlex.quote(f'{key}=...')}" for key in keys)
         return f"nothing left to learn: max_steps {reached} is reached; raise it with {options}"
     rewards = [
         f"{name} mean reward {'-' if result.mean_reward is None else format(result.mean_reward, '.2f')}"

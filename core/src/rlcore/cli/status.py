@@ -12,13 +12,14 @@ import click
 from rlcore.cli.log import show_log
 from rlcore.cli.options import debug_option, plugin_options, plugins_for
 from rlcore.cli.parameter_table import print_parameters
+from rlcore.cli.shown_paths import UserPath
 
 if TYPE_CHECKING:
     from rlcore.checkpoint import Checkpoint
 
 
 @click.command("status")
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=UserPath())
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @plugin_options
 @debug_option
@@ -123,7 +124,7 @@ def _evaluation(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 def _summarised(directory: Path) -> dict[str, int]:
     """The step of each behavior's last summary, where the run writes ``metrics.jsonl``."""
-    from rlcore.builtin.writers import METRICS_FILE
+    from rlcore.builtin.metrics_file import METRICS_FILE
 
     seen: dict[str, int] = {}
     try:

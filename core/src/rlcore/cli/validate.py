@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rlcore.cli.options import debug_option, plugin_options, plugins_for
+from rlcore.cli.shown_paths import UserPath
 from rlcore.errors import EXIT_CONFIG, EXIT_DONE, ConfigError
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ NO_ENVIRONMENT = ", but `rlcore run` needs an environment block: environment: {t
 
 
 @click.command("validate")
-@click.argument("config", required=False, type=click.Path(path_type=Path))
+@click.argument("config", required=False, type=UserPath())
 @click.option("--set", "sets", multiple=True, metavar="PATH=VALUE", help="Change a key first. May be repeated.")
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of a file, with what the plugins take.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import attrs
 
 from rlcore.errors import ConfigError, PluginError, did_you_mean
+from rlcore.paths import user_path
 from rlcore.plugins.candidates import LOCAL_PREFIX, Candidate, canonical, handshake
 
 if TYPE_CHECKING:
@@ -192,7 +193,7 @@ def anchored(reference: str, base: Path | None) -> str:
     module = reference.removeprefix(LOCAL_PREFIX)
     if module == reference or not is_file(module):
         return reference
-    return LOCAL_PREFIX + str(((base or Path()) / module).resolve())
+    return LOCAL_PREFIX + str(((base or Path()) / user_path(module)).resolve())
 
 
 def is_file(module: str) -> bool:

@@ -26,9 +26,9 @@ from rlcore.recordings import (
 )
 
 
-def read_recording(plugins: Plugins, path: str | Path, behavior: str) -> Recording:
-    """The whole recording that ``path`` names; ConfigError if it is not there or not sound."""
-    found, location, owner = _find(plugins, path, behavior)
+def read_recording(plugins: Plugins, path: str | Path, behavior: str, start: Path = Path()) -> Recording:
+    """The whole recording that ``path``, relative to ``start``, names; ConfigError if it is not there or not sound."""
+    found, location, owner = _find(plugins, path, behavior, start)
     with _readable(owner, location):
         recording = found.read(location, behavior)
     problem = recording.problem()
@@ -37,9 +37,9 @@ def read_recording(plugins: Plugins, path: str | Path, behavior: str) -> Recordi
     return recording
 
 
-def recorded_behavior(plugins: Plugins, path: str | Path, behavior: str) -> BehaviorSpec:
-    """The behavior of the recording that ``path`` names, without reading its episodes."""
-    found, location, owner = _find(plugins, path, behavior)
+def recorded_behavior(plugins: Plugins, path: str | Path, behavior: str, start: Path = Path()) -> BehaviorSpec:
+    """The behavior of the recording that ``path``, relative to ``start``, names, without reading its episodes."""
+    found, location, owner = _find(plugins, path, behavior, start)
     with _readable(owner, location):
         return found.behavior(location, behavior)
 
@@ -110,10 +110,10 @@ def _written(owner: Owned, path: Path) -> Iterator[None]:
         ) from error
 
 
-def _find(plugins: Plugins, path: str | Path, behavior: str) -> tuple[RecordingFormat, Path, Owned]:
+def _find(plugins: Plugins, path: str | Path, behavior: str, start: Path) -> tuple[RecordingFormat, Path, Owned]:
     owners = plugins.records("recording")
     formats = [_Searched(_format(plugins, owned), owned) for owned in owners]
-    found, location = find_recording(path, behavior, formats)
+    found, location = find_recording(path, behavior, formats, start)
     return found.format, location, found.owner
 
 

@@ -22,6 +22,7 @@ from rlcore.errors import RunStateError, TrainingDiverged
 from rlcore.run_context import RunContext
 from rlcore.seeding import derive_generator, generator_state, restore_generator
 from rlcore.torch.actions import ActionLayout, categorical_log_prob_entropy, mask_logits, squashed_gaussian
+from rlcore.torch.divergence import remedy
 from rlcore.torch.flat import FlatParameters
 from rlcore.torch.minibatch import minibatch_sizes
 from rlcore.torch.networks import Actor
@@ -109,7 +110,14 @@ class BehavioralCloning:
         if not np.isfinite(mean):
             raise TrainingDiverged(
                 f"behavior {self.behavior.name!r}: the loss of behavioral_cloning became {mean:g} in the update at "
-                f"step {step}; lower its strength"
+                f"step {step}; "
+                + remedy(
+                    self.reader.buffer,
+                    self.reader.inputs.normalizer is not None,
+                    strength=0.0,
+                    lower="behavioral_cloning.strength",
+                    where="recorded data",
+                )
             )
         return mean
 

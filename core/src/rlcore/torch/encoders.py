@@ -72,10 +72,11 @@ class ImageEncoder(nn.Module):
 
 def image_encoder(kind: str, observation: ObservationSpec, features: int) -> ImageEncoder:
     """The encoder ``kind`` for one image; refuses images it is too large for."""
-    smallest = MINIMUM_SIZE[kind]
-    if min(observation.shape[:2]) < smallest:
+    smallest, pixels = MINIMUM_SIZE[kind], min(observation.shape[:2])
+    if pixels < smallest:
+        fit = [other for other, needed in MINIMUM_SIZE.items() if needed <= pixels]
         raise UnsupportedSpace(
             f"observation {observation.name!r} of shape {observation.shape}: encoder {kind!r} needs at least "
-            f"{smallest}x{smallest} pixels; set network_settings.vis_encode_type to match3 or fully_connected"
+            f"{smallest}x{smallest} pixels; set network_settings.vis_encode_type to {' or '.join(fit)}"
         )
     return ImageEncoder(kind, observation, features)

@@ -21,13 +21,14 @@ from rlcore.rewards import ExtrinsicReward, RewardProvider
 from rlcore.run_context import RunContext
 from rlcore.seeding import derive_generator, derive_seed, generator_state, restore_generator
 from rlcore.torch.device import choose_device
+from rlcore.torch.divergence import remedy, strength_of
 from rlcore.torch.flat import FlatParameters
 from rlcore.torch.networks import Actor
 from rlcore.torch.optimizer import Adam
 from rlcore.torch.policy import ActorPolicy
 from rlcore.torch.schedules import Schedule
 from rlcore.torch.tensor_state import load_model_state, model_state, require_model_fit
-from rlcore.torch.transition_batch import TransitionBatch
+from rlcore.torch.transition_batch import BatchReader, TransitionBatch
 
 
 @attrs.frozen(eq=False)
@@ -40,6 +41,10 @@ class GradientStep:
 
 class MinibatchTrainer:
     """Common ground of :class:`OffPolicyTrainer` and :class:`OfflineTrainer`; derive from one of those."""
+
+    learns_from_rewards = True
+    source = "environment"  # where observations and rewards come from, for messages
+    reader: BatchReader
 
     def __init__(self, behavior: BehaviorSpec, settings: BehaviorSettings, run: RunContext) -> None:
         self.behavior = behavior
@@ -106,9 +111,11 @@ class MinibatchTrainer:
 
     def diverged(self, what: str) -> TrainingDiverged:
         """The error to raise where ``what`` is no finite number any more."""
+        strength = strength_of(self.providers) if self.learns_from_rewards else 0.0
+        normalised = self.model.inputs.normalizer is not None
         return TrainingDiverged(
-            f"behavior {self.behavior.name!r}: learning diverged in the update at step {self.steps} ({what}); lower "
-            "learning_rate or set network_settings.normalize: true"
+            f"behavior {self.behavior.name!r}: learning diverged in the update at step {self.steps} ({what}); "
+            f"{remedy(self.reader.buffer, normalised, strength, where=self.source)}"
         )
 
     # ------------------------------------------------------------ state

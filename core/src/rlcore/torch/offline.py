@@ -27,6 +27,7 @@ class OfflineTrainer(MinibatchTrainer):
     """
 
     hyperparameters: OfflineSettings
+    source = "recorded data"
 
     def __init__(self, behavior: BehaviorSpec, settings: BehaviorSettings, run: RunContext) -> None:
         super().__init__(behavior, settings, run)

@@ -40,6 +40,7 @@ from rlcore.torch.behavioral_cloning import (
     require_imitation_fit,
 )
 from rlcore.torch.device import choose_device
+from rlcore.torch.divergence import remedy, strength_of
 from rlcore.torch.flat import FlatParameters
 from rlcore.torch.minibatch import (
     Loss,
@@ -166,6 +167,15 @@ class OnPolicyTrainer:
                 if float(approximate_kl(last_epoch)) > 1.5 * hyperparameters.target_kl:
                     break
 
+        policy_loss, value_loss, entropy, gradient_norm = torch.stack(losses).mean(0).tolist()
+        if not np.isfinite(policy_loss + value_loss + gradient_norm):
+            normalised = self.model.inputs.normalizer is not None
+            raise TrainingDiverged(
+                f"behavior {self.behavior.name!r}: the loss became NaN or infinite in the update at step {self.steps} "
+                f"(policy {policy_loss:g}, value {value_loss:g}, gradient norm {gradient_norm:g}); "
+                f"{remedy(self.buffer, normalised, strength_of(self.providers))}"
+            )
+
         if unseen is not None:
             self.model.inputs.update_normalizer(unseen)
         imitated = None if self._cloning is None else self._cloning.update(self.steps)
@@ -174,13 +184,6 @@ class OnPolicyTrainer:
         self.policy.refresh()
         self.buffer.restart()
 
-        policy_loss, value_loss, entropy, gradient_norm = torch.stack(losses).mean(0).tolist()
-        if not np.isfinite(policy_loss + value_loss + gradient_norm):
-            raise TrainingDiverged(
-                f"behavior {self.behavior.name!r}: the loss became NaN or infinite in the update at step {self.steps} "
-                f"(policy {policy_loss:g}, value {value_loss:g}, gradient norm {gradient_norm:g}); lower learning_rate "
-                "or set network_settings.normalize: true"
-            )
         return {
             "Losses/Policy Loss": policy_loss,
             "Losses/Value Loss": value_loss,

@@ -26,6 +26,7 @@ class BCTrainer(OfflineTrainer):
     """Maximum likelihood of recorded actions: continuous, discrete and hybrid."""
 
     hyperparameters: BCSettings
+    learns_from_rewards = False
 
     def __init__(self, behavior: BehaviorSpec, settings: BehaviorSettings, run: RunContext) -> None:
         idle = [name for name in settings.reward_signals if name != "extrinsic"]

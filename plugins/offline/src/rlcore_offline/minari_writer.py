@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import copy
-import os
 import re
-import shutil
-import uuid
 from pathlib import Path
 from typing import Any
 
@@ -18,28 +15,24 @@ from minari.data_collector import EpisodeBuffer
 from minari.dataset.minari_storage import MinariStorage
 from numpy.typing import NDArray
 
-from rlcore.checkpoint import fsync_directory
 from rlcore.environment import BehaviorSpec
-from rlcore.errors import ConfigError
 from rlcore.recordings import Recording, RecordingAbout
 from rlcore.spaces import OBSERVATION
 from rlcore_offline.layout import RLCORE, action_space, notes, observation_keys, observation_space
 from rlcore_offline.minari_reader import ACTION_MASK
+from rlcore_offline.unfinished import Unfinished
 
 
 class MinariWriter:
     """Writes into a hidden directory beside the final one, which takes its name when everything is on disk."""
 
     def __init__(self, path: Path, behavior: BehaviorSpec, about: RecordingAbout) -> None:
-        self._path, self._behavior = path, behavior
-        self._refuse_existing()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # Absolute: Minari puts a relative path together twice when it adds up the sizes of files.
-        self._hidden = path.parent.absolute() / f".{path.name}.{uuid.uuid4().hex[:8]}"
+        self._behavior = behavior
+        self._unfinished = Unfinished(path)
         try:
-            self._hidden.mkdir()
             self._storage = MinariStorage.new(
-                self._hidden / "data",
+                # Absolute: Minari puts a relative path together twice when it adds up the sizes of files.
+                self._unfinished.directory / "data",
                 observation_space(behavior),
                 action_space(behavior),
                 env_spec_of(about),
@@ -68,21 +61,10 @@ class MinariWriter:
         )
 
     def close(self) -> None:
-        self._refuse_existing()
-        for file in self._hidden.rglob("*"):
-            if file.is_file():
-                with file.open("rb") as stream:
-                    os.fsync(stream.fileno())
-        fsync_directory(self._hidden / "data")
-        self._hidden.rename(self._path)
-        fsync_directory(self._path.parent)
+        self._unfinished.finish()
 
     def discard(self) -> None:
-        shutil.rmtree(self._hidden, ignore_errors=True)
-
-    def _refuse_existing(self) -> None:
-        if self._path.exists():
-            raise ConfigError(f"{self._path} exists already; remove it, or record to another directory")
+        self._unfinished.discard()
 
     def _buffer(self, recording: Recording, step: int, row: int, length: int) -> EpisodeBuffer:
         """The episode of ``length`` transitions that begins with transition ``step``, whose observation is ``row``."""

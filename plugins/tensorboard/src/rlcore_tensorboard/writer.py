@@ -7,23 +7,23 @@ thread reports a full disk at some later call.
 
 from __future__ import annotations
 
-import os
-import socket
-import time
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import HistogramProto, Summary
-from tensorboard.summary.writer.record_writer import RecordWriter
 
+from rlcore.open_files import WatchedDirectory
 from rlcore.stats import CUMULATIVE_REWARD, StatSummary
+from rlcore_tensorboard.event_file import EventFile
 from rlcore_tensorboard.settings import TensorBoardSettings
 
 if TYPE_CHECKING:
     from rlcore import RunContext
+
+log = logging.getLogger("rlcore.tensorboard")
 
 HIDDEN = frozenset({"Step", "Is Training"})  # as in ML-Agents: the step is the axis of every chart
 HISTOGRAM_BINS = 30
@@ -36,10 +36,11 @@ class TensorBoardWriter:
         self, directory: Path, resumed_steps: Mapping[str, int] | None = None, histograms: bool = True
     ) -> None:
         """``resumed_steps`` holds the agent step each behavior resumes from; one that is missing starts anew."""
-        self._directory = directory
+        directory.mkdir(parents=True, exist_ok=True)
+        self._directory = WatchedDirectory(directory)
         self._resumed_steps = dict(resumed_steps or {})
         self._histograms = histograms
-        self._records: dict[str, RecordWriter] = {}
+        self._files: dict[str, EventFile] = {}
 
     @classmethod
     def create(cls, settings: TensorBoardSettings | None, run: RunContext) -> TensorBoardWriter:
@@ -55,31 +56,30 @@ class TensorBoardWriter:
         returns = stats.get(CUMULATIVE_REWARD)
         if self._histograms and returns is not None and returns.values:
             summary.value.add(tag=f"{CUMULATIVE_REWARD}_hist", histo=histogram(returns.values))
-        records = self._records.get(behavior)
-        if records is None:
-            records = self._records[behavior] = self._open(behavior)
-        records.write(Event(wall_time=time.time(), step=step, summary=summary).SerializeToString())
-        records.flush()
+        self._file(behavior, step).write(step, summary)
 
     def close(self) -> None:
-        for records in self._records.values():
-            records.close()
-        self._records = {}
+        for file in self._files.values():
+            file.close()
+        self._files = {}
 
-    def _open(self, behavior: str) -> RecordWriter:
-        directory = self._directory / behavior
-        directory.mkdir(parents=True, exist_ok=True)
-        # TensorBoard reads a directory's files in the order of their names, hence the nanoseconds.
-        now = time.time_ns()
-        name = f"events.out.tfevents.{now // 10**9}.{now % 10**9:09d}.{socket.gethostname()}.{os.getpid()}"
-        records = RecordWriter((directory / name).open("xb"))
-        records.write(Event(wall_time=now / 1e9, file_version="brain.Event:2").SerializeToString())
-        # Tells readers to forget points of earlier files from this step on: this run takes those steps again.
-        start = SessionLog(status=SessionLog.START)
-        first = self._resumed_steps.get(behavior, -1) + 1
-        records.write(Event(wall_time=now / 1e9, step=first, session_log=start).SerializeToString())
-        records.flush()
-        return records
+    def _file(self, behavior: str, step: int) -> EventFile:
+        """The behavior's event file, made anew if somebody removed it."""
+        file = self._files.get(behavior)
+        if file is not None and not self._directory.lost(file.path, file.stream):
+            return file
+        self._directory.require()
+        directory = self._directory.path / behavior
+        directory.mkdir(exist_ok=True)
+        first = self._resumed_steps.get(behavior, -1) + 1 if file is None else step
+        self._files[behavior] = made = EventFile(directory, first)
+        if file is not None:
+            file.close()
+            log.warning(
+                "%s: was removed while the run was writing to it; summaries from step %d on are in %s",
+                file.path, step, made.path.name,
+            )  # fmt: skip
+        return made
 
 
 def histogram(values: tuple[float, ...]) -> HistogramProto:

@@ -1,0 +1,38 @@
+"""Paths on the command line: read with ``~``, and shown from the directory in which the command was started."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rlcore.paths import user_path, working_directory
+
+
+class UserPath(click.Path):
+    """A path whose ``~`` is expanded where the shell did not, as in ``--record=~/films``."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(path_type=Path, **options)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return super().convert(user_path(value), param, ctx)
+
+
+class ShownPaths:
+    """Shortens messages: what lies in the directory where the command was started is shown by its path from there.
+
+    A run knows its files by absolute paths, because an environment may change the working directory.
+    """
+
+    def __init__(self) -> None:
+        start = str(working_directory())
+        # A path begins a message, or follows what is no part of a path: `/w/` stays in `/other/w/results`.
+        known = os.path.isabs(start) and start != os.path.dirname(start)
+        self._start = re.compile(rf"(?<![^\s'\"(\[=:,;]){re.escape(start + os.sep)}(?=[^\s'\"])") if known else None
+
+    def __call__(self, text: str) -> str:
+        return text if self._start is None else self._start.sub("", text)

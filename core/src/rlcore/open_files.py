@@ -1,0 +1,42 @@
+"""Files of a run that stay open for hours: whether they are still where they were made."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import IO, Any
+
+from rlcore.errors import RunStateError
+
+
+class WatchedDirectory:
+    """A directory that must stay where it is while files are open in it.
+
+    What is written to a file that was removed is lost. What is written to a file whose whole directory was moved is in
+    the directory, wherever that is now; making the directory anew would mix two runs.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """``path`` exists."""
+        self.path = path
+        self._stat = path.stat()
+
+    def require(self) -> None:
+        """Raises RunStateError if the directory was moved, removed or replaced, so that no file is made there."""
+        if not self._is_there():
+            raise RunStateError(f"{self.path}: was moved or removed while the run was writing to it")
+
+    def lost(self, path: Path, stream: IO[Any]) -> bool:
+        """Whether ``stream``, opened at ``path``, was removed or replaced there while the directory stayed."""
+        try:
+            if os.path.samestat(path.stat(), os.fstat(stream.fileno())):
+                return False
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        return self._is_there()
+
+    def _is_there(self) -> bool:
+        try:
+            return os.path.samestat(self.path.stat(), self._stat)
+        except (FileNotFoundError, NotADirectoryError):
+            return False

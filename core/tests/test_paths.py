@@ -1,0 +1,56 @@
+"""Paths that users write, and how messages show them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from rlcore.cli.shown_paths import ShownPaths
+from rlcore.errors import ConfigError
+from rlcore.paths import user_path, working_directory
+
+
+def test_only_a_leading_tilde_means_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    assert user_path("~/a") == user_path(Path("~/a")) == Path("/home/me/a")
+    assert user_path("a/~/b") == Path("a/~/b")
+    with pytest.raises(ConfigError, match=r"^'~no-such-user/a': ~no-such-user has no home directory"):
+        user_path("~no-such-user/a")
+
+
+def test_a_working_directory_that_was_deleted_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    os.chdir(gone)
+    gone.rmdir()
+    assert working_directory() == Path()
+    assert ShownPaths()("/somewhere/else") == "/somewhere/else"
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("{here}/results/run: this run exists", "results/run: this run exists"),
+        ("'{here}/a b/c' and ({here}/d), x={here}/e", "'a b/c' and (d), x=e"),
+        ("{here}: is empty; {here}/ too", "{here}: is empty; {here}/ too"),
+        ("/other{here}/results and {here}er/results", "/other{here}/results and {here}er/results"),
+        ("file://{here}/results", "file://{here}/results"),
+    ],
+)
+def test_what_lies_in_the_directory_of_the_command_is_shown_from_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, message: str, shown: str
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    shorten = ShownPaths()
+    monkeypatch.chdir(tmp_path)
+    assert shorten(message.format(here=here)) == shown.format(here=here)
+
+
+def test_nothing_is_shortened_in_the_root_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("/")
+    assert ShownPaths()("/results/run: done") == "/results/run: done"

@@ -1,0 +1,80 @@
+"""Where a recording is written before it takes its name, and what killed processes left of theirs."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import uuid
+from contextlib import suppress
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from rlcore.checkpoint import fsync_directory
+from rlcore.errors import ConfigError
+
+# Only rlcore gives such names, so what has one and is locked by no process may be deleted.
+RECORDING = ".rlcore-tmp-recording-"
+LOCK = ".rlcore-tmp-lock-"
+
+
+class Unfinished:
+    """A hidden directory beside ``path``, which takes that name when everything in it is on disk.
+
+    The process holds a lock of ``path``, which the operating system frees if the process is killed. The holder of the
+    lock removes what killed processes left.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Raises ConfigError if something is at ``path``, or another process writes what is to be there."""
+        self.path = path.absolute()
+        self._refuse_existing()
+        parent = self.path.parent
+        parent.mkdir(parents=True, exist_ok=True)
+        self._lock = FileLock(parent / f"{LOCK}{path.name}", thread_local=False)
+        try:
+            self._lock.acquire(blocking=False)
+        except Timeout:
+            raise ConfigError(f"{path}: another process is recording there; wait, or use another directory") from None
+        try:
+            self._sweep()
+            self.directory = parent / f"{RECORDING}{uuid.uuid4().hex[:8]}-{path.name}"
+            self.directory.mkdir()
+        except BaseException:
+            self._release()
+            raise
+
+    def finish(self) -> None:
+        """Gives the directory its name, if nothing has the name by now; else raises ConfigError."""
+        self._refuse_existing()
+        for file in self.directory.rglob("*"):
+            if file.is_dir():
+                fsync_directory(file)
+            else:
+                with file.open("rb") as stream:
+                    os.fsync(stream.fileno())
+        fsync_directory(self.directory)
+        self.directory.rename(self.path)
+        fsync_directory(self.path.parent)
+        self._release()
+
+    def discard(self) -> None:
+        shutil.rmtree(self.directory, ignore_errors=True)
+        self._release()
+
+    def _refuse_existing(self) -> None:
+        if self.path.exists():
+            raise ConfigError(f"{self.path} exists already; remove it, or record to another directory")
+
+    def _sweep(self) -> None:
+        leftover = re.compile(rf"{re.escape(RECORDING)}[0-9a-f]{{8}}-{re.escape(self.path.name)}")
+        for entry in self.path.parent.iterdir():
+            if leftover.fullmatch(entry.name):
+                shutil.rmtree(entry, ignore_errors=True)  # a leftover that stays is in nobody's way
+
+    def _release(self) -> None:
+        if self._lock.is_locked:
+            with suppress(OSError):  # removed while it is held: a process that waits for it makes another
+                Path(self._lock.lock_file).unlink()
+        self._lock.release()
