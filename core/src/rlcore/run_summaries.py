@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rlcore.behavior_run import BehaviorRun
 from rlcore.config import RunConfig
+from rlcore.errors import PluginError
+from rlcore.open_writer import OpenWriter
 from rlcore.plugins.calls import Plugins
 from rlcore.run_context import RunContext
 from rlcore.run_curricula import RunCurricula
 from rlcore.setup import make_writers
-from rlcore.stats import IS_TRAINING, STEPS_PER_SECOND, StatSummary, StatsWriter, hand_over
+from rlcore.stats import IS_TRAINING, STEPS_PER_SECOND, StatSummary
 from rlcore.timers import Timers, gauge_name
 
 
 class RunSummaries:
-    """Tells stats writers, plugins and curricula."""
+    """Tells stats writers, plugins and curricula. ``failed`` gets each failure that is to end the run."""
 
-    def __init__(self, plugins: Plugins, context: RunContext, curricula: RunCurricula | None, timers: Timers) -> None:
-        self.writers: list[StatsWriter] = []
+    def __init__(
+        self,
+        plugins: Plugins,
+        context: RunContext,
+        curricula: RunCurricula | None,
+        timers: Timers,
+        failed: Callable[[PluginError], None],
+    ) -> None:
+        self.writers: list[OpenWriter] = []
+        self._failed = failed
         self._plugins = plugins
         self._context = context
         self._curricula = curricula
@@ -38,8 +50,14 @@ class RunSummaries:
         for tag, summary in stats.items():
             self._timers.set_gauge(gauge_name(behavior.name, tag), summary.mean)
         for writer in self.writers:
-            hand_over(writer, behavior.name, step, stats)
-        self._plugins.summary_written(self._context, behavior.name, step, stats)
+            try:
+                writer.write(behavior.name, step, stats, self._plugins.strict)
+            except PluginError as failure:
+                self._failed(failure)
+        try:
+            self._plugins.summary_written(self._context, behavior.name, step, stats)
+        except PluginError as failure:
+            self._failed(failure)
         if curricula is not None and not inference:
             curricula.summarised(behavior.name, stats)
         return stats

@@ -5,7 +5,6 @@ Tags are ML-Agents' own ("Environment/Cumulative Reward", "Losses/Policy Loss"),
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
@@ -14,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.environment import AgentBatch
-from rlcore.errors import PluginError, RlcoreError, RunStateError, one_line
 
 CUMULATIVE_REWARD = "Environment/Cumulative Reward"
 GROUP_REWARD = "Environment/Group Cumulative Reward"
@@ -65,19 +63,6 @@ class StatsWriter(Protocol):
         ...
 
     def close(self) -> None: ...
-
-
-def hand_over(writer: StatsWriter, behavior: str, step: int, stats: Mapping[str, StatSummary]) -> None:
-    """Gives ``writer`` a summary; an error it raises names it."""
-    try:
-        writer.write(behavior, step, stats)
-    except RlcoreError:
-        raise
-    except Exception as error:
-        what = f"stats writer {type(writer).__name__} failed at step {step}"
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS):
-            raise RunStateError(f"{what}: {error.strerror}; mend that and go on with --resume") from error
-        raise PluginError(f"{what}: {one_line(error)}") from error
 
 
 class StatsWindow:

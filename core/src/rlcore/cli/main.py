@@ -8,13 +8,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from types import TracebackType
+from typing import NoReturn
 
 import click
 
 from rlcore import __version__
 from rlcore.cli.lazy import LazyCommand, LazyGroup
-from rlcore.errors import EXIT_DONE, EXIT_INTERNAL, EXIT_SIGINT, RlcoreError, traceback_hint
+from rlcore.errors import EXIT_DONE, EXIT_INTERNAL, EXIT_SIGINT
 
 ENV_DEBUG = "RLCORE_DEBUG"
 
@@ -56,32 +56,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_INTERNAL
     except Exception as error:
-        if _debugging(arguments):
-            click.echo(_traceback(error), err=True, nl=False)
-        click.echo(f"error: {_message(error)}", err=True)
-        return error.exit_code if isinstance(error, RlcoreError) else EXIT_INTERNAL
+        from rlcore.cli.report import report
 
-
-def _message(error: Exception) -> str:
-    text = " ".join(str(error).split())
-    if isinstance(error, RlcoreError | OSError):
-        return f"{text}{traceback_hint(error)}"
-    return f"unexpected {type(error).__name__}: {text}; --debug shows the traceback"
-
-
-def _traceback(error: Exception) -> str:
-    """The traceback as Python prints it, from where the command begins: how click got there helps nobody."""
-    import traceback
-
-    frames = error.__traceback__
-    while frames and frames.tb_next and _is_machinery(frames):
-        frames = frames.tb_next
-    return "".join(traceback.format_exception(type(error), error, frames))
-
-
-def _is_machinery(frame: TracebackType) -> bool:
-    module = str(frame.tb_frame.f_globals.get("__name__"))
-    return module.split(".")[0] == "click" or module == __name__
+        return report(error, _debugging(arguments))
 
 
 def _debugging(arguments: Sequence[str]) -> bool:
@@ -90,5 +67,19 @@ def _debugging(arguments: Sequence[str]) -> bool:
     return "--debug" in before_double_dash or os.environ.get(ENV_DEBUG, "0") not in ("", "0")
 
 
+def process() -> NoReturn:
+    """The ``rlcore`` process: runs one command and exits with its code.
+
+    No thread that an environment or a plugin left over keeps a process whose run or evaluation is done.
+    """
+    command = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
+    code = main()
+    if command in ("run", "evaluate"):
+        from rlcore.cli.ending import end_soon
+
+        end_soon(code)
+    sys.exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    process()

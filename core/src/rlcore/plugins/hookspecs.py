@@ -206,7 +206,8 @@ def rlcore_configured(config: RunConfig) -> None:
     """The configuration is complete and checked.
 
     Called once per process; plugins registered later hear of it when they register. This is the one notification
-    that may refuse: raise :class:`rlcore.errors.ConfigError` to stop the run before anything is made.
+    that may refuse: raise :class:`rlcore.errors.ConfigError` to stop the run before anything is made. Any other error
+    stops it too, as the plugin's failure: a check that failed has checked nothing.
     """
 
 
@@ -256,7 +257,7 @@ def rlcore_lesson_changed(run: RunContext, step: int, change: LessonChange) -> N
 def rlcore_run_finished(
     run: RunContext, outcome: Literal["done", "interrupted", "failed"], error: BaseException | None
 ) -> None:
-    """The run is over and its last checkpoint is saved, unless saving it failed.
+    """The run is over; its last checkpoint and ``result.json`` are written, unless writing them failed.
 
     Called once per run that called ``rlcore_run_started``, whatever ended it.
     """
