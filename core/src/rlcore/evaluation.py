@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from math import isfinite
 from pathlib import Path
-from typing import Any
 
 import attrs
-import numpy as np
-from numpy.typing import NDArray
 
-from rlcore.blame import environment_does
 from rlcore.config import EnvironmentParameter, EnvironmentSettings, RunConfig
 from rlcore.config.load import evaluation_environment
-from rlcore.environment import AgentBatch, BehaviorSpec, Environment, misfit
+from rlcore.config.settings import MAX_EPISODE_STEPS
+from rlcore.environment import BehaviorSpec, Environment, misfit
 from rlcore.episode_tap import EpisodeTap
-from rlcore.errors import ConfigError, NonFiniteError
+from rlcore.errors import ConfigError
 from rlcore.parameter_feed import ParameterFeed, target_feed
 from rlcore.plugins.calls import Plugins
-from rlcore.results import BehaviorEvaluation, EvaluationResult
+from rlcore.results import EvaluationResult
 from rlcore.run_context import RunContext
-from rlcore.seeding import EpisodeSeeds, derive_seed
+from rlcore.seeding import derive_seed
 from rlcore.setup import make_curricula, make_environment
-from rlcore.stats import EpisodeRecorder
 from rlcore.trainer import Policy
+from rlcore.whole_episodes import play
+
+log = logging.getLogger(__name__)
 
 # Copies stepped together; more would only help an evaluation of very many episodes.
 MAX_COPIES = 16
@@ -57,21 +56,25 @@ class Evaluator:
         self._context = context
         self._specs = specs
         self._video = video
+        settings = config.evaluation
+        self._max_episode_steps = MAX_EPISODE_STEPS if settings is None else settings.max_episode_steps
+        self._warned_of_cuts = False
         self._environment: Environment | None = None
 
     def evaluate(
         self,
         policies_for: PoliciesFor,
-        step: int,
         episodes: int,
         seed: int | None = None,
         deterministic: bool = True,
         taps_for: TapsFor | None = None,
+        stop_requested: Callable[[], bool] | None = None,
     ) -> EvaluationResult:
         """Plays ``episodes`` episodes, the same ones for one ``seed``, which is the run's if it is None.
 
-        ``policies_for`` is called with the environment's behaviors, before the first reset; ``step`` is the run's, for
-        those who hear of the result. ``taps_for``, called with the behaviors too, records what is played.
+        ``policies_for`` is called with the environment's behaviors, before the first reset. ``taps_for``, called with
+        the behaviors too, records what is played. Raises :class:`rlcore.whole_episodes.Abandoned` soon after
+        ``stop_requested`` has become true.
         """
         if episodes < 1:
             raise ValueError("episodes must be at least 1")
@@ -81,12 +84,26 @@ class Evaluator:
             policies = policies_for(environment.behaviors)
             feed = self._feed(environment, seed)
             with taps_for(environment.behaviors) if taps_for is not None else nullcontext({}) as taps:
-                result = play(policies, environment, episodes, seed, deterministic, taps, feed)
+                result = play(
+                    policies, environment, episodes, seed, deterministic, taps, feed,
+                    self._max_episode_steps, stop_requested,
+                )  # fmt: skip
         finally:
             if not kept:
                 environment.close()
-        self._plugins.evaluated(self._context, step, result)
+        self._warn_of_cuts(result)
         return result
+
+    def _warn_of_cuts(self, result: EvaluationResult) -> None:
+        """Once."""
+        cut = sum(behavior.cut for behavior in result.behaviors.values())
+        if cut and not self._warned_of_cuts:
+            self._warned_of_cuts = True
+            log.warning(
+                "evaluation: %d of %d episodes had not ended after %d environment steps and count as truncated there; "
+                "evaluation.max_episode_steps sets the limit",
+                cut, sum(behavior.episodes for behavior in result.behaviors.values()), self._max_episode_steps,
+            )  # fmt: skip
 
     def open(self, episodes: int) -> None:
         """Makes the environment for evaluations of ``episodes`` episodes before the first of them."""
@@ -166,107 +183,3 @@ def misfit_of_all(learned: Mapping[str, BehaviorSpec], played: Mapping[str, Beha
         if problem:
             return f"behavior {name!r}: {problem}, which the policy learned"
     return None
-
-
-def play(
-    policies: Mapping[str, Policy],
-    environment: Environment,
-    episodes: int,
-    seed: int,
-    deterministic: bool,
-    taps: Mapping[str, EpisodeTap],
-    feed: ParameterFeed | None = None,
-) -> EvaluationResult:
-    """Plays until every copy has finished its share of ``episodes``, which ``taps`` of behaviors catch.
-
-    ``feed`` says what episodes begin with, where the environment has parameters.
-
-    Each copy's share is fixed beforehand: taking the first episodes to finish would favour short ones.
-    """
-    copies = environment.num_envs
-    share = np.full(copies, episodes // copies)
-    share[: episodes % copies] += 1
-    returns: dict[str, list[float]] = {name: [] for name in environment.behaviors}
-    group_returns: dict[str, list[float]] = {name: [] for name in environment.behaviors}
-    lengths: dict[str, list[int]] = {name: [] for name in environment.behaviors}
-    left = {name: share[spec.env_index].copy() for name, spec in environment.behaviors.items()}  # [S] episodes
-    recorders = {name: EpisodeRecorder(spec.slots) for name, spec in environment.behaviors.items()}
-    for name, policy in policies.items():
-        policy.seed(derive_seed(seed, name))
-    first = np.zeros(copies, np.int64)
-    if feed is not None:
-        feed.before_reset(first)
-    with environment_does(environment, "reset"):
-        batches = environment.reset(EpisodeSeeds(seed), first)
-    if feed is not None:
-        feed.after_reset(first)
-    for name, batch in batches.items():
-        refuse_non_finite(batch, environment.behaviors[name], feed)
-    while any((slots > 0).any() for slots in left.values()):
-        actions = {
-            name: policies[name].act(batch.observations, batch.action_mask, deterministic)
-            for name, batch in batches.items()
-        }
-        for name, tap in taps.items():
-            tap.act(batches[name], actions[name])
-        with environment_does(environment, "step"):
-            batches = environment.step(actions)
-        for name, batch in batches.items():
-            refuse_non_finite(batch, environment.behaviors[name], feed)
-        if feed is not None:
-            feed.restage(feed.after_step())
-        for name, batch in batches.items():
-            recorder, ended = recorders[name], batch.ended
-            recorder.record(batch)
-            wanted = left[name][ended] > 0
-            if name in taps:
-                taps[name].observe(batch, ended[wanted])
-            if ended.size:
-                own, of_group, took = recorder.take_finished()
-                returns[name].extend(np.array(own)[wanted].tolist())
-                if of_group:
-                    group_returns[name].extend(np.array(of_group)[wanted].tolist())
-                lengths[name].extend(np.array(took)[wanted].tolist())
-                left[name][ended[wanted]] -= 1
-    return EvaluationResult(
-        {
-            name: BehaviorEvaluation(
-                mean_reward=float(np.mean(values)),
-                std_reward=float(np.std(values)),
-                episodes=len(values),
-                mean_length=float(np.mean(lengths[name])),
-                returns=tuple(values),
-                mean_group_reward=float(np.mean(group_returns[name])) if group_returns[name] else None,
-            )
-            for name, values in returns.items()
-        }
-    )
-
-
-def refuse_non_finite(batch: AgentBatch, spec: BehaviorSpec, feed: ParameterFeed | None) -> None:
-    """Raises NonFiniteError for a NaN or an infinity in rewards or observations, with what its episode began with."""
-    everyone = np.arange(spec.slots)
-    played = [("reward", batch.reward, everyone), ("group reward", batch.group_reward, everyone)]
-    for observation in spec.observations:
-        if observation.dtype.kind == "f":
-            name = observation.name
-            played.append((f"observation {name!r}", batch.observations[name], everyone))
-            if batch.final_observations is not None and batch.ended.size:
-                played.append((f"final observation {name!r}", batch.final_observations[name], batch.ended))
-    for what, values, slots in played:
-        if values is not None and not isfinite(np.vdot(values, values)):
-            _refuse_row(what, values, slots, spec, feed)
-
-
-def _refuse_row(
-    what: str, values: NDArray[Any], slots: NDArray[np.intp], spec: BehaviorSpec, feed: ParameterFeed | None
-) -> None:
-    """Raises NonFiniteError for the first of ``values`` [K, ...] that is not finite, if any is."""
-    for row in np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(axis=1)).tolist():
-        slot, copy = int(slots[row]), int(spec.env_index[slots[row]])
-        shown = f"{values[row]:g}" if values.ndim == 1 else np.array2string(values[row], threshold=8)
-        began = "" if feed is None else f" (its episode began with {feed.described(copy, what.startswith('observ'))})"
-        raise NonFiniteError(
-            f"behavior {spec.name!r}: {what} of slot {slot} (environment copy {copy}) is {shown} while evaluating; "
-            f"mend the environment, or wrap it to keep its values finite{began}"
-        )

@@ -25,6 +25,7 @@ class Spent:
     evaluating: float = 0.0
     environment_steps: int = 0
     updates: int = 0
+    updating_now: bool = False
 
     @property
     def collecting(self) -> float:
@@ -61,8 +62,10 @@ def learn(
             if behavior.learning:
                 trainer = behavior.trainer
                 if trainer.ready():
+                    spent.updating_now = True
                     with trainer_does(behavior, "update"):
                         behavior.add_update(trainer.update())
+                    spent.updating_now = False
                     spent.updates += 1
                 boundary |= trainer.steps >= behavior.next_boundary
         spent.updating += clock() - started

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import attrs
 
-from rlcore.errors import PluginError, RlcoreError, one_line, traceback_hint
-from rlcore.stats import StatsWriter, StatSummary
+from rlcore.errors import PluginError, RlcoreError, one_line
+from rlcore.stats import StatSummary, StatsWriter
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class OpenWriter:
             failure.__cause__ = error
             if strict or isinstance(error, SystemExit):
                 raise failure from error
-            log.warning("%s; the run goes on without it%s", failure, traceback_hint(failure))
+            log.warning("%s; the run goes on without it", failure)
             log.debug("the traceback of it:", exc_info=failure)
 
     def close(self) -> None:

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
@@ -32,13 +32,15 @@ from typing import Any, Literal, Self
 import attrs
 
 from rlcore.behavior_run import BehaviorRun
+from rlcore.closing import CLOSE_ENVIRONMENT, CLOSE_WRITER, WhileClosing, no_deadline
 from rlcore.config import RunConfig, write_config
 from rlcore.config.data_source import learns_offline
 from rlcore.curriculum import LessonChange
 from rlcore.environment import Environment
-from rlcore.errors import RunStateError, one_line
+from rlcore.errors import PluginError, RlcoreError, RunStateError, one_line
 from rlcore.evaluation import Evaluator
 from rlcore.loop import Spent, infer, learn
+from rlcore.open_writer import OpenWriter
 from rlcore.plugins.calls import Plugins
 from rlcore.results import BehaviorResult, EpochResult, EvaluationResult, steps_per_second
 from rlcore.run_context import RunContext
@@ -48,7 +50,7 @@ from rlcore.run_state import RunState, cut_warning, unlearned_warning
 from rlcore.run_store import RunStore
 from rlcore.run_summaries import RunSummaries
 from rlcore.setup import fresh_start, resolve_config, run_context, with_seed
-from rlcore.stats import StatSummary, StatsWriter
+from rlcore.stats import StatSummary
 from rlcore.timers import Timers
 
 log = logging.getLogger(__name__)
@@ -92,6 +94,8 @@ class Run:
         self._resumed_from: Path | None = None
         self._nothing_left = False  # to learn, already when this process took the run up
         self._stop = False
+        self._failure: PluginError | None = None  # of a writer or a notification, which is to end the run
+        self.while_closing: WhileClosing = no_deadline  # entered around each close(); `rlcore run` sets a deadline
         self._spent = Spent()  # in this epoch
         self._evaluated: EvaluationResult | None = None  # in this epoch, latest
         self._warned_of_cuts = False
@@ -145,11 +149,15 @@ class Run:
         """
         self.start()
         policies = {name: behavior.trainer.policy for name, behavior in self.behaviors.items()}
-        evaluator = self._parts.evaluation.evaluator
-        return evaluator.evaluate(lambda _: policies, self.steps, episodes, seed, deterministic)
+        result = self._parts.evaluation.evaluator.evaluate(lambda _: policies, episodes, seed, deterministic)
+        self.plugins.evaluated(self._parts.context, self.steps, result)
+        return result
 
     def request_stop(self, signal_number: int | None = None) -> None:
-        """Asks the run to save a checkpoint and end after the current environment step. Safe in a signal handler."""
+        """Asks the run to save a checkpoint and end after the current environment step. Safe in a signal handler.
+
+        An update is finished first. An evaluation is abandoned; the resumed run makes it anew.
+        """
         self.stop_signal = signal_number
         self._stop = True
 
@@ -171,6 +179,16 @@ class Run:
     def resumed_from(self) -> Path | None:
         """The checkpoint this run goes on from, once it has started; None for one that begins anew or only acts."""
         return self._resumed_from
+
+    @property
+    def saved_step(self) -> int | None:
+        """Agent steps of the last checkpoint; None before there is one."""
+        return self._store.saved_step
+
+    @property
+    def updating(self) -> bool:
+        """Whether a trainer is in its update at this moment; for a thread that looks on."""
+        return self._spent.updating_now
 
     @property
     def scores(self) -> Scores:
@@ -234,7 +252,7 @@ class Run:
         specs = {name: behavior.spec for name, behavior in state.behaviors.items()}
         evaluator = Evaluator(self.config, self.plugins, context, specs)
         evaluation = RunEvaluation(self.config.evaluation, evaluator, self._store)
-        summaries = RunSummaries(self.plugins, context, state.curricula, self.timers)
+        summaries = RunSummaries(self.plugins, context, state.curricula, self.timers, self._end_for)
         self._started = _Parts(context, state, evaluation, summaries)
         return self._started, saved
 
@@ -252,10 +270,12 @@ class Run:
             self._seconds_before = float(saved["run"]["wall_seconds"])
             self._store.restore_status(context, state.behaviors)
             evaluation.load_state_dict(saved["run"].get("evaluation"))
+            evaluation.overdue = saved["run"].get("overdue")
             self._store.settle_best()
             self._resumed_from = self.directory.checkpoints / str(self._store.saved_step)
         for behavior in state.behaviors.values():
             behavior.set_boundaries()
+        evaluation.restore_boundaries(state.behaviors)
         self._nothing_left = self._resumed_from is not None and self.finished
         if not (context.inference or self._nothing_left):
             evaluation.begin(state.steps)
@@ -309,7 +329,7 @@ class Run:
         try:
             if inference:
                 infer(state, self._stop_requested, spent)
-            else:
+            elif evaluation.overdue is None or not self._boundary_reached():
                 evaluation.watch(state.behaviors, state.steps)
                 learn(state, self._stop_requested, self._boundary_reached, spent)
         finally:
@@ -321,10 +341,12 @@ class Run:
         speed = steps_per_second(taken, seconds - spent.evaluating)
         self.epoch += 1
         results = {behavior.name: behavior.result(self._summarise(behavior, speed)) for behavior in behaviors}
-        if any(behavior.checkpoint_due for behavior in behaviors):
-            self._save_checkpoint()
-        for behavior in behaviors:
-            behavior.set_boundaries()
+        if evaluation.overdue is None:  # else all that is due at this step is left to the resumed run
+            if any(behavior.checkpoint_due for behavior in behaviors):
+                self._save_checkpoint()
+            for behavior in behaviors:
+                behavior.set_boundaries()
+        self._raise_failure()
         return EpochResult(
             epoch=self.epoch,
             behaviors=results,
@@ -340,6 +362,8 @@ class Run:
 
     def _summarise(self, behavior: BehaviorRun, speed: float) -> dict[str, StatSummary]:
         """Summarises a behavior if that is due."""
+        if self._parts.evaluation.overdue is not None:  # which comes before it
+            return {}
         last = self.scores.stopped and behavior.learning  # max_steps is not reached, and yet nothing more will come
         if behavior.summary_due or last or self._parts.context.inference:
             return self._parts.summaries.summarise(behavior, speed)
@@ -351,11 +375,12 @@ class Run:
     # ------------------------------------------------------------ boundaries
 
     def _boundary_reached(self) -> bool:
-        """Does what is due between two summaries; whether a summary is due, or an evaluation ended the run."""
+        """Does what is due between two summaries; whether a summary is due, or the run ends here."""
         evaluation, behaviors = self._parts.evaluation, self.behaviors.values()
         ending = all(behavior.steps >= behavior.settings.max_steps for behavior in behaviors)
-        if evaluation.due(self.steps, ending):
-            self._evaluate()
+        if evaluation.due(self.steps, ending) and not self._evaluate():
+            return True
+        evaluation.overdue = None
         if self.scores.stopped or any(behavior.summary_due for behavior in behaviors):
             return True
         if any(behavior.checkpoint_due for behavior in behaviors):
@@ -363,35 +388,68 @@ class Run:
         evaluation.watch(self.behaviors, self.steps)
         return False
 
-    def _evaluate(self) -> None:
+    def _evaluate(self) -> bool:
+        """Whether the evaluation was played to its end."""
         started = perf_counter()
-        seed = self._parts.context.seed
-        self._evaluated = self._parts.evaluation.evaluate(self.behaviors, self.steps, seed)
+        context = self._parts.context
+        self._evaluated = self._parts.evaluation.evaluate(
+            self.behaviors, self.steps, context.seed, self._stop_requested
+        )
         seconds = perf_counter() - started
         self._spent.evaluating += seconds
         self.timers.root.child("Evaluator.evaluate").add(seconds)
+        if self._evaluated is None:
+            return False
+        with self._ends_run():
+            self.plugins.evaluated(context, self.steps, self._evaluated)
+        return True
 
     def _save_checkpoint(self) -> None:
         """Ends open episodes if the environment cannot save itself, then writes everything."""
         context, state = self._parts.context, self._parts.state
         with self.timers.root.child("RLTrainer._checkpoint").measure():
-            hidden = state.settle_episodes()
+            # Nothing was stepped since the checkpoint of this very step: its episodes have just begun.
+            hidden = [] if self._store.saved_step == state.steps else state.settle_episodes()
             if hidden and self.outcome is None and not self._warned_of_cuts:
                 self._warned_of_cuts = True
                 log.warning("%s", cut_warning(state.behaviors, hidden[0]))
             captured = state.capture(self._parts.evaluation.state_dict(), self._wall_seconds())
+            captured["run"]["overdue"] = self._parts.evaluation.overdue
             parameters = {} if state.curricula is None else state.curricula.status()
             path = self._store.save(state.steps, captured, state.behaviors, context, parameters)
         for behavior in state.behaviors.values():
             behavior.checkpoint_saved()
-        self.plugins.checkpoint_saved(context, state.steps, path)
+        with self._ends_run():
+            self.plugins.checkpoint_saved(context, state.steps, path)
 
     def _lesson_changed(self, change: LessonChange) -> None:
         log.info(
             "environment parameter %r: lesson %d (%s) after %d (%s) at step %d",
             change.parameter, change.lesson, change.name, change.previous, change.previous_name, self.steps,
         )  # fmt: skip
-        self.plugins.lesson_changed(self._parts.context, self.steps, change)
+        with self._ends_run():
+            self.plugins.lesson_changed(self._parts.context, self.steps, change)
+
+    def _end_for(self, failure: PluginError) -> None:
+        """A writer or a notification failed, and plugins are strict: the run ends where everything can be saved."""
+        self._failure = self._failure or failure
+        self._stop = True
+
+    @contextmanager
+    def _ends_run(self) -> Iterator[None]:
+        """For a notification."""
+        try:
+            yield
+        except PluginError as failure:
+            self._end_for(failure)
+
+    def _raise_failure(self) -> None:
+        """Ends the run for a failure of before, with all that was learned saved."""
+        if self._failure is None:
+            return
+        if not self._parts.context.inference and self._store.saved_step != self.steps:
+            self._save_checkpoint()
+        raise self._failure
 
     # ------------------------------------------------------------ ending
 
@@ -413,6 +471,8 @@ class Run:
                     for behavior in self.behaviors.values():
                         if behavior.updates == 0 and behavior.steps >= behavior.settings.max_steps:
                             log.warning("%s", unlearned_warning(behavior))
+            if error is None:
+                self._raise_failure()
         except BaseException as late:
             self.outcome, error = "failed", late
             raise
@@ -420,16 +480,26 @@ class Run:
             self._finish(self._started.context, error)
 
     def _finish(self, context: RunContext, error: BaseException | None) -> None:
+        """Writes the result, then tells plugins of it; the error that ended the run is the one to report."""
+        late: RlcoreError | None = None
         try:
-            self.plugins.run_finished(context, self.outcome or "failed", error)
             if not context.inference and not (self._nothing_left and self._store.is_done()):
                 self._store.write_result(self._result(), self.timers)
-        except RunStateError as late:
-            if error is None:
-                raise
-            log.debug("%s", late)  # the error that ended the run is the one to report
+        except RunStateError as problem:
+            log.debug("%s", problem)
+            late = problem
+            self.outcome = self.outcome if error is not None else "failed"
+        try:
+            self.plugins.run_finished(context, self.outcome or "failed", error or late)
+        except PluginError as failure:
+            if error is None and late is None:
+                late = failure
+            else:
+                log.warning("%s", failure)
         finally:
             self._release(logging.WARNING if error is None else logging.DEBUG)
+        if error is None and late is not None:
+            raise late
 
     def _result(self) -> dict[str, Any]:
         evaluation = self._parts.evaluation.to_json()
@@ -450,17 +520,19 @@ class Run:
 
     def _release(self, level: int = logging.DEBUG) -> None:
         """Closes everything; what one of them raises, logged at ``level``, keeps none of the others open."""
-        held: list[StatsWriter | Environment | Evaluator] = []
+        held: list[tuple[str, float, OpenWriter | Environment | Evaluator]] = []
         if self._started is not None:
-            held += [*self._started.summaries.writers, self._started.evaluation.evaluator]
+            held += [(writer.described, CLOSE_WRITER, writer) for writer in self._started.summaries.writers]
+            held.append(("the environment of evaluations", CLOSE_ENVIRONMENT, self._started.evaluation.evaluator))
         if self.environment is not None:
-            held.append(self.environment)
+            held.append((f"environment {type(self.environment).__name__}", CLOSE_ENVIRONMENT, self.environment))
         try:
-            for each in held:
+            for what, seconds, each in held:
                 try:
-                    each.close()
+                    with self.while_closing(what, seconds):
+                        each.close()
                 except Exception as error:
-                    log.log(level, "%s failed to close: %s", type(each).__name__, one_line(error))
+                    log.log(level, "%s failed to close: %s", what, one_line(error))
         finally:
             self.directory.close()
 

@@ -25,7 +25,7 @@ def show_progress(run: Run) -> Iterator[None]:
 
     The bar is drawn by a thread that reads the run's counters a few times a second: the loop knows nothing of it.
     """
-    if not sys.stdout.isatty():
+    if sys.stdout is None or not sys.stdout.isatty():  # None: it was closed before the start
         yield
         return
     with progress_bar() as progress:
@@ -53,7 +53,12 @@ def progress_bar(console: Console | None = None) -> Progress:
         TimeRemainingColumn(),
     )
     # Standard error that goes to a file is left alone: the bar would draw its lines on the terminal.
-    return Progress(*columns, console=console, speed_estimate_period=10.0, redirect_stderr=sys.stderr.isatty())
+    return Progress(
+        *columns,
+        console=console,
+        speed_estimate_period=10.0,
+        redirect_stderr=sys.stderr is not None and sys.stderr.isatty(),
+    )
 
 
 def lessons_text(lessons: Mapping[str, float], silent: Collection[str], wide: bool) -> str:
