@@ -32,12 +32,12 @@ class OpenWriter:
         try:
             self.writer.write(behavior, step, stats)
         except (Exception, SystemExit) as error:
-            self.missed = 1
             what = str(error) if isinstance(error, RlcoreError) else one_line(error)
             failure = PluginError(f"{self.described} failed at step {step}: {what}")
             failure.__cause__ = error
             if strict or isinstance(error, SystemExit):
                 raise failure from error
+            self.missed = 1
             log.warning("%s; the run goes on without it", failure)
             log.debug("the traceback of it:", exc_info=failure)
 
