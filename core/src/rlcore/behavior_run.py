@@ -87,18 +87,12 @@ class BehaviorRun:
         self.next_checkpoint = (self.steps // interval + 1) * interval
         self.next_boundary = min(self.next_summary, self.next_checkpoint, self.settings.max_steps)
 
-    def due(self) -> dict[str, int | None]:
-        """The boundaries of a summary and a checkpoint that are crossed, None for one that is not."""
-        return {
-            "summary": self.next_summary if self.summary_due else None,
-            "checkpoint": self.next_checkpoint if self.checkpoint_due else None,
-        }
-
-    def make_due(self, summary: int | None, checkpoint: int | None) -> None:
-        """Has boundaries that :meth:`due` told be crossed again."""
-        self.learning = self.learning or summary is not None  # at max_steps a summary is always due
-        self.next_summary = self.next_summary if summary is None else summary
-        self.next_checkpoint = self.next_checkpoint if checkpoint is None else checkpoint
+    def make_due(self, summary: int | None) -> None:
+        """Has the boundary ``summary`` be crossed again, if it was; and a checkpoint be made again at this step."""
+        if summary is not None:
+            self.learning = True  # at max_steps a summary is always due
+            self.next_summary = summary
+        self.next_checkpoint = self.steps
 
     def look_up(self, step: int) -> None:
         """Something of the run's may be due at ``step``, until the boundaries are set anew."""

@@ -49,9 +49,9 @@ class RunEvaluation:
         self.scores = Scores()
         self._store = store
         self._next = 0  # the step of the run at which the next one is due
-        # What was due of each behavior at the step whose evaluation was abandoned, because the run was to stop: the
-        # boundaries of its summary and its checkpoint. The resumed run begins with that evaluation.
-        self.overdue: Mapping[str, Mapping[str, int | None]] | None = None
+        # Set where an evaluation was abandoned because the run was to stop: the boundary of the summary that was due at
+        # the same step, by behavior, None where none was. The resumed run begins with all that.
+        self.overdue: Mapping[str, int | None] | None = None
 
     def state_dict(self) -> dict[str, Any]:
         return attrs.asdict(self.scores)
@@ -66,8 +66,8 @@ class RunEvaluation:
 
     def restore_boundaries(self, behaviors: Behaviors) -> None:
         """Makes due again what was due at an evaluation that was abandoned."""
-        for name, due in (self.overdue or {}).items():
-            behaviors[name].make_due(due["summary"], due["checkpoint"])
+        for name, summary in (self.overdue or {}).items():
+            behaviors[name].make_due(summary)
 
     def begin(self, step: int) -> None:
         """Sets when the first one is due, and makes the environment: what is wrong with it is told before training."""
@@ -107,7 +107,9 @@ class RunEvaluation:
                 stop_requested=stop_requested,
             )
         except Abandoned:
-            self.overdue = {name: behavior.due() for name, behavior in behaviors.items()}
+            self.overdue = {
+                name: behavior.next_summary if behavior.summary_due else None for name, behavior in behaviors.items()
+            }
             return None
         self._next = _multiple_after(step, interval)
         for name, behavior in behaviors.items():
