@@ -61,7 +61,7 @@ def assert_equal_to_whole(make_run: Any, files: Any, changes: Mapping[str, Any],
         assert ours.result[name] == whole.result[name]
 
 
-# Evaluations alone, with a summary, with a checkpoint, with both, and at the end; and with slots that jump over multiples.
+# Evaluations alone, with a summary, with a checkpoint, with both, at the end; and slots that jump over multiples.
 CASES = {
     "alone": (evaluating(30), 30, {}),
     "with a summary": (evaluating(50), 50, {}),

@@ -40,11 +40,11 @@ def rlcore() -> None:
     """Reinforcement learning where everything is a plugin."""
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command and returns its exit code."""
+def main(argv: Sequence[str] | None = None, own_process: bool = False) -> int:
+    """Runs one command and returns its exit code. ``own_process``: the process ends with it."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        answer = rlcore.main(arguments, prog_name="rlcore", standalone_mode=False)
+        answer = rlcore.main(arguments, prog_name="rlcore", standalone_mode=False, obj=own_process)
         return answer if isinstance(answer, int) else EXIT_DONE
     except click.ClickException as error:
         error.show()
@@ -73,7 +73,7 @@ def process() -> NoReturn:
     No thread that an environment or a plugin left over keeps a process whose run or evaluation is done.
     """
     command = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
-    code = main()
+    code = main(own_process=True)
     if command in ("run", "evaluate"):
         from rlcore.cli.ending import end_soon
 

@@ -115,7 +115,8 @@ def train(config: Path | None, sets: tuple[str, ...], flags: dict[str, Any], **p
         return ends_within(seconds, f"closing {what}", last_words)
 
     run.while_closing = deadline
-    with interrupts(run), show_progress(run):
+    own_process = bool(click.get_current_context().obj)
+    with interrupts(run, own_process), show_progress(run):
         run.start()
         if run.resumed_from is not None and not run.nothing_left:
             # To the stream of the progress bar: without `file`, click writes past it.

@@ -28,11 +28,12 @@ STOPS = tuple(
 
 
 @contextmanager
-def interrupts(run: Run) -> Iterator[None]:
+def interrupts(run: Run, own_process: bool = False) -> Iterator[None]:
     """SIGINT, SIGTERM and SIGHUP ask the run to save and stop; a second SIGINT or SIGTERM ends the process at once.
 
     A signal that was ignored before, as ``nohup`` does with SIGHUP and a shell with SIGINT of a background command,
-    stays ignored. A second SIGHUP changes nothing: a terminal that closes sends it more than once.
+    stays ignored. A second SIGHUP changes nothing: a terminal that closes sends it more than once. ``own_process``:
+    once the run is saved, no late signal changes the exit code of the process.
     """
     asked = 0.0
 
@@ -56,7 +57,7 @@ def interrupts(run: Run) -> Iterator[None]:
     finally:
         over.set()
         for number, handler in ours.items():
-            signal.signal(number, handler)
+            signal.signal(number, signal.SIG_IGN if own_process and run.stop_signal is not None else handler)
 
 
 def _say_what_it_waits_for(run: Run, over: threading.Event) -> None:
