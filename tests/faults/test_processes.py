@@ -71,9 +71,9 @@ def test_a_second_signal_ends_the_process_at_once_and_costs_nothing_old(workplac
     process = place.start(slow_fsync=0.5)  # a save takes some seconds
     place.wait_for(lambda: bool(place.steps) and any(".tmp" in path.name for path in place.checkpoints.iterdir()))
     os.kill(process.pid, signal.SIGINT)
-    time.sleep(0.6)
+    words = "stopping: saving a checkpoint; a second Ctrl-C or SIGTERM ends the run at once and loses"
+    place.wait_for(lambda: place.stderr.startswith(words), seconds=2.0)
     assert process.exitcode is None  # it is saving, and would end when it has
-    assert place.stderr.startswith("stopping: saving a checkpoint; a second Ctrl-C or SIGTERM ends the run at once")
     sent = time.monotonic()
     os.kill(process.pid, second)
     process.join(10)

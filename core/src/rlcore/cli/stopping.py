@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 # A signal that comes again within these seconds is the first one: `timeout` and wrappers of commands send it to the
 # process and to its group, and a person who presses Ctrl-C twice has not read yet what the second one costs.
 TWICE_SECONDS = 0.5
+LOOK_SECONDS = 0.1
 STOPS = tuple(
     getattr(signal, name)
     for name in ("SIGINT", "SIGTERM", "SIGHUP")  # Windows has no SIGHUP
@@ -66,7 +67,7 @@ def _say_what_it_waits_for(run: Run, over: threading.Event) -> None:
     In a thread of its own: a signal handler may not write where the loop it interrupts is writing.
     """
     while run.stop_signal is None:
-        if over.wait(TWICE_SECONDS):
+        if over.wait(LOOK_SECONDS):
             return
     if not over.wait(TWICE_SECONDS):
         click.echo(waiting_line(run), file=sys.stderr)
