@@ -56,7 +56,10 @@ def lesson_numbers(stats: Mapping[str, float]) -> dict[str, float]:
 
 @runtime_checkable
 class StatsWriter(Protocol):
-    """Receives summaries. Every way out of a run closes the writers, and ``close`` flushes."""
+    """Receives summaries. Every way out of a run closes the writers, and ``close`` flushes.
+
+    After the first error of ``write`` the run goes on without the writer, and says how many summaries it missed.
+    """
 
     def write(self, behavior: str, step: int, stats: Mapping[str, StatSummary]) -> None:
         """One summary of one behavior; ``step`` is its agent step. Must be on disk, or sent, within seconds."""

@@ -7,8 +7,8 @@ a name tells its semantics:
 * ``rlcore_create_*``, ``rlcore_write_*`` and ``rlcore_read_*`` are *factories*: the first answer that is not None
   wins; core's own answer comes last, and an implementation marked ``wrapper=True`` may decorate any answer;
 * a past participle (``rlcore_run_started``) is a *notification*: its return value is ignored, implementations are
-  called one by one, and the error of one neither stops the run nor reaches the others (``--strict-plugins`` makes
-  it fatal).
+  called one by one, and the error of one neither stops the run nor reaches the others (with ``--strict-plugins``
+  the run saves a checkpoint and ends).
 
 An implementation may name any subset of a hook's arguments. Default values are not allowed, in specifications and
 implementations alike (pluggy 1.6 and 1.7 treat them differently). No hook is called per environment step.
