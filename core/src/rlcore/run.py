@@ -94,7 +94,7 @@ class Run:
         self._resumed_from: Path | None = None
         self._nothing_left = False  # to learn, already when this process took the run up
         self._stop = False
-        self._failure: PluginError | None = None  # of a writer or a notification, which is to end the run
+        self._failure: PluginError | None = None  # of a notification, which is to end the run
         self.while_closing: WhileClosing = no_deadline  # entered around each close(); `rlcore run` sets a deadline
         self._spent = Spent()  # in this epoch
         self._evaluated: EvaluationResult | None = None  # in this epoch, latest
@@ -252,7 +252,7 @@ class Run:
         specs = {name: behavior.spec for name, behavior in state.behaviors.items()}
         evaluator = Evaluator(self.config, self.plugins, context, specs)
         evaluation = RunEvaluation(self.config.evaluation, evaluator, self._store)
-        summaries = RunSummaries(self.plugins, context, state.curricula, self.timers, self._end_for)
+        summaries = RunSummaries(self.plugins, context, state.curricula, self.timers)
         self._started = _Parts(context, state, evaluation, summaries)
         return self._started, saved
 
@@ -430,26 +430,23 @@ class Run:
         with self._ends_run():
             self.plugins.lesson_changed(self._parts.context, self.steps, change)
 
-    def _end_for(self, failure: PluginError) -> None:
-        """A writer or a notification failed, and plugins are strict: the run ends where everything can be saved."""
-        self._failure = self._failure or failure
-        self._stop = True
-
     @contextmanager
     def _ends_run(self) -> Iterator[None]:
-        """For a notification."""
+        """For a notification: its failure, raised where plugins are strict, waits until everything can be saved."""
         try:
             yield
         except PluginError as failure:
-            self._end_for(failure)
+            self._failure = self._failure or failure
+            self._stop = True
 
     def _raise_failure(self) -> None:
-        """Ends the run for a failure of before, with all that was learned saved."""
-        if self._failure is None:
+        """Ends the run for a writer or a notification that failed, with all that was learned saved."""
+        failure = self._failure or self._parts.summaries.failure
+        if failure is None:
             return
         if not self._parts.context.inference and self._store.saved_step != self.steps:
             self._save_checkpoint()
-        raise self._failure
+        raise failure
 
     # ------------------------------------------------------------ ending
 
@@ -480,26 +477,33 @@ class Run:
             self._finish(self._started.context, error)
 
     def _finish(self, context: RunContext, error: BaseException | None) -> None:
-        """Writes the result, then tells plugins of it; the error that ended the run is the one to report."""
+        """Writes the result, tells plugins of it, and closes everything."""
+        try:
+            late = self._write_and_tell(context, error)
+            if late is not None:
+                raise late
+        finally:
+            self._release(logging.WARNING if error is None else logging.DEBUG)
+
+    def _write_and_tell(self, context: RunContext, error: BaseException | None) -> RlcoreError | None:
+        """What went wrong with the result, which plugins may want to read, or in telling them; None if ``error``
+        ended the run, which is then the one to report.
+        """
         late: RlcoreError | None = None
         try:
             if not context.inference and not (self._nothing_left and self._store.is_done()):
                 self._store.write_result(self._result(), self.timers)
         except RunStateError as problem:
             log.debug("%s", problem)
-            late = problem
-            self.outcome = self.outcome if error is not None else "failed"
+            if error is None:
+                self.outcome, late = "failed", problem
         try:
             self.plugins.run_finished(context, self.outcome or "failed", error or late)
         except PluginError as failure:
             if error is None and late is None:
-                late = failure
-            else:
-                log.warning("%s", failure)
-        finally:
-            self._release(logging.WARNING if error is None else logging.DEBUG)
-        if error is None and late is not None:
-            raise late
+                return failure
+            log.warning("%s", failure)
+        return late
 
     def _result(self) -> dict[str, Any]:
         evaluation = self._parts.evaluation.to_json()

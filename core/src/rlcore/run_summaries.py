@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from rlcore.behavior_run import BehaviorRun
 from rlcore.config import RunConfig
 from rlcore.errors import PluginError
@@ -17,7 +15,7 @@ from rlcore.timers import Timers, gauge_name
 
 
 class RunSummaries:
-    """Tells stats writers, plugins and curricula. ``failed`` gets each failure that is to end the run."""
+    """Tells stats writers, plugins and curricula. ``failure`` is the first one that is to end the run."""
 
     def __init__(
         self,
@@ -25,10 +23,9 @@ class RunSummaries:
         context: RunContext,
         curricula: RunCurricula | None,
         timers: Timers,
-        failed: Callable[[PluginError], None],
     ) -> None:
         self.writers: list[OpenWriter] = []
-        self._failed = failed
+        self.failure: PluginError | None = None
         self._plugins = plugins
         self._context = context
         self._curricula = curricula
@@ -53,11 +50,11 @@ class RunSummaries:
             try:
                 writer.write(behavior.name, step, stats, self._plugins.strict)
             except PluginError as failure:
-                self._failed(failure)
+                self.failure = self.failure or failure
         try:
             self._plugins.summary_written(self._context, behavior.name, step, stats)
         except PluginError as failure:
-            self._failed(failure)
+            self.failure = self.failure or failure
         if curricula is not None and not inference:
             curricula.summarised(behavior.name, stats)
         return stats

@@ -27,7 +27,7 @@ def ends_within(seconds: float, what: str, last_words: Callable[[BaseException |
 
     def end() -> None:
         if not over.wait(seconds) and claim.acquire(blocking=False):
-            click.echo(f"warning: {what} takes more than {seconds:g} s; the process ends without it", file=sys.stderr)
+            _warn(f"{what} takes more than {seconds:g} s")
             end_process(last_words(error))
 
     threading.Thread(target=end, name="deadline", daemon=True).start()
@@ -46,10 +46,15 @@ def end_soon(code: int) -> None:
         time.sleep(EXIT_SECONDS)
         left = [each.name for each in threading.enumerate() if not each.daemon and each is not threading.main_thread()]
         what = f"thread {', '.join(map(repr, left))} is left over" if left else "an exit handler is not done"
-        click.echo(f"warning: {what} {EXIT_SECONDS:g} s after the end; the process ends without it", file=sys.stderr)
+        _warn(f"{what} {EXIT_SECONDS:g} s after the end")
         end_process(code)
 
     threading.Thread(target=end, name="deadline", daemon=True).start()
+
+
+def _warn(why: str) -> None:
+    with suppress(OSError, ValueError):  # a standard error that is lost keeps the process neither
+        click.echo(f"warning: {why}; the process ends without it", file=sys.stderr)
 
 
 def end_process(code: int) -> NoReturn:
