@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -149,6 +152,22 @@ def test_a_close_that_hangs_does_not_keep_a_run_that_is_over(
     assert (output if code == 0 else errors).splitlines()[-1].startswith(last)
     assert place.result["outcome"] == ("done" if code == 0 else "failed")
     quick({"environment": {"type": "slow", "num_envs": 2}}).assert_resumes()  # the lock is free
+
+
+def test_a_progress_bar_is_ended_before_the_last_words_of_a_process_that_cannot_close(quick: Any) -> None:
+    place = quick({"environment": {"type": "slow", "num_envs": 2, "options": {"close_seconds": 600.0}}})
+    master, slave = pty.openpty()
+    process = place.start(stdout=slave, stderr=slave, stdin=subprocess.DEVNULL)
+    os.close(slave)
+    shown = b""
+    with suppress(OSError):  # EIO: the process has ended, and nobody else has the terminal
+        while part := os.read(master, 4096):
+            shown += part
+    os.close(master)
+    assert process.wait(10) == 0
+    *_, last, _ = shown.split(b"\r\n")
+    assert b"done: 400 steps; Agent mean reward" in last and b"steps/s" not in last, "on a line of its own"
+    assert shown.rindex(b"\x1b[?25h") > shown.rindex(b"\x1b[?25l"), "the cursor is back"
 
 
 def test_a_close_that_hangs_does_not_keep_an_interrupted_run(quick: Any) -> None:

@@ -61,7 +61,5 @@ def end_process(code: int) -> NoReturn:
     """Ends the process at once, with all that was said."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):  # lost; None, where it was closed before the start
-            if stream.isatty():
-                stream.write("\x1b[?25h")  # a progress bar hides the cursor
             stream.flush()
     os._exit(code)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -108,7 +108,10 @@ def train(config: Path | None, sets: tuple[str, ...], flags: dict[str, Any], **p
         )
     show_log(run.config.debug)
 
+    end_progress: Callable[[], None]
+
     def last_words(error: BaseException | None) -> int:
+        end_progress()
         return report(error, run.config.debug) if isinstance(error, Exception) else tell_end(run)
 
     def deadline(what: str, seconds: float) -> AbstractContextManager[None]:
@@ -116,7 +119,7 @@ def train(config: Path | None, sets: tuple[str, ...], flags: dict[str, Any], **p
 
     run.while_closing = deadline
     own_process = bool(click.get_current_context().obj)
-    with interrupts(run, own_process), show_progress(run):
+    with interrupts(run, own_process), show_progress(run) as end_progress:
         run.start()
         if run.resumed_from is not None and not run.nothing_left:
             # To the stream of the progress bar: without `file`, click writes past it.
