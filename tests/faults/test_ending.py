@@ -43,12 +43,11 @@ def test_a_signal_during_a_long_evaluation_is_answered_at_once_and_costs_nothing
     assert place.steps == [50] and "evaluation" not in place.result and "interrupted: 50 steps" in output
     # The resumed run plays the evaluation that was abandoned.
     assert place.finish("--resume", "--set", "evaluation.environment.options.seconds=0")[0] == 0
-    ours = (place.run / "checkpoints" / "400" / "state.json").read_text(), metrics(place), place.result["evaluation"]
+    ours = content(place), metrics(place), place.result["evaluation"]
     fast = EVALUATION | {"environment": {"num_envs": 1, "options": {"seconds": 0.0}}}
     place.configure({"evaluation": fast}, checkpoint_interval=1000)
     assert place.finish("--force")[0] == 0
-    assert untimed(ours[0]) == untimed((place.run / "checkpoints" / "400" / "state.json").read_text())
-    assert ours[1:] == (metrics(place), place.result["evaluation"])
+    assert ours == (content(place), metrics(place), place.result["evaluation"])
 
 
 def metrics(place: Any) -> list[Any]:
@@ -56,10 +55,12 @@ def metrics(place: Any) -> list[Any]:
     return [(line["step"], line["stats"].get("Evaluation/Cumulative Reward")) for line in lines]
 
 
-def untimed(state: str) -> Any:
-    content = json.loads(state)
-    del content["run"]["wall_seconds"]
-    return content
+def content(place: Any) -> Any:
+    """All of the last checkpoint but the time that the run took."""
+    path = place.run / "checkpoints" / "400"
+    state = json.loads((path / "state.json").read_text())
+    del state["run"]["wall_seconds"]
+    return state, {file.name: file.read_bytes() for file in path.glob("*.safetensors")}
 
 
 def test_what_a_second_signal_would_cost_is_said_while_an_update_is_finished(quick: Any) -> None:
@@ -119,16 +120,18 @@ def test_a_signal_that_was_ignored_before_stays_ignored(quick: Any, name: str) -
     place.assert_done(2000)
 
 
-def test_ctrl_c_ends_an_evaluation_of_a_run_that_is_over(quick: Any) -> None:
+@pytest.mark.parametrize("close_seconds", [0.0, 600.0])
+def test_ctrl_c_ends_an_evaluation_of_a_run_that_is_over(quick: Any, close_seconds: float) -> None:
     place = quick()
     assert place.finish()[0] == 0
     process = place.popen(
-        "evaluate", str(place.run), "--set", "environment.options.seconds=0.5", stdout=PIPE, stderr=PIPE
-    )
+        "evaluate", str(place.run), "--set", "environment.options.seconds=0.5",
+        "--set", f"environment.options.close_seconds={close_seconds}", stdout=PIPE, stderr=PIPE,
+    )  # fmt: skip
     time.sleep(2.0)
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=10)
-    assert (process.returncode, output, errors.strip()) == (130, "", "")
+    assert (process.returncode, output) == (130, "") and ("takes more than 5 s" in errors) == (close_seconds > 0)
 
 
 # ---------------------------------------------------------------- what is left over

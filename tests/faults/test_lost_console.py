@@ -6,7 +6,6 @@ import os
 import pty
 import signal
 import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -152,8 +151,8 @@ def test_a_command_that_only_prints_still_ends_with_its_reader(quick: Any, close
     assert process.returncode == 1 and "Traceback" not in errors
 
 
-def test_files_are_the_output_that_is_kept(quick: Any, tmp_path: Path) -> None:
-    """The control: nothing is said to be lost where nothing is."""
+def test_nothing_is_said_to_be_lost_where_nothing_is(quick: Any) -> None:
+    """The control of all the others."""
     place = quick()
     code, output, errors = place.finish()
     assert (code, errors) == (0, "") and output.count("Agent. Step:") == 8

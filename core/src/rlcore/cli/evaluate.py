@@ -15,7 +15,7 @@ from rlcore.cli.log import show_log
 from rlcore.cli.options import debug_option, plugin_options, plugins_for
 from rlcore.cli.report import report
 from rlcore.cli.run import limit_threads
-from rlcore.errors import EXIT_DONE, ConfigError
+from rlcore.errors import EXIT_DONE, EXIT_SIGINT, ConfigError
 
 if TYPE_CHECKING:
     from rlcore.results import EvaluationResult
@@ -94,7 +94,9 @@ def evaluate_command(
     saved = SavedRun.load(directory, load_config(document, plugins), plugins, checkpoint)
 
     def last_words(error: BaseException | None) -> int:
-        return report(error, debug=False) if isinstance(error, Exception) else EXIT_DONE
+        if isinstance(error, Exception):
+            return report(error, debug=False)
+        return EXIT_DONE if error is None else EXIT_SIGINT
 
     def deadline(what: str, seconds: float) -> AbstractContextManager[None]:
         return ends_within(seconds, f"closing {what}", last_words)
