@@ -63,7 +63,8 @@ KIND_RULES = {
     "wrapped with `@hookimpl(wrapper=True)`.",
     "status": "Every plugin is called. An error stops the run.",
     "notification": "Every plugin is called, one by one; what it returns is ignored. Its error neither stops the run "
-    "nor reaches other plugins, and is repeated when the run ends. `--strict-plugins` makes it fatal.",
+    "nor reaches other plugins, and is repeated when the run ends. With `--strict-plugins` the run saves a checkpoint "
+    "and ends. An error in `rlcore_configured` always ends the command.",
     "extension": "Called before any other hook.",
 }
 

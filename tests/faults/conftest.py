@@ -6,6 +6,7 @@ import copy
 import json
 import multiprocessing
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -240,3 +241,94 @@ def assert_equal_from(ours: Workplace, whole: Workplace, step: int) -> list[int]
 @pytest.fixture(name="assert_equal_from")
 def _assert_equal_from() -> Callable[[Workplace, Workplace, int], list[int]]:
     return assert_equal_from
+
+
+STUBS = Path(__file__).resolve().parents[2] / "core" / "tests" / "run" / "stub_plugin.py"
+
+
+@attrs.define
+class Quick:
+    """Runs of the numpy trainer, each a process started from nothing: what Python does at its exit counts too."""
+
+    path: Path
+    processes: list[subprocess.Popen[str]] = attrs.field(factory=list)
+
+    @property
+    def run(self) -> Path:
+        return self.path / "results" / "run"
+
+    @property
+    def result(self) -> Any:
+        return json.loads((self.run / "result.json").read_text())
+
+    @property
+    def steps(self) -> list[int]:
+        return [checkpoint.step for checkpoint in find_checkpoints(self.run / "checkpoints")]
+
+    def configure(self, changes: dict[str, Any], **behavior: Any) -> None:
+        behavior = {"trainer_type": "slow", "max_steps": 400, "summary_freq": 50, "checkpoint_interval": 40} | behavior
+        config = {
+            "environment": {"type": "slow", "num_envs": 2, "options": {"seconds": 0.001}},
+            "env_settings": {"seed": 5},
+            "behaviors": {"Agent": behavior},
+            "checkpoint_settings": {"run_id": "run"},
+            "plugins": {"autoload": False, "local": [str(STUBS), str(Path(__file__).with_name("slow_plugin.py"))]},
+        } | changes
+        (self.path / "config.yaml").write_text(yaml.safe_dump(config))
+
+    def popen(self, *arguments: str, shell: str = "", **keywords: Any) -> subprocess.Popen[str]:
+        """``shell``: a line of ``sh`` that has the command in ``$@``."""
+        words = [sys.executable, "-m", "rlcore.cli.main", *arguments]
+        process = subprocess.Popen(
+            ["sh", "-c", shell, "sh", *words] if shell else words, cwd=self.path, text=True,
+            env={key: value for key, value in os.environ.items() if not key.startswith("RLCORE_")}, **keywords,
+        )  # fmt: skip
+        self.processes.append(process)
+        return process
+
+    def start(self, *flags: str, **keywords: Any) -> subprocess.Popen[str]:
+        return self.popen("run", "config.yaml", *flags, **keywords)
+
+    def finish(self, *flags: str, **keywords: Any) -> tuple[int, str, str]:
+        """Exit code, standard output, standard error."""
+        process = self.start(*flags, **({"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | keywords))
+        output, errors = process.communicate(timeout=60)
+        return process.returncode, output or "", errors or ""
+
+    def wait_for_checkpoint(self, process: subprocess.Popen[str]) -> None:
+        deadline = time.monotonic() + 30
+        while not self.steps and process.poll() is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+
+    def assert_done(self, steps: int = 400) -> None:
+        assert self.result["outcome"] == "done" and self.steps[-1] == steps
+        verify_checkpoint(self.run / "checkpoints" / str(steps))
+
+    def assert_resumes(self) -> None:
+        step = self.steps[-1]
+        verify_checkpoint(self.run / "checkpoints" / str(step))
+        code, _, errors = self.finish("--resume", "--set", f"behaviors.Agent.max_steps={step + 100}")
+        assert code == 0, errors
+        self.assert_done(step + 100)
+
+
+@pytest.fixture
+def quick(tmp_path: Path) -> Iterator[Callable[..., Quick]]:
+    """``quick({"evaluation": ...}, max_steps=400)``: a :class:`Quick` with that configuration."""
+    made: list[Quick] = []
+
+    def make(changes: dict[str, Any] | None = None, **behavior: Any) -> Quick:
+        place = Quick(tmp_path)
+        place.configure(changes or {}, **behavior)
+        made.append(place)
+        return place
+
+    yield make
+    for process in [process for place in made for process in place.processes]:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        for stream in (process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.faults
 LONG = {"max_steps": 10_000_000, "keep_checkpoints": 2, "checkpoint_interval": 2000}
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_saves_a_checkpoint_and_ends_with_its_code(workplace: Any, number: signal.Signals) -> None:
     place = workplace(**LONG)
     process = place.start()
@@ -26,8 +26,13 @@ def test_a_signal_saves_a_checkpoint_and_ends_with_its_code(workplace: Any, numb
     process.join(10)
     assert process.exitcode == 128 + number, place.stderr
     assert time.monotonic() - sent < 10
-    assert place.stderr == "" and place.stdout.startswith("interrupted: ")
+    assert only_waiting(place.stderr) and place.stdout.startswith("interrupted: ")
     consistent(place, "interrupted")
+
+
+def only_waiting(errors: str) -> bool:
+    """Nothing on standard error but what a stop waits for, which is said where it takes half a second."""
+    return all(line.startswith("stopping: ") for line in errors.splitlines())
 
 
 def consistent(place: Any, outcome: str) -> None:
@@ -55,7 +60,7 @@ def test_the_installed_command_answers_a_signal_too(workplace: Any) -> None:
         out, err = process.communicate(timeout=10)
     finally:
         process.kill()
-    assert (process.returncode, err) == (143, "")
+    assert process.returncode == 143 and only_waiting(err)
     assert out.startswith("interrupted: ")
     consistent(place, "interrupted")
 
@@ -66,7 +71,8 @@ def test_a_second_signal_ends_the_process_at_once_and_costs_nothing_old(workplac
     process = place.start(slow_fsync=0.5)  # a save takes some seconds
     place.wait_for(lambda: bool(place.steps) and any("rlcore-tmp" in path.name for path in place.checkpoints.iterdir()))
     os.kill(process.pid, signal.SIGINT)
-    time.sleep(0.1)
+    words = "stopping: saving a checkpoint; a second Ctrl-C or SIGTERM ends the run at once and loses"
+    place.wait_for(lambda: place.stderr.startswith(words), seconds=2.0)
     assert process.exitcode is None  # it is saving, and would end when it has
     sent = time.monotonic()
     os.kill(process.pid, second)

@@ -97,6 +97,13 @@ class BehaviorRun:
         self.next_checkpoint = (self.steps // interval + 1) * interval
         self.next_boundary = min(self.next_summary, self.next_checkpoint, self.settings.max_steps)
 
+    def make_due(self, summary: int | None) -> None:
+        """Has the boundary ``summary`` be crossed again, if it was; and a checkpoint be made again at this step."""
+        if summary is not None:
+            self.learning = True  # at max_steps a summary is always due
+            self.next_summary = summary
+        self.next_checkpoint = self.steps
+
     def look_up(self, step: int) -> None:
         """Something of the run's may be due at ``step``, until the boundaries are set anew."""
         self.next_boundary = min(self.next_summary, self.next_checkpoint, self.settings.max_steps, step)

@@ -7,6 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
+import attrs
+
+from rlcore.closing import CLOSE_ENVIRONMENT, CLOSE_WRITER, WhileClosing, no_deadline
 from rlcore.errors import EnvironmentFailed, PluginError, RlcoreError, one_line
 
 if TYPE_CHECKING:
@@ -83,18 +86,33 @@ def called_trainer(behavior: str, trainer_type: str, doing: str) -> Iterator[Non
 # ------------------------------------------------------------ closing
 
 
-def close_all(held: Iterable[tuple[Closable, type[RlcoreError]]], level: int) -> RlcoreError | None:
-    """Close everything in ``held``, each with the kind of error it is to blame with.
+@attrs.frozen
+class Held:
+    """Something to close at the end: ``what`` messages call it, and the ``kind`` of error that it is to blame with."""
+
+    closable: Closable
+    what: str
+    kind: type[RlcoreError]
+
+    @property
+    def seconds(self) -> float:
+        """How long closing it may take."""
+        return CLOSE_ENVIRONMENT if self.kind is EnvironmentFailed else CLOSE_WRITER
+
+
+def close_all(held: Iterable[Held], level: int, while_closing: WhileClosing = no_deadline) -> RlcoreError | None:
+    """Close everything in ``held``.
 
     An exception is logged at ``level`` and keeps nothing else open. A SystemExit is returned as an error for the caller
     to raise where no other error ended the run: it must not end the process unnoticed.
     """
     first: RlcoreError | None = None
-    for each, kind in held:
+    for each in held:
         try:
-            each.close()
+            with while_closing(each.what, each.seconds):
+                each.closable.close()
         except (Exception, SystemExit) as error:
-            failure = _failed_to_close(each, kind, error)
+            failure = _failed_to_close(each, error)
             if first is None and isinstance(failure.__cause__, SystemExit):
                 first = failure
             else:
@@ -103,21 +121,24 @@ def close_all(held: Iterable[tuple[Closable, type[RlcoreError]]], level: int) ->
 
 
 @contextmanager
-def closing(held: Closable, kind: type[RlcoreError]) -> Iterator[None]:
-    """Close ``held`` after the block, as :func:`close_all` does; an error of the block is the one to report."""
+def closing(
+    closable: Closable, what: str, kind: type[RlcoreError], while_closing: WhileClosing = no_deadline
+) -> Iterator[None]:
+    """Close ``closable`` after the block, as :func:`close_all` does; an error of the block is the one to report."""
+    held = [Held(closable, what, kind)]
     try:
         yield
     except BaseException:
-        close_all([(held, kind)], logging.DEBUG)
+        close_all(held, logging.DEBUG, while_closing)
         raise
-    failure = close_all([(held, kind)], logging.WARNING)
+    failure = close_all(held, logging.WARNING, while_closing)
     if failure is not None:
         raise failure
 
 
-def _failed_to_close(closed: Closable, kind: type[RlcoreError], error: BaseException) -> RlcoreError:
+def _failed_to_close(held: Held, error: BaseException) -> RlcoreError:
     if isinstance(error, RlcoreError):
         return error
-    failure = kind(f"{type(closed).__name__} failed to close: {one_line(error)}")
+    failure = held.kind(f"{held.what} failed to close: {one_line(error)}")
     failure.__cause__ = error
     return failure

@@ -70,6 +70,24 @@ class EpisodeTap:
             for row in np.flatnonzero(batch.aborted):
                 self._open[row] = self._begun()
 
+    def begin(self) -> None:
+        """All slots begin an episode: the environment was reset, and what was open is dropped."""
+        self._open = [self._begun() for _ in self._open]
+
+    def cut(self, batch: AgentBatch, rows: NDArray[np.intp]) -> None:
+        """The open episodes of ``rows`` are over for us after ``batch``: they are handed over as truncated."""
+        for row in rows.tolist():
+            episode = self._open[row]
+            final = {name: values[row].copy() for name, values in batch.observations.items()}
+            if self._acted(episode) > len(episode.rewards):  # a transition is open: what it began with was seen last
+                final = {name: seen.pop() for name, seen in episode.observations.items()}
+                for chosen in (episode.masks, episode.continuous, episode.discrete):
+                    del chosen[len(episode.rewards) :]
+            if episode.rewards:
+                self._write(self._finished(episode, final, False))
+                self.episodes += 1
+            self._open[row] = self._begun()
+
     def _begun(self) -> _OpenEpisode:
         return _OpenEpisode({spec.name: [] for spec in self._behavior.observations})
 

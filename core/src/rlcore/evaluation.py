@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 import attrs
-import numpy as np
 
-from rlcore.batch_check import BatchCheck, batch_of
-from rlcore.blame import closing, environment_does, policy_failed
+from rlcore.batch_check import BatchCheck
+from rlcore.blame import closing, environment_does
 from rlcore.config import EnvironmentParameter, EnvironmentSettings, RunConfig
 from rlcore.config.load import evaluation_environment
-from rlcore.environment import AgentBatch, BehaviorSpec, Environment, misfit
+from rlcore.config.settings import MAX_EPISODE_STEPS
+from rlcore.environment import BehaviorSpec, Environment, misfit
 from rlcore.episode_tap import EpisodeTap
-from rlcore.errors import ConfigError, EnvironmentFailed, NonFiniteError, RlcoreError
+from rlcore.errors import ConfigError, EnvironmentFailed, NonFiniteError
 from rlcore.parameter_feed import ParameterFeed, target_feed
 from rlcore.plugins.calls import Plugins
-from rlcore.results import BehaviorEvaluation, EvaluationResult
+from rlcore.results import EvaluationResult
 from rlcore.run_context import RunContext
-from rlcore.seeding import EpisodeSeeds, derive_seed
+from rlcore.seeding import derive_seed
 from rlcore.setup import environment_name, make_curricula, make_environment
-from rlcore.stats import EpisodeRecorder
 from rlcore.trainer import Policy
+from rlcore.whole_episodes import checks_of, play
+
+log = logging.getLogger(__name__)
 
 # Copies stepped together; more would only help an evaluation of very many episodes.
 MAX_COPIES = 16
@@ -56,37 +59,54 @@ class Evaluator:
         self._context = context
         self._specs = specs
         self._video = video
+        settings = config.evaluation
+        self._max_episode_steps = MAX_EPISODE_STEPS if settings is None else settings.max_episode_steps
+        self._warned_of_cuts = False
         self._environment: Environment | None = None
         self._checks: dict[str, BatchCheck] = {}  # of its behaviors; they warn once
 
     def evaluate(
         self,
         policies_for: PoliciesFor,
-        step: int,
         episodes: int,
         seed: int | None = None,
         deterministic: bool = True,
         taps_for: TapsFor | None = None,
+        stop_requested: Callable[[], bool] | None = None,
     ) -> EvaluationResult:
         """Plays ``episodes`` episodes, the same ones for one ``seed``, which is the run's if it is None.
 
-        ``policies_for`` is called with the environment's behaviors, before the first reset; ``step`` is the run's, for
-        those who hear of the result. ``taps_for``, called with the behaviors too, records what is played.
+        ``policies_for`` is called with the environment's behaviors, before the first reset. ``taps_for``, called with
+        the behaviors too, records what is played. Raises :class:`rlcore.whole_episodes.Abandoned` soon after
+        ``stop_requested`` has become true.
         """
         if episodes < 1:
             raise ValueError("episodes must be at least 1")
         seed = derive_seed(self._context.seed if seed is None else seed, "evaluation")
         environment, kept = self._open(episodes)
         name = environment_name(self._settings(), self._plugins)
-        with nullcontext() if kept else closing(environment, EnvironmentFailed):
+        with nullcontext() if kept else closing(environment, name, EnvironmentFailed):
             policies = policies_for(environment.behaviors)
             with _of_an_evaluation():
                 feed = self._feed(environment, name, seed)
                 with taps_for(environment.behaviors) if taps_for is not None else nullcontext({}) as taps:
-                    checks = self._checks if kept else None
-                    result = play(policies, environment, episodes, seed, deterministic, taps, feed, name, checks)
-        self._plugins.evaluated(self._context, step, result)
+                    result = play(
+                        policies, environment, episodes, seed, deterministic, taps, feed,
+                        self._max_episode_steps, stop_requested, name, self._checks if kept else None,
+                    )  # fmt: skip
+        self._warn_of_cuts(result)
         return result
+
+    def _warn_of_cuts(self, result: EvaluationResult) -> None:
+        """Once."""
+        cut = sum(behavior.cut for behavior in result.behaviors.values())
+        if cut and not self._warned_of_cuts:
+            self._warned_of_cuts = True
+            log.warning(
+                "evaluation: %d of %d episodes had not ended after %d environment steps and count as truncated there; "
+                "evaluation.max_episode_steps sets the limit",
+                cut, sum(behavior.episodes for behavior in result.behaviors.values()), self._max_episode_steps,
+            )  # fmt: skip
 
     def open(self, episodes: int) -> None:
         """Makes the environment for evaluations of ``episodes`` episodes before the first of them."""
@@ -186,117 +206,3 @@ def misfit_of_all(learned: Mapping[str, BehaviorSpec], played: Mapping[str, Beha
         if problem:
             return f"behavior {name!r}: {problem}, which the policy learned"
     return None
-
-
-def play(
-    policies: Mapping[str, Policy],
-    environment: Environment,
-    episodes: int,
-    seed: int,
-    deterministic: bool,
-    taps: Mapping[str, EpisodeTap],
-    feed: ParameterFeed | None = None,
-    named: str = "environment",
-    checks: Mapping[str, BatchCheck] | None = None,
-) -> EvaluationResult:
-    """Plays until every copy has finished its share of ``episodes``, which ``taps`` of behaviors catch.
-
-    ``feed`` says what episodes begin with, where the environment has parameters; ``named`` is what messages call it.
-    ``checks``, by behavior, are those of earlier evaluations in the same environment.
-
-    Each copy's share is fixed beforehand: taking the first episodes to finish would favour short ones.
-    """
-    checks = checks_of(environment) if checks is None else checks
-    copies = environment.num_envs
-    share = np.full(copies, episodes // copies)
-    share[: episodes % copies] += 1
-    returns: dict[str, list[float]] = {name: [] for name in environment.behaviors}
-    group_returns: dict[str, list[float]] = {name: [] for name in environment.behaviors}
-    lengths: dict[str, list[int]] = {name: [] for name in environment.behaviors}
-    left = {name: share[spec.env_index].copy() for name, spec in environment.behaviors.items()}  # [S] episodes
-    recorders = {name: EpisodeRecorder(spec.slots) for name, spec in environment.behaviors.items()}
-    for name, policy in policies.items():
-        try:
-            policy.seed(derive_seed(seed, name))
-        except RlcoreError:
-            raise
-        except (Exception, SystemExit) as error:
-            raise policy_failed(name, policy, "seed", error) from error
-    first = np.zeros(copies, np.int64)
-    if feed is not None:
-        feed.before_reset(first)
-    with environment_does(named, "reset"):
-        batches = environment.reset(EpisodeSeeds(seed), first)
-    if feed is not None:
-        feed.after_reset(first)
-    check_batches(batches, checks, named, "reset", feed)
-    while any((slots > 0).any() for slots in left.values()):
-        actions = {}
-        for name, policy in policies.items():
-            batch = batches[name]
-            try:
-                actions[name] = policy.act(batch.observations, batch.action_mask, deterministic)
-            except RlcoreError:
-                raise
-            except (Exception, SystemExit) as error:
-                raise policy_failed(name, policy, "act", error) from error
-        for name, tap in taps.items():
-            tap.act(batches[name], actions[name])
-        with environment_does(named, "step"):
-            batches = environment.step(actions)
-        check_batches(batches, checks, named, "step", feed)
-        if feed is not None:
-            feed.restage(feed.after_step())
-        for name, recorder in recorders.items():
-            batch = batches[name]
-            ended = batch.ended
-            recorder.record(batch)
-            wanted = left[name][ended] > 0
-            if name in taps:
-                taps[name].observe(batch, ended[wanted])
-            if ended.size:
-                own, of_group, took = recorder.take_finished()
-                returns[name].extend(np.array(own)[wanted].tolist())
-                if of_group:
-                    group_returns[name].extend(np.array(of_group)[wanted].tolist())
-                lengths[name].extend(np.array(took)[wanted].tolist())
-                left[name][ended[wanted]] -= 1
-    return EvaluationResult(
-        {
-            name: BehaviorEvaluation(
-                mean_reward=float(np.mean(values)),
-                std_reward=float(np.std(values)),
-                episodes=len(values),
-                mean_length=float(np.mean(lengths[name])),
-                returns=tuple(values),
-                mean_group_reward=float(np.mean(group_returns[name])) if group_returns[name] else None,
-            )
-            for name, values in returns.items()
-        }
-    )
-
-
-def checks_of(environment: Environment) -> dict[str, BatchCheck]:
-    """A check for the batches of each behavior, for evaluations."""
-    return {name: BatchCheck(spec, lambda: "while evaluating") for name, spec in environment.behaviors.items()}
-
-
-def check_batches(
-    batches: Mapping[str, AgentBatch],
-    checks: Mapping[str, BatchCheck],
-    environment: str,
-    doing: str,
-    feed: ParameterFeed | None,
-) -> None:
-    """Raises EnvironmentFailed unless ``doing`` of the environment returned what every behavior's spec says.
-
-    A NaN or an infinity is reported with the parameters that its episode began with.
-    """
-    for name, check in checks.items():
-        try:
-            check.check(batch_of(batches, name, environment, doing))
-        except NonFiniteError as error:
-            if feed is None:
-                raise
-            began = feed.described(error.copy, error.latest)
-            raise NonFiniteError(f"{error} (its episode began with {began})", error.copy, error.latest) from None

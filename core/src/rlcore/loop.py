@@ -27,6 +27,7 @@ class Spent:
     evaluating: float = 0.0
     environment_steps: int = 0
     updates: int = 0
+    updating_now: bool = False
 
     @property
     def collecting(self) -> float:
@@ -69,8 +70,10 @@ def learn(
                 except (Exception, SystemExit) as error:
                     raise trainer_failed(behavior, "ready", error) from error
                 if ready:
+                    spent.updating_now = True
                     with trainer_does(behavior, "update"):
                         behavior.add_update(trainer.update())
+                    spent.updating_now = False
                     spent.updates += 1
                 boundary |= trainer.steps >= behavior.next_boundary
         spent.updating += clock() - started

@@ -36,6 +36,7 @@ class BehaviorEvaluation:
     mean_length: float  # environment steps
     returns: tuple[float, ...] = attrs.field(repr=False)
     mean_group_reward: float | None = None  # "Group Cumulative Reward"; None: nobody shares rewards
+    cut: int = 0  # of the episodes, those that had not ended after evaluation.max_episode_steps
 
 
 @attrs.frozen

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
@@ -32,7 +32,8 @@ from typing import Any, Literal, Self
 import attrs
 
 from rlcore.behavior_run import BehaviorRun
-from rlcore.blame import Closable, close_all
+from rlcore.blame import Held, close_all
+from rlcore.closing import WhileClosing, no_deadline
 from rlcore.config import RunConfig
 from rlcore.config.data_source import learns_offline
 from rlcore.curriculum import LessonChange
@@ -94,6 +95,8 @@ class Run:
         self._resumed_from: Path | None = None
         self._nothing_left = False  # to learn, already when this process took the run up
         self._stop = False
+        self._failure: PluginError | None = None  # of a notification, which is to end the run
+        self.while_closing: WhileClosing = no_deadline  # entered around each close(); `rlcore run` sets a deadline
         self._spent = Spent()  # in this epoch
         self._evaluated: EvaluationResult | None = None  # in this epoch, latest
         self._warned_of_cuts = False
@@ -147,11 +150,15 @@ class Run:
         """
         self.start()
         policies = {name: behavior.policy for name, behavior in self.behaviors.items()}
-        evaluator = self._parts.evaluation.evaluator
-        return evaluator.evaluate(lambda _: policies, self.steps, episodes, seed, deterministic)
+        result = self._parts.evaluation.evaluator.evaluate(lambda _: policies, episodes, seed, deterministic)
+        self.plugins.evaluated(self._parts.context, self.steps, result)
+        return result
 
     def request_stop(self, signal_number: int | None = None) -> None:
-        """Asks the run to save a checkpoint and end after the current environment step. Safe in a signal handler."""
+        """Asks the run to save a checkpoint and end after the current environment step. Safe in a signal handler.
+
+        An update is finished first. An evaluation is abandoned; the resumed run makes it anew.
+        """
         self.stop_signal = signal_number
         self._stop = True
 
@@ -173,6 +180,16 @@ class Run:
     def resumed_from(self) -> Path | None:
         """The checkpoint this run goes on from, once it has started; None for one that begins anew or only acts."""
         return self._resumed_from
+
+    @property
+    def saved_step(self) -> int | None:
+        """Agent steps of the last checkpoint; None before there is one."""
+        return self._store.saved_step
+
+    @property
+    def updating(self) -> bool:
+        """Whether a trainer is in its update at this moment; for a thread that looks on."""
+        return self._spent.updating_now
 
     @property
     def scores(self) -> Scores:
@@ -260,9 +277,11 @@ class Run:
             self._seconds_before = float(saved["run"]["wall_seconds"])
             self._store.restore_status(context, state.behaviors)
             evaluation.load_state_dict(saved["run"].get("evaluation"))
+            evaluation.overdue = saved["run"].get("overdue")
             self._resumed_from = self.directory.checkpoints / str(self._store.saved_step)
         for behavior in state.behaviors.values():
             behavior.set_boundaries()
+        evaluation.restore_boundaries(state.behaviors)
         self._nothing_left = self._resumed_from is not None and self.finished
         if not (context.inference or self._nothing_left):
             evaluation.begin(state.steps)
@@ -312,7 +331,7 @@ class Run:
         try:
             if inference:
                 infer(state, self._stop_requested, spent)
-            else:
+            elif evaluation.overdue is None or not self._boundary_reached():
                 evaluation.watch(state.behaviors, state.steps)
                 learn(state, self._stop_requested, self._boundary_reached, spent)
         finally:
@@ -324,10 +343,12 @@ class Run:
         speed = steps_per_second(taken, seconds - spent.evaluating)
         self.epoch += 1
         results = {behavior.name: behavior.result(self._summarise(behavior, speed)) for behavior in behaviors}
-        if any(behavior.checkpoint_due for behavior in behaviors):
-            self._save_checkpoint()
-        for behavior in behaviors:
-            behavior.set_boundaries()
+        if evaluation.overdue is None:  # else all that is due at this step is left to the resumed run
+            if any(behavior.checkpoint_due for behavior in behaviors):
+                self._save_checkpoint()
+            for behavior in behaviors:
+                behavior.set_boundaries()
+        self._raise_failure()
         return EpochResult(
             epoch=self.epoch,
             behaviors=results,
@@ -343,6 +364,8 @@ class Run:
 
     def _summarise(self, behavior: BehaviorRun, speed: float) -> dict[str, StatSummary]:
         """Summarises a behavior if that is due."""
+        if self._parts.evaluation.overdue is not None:  # which comes before it
+            return {}
         last = self.scores.stopped and behavior.learning  # max_steps is not reached, and yet nothing more will come
         if behavior.summary_due or last or self._parts.context.inference:
             return self._parts.summaries.summarise(behavior, speed)
@@ -354,11 +377,12 @@ class Run:
     # ------------------------------------------------------------ boundaries
 
     def _boundary_reached(self) -> bool:
-        """Does what is due between two summaries; whether a summary is due, or an evaluation ended the run."""
+        """Does what is due between two summaries; whether a summary is due, or the run ends here."""
         evaluation, behaviors = self._parts.evaluation, self.behaviors.values()
         ending = all(behavior.steps >= behavior.settings.max_steps for behavior in behaviors)
-        if evaluation.due(self.steps, ending):
-            self._evaluate()
+        if evaluation.due(self.steps, ending) and not self._evaluate():
+            return True
+        evaluation.overdue = None
         if self.scores.stopped or any(behavior.summary_due for behavior in behaviors):
             return True
         if any(behavior.checkpoint_due for behavior in behaviors):
@@ -366,38 +390,66 @@ class Run:
         evaluation.watch(self.behaviors, self.steps)
         return False
 
-    def _evaluate(self) -> None:
+    def _evaluate(self) -> bool:
+        """Whether the evaluation was played to its end."""
         started = perf_counter()
-        seed = self._parts.context.seed
-        self._evaluated = self._parts.evaluation.evaluate(self.behaviors, self.steps, seed)
+        context = self._parts.context
+        self._evaluated = self._parts.evaluation.evaluate(
+            self.behaviors, self.steps, context.seed, self._stop_requested
+        )
         seconds = perf_counter() - started
         self._spent.evaluating += seconds
         self.timers.root.child("Evaluator.evaluate").add(seconds)
+        if self._evaluated is None:
+            return False
+        with self._ends_run():
+            self.plugins.evaluated(context, self.steps, self._evaluated)
+        return True
 
     def _save_checkpoint(self) -> None:
         """Ends open episodes if the environment cannot save itself, then writes everything."""
         context, state = self._parts.context, self._parts.state
         with self.timers.root.child("RLTrainer._checkpoint").measure():
-            hidden = state.settle_episodes()
+            # Nothing was stepped since the checkpoint of this very step: its episodes have just begun.
+            hidden = [] if self._store.saved_step == state.steps else state.settle_episodes()
             if hidden and self.outcome is None and not self._warned_of_cuts:
                 self._warned_of_cuts = True
                 log.warning("%s", cut_warning(state.behaviors, hidden[0]))
             captured = state.capture(self._parts.evaluation.state_dict(), self._wall_seconds())
+            captured["run"]["overdue"] = self._parts.evaluation.overdue
             parameters = {} if state.curricula is None else state.curricula.status()
             path = self._store.save(state.steps, captured, state.behaviors, context, parameters)
             for behavior in state.behaviors.values():
                 behavior.checkpoint_saved()
-            try:
+            with self._ends_run():
                 self.plugins.checkpoint_saved(context, state.steps, path)
-            finally:
-                self._store.update_status(context, state.behaviors, parameters)
+            self._store.update_status(context, state.behaviors, parameters)
 
     def _lesson_changed(self, change: LessonChange) -> None:
         log.info(
             "environment parameter %r: lesson %d (%s) after %d (%s) at step %d",
             change.parameter, change.lesson, change.name, change.previous, change.previous_name, self.steps,
         )  # fmt: skip
-        self.plugins.lesson_changed(self._parts.context, self.steps, change)
+        with self._ends_run():
+            self.plugins.lesson_changed(self._parts.context, self.steps, change)
+
+    @contextmanager
+    def _ends_run(self) -> Iterator[None]:
+        """For a notification: its failure, raised where plugins are strict, waits until everything can be saved."""
+        try:
+            yield
+        except PluginError as failure:
+            self._failure = self._failure or failure
+            self._stop = True
+
+    def _raise_failure(self) -> None:
+        """Ends the run for a writer or a notification that failed, with all that was learned saved."""
+        failure = self._failure or self._parts.summaries.failure
+        if failure is None:
+            return
+        if not self._parts.context.inference and self._store.saved_step != self.steps:
+            self._save_checkpoint()
+        raise failure
 
     # ------------------------------------------------------------ ending
 
@@ -419,6 +471,8 @@ class Run:
                     for behavior in self.behaviors.values():
                         if behavior.updates == 0 and behavior.steps >= behavior.settings.max_steps:
                             log.warning("%s", unlearned_warning(behavior))
+            if error is None:
+                self._raise_failure()
         except BaseException as late:
             self.outcome, error = "failed", late
             raise
@@ -426,19 +480,35 @@ class Run:
             self._finish(self._started.context, error)
 
     def _finish(self, context: RunContext, error: BaseException | None) -> None:
-        stopped: RlcoreError | None = None
+        """Writes the result, tells plugins of it, and closes everything."""
         try:
-            self.plugins.run_finished(context, self.outcome or "failed", error)
-            if not context.inference and not (self._nothing_left and self._store.is_done()):
-                self._store.write_result(self._result(), self.timers)
-        except RunStateError as late:
-            if error is None:
-                raise
-            log.debug("%s", late)  # the error that ended the run is the one to report
+            late = self._write_and_tell(context, error)
+            if late is not None:
+                raise late
         finally:
             stopped = self._release(logging.WARNING if error is None else logging.DEBUG)
         if stopped is not None and error is None:
             raise stopped
+
+    def _write_and_tell(self, context: RunContext, error: BaseException | None) -> RlcoreError | None:
+        """What went wrong with the result, which plugins may want to read, or in telling them; None if ``error``
+        ended the run, which is then the one to report.
+        """
+        late: RlcoreError | None = None
+        try:
+            if not context.inference and not (self._nothing_left and self._store.is_done()):
+                self._store.write_result(self._result(), self.timers)
+        except RunStateError as problem:
+            log.debug("%s", problem)
+            if error is None:
+                self.outcome, late = "failed", problem
+        try:
+            self.plugins.run_finished(context, self.outcome or "failed", error or late)
+        except PluginError as failure:
+            if error is None and late is None:
+                return failure
+            log.warning("%s", failure)
+        return late
 
     def _result(self) -> dict[str, Any]:
         evaluation = self._parts.evaluation.to_json()
@@ -459,14 +529,15 @@ class Run:
 
     def _release(self, level: int = logging.DEBUG) -> RlcoreError | None:
         """Closes everything; see :func:`rlcore.blame.close_all`."""
-        held: list[tuple[Closable, type[RlcoreError]]] = []
+        held: list[Held] = []
         if self._started is not None:
-            held += [(writer, PluginError) for writer in self._started.summaries.writers]
-            held.append((self._started.evaluation.evaluator, EnvironmentFailed))
-        if self.environment is not None:
-            held.append((self.environment, EnvironmentFailed))
+            state, evaluator = self._started.state, self._started.evaluation.evaluator
+            held += [Held(writer, writer.described, PluginError) for writer in self._started.summaries.writers]
+            held.append(Held(evaluator, "the environment of evaluations", EnvironmentFailed))
+            if state.environment is not None:
+                held.append(Held(state.environment, state.environment_name, EnvironmentFailed))
         try:
-            return close_all(held, level)
+            return close_all(held, level, self.while_closing)
         finally:
             self.directory.close(self._plugin_files())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
@@ -14,6 +14,7 @@ from rlcore.evaluation import Evaluator
 from rlcore.results import EvaluationResult
 from rlcore.run_store import RunStore
 from rlcore.stats import EVALUATION_LENGTH, EVALUATION_REWARD
+from rlcore.whole_episodes import Abandoned
 
 Behaviors = Mapping[str, BehaviorRun]
 
@@ -48,6 +49,9 @@ class RunEvaluation:
         self.scores = Scores()
         self._store = store
         self._next = 0  # the step of the run at which the next one is due
+        # Set where an evaluation was abandoned because the run was to stop: the boundary of the summary that was due at
+        # the same step, by behavior, None where none was. The resumed run begins with all that.
+        self.overdue: Mapping[str, int | None] | None = None
 
     def state_dict(self) -> dict[str, Any]:
         return attrs.asdict(self.scores)
@@ -60,10 +64,15 @@ class RunEvaluation:
         # Raised, or removed, it has the run go on.
         scores.stopped = scores.stopped and stop_at is not None and (scores.score or 0.0) >= stop_at
 
+    def restore_boundaries(self, behaviors: Behaviors) -> None:
+        """Makes due again what was due at an evaluation that was abandoned."""
+        for name, summary in (self.overdue or {}).items():
+            behaviors[name].make_due(summary)
+
     def begin(self, step: int) -> None:
         """Sets when the first one is due, and makes the environment: what is wrong with it is told before training."""
         if self.settings is not None and self._interval is not None:
-            self._next = _multiple_after(step, self._interval)
+            self._next = _multiple_after(step, self._interval) if self.overdue is None else step
             self.evaluator.open(self.settings.episodes)
 
     def due(self, step: int, ending: bool) -> bool:
@@ -79,17 +88,29 @@ class RunEvaluation:
         for behavior in learning:
             behavior.look_up(behavior.steps + share)
 
-    def evaluate(self, behaviors: Behaviors, step: int, run_seed: int) -> EvaluationResult:
+    def evaluate(
+        self, behaviors: Behaviors, step: int, run_seed: int, stop_requested: Callable[[], bool]
+    ) -> EvaluationResult | None:
         """Plays, notes the score in statistics, and keeps the policies if they are the best so far.
 
+        Returns None where ``stop_requested`` had the evaluation abandoned: nothing is noted, and it stays due.
         ``run_seed`` stands beside those policies, as it does in every checkpoint.
         """
         settings, interval = self.settings, self._interval
         assert settings is not None and interval is not None, "one was due"
         policies = {name: behavior.policy for name, behavior in behaviors.items()}
-        result = self.evaluator.evaluate(
-            lambda _: policies, step, settings.episodes, deterministic=settings.deterministic
-        )
+        try:
+            result = self.evaluator.evaluate(
+                lambda _: policies,
+                settings.episodes,
+                deterministic=settings.deterministic,
+                stop_requested=stop_requested,
+            )
+        except Abandoned:
+            self.overdue = {
+                name: behavior.next_summary if behavior.summary_due else None for name, behavior in behaviors.items()
+            }
+            return None
         self._next = _multiple_after(step, interval)
         for name, behavior in behaviors.items():
             measured = result.behaviors[name]

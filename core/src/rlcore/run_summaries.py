@@ -4,19 +4,28 @@ from __future__ import annotations
 
 from rlcore.behavior_run import BehaviorRun
 from rlcore.config import RunConfig
+from rlcore.errors import PluginError
+from rlcore.open_writer import OpenWriter
 from rlcore.plugins.calls import Plugins
 from rlcore.run_context import RunContext
 from rlcore.run_curricula import RunCurricula
 from rlcore.setup import make_writers
-from rlcore.stats import IS_TRAINING, STEPS_PER_SECOND, StatSummary, StatsWriter, hand_over
+from rlcore.stats import IS_TRAINING, STEPS_PER_SECOND, StatSummary
 from rlcore.timers import Timers, gauge_name
 
 
 class RunSummaries:
-    """Tells stats writers, plugins and curricula."""
+    """Tells stats writers, plugins and curricula. ``failure`` is the first one that is to end the run."""
 
-    def __init__(self, plugins: Plugins, context: RunContext, curricula: RunCurricula | None, timers: Timers) -> None:
-        self.writers: list[StatsWriter] = []
+    def __init__(
+        self,
+        plugins: Plugins,
+        context: RunContext,
+        curricula: RunCurricula | None,
+        timers: Timers,
+    ) -> None:
+        self.writers: list[OpenWriter] = []
+        self.failure: PluginError | None = None
         self._plugins = plugins
         self._context = context
         self._curricula = curricula
@@ -38,8 +47,14 @@ class RunSummaries:
         for tag, summary in stats.items():
             self._timers.set_gauge(gauge_name(behavior.name, tag), summary.mean)
         for writer in self.writers:
-            hand_over(writer, behavior.name, step, stats)
-        self._plugins.summary_written(self._context, behavior.name, step, stats)
+            try:
+                writer.write(behavior.name, step, stats, self._plugins.strict)
+            except PluginError as failure:
+                self.failure = self.failure or failure
+        try:
+            self._plugins.summary_written(self._context, behavior.name, step, stats)
+        except PluginError as failure:
+            self.failure = self.failure or failure
         if curricula is not None and not inference:
             curricula.summarised(behavior.name, stats)
         return stats

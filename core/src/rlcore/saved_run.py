@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import attrs
 
 from rlcore.blame import called_trainer, closing
 from rlcore.checkpoint import CONFIGURATION, Checkpoint, find_checkpoints, load_checkpoint, newest_good
+from rlcore.closing import WhileClosing, no_deadline
 from rlcore.config import RunConfig
 from rlcore.config.load import evaluation_environment
 from rlcore.environment import BehaviorSpec
@@ -58,6 +59,8 @@ class SavedRun:
     context: RunContext
     step: int
     models: dict[str, Any]  # by behavior
+    # Entered around the close of the environment, as in :class:`rlcore.run.Run`.
+    while_closing: WhileClosing = attrs.field(default=no_deadline, kw_only=True)
 
     @classmethod
     def load(cls, directory: Path, config: RunConfig, plugins: Plugins, checkpoint: str = "last") -> SavedRun:
@@ -99,11 +102,29 @@ class SavedRun:
         ``record``: the episodes become a recording of each behavior there, ``record/<behavior>``, of the format called
         ``record_format``, or of the only installed one.
         """
+        with self.evaluated(episodes, seed, deterministic, video, record, record_format) as result:
+            return result
+
+    @contextmanager
+    def evaluated(
+        self,
+        episodes: int,
+        seed: int | None,
+        deterministic: bool = True,
+        video: Path | None = None,
+        record: Path | None = None,
+        record_format: str | None = None,
+    ) -> Iterator[EvaluationResult]:
+        """What :meth:`evaluate` returns, for a block that reads it before the environment is closed."""
         taps_for = None if record is None else partial(self._taps, self.context.absolute(record), record_format)
         films = None if video is None else self.context.absolute(video)
         evaluator = Evaluator(self.config, self.plugins, self.context, video=films)
-        with closing(evaluator, EnvironmentFailed):
-            return evaluator.evaluate(self.policies, self.step, episodes, seed, deterministic, taps_for)
+        # A film may be encoded when it is closed, which takes its time.
+        while_closing = self.while_closing if video is None else no_deadline
+        with closing(evaluator, "the environment", EnvironmentFailed, while_closing):
+            result = evaluator.evaluate(self.policies, episodes, seed, deterministic, taps_for)
+            self.plugins.evaluated(self.context, self.step, result)
+            yield result
 
     def _taps(
         self, directory: Path, record_format: str | None, behaviors: Mapping[str, BehaviorSpec]

@@ -27,11 +27,11 @@ from rlcore.config.plugin_choice import recorded
 from rlcore.curriculum import Curriculum
 from rlcore.environment import AgentBatch, BehaviorSpec, Environment
 from rlcore.errors import ConfigError, EnvironmentFailed, PluginError, did_you_mean
+from rlcore.open_writer import OpenWriter
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.records import CurriculumSpec, StatsWriterSpec
 from rlcore.run_context import RunContext
 from rlcore.seeding import fresh_seed
-from rlcore.stats import StatsWriter
 
 
 def resolve_config(
@@ -200,7 +200,7 @@ def empty_batch(spec: BehaviorSpec) -> AgentBatch:
     )
 
 
-def make_writers(config: RunConfig, plugins: Plugins, context: RunContext) -> list[StatsWriter]:
+def make_writers(config: RunConfig, plugins: Plugins, context: RunContext) -> list[OpenWriter]:
     """The writers that are on by default and not turned off, and those the ``stats`` block names."""
     configured = {plugins.stats_writer(reference): settings for reference, settings in config.stats.items()}
     chosen: dict[StatsWriterSpec, Any] = {
@@ -209,17 +209,18 @@ def make_writers(config: RunConfig, plugins: Plugins, context: RunContext) -> li
         if isinstance(owned.record, StatsWriterSpec) and owned.record.default_on and owned.record not in configured
     }
     chosen |= {spec: settings for spec, settings in configured.items() if settings is not False}
-    writers: list[StatsWriter] = []
+    writers: list[OpenWriter] = []
     try:
         for spec, settings in chosen.items():
             if context.inference and not spec.inference:
                 continue
             if settings is None and spec.settings is not None:
                 settings = plugins.resolve(spec, "settings")()
-            writers.append(plugins.create_stats_writer(spec, settings, context))
+            writer = plugins.create_stats_writer(spec, settings, context)
+            writers.append(OpenWriter(writer, plugins.described(spec)))
     except BaseException:
-        for writer in writers:
+        for opened in writers:
             with suppress(Exception, SystemExit):  # the first error is the one to report
-                writer.close()
+                opened.close()
         raise
     return writers

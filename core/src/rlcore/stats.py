@@ -5,7 +5,6 @@ Tags are ML-Agents' own ("Environment/Cumulative Reward", "Losses/Policy Loss"),
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
@@ -14,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.environment import AgentBatch
-from rlcore.errors import PluginError, RlcoreError, RunStateError, one_line
 
 CUMULATIVE_REWARD = "Environment/Cumulative Reward"
 GROUP_REWARD = "Environment/Group Cumulative Reward"
@@ -58,26 +56,16 @@ def lesson_numbers(stats: Mapping[str, float]) -> dict[str, float]:
 
 @runtime_checkable
 class StatsWriter(Protocol):
-    """Receives summaries. Every way out of a run closes the writers, and ``close`` flushes."""
+    """Receives summaries. Every way out of a run closes the writers, and ``close`` flushes.
+
+    After the first error of ``write`` the run goes on without the writer, and says how many summaries it missed.
+    """
 
     def write(self, behavior: str, step: int, stats: Mapping[str, StatSummary]) -> None:
         """One summary of one behavior; ``step`` is its agent step. Must be on disk, or sent, within seconds."""
         ...
 
     def close(self) -> None: ...
-
-
-def hand_over(writer: StatsWriter, behavior: str, step: int, stats: Mapping[str, StatSummary]) -> None:
-    """Gives ``writer`` a summary; an error it raises names it."""
-    try:
-        writer.write(behavior, step, stats)
-    except RlcoreError:
-        raise
-    except (Exception, SystemExit) as error:
-        what = f"stats writer {type(writer).__name__} failed at step {step}"
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS):
-            raise RunStateError(f"{what}: {error.strerror}; mend that and go on with --resume") from error
-        raise PluginError(f"{what}: {one_line(error)}") from error
 
 
 class StatsWindow:

@@ -342,18 +342,24 @@ def test_strict_makes_a_failed_notification_fatal() -> None:
         plugins.run_started(RUN)
 
 
-def test_configured_may_refuse_with_a_config_error_and_nothing_else(plugins: Plugins) -> None:
+def test_configured_may_refuse_with_a_config_error(plugins: Plugins) -> None:
     class Refuses:
         @hookimpl
         def rlcore_configured(self, config: RunConfig) -> None:
             raise ConfigError("acme needs two behaviors")
 
-    plugins.register(Fails(), "bad", "acme-bad", "0.4")
     plugins.configured(RunConfig())
-    assert plugins.failures == ["plugin 'bad' (acme-bad 0.4) failed in rlcore_configured: ValueError: not today"]
     plugins.register(Hears(), "hears")
     with pytest.raises(ConfigError, match=r"^acme needs two behaviors$"):
         plugins.register(Refuses(), "refuses")
+
+
+def test_a_bug_in_configured_refuses_too_because_nothing_was_checked(plugins: Plugins) -> None:
+    plugins.register(Fails(), "bad", "acme-bad", "0.4")
+    with pytest.raises(PluginError) as caught:
+        plugins.configured(RunConfig())
+    assert str(caught.value) == "plugin 'bad' (acme-bad 0.4) failed in rlcore_configured: ValueError: not today"
+    assert plugins.failures == []
 
 
 def test_run_started_may_not_refuse(plugins: Plugins) -> None:

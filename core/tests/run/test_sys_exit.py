@@ -135,8 +135,8 @@ FAULTS = {
     "policy.act": (4, "behavior 'Agent': policy Policy failed in act"),
     "writer settings": (4, rf"writer 'leaving' of {WHO}: its settings class WriterSettings failed"),
     "writer": (4, rf"{WHO} failed in rlcore_create_stats_writer"),
-    "writer.write": (4, "stats writer Writer failed at step 50"),
-    "writer.close": (4, "Writer failed to close"),
+    "writer.write": (4, "writer 'leaving' of plugin 'leaving' .local. failed at step 50"),
+    "writer.close": (4, "writer 'leaving' of plugin 'leaving' .local. failed to close"),
 }
 
 
@@ -191,7 +191,7 @@ def test_an_error_of_a_run_is_one_in_python_too(leaving: Any, make_run: Any) -> 
 
     with pytest.raises(EnvironmentFailed, match="failed in step: SystemExit: 0"):
         Run(leaving("environment.step")).train()
-    with pytest.raises(PluginError, match="Writer failed at step 50: SystemExit: 0"):
+    with pytest.raises(PluginError, match="failed at step 50: SystemExit: 0"):
         Run(leaving("writer.write", **{"checkpoint_settings.run_id": "two"})).train()
 
 
@@ -205,7 +205,7 @@ def test_what_leaves_while_it_is_closed_keeps_nothing_else_open(leaving: Any, fi
     assert environment is not None
     close = type(environment).close
     type(environment).close = lambda self: closed.append(close(self))  # type: ignore[method-assign]
-    with pytest.raises(PluginError, match="Writer failed to close: SystemExit: 0"):
+    with pytest.raises(PluginError, match="failed to close: SystemExit: 0"):
         run.train()
     assert closed and run.outcome == "done"
     assert files().result["outcome"] == "done" and files().steps[-1] == 200  # nothing that was learned is lost
@@ -229,14 +229,14 @@ def test_an_exception_in_close_is_a_warning_as_before(make_run: Any, caplog: pyt
     run.environment.close = lambda: 1 / 0
     run.train()
     (line,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert line == "FaultyCorridor failed to close: ZeroDivisionError: division by zero"
+    assert line == "environment 'corridor' of plugin 'stub_plugin' (local) failed to close: ZeroDivisionError: division by zero"
 
 
 @pytest.mark.parametrize(
     ("fault", "exit_code", "who"),
     [
-        ("environment.step", 3, "environment 'leaving' of plugin 'leaving' .local. failed in step"),
-        ("environment.close", 3, "environment 'leaving' of plugin 'leaving' .local. failed in close"),
+        ("environment.step", 3, "environment 'leaving' of plugin 'leaving' (local) failed in step"),
+        ("environment.close", 3, "environment 'leaving' of plugin 'leaving' (local) failed in close"),
         ("policy.act", 4, "behavior 'Agent': policy Policy failed in act"),
         ("trainer.load_model", 4, "behavior 'Agent': trainer 'leaving' failed in load_model"),
         ("trainer.policy", 4, "trainer 'leaving' of plugin 'leaving' (local) returned a Trainer that failed"),

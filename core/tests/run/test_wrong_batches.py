@@ -116,7 +116,7 @@ def test_an_environment_that_returns_no_batch_of_a_behavior_is_named(
 ) -> None:
     tampered(lambda batches: answer, at)
     named = r"environment 'corridor' of plugin 'stub_plugin' \(local\)"
-    message = f"^{named}: {doing} returned {found} and none of behavior 'Agent'; it must"
+    message = f"^(evaluation: )?{named}: {doing} returned {found} and none of behavior 'Agent'; it must"
     with pytest.raises(EnvironmentFailed, match=message):
         make_run().train()
     run = make_run({"checkpoint_settings.run_id": "evaluated"})

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from rlcore.cli.ending import ends_within
 from rlcore.cli.log import show_log
 from rlcore.cli.options import debug_option, plugin_options, plugins_for
+from rlcore.cli.report import report
 from rlcore.cli.run import limit_threads
 from rlcore.cli.shown_paths import UserPath
-from rlcore.errors import ConfigError
+from rlcore.errors import EXIT_DONE, EXIT_SIGINT, ConfigError
+
+if TYPE_CHECKING:
+    from rlcore.results import EvaluationResult
 
 
 @click.command("evaluate")
@@ -39,6 +46,12 @@ from rlcore.errors import ConfigError
     help="Keep the episodes as a recording of each behavior, DIR/BEHAVIOR.",
     metavar="DIR",
 )
+@click.option(
+    "--max-episode-steps",
+    type=click.IntRange(min=1),
+    metavar="STEPS",
+    help="Count an episode as truncated after so many steps; without it, evaluation.max_episode_steps of the run.",
+)
 @click.option("--record-format", metavar="NAME", help="The format of --record, if several are installed.")
 @click.option("--set", "sets", multiple=True, metavar="A.B=VALUE", help="Set any key of the run's configuration.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -52,6 +65,7 @@ def evaluate_command(
     checkpoint: str,
     video: Path | None,
     record: Path | None,
+    max_episode_steps: int | None,
     record_format: str | None,
     sets: tuple[str, ...],
     as_json: bool,
@@ -73,25 +87,43 @@ def evaluate_command(
     show_log()
     directory = find_run(run)
     document = apply_overrides(read_saved_configuration(directory), sets)
+    if max_episode_steps is not None:
+        document = apply_overrides(document, [f"evaluation.max_episode_steps={max_episode_steps}"])
     evaluation = document.data.get("evaluation")
     if isinstance(evaluation, Mapping) and "interval" not in evaluation:  # of evaluations within a run: none are made
         document = apply_overrides(document, ["evaluation.interval=null"])
     plugins = plugins_for(document, dash_p=dash_p, no_plugins=no_plugins, strict_plugins=strict_plugins)
     saved = SavedRun.load(directory, load_config(document, plugins), plugins, checkpoint)
-    result = saved.evaluate(episodes, seed, not stochastic, video, record, record_format)
-    for failure in plugins.failures:
-        click.echo(f"warning: {failure}", err=True)
-    if as_json:
-        click.echo(json.dumps(result.to_json(), indent=4))
-        return
-    place = f"best checkpoint {saved.step}" if checkpoint == "best" else f"checkpoint {saved.step}"
+
+    def last_words(error: BaseException | None) -> int:
+        if isinstance(error, Exception):
+            return report(error, debug=False)
+        return EXIT_DONE if error is None else EXIT_SIGINT
+
+    def deadline(what: str, seconds: float) -> AbstractContextManager[None]:
+        return ends_within(seconds, f"closing {what}", last_words)
+
+    saved.while_closing = deadline
+    with saved.evaluated(episodes, seed, not stochastic, video, record, record_format) as result:
+        for failure in plugins.failures:
+            click.echo(f"warning: {failure}", err=True)
+        if as_json:
+            click.echo(json.dumps(result.to_json(), indent=4))
+            return
+        best = "best " if checkpoint == "best" else ""
+        for line in result_lines(result, f"{best}checkpoint {saved.step}"):
+            click.echo(line)
+        if record is not None:
+            click.echo(f"recordings of the episodes are in {record}")
+        if video is not None:
+            click.echo(f"films of the episodes are in {video}")
+
+
+def result_lines(result: EvaluationResult, place: str) -> Iterator[str]:
+    """A line for each behavior, measured at ``place``."""
     for name, behavior in result.behaviors.items():
         group = "" if behavior.mean_group_reward is None else f" and mean group reward {behavior.mean_group_reward:.2f}"
-        click.echo(
+        yield (
             f"{name}: mean reward {behavior.mean_reward:.2f} +/- {behavior.std_reward:.2f}{group} over "
             f"{behavior.episodes} episodes of {behavior.mean_length:.1f} steps ({place})"
         )
-    if record is not None:
-        click.echo(f"recordings of the episodes are in {record}")
-    if video is not None:
-        click.echo(f"films of the episodes are in {video}")

@@ -31,7 +31,8 @@ class EchoHandler(logging.Handler):
 def show_log(debug: bool = False) -> None:
     """Shows what a user should know and warnings, with ``debug`` everything."""
     logger = logging.getLogger("rlcore")
-    if not any(isinstance(handler, EchoHandler) for handler in logger.handlers):
-        logger.addHandler(EchoHandler())
+    for handler in [handler for handler in logger.handlers if isinstance(handler, EchoHandler)]:
+        logger.removeHandler(handler)  # of an earlier command of this process, which may have begun elsewhere
+    logger.addHandler(EchoHandler())
     logger.propagate = False
     logger.setLevel(logging.DEBUG if debug else logging.INFO)

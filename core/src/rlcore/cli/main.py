@@ -8,14 +8,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from types import TracebackType
+from typing import NoReturn
 
 import click
 
 from rlcore import __version__
 from rlcore.cli.lazy import LazyCommand, LazyGroup
 from rlcore.cli.shown_paths import ShownPaths
-from rlcore.errors import EXIT_DONE, EXIT_INTERNAL, EXIT_SIGINT, RlcoreError, one_line, traceback_hint
+from rlcore.errors import EXIT_DONE, EXIT_INTERNAL, EXIT_SIGINT, one_line
 
 ENV_DEBUG = "RLCORE_DEBUG"
 
@@ -41,12 +41,12 @@ def rlcore() -> None:
     """Reinforcement learning where everything is a plugin."""
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command and returns its exit code."""
+def main(argv: Sequence[str] | None = None, own_process: bool = False) -> int:
+    """Runs one command and returns its exit code. ``own_process``: the process ends with it."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     shown = ShownPaths()
     try:
-        answer = rlcore.main(arguments, prog_name="rlcore", standalone_mode=False)
+        answer = rlcore.main(arguments, prog_name="rlcore", standalone_mode=False, obj=own_process)
         return answer if isinstance(answer, int) else EXIT_DONE
     except click.ClickException as error:
         error.show()
@@ -60,10 +60,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_INTERNAL
     except Exception as error:
-        if _debugging(arguments):
-            click.echo(_traceback(error), err=True, nl=False)
-        click.echo(f"error: {shown(_message(error))}", err=True)
-        return error.exit_code if isinstance(error, RlcoreError) else EXIT_INTERNAL
+        from rlcore.cli.report import report
+
+        return report(error, _debugging(arguments), shown)
 
 
 def _ended(error: SystemExit, arguments: Sequence[str]) -> int:
@@ -74,32 +73,12 @@ def _ended(error: SystemExit, arguments: Sequence[str]) -> int:
             return error.code or EXIT_DONE
         click.echo(error.code, err=True)
         return EXIT_INTERNAL
+    from rlcore.cli.report import traceback_text
+
     if _debugging(arguments):
-        click.echo(_traceback(error), err=True, nl=False)
+        click.echo(traceback_text(error), err=True, nl=False)
     click.echo(f"error: unexpected {one_line(error)}; --debug shows where", err=True)
     return EXIT_INTERNAL
-
-
-def _message(error: Exception) -> str:
-    text = " ".join(str(error).split())
-    if isinstance(error, RlcoreError | OSError):
-        return f"{text}{traceback_hint(error)}"
-    return f"unexpected {type(error).__name__}: {text}; --debug shows the traceback"
-
-
-def _traceback(error: BaseException) -> str:
-    """The traceback as Python prints it, from where the command begins: how click got there helps nobody."""
-    import traceback
-
-    frames = error.__traceback__
-    while frames and frames.tb_next and _is_machinery(frames):
-        frames = frames.tb_next
-    return "".join(traceback.format_exception(type(error), error, frames))
-
-
-def _is_machinery(frame: TracebackType) -> bool:
-    module = str(frame.tb_frame.f_globals.get("__name__"))
-    return module.split(".")[0] == "click" or module == __name__
 
 
 def _debugging(arguments: Sequence[str]) -> bool:
@@ -108,5 +87,19 @@ def _debugging(arguments: Sequence[str]) -> bool:
     return "--debug" in before_double_dash or os.environ.get(ENV_DEBUG, "0") not in ("", "0")
 
 
+def process() -> NoReturn:
+    """The ``rlcore`` process: runs one command and exits with its code.
+
+    No thread that an environment or a plugin left over keeps a process whose run or evaluation is done.
+    """
+    command = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
+    code = main(own_process=True)
+    if command in ("run", "evaluate"):
+        from rlcore.cli.ending import end_soon
+
+        end_soon(code)
+    sys.exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    process()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -20,20 +20,21 @@ WIDE = 120  # columns, in which the names of lessons' parameters leave room for 
 
 
 @contextmanager
-def show_progress(run: Run) -> Iterator[None]:
+def show_progress(run: Run) -> Iterator[Callable[[], None]]:
     """Shows steps, steps per second, return, lessons and time left of ``run`` while the block lasts.
 
     The bar is drawn by a thread that reads the run's counters a few times a second: the loop knows nothing of it.
+    What is yielded ends the bar before the block does.
     """
-    if not sys.stdout.isatty():
-        yield
+    if sys.stdout is None or not sys.stdout.isatty():  # None: it was closed before the start
+        yield lambda: None
         return
     with progress_bar() as progress:
         done = threading.Event()
         thread = threading.Thread(target=_follow, args=(run, progress, done), daemon=True)
         thread.start()
         try:
-            yield
+            yield progress.stop
         finally:
             done.set()
             thread.join()
@@ -53,7 +54,12 @@ def progress_bar(console: Console | None = None) -> Progress:
         TimeRemainingColumn(),
     )
     # Standard error that goes to a file is left alone: the bar would draw its lines on the terminal.
-    return Progress(*columns, console=console, speed_estimate_period=10.0, redirect_stderr=sys.stderr.isatty())
+    return Progress(
+        *columns,
+        console=console,
+        speed_estimate_period=10.0,
+        redirect_stderr=sys.stderr is not None and sys.stderr.isatty(),
+    )
 
 
 def lessons_text(lessons: Mapping[str, float], silent: Collection[str], wide: bool) -> str:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import shlex
-import signal
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from rlcore.cli.console import lasting_console
 from rlcore.cli.log import show_log
 from rlcore.cli.options import plugin_options, plugins_for
 from rlcore.cli.shown_paths import ShownPaths, UserPath
@@ -80,19 +79,29 @@ def run_command(
 ) -> int:
     """Train agents as CONFIG says.
 
-    Ctrl-C saves a checkpoint and ends the run; a second one ends it at once.
+    Ctrl-C saves a checkpoint and ends the run; a second one ends it at once. Where nothing can be written to the
+    terminal, pipe or file any more, the run goes on without it.
     """
     if flags["force"] and flags["resume"]:
         raise click.UsageError("--resume goes on with a run and --force replaces it; give one of them")
     limit_threads()
+    with lasting_console():
+        return train(config, sets, flags, dash_p=dash_p, no_plugins=no_plugins, strict_plugins=strict_plugins)
+
+
+def train(config: Path | None, sets: tuple[str, ...], flags: dict[str, Any], **plugin_flags: Any) -> int:
+    """Runs what was typed to its end and returns the exit code."""
+    from rlcore.cli.ending import ends_within
     from rlcore.cli.progress import show_progress
+    from rlcore.cli.report import report
+    from rlcore.cli.stopping import interrupts
     from rlcore.config import apply_overrides, load_config, read_document
     from rlcore.run import Run
 
     show_log()
     document = configuration_of_run(flags) if config is None else read_document(config)
     document = apply_overrides(document, sets, typed_flags(flags, document.data))
-    plugins = plugins_for(document, dash_p=dash_p, no_plugins=no_plugins, strict_plugins=strict_plugins)
+    plugins = plugins_for(document, **plugin_flags)
     run = Run(load_config(document, plugins), plugins)
     if run.offline and flags["num_envs"] is not None and not flags["inference"]:
         raise ConfigError(
@@ -101,13 +110,30 @@ def run_command(
         )
     shown = ShownPaths()  # the environment, which may change the working directory, is not made yet
     show_log(run.config.debug)
-    with interrupts(run), show_progress(run):
+
+    end_progress: Callable[[], None]
+
+    def last_words(error: BaseException | None) -> int:
+        end_progress()
+        return report(error, run.config.debug, shown) if isinstance(error, Exception) else tell_end(run, shown)
+
+    def deadline(what: str, seconds: float) -> AbstractContextManager[None]:
+        return ends_within(seconds, f"closing {what}", last_words)
+
+    run.while_closing = deadline
+    own_process = bool(click.get_current_context().obj)
+    with interrupts(run, own_process), show_progress(run) as end_progress:
         run.start()
         if run.resumed_from is not None and not run.nothing_left:
             # To the stream of the progress bar: without `file`, click writes past it.
             click.echo(shown(f"resumed at step {run.steps} from checkpoint {run.resumed_from}"), file=sys.stdout)
         run.train()
-    for failure in plugins.failures:
+    return tell_end(run, shown)
+
+
+def tell_end(run: Run, shown: ShownPaths) -> int:
+    """Says how a run ended that no error ended, and returns the exit code."""
+    for failure in run.plugins.failures:
         click.echo(shown(f"warning: {failure}"), err=True)
     click.echo(shown(closing_line(run)))
     return 128 + run.stop_signal if run.outcome == "interrupted" and run.stop_signal is not None else 0
@@ -171,23 +197,6 @@ def limit_threads() -> None:
     """
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(variable, "1")
-
-
-@contextmanager
-def interrupts(run: Run) -> Iterator[None]:
-    """SIGINT and SIGTERM ask the run to save and stop; the second one ends the process at once."""
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        if run.stop_signal is not None:
-            os._exit(128 + number)
-        run.request_stop(number)
-
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def closing_line(run: Run) -> str:

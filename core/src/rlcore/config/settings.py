@@ -219,6 +219,10 @@ class EnvironmentSettings:
     )
 
 
+# More than any known benchmark lets an episode last, so that no result changes; a bound for one that has no end.
+MAX_EPISODE_STEPS = 100_000
+
+
 @attrs.frozen(kw_only=True)
 class EvaluationSettings:
     """Measuring the policies, in an environment of their own."""
@@ -240,6 +244,11 @@ class EvaluationSettings:
         None, "The run ends when an evaluation scores this: mean reward of its episodes, averaged over behaviors."
     )
     keep_best: bool = setting(True, "Keep the policies of the best score in checkpoints/best.")
+    max_episode_steps: int | None = setting(
+        MAX_EPISODE_STEPS,
+        "Environment steps after which an episode that has not ended counts as truncated; null for no limit.",
+        minimum=1,
+    )
 
 
 @attrs.frozen(kw_only=True)

@@ -307,7 +307,7 @@ class Plugins:
     # ------------------------------------------------------------ notifications
 
     def configured(self, config: RunConfig) -> None:
-        """The one notification that may refuse: its ConfigError is passed on."""
+        """The one notification that may refuse: its ConfigError is passed on, and any other error is a PluginError."""
         self._configured = config
         self._dispatch.notify("rlcore_configured", config=config)
 

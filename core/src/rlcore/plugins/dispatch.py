@@ -18,8 +18,9 @@ from rlcore.errors import ConfigError, PluginError, RlcoreError, one_line, trace
 from rlcore.plugins.defaults import DEFAULTS_NAME
 from rlcore.plugins.manager import HookManager, LoadedPlugin
 
-# The one notification that may stop a run, and the one error it may do it with.
-_MAY_REFUSE = "rlcore_configured"
+# The one notification that checks something: a ConfigError of it refuses the run, and any other error ends it too,
+# because nothing has been checked then.
+_CHECKS = "rlcore_configured"
 
 
 class Dispatch:
@@ -77,7 +78,10 @@ class Dispatch:
             raise failed(self._manager.owner(blamed), hook, error) from error
 
     def notify(self, hook: str, *, only: str | None = None, **arguments: Any) -> None:
-        """Tells every implementation (of the plugin ``only``); a failure is noted, and fatal only where strict."""
+        """Tells every implementation (of the plugin ``only``).
+
+        A failure is noted. It is fatal where strict, and in ``rlcore_configured`` everywhere.
+        """
         self.calls[hook] += 1
         for implementation in self._manager.implementations(hook):
             if only is not None and implementation.plugin_name != only:
@@ -85,7 +89,7 @@ class Dispatch:
             try:
                 self.one(implementation, hook, **arguments)
             except RlcoreError as error:
-                if hook == _MAY_REFUSE and isinstance(error, ConfigError):
+                if hook == _CHECKS and isinstance(error, ConfigError):
                     raise
                 if isinstance(error.__cause__, SystemExit):  # it wants the process to end: that much is granted
                     raise
@@ -93,7 +97,7 @@ class Dispatch:
                     problem = failed(self._manager.owner(implementation.plugin_name), hook, error)
                     problem.__cause__ = error
                     error = problem
-                if self._strict:
+                if self._strict or hook == _CHECKS:
                     raise error from error.__cause__
                 self.failures[str(error)] += 1
                 if self.failures[str(error)] == 1:  # the closing summary says how often

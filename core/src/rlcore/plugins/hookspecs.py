@@ -7,8 +7,8 @@ a name tells its semantics:
 * ``rlcore_create_*``, ``rlcore_write_*`` and ``rlcore_read_*`` are *factories*: the first answer that is not None
   wins; core's own answer comes last, and an implementation marked ``wrapper=True`` may decorate any answer;
 * a past participle (``rlcore_run_started``) is a *notification*: its return value is ignored, implementations are
-  called one by one, and the error of one neither stops the run nor reaches the others (``--strict-plugins`` makes
-  it fatal).
+  called one by one, and the error of one neither stops the run nor reaches the others (with ``--strict-plugins``
+  the run saves a checkpoint and ends).
 
 An implementation may name any subset of a hook's arguments. Default values are not allowed, in specifications and
 implementations alike (pluggy 1.6 and 1.7 treat them differently). No hook is called per environment step.
@@ -208,7 +208,8 @@ def rlcore_configured(config: RunConfig) -> None:
     """The configuration is complete and checked.
 
     Called once per process; plugins registered later hear of it when they register. This is the one notification
-    that may refuse: raise :class:`rlcore.errors.ConfigError` to stop the run before anything is made.
+    that may refuse: raise :class:`rlcore.errors.ConfigError` to stop the run before anything is made. Any other error
+    stops it too, as the plugin's failure: a check that failed has checked nothing.
     """
 
 
@@ -258,7 +259,7 @@ def rlcore_lesson_changed(run: RunContext, step: int, change: LessonChange) -> N
 def rlcore_run_finished(
     run: RunContext, outcome: Literal["done", "interrupted", "failed"], error: BaseException | None
 ) -> None:
-    """The run is over and its last checkpoint is saved, unless saving it failed.
+    """The run is over; its last checkpoint and ``result.json`` are written, unless writing them failed.
 
     Called once per run that called ``rlcore_run_started``, whatever ended it.
     """

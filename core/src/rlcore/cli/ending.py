@@ -1,0 +1,65 @@
+"""The process ends when its command is over: neither a ``close()`` that hangs nor a thread left over keeps it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import NoReturn
+
+import click
+
+EXIT_SECONDS = 3.0  # that threads and exit handlers have after the command
+
+
+@contextmanager
+def ends_within(seconds: float, what: str, last_words: Callable[[BaseException | None], int]) -> Iterator[None]:
+    """Ends the process if the block, which does ``what``, lasts longer than ``seconds``.
+
+    ``last_words`` is then called, in another thread, with the error that was being handled when the block began. It
+    says what the command would have said, and returns the exit code.
+    """
+    error = sys.exception()
+    over, claim = threading.Event(), threading.Lock()
+
+    def end() -> None:
+        if not over.wait(seconds) and claim.acquire(blocking=False):
+            _warn(f"{what} takes more than {seconds:g} s")
+            end_process(last_words(error))
+
+    threading.Thread(target=end, name="deadline", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
+        if not claim.acquire(blocking=False):
+            threading.Event().wait()  # the process is ending
+
+
+def end_soon(code: int) -> None:
+    """Ends the process with ``code`` in ``EXIT_SECONDS`` unless it has ended by itself before."""
+
+    def end() -> None:
+        time.sleep(EXIT_SECONDS)
+        left = [each.name for each in threading.enumerate() if not each.daemon and each is not threading.main_thread()]
+        what = f"thread {', '.join(map(repr, left))} is left over" if left else "an exit handler is not done"
+        _warn(f"{what} {EXIT_SECONDS:g} s after the end")
+        end_process(code)
+
+    threading.Thread(target=end, name="deadline", daemon=True).start()
+
+
+def _warn(why: str) -> None:
+    with suppress(OSError, ValueError):  # a standard error that is lost keeps the process neither
+        click.echo(f"warning: {why}; the process ends without it", file=sys.stderr)
+
+
+def end_process(code: int) -> NoReturn:
+    """Ends the process at once, with all that was said."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):  # lost; None, where it was closed before the start
+            stream.flush()
+    os._exit(code)

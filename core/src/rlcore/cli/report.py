@@ -1,0 +1,48 @@
+"""An error as the command line tells it: one line on standard error, and an exit code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import TracebackType
+
+import click
+
+from rlcore.cli.console import give_up
+from rlcore.errors import EXIT_INTERNAL, RlcoreError, traceback_hint
+
+
+def report(error: Exception, debug: bool, shown: Callable[[str], str] = str) -> int:
+    """Writes the line, with ``debug`` below the traceback, and returns the exit code.
+
+    ``shown`` shortens the paths in the line. Where standard error is lost, the exit code alone has to say it.
+    """
+    try:
+        if debug:
+            click.echo(traceback_text(error), err=True, nl=False)
+        click.echo(f"error: {shown(_message(error))}", err=True)
+    except OSError:
+        give_up(sys.stderr)
+    return error.exit_code if isinstance(error, RlcoreError) else EXIT_INTERNAL
+
+
+def _message(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    if isinstance(error, RlcoreError | OSError):
+        return f"{text}{traceback_hint(error)}"
+    return f"unexpected {type(error).__name__}: {text}; --debug shows the traceback"
+
+
+def traceback_text(error: BaseException) -> str:
+    """The traceback as Python prints it, from where the command begins: how click got there helps nobody."""
+    import traceback
+
+    frames = error.__traceback__
+    while frames and frames.tb_next and _is_machinery(frames):
+        frames = frames.tb_next
+    return "".join(traceback.format_exception(type(error), error, frames))
+
+
+def _is_machinery(frame: TracebackType) -> bool:
+    module = str(frame.tb_frame.f_globals.get("__name__"))
+    return module.split(".")[0] == "click" or module in ("rlcore.cli.main", "__main__")

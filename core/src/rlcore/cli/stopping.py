@@ -1,0 +1,82 @@
+"""Signals that ask a run to save a checkpoint and end, and what is said while that takes its time."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import monotonic
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from rlcore.run import Run
+
+# A signal that comes again within these seconds is the first one: `timeout` and wrappers of commands send it to the
+# process and to its group, and a person who presses Ctrl-C twice has not read yet what the second one costs.
+TWICE_SECONDS = 0.5
+LOOK_SECONDS = 0.1
+STOPS = tuple(
+    getattr(signal, name)
+    for name in ("SIGINT", "SIGTERM", "SIGHUP")  # Windows has no SIGHUP
+    if hasattr(signal, name)
+)
+
+
+@contextmanager
+def interrupts(run: Run, own_process: bool = False) -> Iterator[None]:
+    """SIGINT, SIGTERM and SIGHUP ask the run to save and stop; a second SIGINT or SIGTERM ends the process at once.
+
+    A signal that was ignored before, as ``nohup`` does with SIGHUP and a shell with SIGINT of a background command,
+    stays ignored. A second SIGHUP changes nothing: a terminal that closes sends it more than once. ``own_process``:
+    once the run is saved, no late signal changes the exit code of the process.
+    """
+    asked = 0.0
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        if run.stop_signal is None:
+            asked = monotonic()
+            run.request_stop(number)
+        elif number in (signal.SIGINT, signal.SIGTERM) and monotonic() - asked >= TWICE_SECONDS:
+            os._exit(128 + number)
+
+    before = {number: signal.getsignal(number) for number in STOPS}
+    ours = {number: handler for number, handler in before.items() if handler not in (signal.SIG_IGN, None)}
+    for number in ours:
+        signal.signal(number, handle)
+    over = threading.Event()
+    thread = threading.Thread(target=_say_what_it_waits_for, args=(run, over), name="stopping", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        for number, handler in ours.items():
+            signal.signal(number, signal.SIG_IGN if own_process and run.stop_signal is not None else handler)
+
+
+def _say_what_it_waits_for(run: Run, over: threading.Event) -> None:
+    """Says, once, what a run that is asked to stop still does, so that a second signal is an informed choice.
+
+    In a thread of its own: a signal handler may not write where the loop it interrupts is writing.
+    """
+    while run.stop_signal is None:
+        if over.wait(LOOK_SECONDS):
+            return
+    if not over.wait(TWICE_SECONDS):
+        click.echo(waiting_line(run), file=sys.stderr)
+
+
+def waiting_line(run: Run) -> str:
+    """What a run that is asked to stop waits for, and what is lost if it is not waited for."""
+    doing = "finishing the update, then saving a checkpoint" if run.updating else "saving a checkpoint"
+    lost = "everything" if run.saved_step is None else f"what was learned after step {run.saved_step}"
+    if run.config.checkpoint_settings.inference:
+        doing, lost = "ending", "nothing"
+    return f"stopping: {doing}; a second Ctrl-C or SIGTERM ends the run at once and loses {lost}"

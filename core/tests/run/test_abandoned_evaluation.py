@@ -1,0 +1,144 @@
+"""A stop that is asked for during an evaluation does not wait for it, and costs the resumed run nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from rlcore import hookimpl
+from rlcore.checkpoint import load_checkpoint
+from rlcore.run import Run
+
+RESUME = {"checkpoint_settings.resume": True}
+WHOLE = {"checkpoint_settings.run_id": "whole"}
+
+
+def evaluating(interval: int, **block: Any) -> dict[str, Any]:
+    return {"evaluation": {"interval": interval, "episodes": 3, "deterministic": False, **block}}
+
+
+def stop_in_evaluation(run: Run, step: int) -> int:
+    """Trains until the evaluation of ``step``, asks for a stop in it; how many steps it plays from then on."""
+    run.start()
+    environment = run._parts.evaluation.evaluator._environment
+    assert environment is not None
+    move, played = environment.step, 0
+
+    def stopping(actions: Any) -> Any:
+        nonlocal played
+        if run.steps == step:
+            run.request_stop()
+            played += 1
+        return move(actions)
+
+    environment.step = stopping  # type: ignore[method-assign]
+    run.train()
+    assert run.outcome == "interrupted" and run.steps == step
+    return played
+
+
+def untimed(metrics: list[Any]) -> list[Any]:
+    for line in metrics:
+        del line["time"], line["stats"]["Performance/Steps Per Second"]
+    return metrics
+
+
+def assert_equal_to_whole(make_run: Any, files: Any, changes: Mapping[str, Any], after: int, **behavior: Any) -> None:
+    make_run({**changes, **WHOLE}, **behavior).train()
+    ours, whole = files(), files("whole")
+    later = [step for step in whole.steps if step >= after]
+    assert [step for step in ours.steps if step >= after and step in whole.steps] == later
+    for step in later:
+        assert ours.checkpoint(step) == whole.checkpoint(step), step
+    for step in whole.best:
+        assert ours.best == whole.best
+        kept, theirs = (load_checkpoint(each.path / "checkpoints" / "best" / str(step)) for each in (ours, whole))
+        assert kept["run"] == theirs["run"]
+    assert untimed(ours.metrics) == untimed(whole.metrics)
+    for name in ("evaluation", "behaviors", "outcome"):
+        assert ours.result[name] == whole.result[name]
+
+
+# Evaluations alone, with a summary, with a checkpoint, with both, at the end; and slots that jump over multiples.
+CASES = {
+    "alone": (evaluating(30), 30, {}),
+    "with a summary": (evaluating(50), 50, {}),
+    "with a checkpoint": (evaluating(40), 120, {}),
+    "with both": (evaluating(40, keep_best=False), 200, {"max_steps": 300}),
+    "at the end": (evaluating(70), 200, {}),
+    "past multiples": ({**evaluating(50), "environment.num_envs": 8}, 104, {"max_steps": 400}),
+    "before the first checkpoint": (evaluating(30), 30, {"checkpoint_interval": 1000}),
+    "the one that ends the run": (evaluating(70, stop_at=-100.0), 70, {}),
+    "episodes that a checkpoint cuts": ({**evaluating(40), "environment.type": "identity"}, 120, {}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_evaluation_is_abandoned_when_a_stop_is_asked_for_and_the_resumed_run_ends_equal(
+    make_run: Any, files: Any, name: str
+) -> None:
+    changes, step, behavior = CASES[name]
+    assert stop_in_evaluation(make_run(changes, **behavior), step) == 1, "it is left at once"
+    assert files().steps[-1] == step and files().result["outcome"] == "interrupted"
+    make_run({**changes, **RESUME}, **behavior).train()
+    assert_equal_to_whole(make_run, files, changes, step, **behavior)
+
+
+def test_an_evaluation_that_is_abandoned_again_and_again_is_still_made(make_run: Any, files: Any) -> None:
+    changes, step, behavior = CASES["with a summary"]
+    stop_in_evaluation(make_run(changes, **behavior), step)
+    for _ in range(3):
+        stop_in_evaluation(make_run({**changes, **RESUME}, **behavior), step)
+    make_run({**changes, **RESUME}, **behavior).train()
+    assert_equal_to_whole(make_run, files, changes, step, **behavior)
+
+
+def test_an_evaluation_that_is_abandoned_is_as_if_it_had_not_been(make_run: Any, files: Any) -> None:
+    heard: list[int] = []
+
+    class Hears:
+        @hookimpl
+        def rlcore_evaluated(self, step: int) -> None:
+            heard.append(step)
+
+    run = make_run(evaluating(50))
+    run.plugins.register(Hears(), "hears")
+    stop_in_evaluation(run, 100)
+    assert heard == [50] and run.scores.step == 50
+    assert [line["step"] for line in files().metrics] == [50], "the summary that was due has no score yet"
+    assert files().best == [50] and files().result["evaluation"]["step"] == 50
+
+
+def test_a_stop_that_is_asked_for_before_the_evaluation_begins_plays_nothing(make_run: Any, files: Any) -> None:
+    run = make_run(evaluating(30))
+    run.start()
+    step, evaluator = run.environment.step, run._parts.evaluation.evaluator
+    evaluator._environment.step = None  # cannot be called
+
+    def stopping(actions: Any) -> Any:
+        if run.steps == 28:
+            run.request_stop()
+        return step(actions)
+
+    run.environment.step = stopping
+    run.train()
+    assert run.steps == 30 and files().steps == [30]
+    make_run({**evaluating(30), **RESUME}).train()
+    assert_equal_to_whole(make_run, files, evaluating(30), 30)
+
+
+def test_a_resumed_run_that_evaluates_no_more_does_not_catch_up(make_run: Any, files: Any) -> None:
+    stop_in_evaluation(make_run(evaluating(50)), 100)
+    run = make_run(RESUME)
+    run.train()
+    assert run.scores.step == 50 and [line["step"] for line in files().metrics] == [50, 100, 150, 200]
+
+
+def test_measuring_by_hand_is_not_abandoned(make_run: Any) -> None:
+    run = make_run()
+    run.start()
+    run.request_stop()
+    assert run.evaluate(2).behaviors["Agent"].episodes == 2
+    run.close("interrupted")

@@ -1,0 +1,149 @@
+"""Episodes of an evaluation that have no end: each is cut at a limit, and those that end are as they would be."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from rlcore.environment import Actions, BehaviorSpec, ObservationSpec
+from rlcore.episode_tap import EpisodeTap
+from rlcore.recordings import Recording
+from rlcore.testing.environments import ArrayEnvironment, IdentityEnvironment
+from rlcore.testing.fixtures import RunRlcore
+from rlcore.whole_episodes import play
+
+
+class Guesses:
+    """A policy that draws its actions."""
+
+    def __init__(self) -> None:
+        self.generator = np.random.default_rng(0)
+
+    def seed(self, seed: int) -> None:
+        self.generator = np.random.default_rng(seed)
+
+    def act(self, observations: Any, action_mask: Any = None, deterministic: bool = True) -> Any:
+        rows = len(next(iter(observations.values())))
+        return Actions(discrete=self.generator.integers(2, size=(rows, 1)))
+
+
+class Counting(ArrayEnvironment):
+    """Episode e of copy c takes ``lengths[c][e]`` steps, 0 being endless; each step is rewarded with its number.
+
+    The last of ``lengths[c]`` is that of all later ones.
+    """
+
+    def __init__(self, lengths: list[list[int]]) -> None:
+        self.lengths = lengths
+        observation = ObservationSpec("step", (1,), np.float32)
+        super().__init__(BehaviorSpec("A", (observation,), discrete=(2,), env_index=np.arange(len(lengths))))
+        self.resets = 0
+
+    def reset(self, seeds: Any, episodes: Any) -> Any:
+        self.resets += 1
+        return super().reset(seeds, episodes)
+
+    def begin(self, copy: int, generator: np.random.Generator) -> None:
+        """Steps are all there is."""
+
+    def advance(self, actions: Any) -> Any:
+        reward = (self._steps + 1).astype(np.float32)
+        wanted = np.array(
+            [lengths[min(e, len(lengths) - 1)] for lengths, e in zip(self.lengths, self.episodes, strict=True)]
+        )
+        return reward, self._steps + 1 == wanted
+
+    def observe(self) -> Any:
+        return {"step": self._steps[:, None].astype(np.float32)}
+
+
+def returns(lengths: list[list[int]], episodes: int, limit: int | None, taps: Any = None) -> Any:
+    environment = Counting(lengths)
+    result = play({"A": Guesses()}, environment, episodes, 0, True, taps or {}, None, limit).behaviors["A"]
+    return result, environment
+
+
+def test_an_episode_without_end_is_counted_up_to_the_limit_and_the_copy_goes_on_with_its_next_one() -> None:
+    """Copy 0 waits for the others after its endless episode; its next one begins with a reset."""
+    result, environment = returns([[0, 3, 9], [2, 2, 9], [4, 4, 9]], 6, 10)
+    assert sorted(result.returns) == sorted([sum(range(11)), 6.0, 3.0, 3.0, 10.0, 10.0])
+    assert result.episodes == 6 and result.cut == 1 and environment.resets == 2
+    assert result.mean_length == pytest.approx((10 + 3 + 2 + 2 + 4 + 4) / 6)
+
+
+def test_a_policy_that_never_ends_an_episode_is_measured_in_the_end() -> None:
+    result, environment = returns([[0] * 9, [0] * 9], 5, 7)
+    assert result.returns == (28.0,) * 5 and result.cut == 5 and environment.resets == 3
+
+
+def test_an_episode_that_was_cut_and_ends_by_itself_is_not_counted_again() -> None:
+    """Copy 0 would take 12 steps; copy 1 plays on meanwhile, so that copy 0 begins its next one without a reset."""
+    result, environment = returns([[12, 3, 9], [9, 9, 9]], 4, 10)
+    assert result.returns == (sum(range(10)), sum(range(11)), 6.0, sum(range(10)))
+    assert result.cut == 1 and environment.resets == 1
+
+
+@pytest.mark.parametrize("limit", [None, 20, 8])
+def test_a_limit_that_no_episode_reaches_changes_nothing(limit: int | None) -> None:
+    result = play(
+        {"A": Guesses()}, IdentityEnvironment(3, "A", discrete=(2,), episode_length=8), 10, 0, True, {}, None, limit
+    ).behaviors["A"]
+    free = play({"A": Guesses()}, IdentityEnvironment(3, "A", discrete=(2,), episode_length=8), 10, 0, True, {})
+    assert result == free.behaviors["A"] and result.cut == 0
+
+
+def test_what_is_cut_is_recorded_as_truncated() -> None:
+    caught: list[Recording] = []
+    tap = EpisodeTap(Counting([[0]]).behaviors["A"], caught.append)
+    result, _ = returns([[0, 3, 9]], 2, 5, {"A": tap})
+    assert [float(each.reward.sum()) for each in caught] == list(result.returns) == [15.0, 6.0]
+    endless, whole = caught
+    assert endless.problem() is None and whole.problem() is None
+    assert endless.truncated.tolist() == [False] * 4 + [True] and not endless.terminated.any()
+    assert endless.observations["step"][:, 0].tolist() == [0, 1, 2, 3, 4, 5]
+    assert whole.terminated.tolist() == [False, False, True]
+
+
+# ---------------------------------------------------------------- in runs
+
+
+def test_a_run_says_once_that_episodes_were_cut_and_goes_on(
+    make_run: Any, files: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A policy that always walks left never arrives."""
+    run = make_run({"evaluation": {"interval": 50, "episodes": 4, "max_episode_steps": 6}})
+    run.train()
+    told = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    (line,) = [each for each in told if each.startswith("evaluation: ")]
+    assert line.endswith(
+        "of 4 episodes had not ended after 6 environment steps and count as truncated there; "
+        "evaluation.max_episode_steps sets the limit"
+    )
+    assert run.outcome == "done" and files().result["evaluation"]["score"] is not None
+
+
+def test_the_limit_is_an_option_of_evaluate_too(
+    make_run: Any, files: Any, configure: Any, run_rlcore: RunRlcore, tmp_path: Path
+) -> None:
+    make_run().train()
+    free = run_rlcore("evaluate", files().path, "--stochastic")
+    assert free.exit_code == 0 and "had not ended" not in free.stderr
+    cut = run_rlcore("evaluate", files().path, "--stochastic", "--max-episode-steps", "1")
+    assert cut.exit_code == 0 and "episodes of 1.0 steps" in cut.stdout
+    assert "had not ended after 1 environment steps and count as truncated there" in cut.stderr
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump(configure({"evaluation": {"interval": 50, "max_episode_steps": 0}})))
+    assert run_rlcore("validate", path).exit_code == 2
+
+
+@pytest.mark.parametrize(("setting", "cut"), [({}, 100_000), ({"max_episode_steps": None}, None)])
+def test_without_being_told_the_limit_is_far_beyond_what_episodes_last(make_run: Any, setting: Any, cut: Any) -> None:
+    run = make_run({"evaluation": {"interval": 50, **setting}})
+    run.start()
+    assert run._parts.evaluation.evaluator._max_episode_steps == cut
+    run.close("interrupted")

@@ -1,0 +1,277 @@
+"""Writers and notifications that fail: what was learned is kept, and what the run does then depends on strictness."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rlcore import hookimpl
+from rlcore.checkpoint import load_checkpoint
+from rlcore.config import load_plugins_for
+from rlcore.config.document import document_from_mapping
+from rlcore.errors import PluginError
+from rlcore.open_files import WatchedDirectory
+from rlcore.run import Run
+from rlcore.testing.fixtures import RunRlcore
+
+STUBS = str(Path(__file__).parent / "stub_plugin.py")
+RESUME = {"checkpoint_settings.resume": True}
+CLOUD = """
+import errno, os
+from rlcore import StatsWriterSpec, hookimpl
+
+class Writer:
+    def __init__(self, settings, run):
+        self.calls = 0
+
+    def write(self, behavior, step, stats):
+        self.calls += 1
+        if self.calls == 2:
+            raise {error}
+        assert self.calls < 2, "a writer that failed is asked again"
+
+    def close(self):
+        pass
+
+@hookimpl
+def rlcore_stats_writers():
+    return [StatsWriterSpec(name="cloud", target=__name__ + ":Writer")]
+"""
+MODULES = itertools.count()  # a name of its own for each: Python imports a module of a name once
+
+
+def described(changes: Mapping[str, Any]) -> str:
+    return f"writer 'cloud' of plugin {Path(changes['plugins.local'][1]).stem!r} (local)"
+
+
+@pytest.fixture
+def with_cloud(tmp_path: Path) -> Any:
+    """``with_cloud("OSError(...)")``: changes of a configuration, with a writer that raises at its second summary."""
+
+    def make(error: str) -> dict[str, Any]:
+        path = tmp_path / f"cloud{next(MODULES)}.py"
+        path.write_text(CLOUD.replace("{error}", error))
+        return {"plugins.local": [STUBS, str(path)], "stats": {"cloud": {}}}
+
+    return make
+
+
+def strict_run(configure: Any, changes: Mapping[str, Any] | None = None, **behavior: Any) -> Run:
+    config = configure(changes, **behavior)
+    return Run(config, load_plugins_for(document_from_mapping(config), strict=True))
+
+
+def assert_saved_whole(files: Any, make_run: Any, step: int, changes: Mapping[str, Any] | None = None) -> None:
+    """The last checkpoint is of ``step``, and the resumed run ends equal to the one that never failed."""
+    assert files().steps[-1] == step and files().result["outcome"] == "failed"
+    make_run({**(changes or {}), **RESUME}).train()
+    make_run({**(changes or {}), "checkpoint_settings.run_id": "whole"}).train()
+    assert files().checkpoint(200) == files("whole").checkpoint(200)
+
+
+ERRORS = {
+    "ConnectionError('no route')": "ConnectionError: no route",
+    "OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))": "OSError: [Errno 28] No space left on device",
+}
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_a_writer_that_fails_is_dropped_with_one_warning_and_the_run_goes_on(
+    make_run: Any, files: Any, with_cloud: Any, error: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    changes = with_cloud(error)
+    run = make_run(changes)
+    run.train()
+    told = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert told == [
+        f"{described(changes)} failed at step 100: {ERRORS[error]}; the run goes on without it",
+        f"{described(changes)} missed 3 summaries",
+    ]
+    assert run.outcome == "done" and files().result["outcome"] == "done" and files().steps[-1] == 200
+    assert [line["step"] for line in files().metrics] == [50, 100, 150, 200], "the other writers are not concerned"
+
+
+def test_a_writer_that_fails_ends_a_strict_run_with_a_checkpoint(
+    configure: Any, make_run: Any, files: Any, with_cloud: Any
+) -> None:
+    changes = with_cloud("ConnectionError('no route')")
+    with pytest.raises(PluginError) as caught:
+        strict_run(configure, changes).train()
+    assert str(caught.value) == f"{described(changes)} failed at step 100: ConnectionError: no route"
+    assert [line["step"] for line in files().metrics] == [50, 100]
+    without = {**changes, "stats": {"cloud": False}}
+    assert_saved_whole(files, make_run, 100, without)
+
+
+def test_strict_plugins_on_the_command_line_end_with_exit_code_4(
+    configure: Any, files: Any, with_cloud: Any, run_rlcore: RunRlcore, tmp_path: Path
+) -> None:
+    path = tmp_path / "config.yaml"
+    changes = with_cloud("ConnectionError('no route')")
+    path.write_text(yaml.safe_dump(configure(changes)))
+    lenient = run_rlcore("run", path)
+    assert lenient.exit_code == 0 and lenient.stderr.count("\n") == 2 and "missed 3 summaries" in lenient.stderr
+    strict = run_rlcore("run", path, "--force", "--strict-plugins")
+    assert strict.exit_code == 4
+    message = (
+        f"error: {described(changes)} failed at step 100: ConnectionError: no route; --debug shows the traceback\n"
+    )
+    assert strict.stderr.endswith(message) and strict.stderr.count("\n") == 2  # and where the replaced run is kept
+    assert files().steps[-1] == 100
+
+
+def test_a_writer_that_wants_the_process_to_end_gets_a_checkpoint_and_an_error(
+    make_run: Any, files: Any, with_cloud: Any
+) -> None:
+    with pytest.raises(PluginError, match="failed at step 100: SystemExit: 0"):
+        make_run(with_cloud("SystemExit(0)")).train()
+    assert files().steps[-1] == 100 and files().result["outcome"] == "failed"
+
+
+# ---------------------------------------------------------------- notifications
+
+
+class Raises:
+    """A plugin whose hook fails when it is called for the time number ``at``."""
+
+    def __init__(self, hook: str, at: int) -> None:
+        self.calls, self.at = 0, at
+
+        def fail() -> None:
+            self.calls += 1
+            if self.calls == self.at:
+                raise OSError("no network")
+
+        setattr(self, hook, hookimpl(fail))
+
+
+@pytest.mark.parametrize(
+    ("hook", "at", "step"),
+    [
+        ("rlcore_summary_written", 2, 100),
+        ("rlcore_checkpoint_saved", 2, 80),
+        ("rlcore_evaluated", 2, 60),
+    ],
+)
+def test_a_notification_that_fails_where_plugins_are_strict_costs_nothing_that_was_learned(
+    configure: Any, make_run: Any, files: Any, hook: str, at: int, step: int
+) -> None:
+    changes = {"evaluation": {"interval": 30, "episodes": 2}}
+    run = strict_run(configure, changes)
+    run.plugins.register(Raises(hook, at), "cloud", "acme-cloud", "1.2")
+    with pytest.raises(PluginError) as caught:
+        run.train()
+    assert str(caught.value) == f"plugin 'cloud' (acme-cloud 1.2) failed in {hook}: OSError: no network"
+    assert caught.value.exit_code == 4
+    assert_saved_whole(files, make_run, step, changes)
+
+
+def test_a_change_of_lesson_that_cannot_be_told_ends_a_strict_run_with_a_checkpoint(
+    configure: Any, make_run: Any, files: Any
+) -> None:
+    changes = {
+        "plugins.local": [STUBS, str(Path(STUBS).parent / "stub_curriculum.py")],
+        "environment.type": "paced",
+        "environment_parameters.pace": {"curriculum": {"type": "stages"}},
+    }
+    run = strict_run(configure, changes)
+    run.plugins.register(Raises("rlcore_lesson_changed", 1), "cloud", "acme-cloud", "1.2")
+    with pytest.raises(PluginError, match="failed in rlcore_lesson_changed: OSError: no network"):
+        run.train()
+    step = files().steps[-1]
+    assert 0 < step < 200 and step % 40, "of its own, between two regular ones"
+    load_checkpoint(files().path / "checkpoints" / str(step))
+    assert files().result["behaviors"]["Agent"]["steps"] == step
+
+
+def test_the_last_checkpoint_that_cannot_be_told_is_saved_all_the_same(configure: Any, files: Any) -> None:
+    run = strict_run(configure)
+    run.plugins.register(Raises("rlcore_checkpoint_saved", 5), "cloud", "acme-cloud", "1.2")
+    with pytest.raises(PluginError, match="failed in rlcore_checkpoint_saved"):
+        run.train()
+    assert files().steps[-1] == 200 and files().result["outcome"] == "failed"
+
+
+def test_the_result_is_written_before_plugins_are_told_that_the_run_is_over(configure: Any, files: Any) -> None:
+    seen: list[Any] = []
+
+    class Reads:
+        @hookimpl
+        def rlcore_run_finished(self, outcome: str) -> None:
+            seen.append((outcome, files().result["outcome"]))
+            raise OSError("no network")
+
+    run = strict_run(configure)
+    run.plugins.register(Reads(), "cloud", "acme-cloud", "1.2")
+    with pytest.raises(PluginError, match="failed in rlcore_run_finished: OSError: no network"):
+        run.train()
+    assert seen == [("done", "done")] and files().result["outcome"] == "done"
+
+
+def test_plugins_hear_that_a_run_failed_whose_result_cannot_be_written(
+    make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[Any] = []
+
+    class Hears:
+        @hookimpl
+        def rlcore_run_finished(self, outcome: str, error: Any) -> None:
+            heard.append((outcome, str(error)))
+
+    run = make_run()
+    run.plugins.register(Hears(), "hears")
+    run.start()
+    monkeypatch.setattr("rlcore.run_store.write_atomically", lambda *_: (_ for _ in ()).throw(OSError(28, "full")))
+    with pytest.raises(Exception, match="cannot write the result: full") as caught:
+        run.close("done")
+    assert heard == [("failed", str(caught.value))]
+
+
+def test_a_failure_in_run_finished_does_not_hide_what_ended_the_run(configure: Any) -> None:
+    run = strict_run(configure, {"environment.options": {"fault": "raise in step"}})
+    run.plugins.register(Raises("rlcore_run_finished", 1), "cloud", "acme-cloud", "1.2")
+    with pytest.raises(Exception, match="failed in step: ZeroDivisionError"):
+        run.train()
+
+
+# ---------------------------------------------------------------- the check of the configuration
+
+CHECKS = "from rlcore import hookimpl\n\n@hookimpl\ndef rlcore_configured(config):\n    config.nonsense\n"
+
+
+@pytest.mark.parametrize("command", ["run", "validate"])
+def test_a_check_of_the_configuration_that_fails_lets_nothing_pass(
+    configure: Any, files: Any, run_rlcore: RunRlcore, tmp_path: Path, command: str
+) -> None:
+    policy = tmp_path / f"policy{next(MODULES)}.py"
+    policy.write_text(CHECKS)
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump(configure({"plugins.local": [STUBS, str(policy)]})))
+    refused = run_rlcore(command, path)
+    assert refused.exit_code == 4 and "valid" not in refused.stdout
+    assert refused.stderr == (
+        f"error: plugin {policy.stem!r} (local) failed in rlcore_configured: AttributeError: 'RunConfig' object has no "
+        "attribute 'nonsense'; --debug shows the traceback\n"
+    )
+    assert not (files().path / "checkpoints").exists()
+
+
+def test_what_a_full_disk_costs_a_writer_costs_no_checkpoint(make_run: Any, files: Any, monkeypatch: Any) -> None:
+    """rlcore's own writer too: its file is led to a device that is always full."""
+    if not os.path.exists("/dev/full"):
+        pytest.skip("there is no /dev/full")
+    run = make_run()
+    run.start()
+    (jsonl,) = run._parts.summaries.writers
+    jsonl.writer._file.close()
+    jsonl.writer._file = open("/dev/full", "w")  # noqa: SIM115
+    monkeypatch.setattr(WatchedDirectory, "lost", lambda *_: False)  # it would be written anew
+    run.train()
+    assert run.outcome == "done" and files().steps[-1] == 200 and jsonl.missed == 4

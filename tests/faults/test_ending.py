@@ -1,0 +1,222 @@
+"""Signals during what takes long, and what is left over when a run is done: the process ends, and soon."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.faults
+
+PIPE = subprocess.PIPE
+ENDLESS = 10_000_000
+# An evaluation that takes minutes: 20 episodes of up to 20 steps, each step half a second.
+EVALUATION = {"interval": 50, "episodes": 20, "environment": {"num_envs": 1, "options": {"seconds": 0.5}}}
+
+
+def wait_for_line(process: subprocess.Popen[str], words: str) -> str:
+    """Reads standard error up to the line with ``words``."""
+    for line in process.stderr or ():
+        if words in line:
+            return line
+    raise AssertionError(f"{words!r} was never said")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_during_a_long_evaluation_is_answered_at_once_and_costs_nothing(quick: Any, number: int) -> None:
+    place = quick({"evaluation": EVALUATION}, checkpoint_interval=1000)
+    process = place.start(stdout=PIPE, stderr=PIPE)
+    time.sleep(2.5)  # training takes a tenth of a second to the first evaluation, which goes on for minutes
+    sent = time.monotonic()
+    process.send_signal(number)
+    output, errors = process.communicate(timeout=20)
+    assert process.returncode == 128 + number, errors
+    assert time.monotonic() - sent < 3.0
+    assert place.steps == [50] and "evaluation" not in place.result and "interrupted: 50 steps" in output
+    # The resumed run plays the evaluation that was abandoned.
+    assert place.finish("--resume", "--set", "evaluation.environment.options.seconds=0")[0] == 0
+    ours = content(place), metrics(place), place.result["evaluation"]
+    fast = EVALUATION | {"environment": {"num_envs": 1, "options": {"seconds": 0.0}}}
+    place.configure({"evaluation": fast}, checkpoint_interval=1000)
+    assert place.finish("--force")[0] == 0
+    assert ours == (content(place), metrics(place), place.result["evaluation"])
+
+
+def metrics(place: Any) -> list[Any]:
+    lines = [json.loads(line) for line in (place.run / "metrics.jsonl").read_text().splitlines()]
+    return [(line["step"], line["stats"].get("Evaluation/Cumulative Reward")) for line in lines]
+
+
+def content(place: Any) -> Any:
+    """All of the last checkpoint but the time that the run took."""
+    path = place.run / "checkpoints" / "400"
+    state = json.loads((path / "state.json").read_text())
+    del state["run"]["wall_seconds"]
+    return state, {file.name: file.read_bytes() for file in path.glob("*.safetensors")}
+
+
+def test_what_a_second_signal_would_cost_is_said_while_an_update_is_finished(quick: Any) -> None:
+    place = quick(max_steps=ENDLESS, hyperparameters={"buffer_size": 100, "update_seconds": 2.5})
+    process = place.start(stdout=PIPE, stderr=PIPE)
+    place.wait_for_checkpoint(process)  # of step 40; the update is at 100
+    step = place.steps[-1]
+    time.sleep(1.0)
+    process.send_signal(signal.SIGTERM)
+    line = wait_for_line(process, "stopping")
+    assert line == (
+        "stopping: finishing the update, then saving a checkpoint; a second Ctrl-C or SIGTERM ends the run at once and "
+        f"loses what was learned after step {place.steps[-1]}\n"
+    )
+    assert process.wait(10) == 143 and place.steps[-1] > step
+    place.configure({}, max_steps=ENDLESS)
+    place.assert_resumes()
+
+
+def test_a_second_signal_during_an_update_ends_the_process_at_once(quick: Any) -> None:
+    place = quick(max_steps=ENDLESS, hyperparameters={"buffer_size": 100, "update_seconds": 3.0})
+    process = place.start(stderr=PIPE)
+    place.wait_for_checkpoint(process)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGTERM)
+    wait_for_line(process, "stopping")
+    sent, step = time.monotonic(), place.steps[-1]
+    process.send_signal(signal.SIGINT)
+    assert process.wait(10) == 130 and time.monotonic() - sent < 0.5
+    assert place.steps[-1] == step
+    place.configure({}, max_steps=ENDLESS)
+    place.assert_resumes()
+
+
+def test_a_signal_that_is_sent_twice_at_once_counts_once(quick: Any) -> None:
+    """``timeout`` sends it to the process and to its group; wrappers of commands pass Ctrl-C on."""
+    place = quick(max_steps=ENDLESS)
+    process = place.start(stdout=PIPE, stderr=PIPE)
+    place.wait_for_checkpoint(process)
+    process.send_signal(signal.SIGTERM)
+    time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(10) == 143
+    assert place.result["outcome"] == "interrupted"
+    place.assert_resumes()
+
+
+@pytest.mark.parametrize("name", ["HUP", "INT"])
+def test_a_signal_that_was_ignored_before_stays_ignored(quick: Any, name: str) -> None:
+    """``nohup rlcore run ...``; ``rlcore run ... &`` of a shell without job control."""
+    place = quick(max_steps=2000)
+    process = place.start(stdout=PIPE, stderr=PIPE, shell=f"trap '' {name}; exec \"$@\"")
+    place.wait_for_checkpoint(process)
+    process.send_signal(getattr(signal, f"SIG{name}"))
+    assert process.communicate(timeout=20)[1] == ""
+    assert process.returncode == 0
+    place.assert_done(2000)
+
+
+@pytest.mark.parametrize("close_seconds", [0.0, 600.0])
+def test_ctrl_c_ends_an_evaluation_of_a_run_that_is_over(quick: Any, close_seconds: float) -> None:
+    place = quick()
+    assert place.finish()[0] == 0
+    process = place.popen(
+        "evaluate", str(place.run), "--set", "environment.options.seconds=0.5",
+        "--set", f"environment.options.close_seconds={close_seconds}", stdout=PIPE, stderr=PIPE,
+    )  # fmt: skip
+    time.sleep(2.0)
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=10)
+    assert (process.returncode, output) == (130, "") and ("takes more than 5 s" in errors) == (close_seconds > 0)
+
+
+# ---------------------------------------------------------------- what is left over
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "last"),
+    [
+        ({}, 0, "done: 400 steps; Agent mean reward"),
+        ({"fault": "raise in step", "at": 100}, 3, "error: environment SlowCorridor failed in step: ZeroDivisionError"),
+    ],
+)
+def test_a_close_that_hangs_does_not_keep_a_run_that_is_over(
+    quick: Any, options: dict[str, Any], code: int, last: str
+) -> None:
+    place = quick({"environment": {"type": "slow", "num_envs": 2, "options": {"close_seconds": 600.0, **options}}})
+    started = time.monotonic()
+    answered, output, errors = place.finish()
+    assert answered == code and time.monotonic() - started < 20
+    assert "warning: closing environment SlowCorridor takes more than 5 s; the process ends without it\n" in errors
+    assert (output if code == 0 else errors).splitlines()[-1].startswith(last)
+    assert place.result["outcome"] == ("done" if code == 0 else "failed")
+    quick({"environment": {"type": "slow", "num_envs": 2}}).assert_resumes()  # the lock is free
+
+
+def test_a_progress_bar_is_ended_before_the_last_words_of_a_process_that_cannot_close(quick: Any) -> None:
+    place = quick({"environment": {"type": "slow", "num_envs": 2, "options": {"close_seconds": 600.0}}})
+    master, slave = pty.openpty()
+    process = place.start(stdout=slave, stderr=slave, stdin=subprocess.DEVNULL)
+    os.close(slave)
+    shown = b""
+    with suppress(OSError):  # EIO: the process has ended, and nobody else has the terminal
+        while part := os.read(master, 4096):
+            shown += part
+    os.close(master)
+    assert process.wait(10) == 0
+    *_, last, _ = shown.split(b"\r\n")
+    assert b"done: 400 steps; Agent mean reward" in last and b"steps/s" not in last, "on a line of its own"
+    assert shown.rindex(b"\x1b[?25h") > shown.rindex(b"\x1b[?25l"), "the cursor is back"
+
+
+def test_a_close_that_hangs_does_not_keep_an_interrupted_run(quick: Any) -> None:
+    slow = {"seconds": 0.001, "close_seconds": 600.0}
+    place = quick({"environment": {"type": "slow", "num_envs": 2, "options": slow}}, max_steps=ENDLESS)
+    process = place.start(stdout=PIPE, stderr=PIPE)
+    place.wait_for_checkpoint(process)
+    sent = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=20)
+    assert process.returncode == 143 and time.monotonic() - sent < 10
+    assert "go on with: rlcore run --resume --run-id run" in output
+
+
+def test_a_close_that_hangs_does_not_keep_an_evaluation(quick: Any) -> None:
+    place = quick()
+    assert place.finish()[0] == 0
+    process = place.popen(
+        "evaluate", str(place.run), "--set", "environment.options.close_seconds=600.0", stdout=PIPE, stderr=PIPE
+    )
+    output, errors = process.communicate(timeout=20)
+    assert process.returncode == 0 and output.startswith("Agent: mean reward ")
+    assert errors == "warning: closing the environment takes more than 5 s; the process ends without it\n"
+
+
+@pytest.mark.parametrize("fault", ["", "raise in step"])
+def test_a_thread_that_is_left_over_does_not_keep_the_process(quick: Any, fault: str) -> None:
+    options = {"thread_seconds": 600.0, "fault": fault, "at": 100}
+    place = quick({"environment": {"type": "slow", "num_envs": 2, "options": options}})
+    code, _, errors = place.finish()
+    assert code == (3 if fault else 0)
+    assert errors.splitlines()[-1] == (
+        "warning: thread 'renderer' is left over 3 s after the end; the process ends without it"
+    )
+
+
+def test_a_thread_that_ends_soon_is_waited_for(quick: Any) -> None:
+    options = {"thread_seconds": 3.0}
+    place = quick({"environment": {"type": "slow", "num_envs": 2, "options": options}})
+    assert place.finish()[2] == ""
+
+
+def test_a_program_of_its_own_waits_for_a_slow_close(quick: Any) -> None:
+    """Only the command ends its process; in Python a close takes as long as it takes."""
+    place = quick({"environment": {"type": "slow", "num_envs": 2, "options": {"close_seconds": 6.0}}})
+    code = "import sys, yaml; from rlcore import Run\nwith Run('config.yaml') as run: run.train()\nprint('closed')"
+    (place.path / "program.py").write_text(code)
+    done = subprocess.run([sys.executable, "program.py"], cwd=place.path, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0 and done.stdout.endswith("closed\n"), done.stderr
