@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rlcore.errors import EnvironmentFailed, PluginError, RlcoreError, one_line
+from rlcore.errors import EnvironmentFailed, PluginError, RlcoreError, RunStateError, one_line
+from rlcore.saved_values import BAD_STATE, SavedValueError, bad_state
 
 if TYPE_CHECKING:
     from rlcore.behavior_run import BehaviorRun
@@ -55,3 +56,19 @@ def trainer_does(behavior: BehaviorRun, doing: str) -> Iterator[None]:
         raise
     except (Exception, SystemExit) as error:
         raise trainer_failed(behavior, doing, error) from error
+
+
+@contextmanager
+def state_taken_up(where: str, owner: str) -> Iterator[None]:
+    """For a block in which ``owner`` takes up what ``where``, a checkpoint, holds of it.
+
+    An entry that is missing or is not what it should be becomes a RunStateError that names both and the entry.
+    """
+    try:
+        yield
+    except SavedValueError as error:
+        raise RunStateError(f"{where}: {owner}: {error}") from error
+    except RlcoreError:
+        raise
+    except BAD_STATE as error:
+        raise RunStateError(f"{where}: {owner} cannot take up its state: {bad_state(error)}") from error

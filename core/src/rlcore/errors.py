@@ -89,7 +89,8 @@ def one_line(error: BaseException) -> str:
 def traceback_hint(error: BaseException) -> str:
     """``"; --debug shows the traceback"`` for an error that repeats, word for word, what foreign code raised."""
     cause = error.__cause__
-    if cause is None or isinstance(cause, RlcoreError) or not isinstance(error, (PluginError, EnvironmentFailed)):
+    repeats = isinstance(error, PluginError | EnvironmentFailed | RunStateError)
+    if cause is None or isinstance(cause, RlcoreError) or not repeats:
         return ""
     return "; --debug shows the traceback" if one_line(error).endswith(one_line(cause)) else ""
 

@@ -20,9 +20,11 @@ from rlcore.checkpoint import (
     write_atomically,
 )
 from rlcore.errors import EnvironmentFailed, PluginError, RlcoreError, RunStateError, one_line
+from rlcore.json_files import DamagedFile, read_object
 from rlcore.plugins.calls import Plugins
 from rlcore.run_context import RunContext
 from rlcore.run_directory import RunDirectory
+from rlcore.saved_state import require_models, require_run
 from rlcore.status import (
     DamagedStatusFile,
     SavedStatus,
@@ -60,6 +62,7 @@ class RunStore:
             self.directory.checkpoints,
             f"{self.directory.path}",
             "; restore one from a backup or start over with --force",
+            check=require_run,
         )
         self.saved_step = checkpoint.step
         self._saved = SavedStatus.of(checkpoint, state)
@@ -205,10 +208,9 @@ class RunStore:
     def is_done(self) -> bool:
         """Whether ``result.json`` says that the run reached its end."""
         try:
-            result = json.loads(self.directory.result.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            return read_object(self.directory.result).get("outcome") == "done"
+        except (OSError, DamagedFile):
             return False
-        return isinstance(result, dict) and result.get("outcome") == "done"
 
     def write_result(self, result: Mapping[str, Any], timers: Timers) -> None:
         """Writes ``result.json`` and ``timers.json``."""
@@ -236,7 +238,7 @@ def _status_in_checkpoint(logs: Path, origin: str, problem: RunStateError) -> Ma
     if not found:
         raise RunStateError(f"{origin}: {problem}") from problem
     log.warning("%s: %s; taking what its newest checkpoint holds of it", origin, problem)
-    checkpoint, state = newest_good(logs.parent / "checkpoints", origin)
+    checkpoint, state = newest_good(logs.parent / "checkpoints", origin, check=require_run)
     return SavedStatus.of(checkpoint, state).applied(None, found)
 
 
@@ -245,7 +247,7 @@ def saved_models(checkpoints: Path, origin: str, step: int | None = None) -> dic
 
     ``origin`` is what the user wrote, for the message of the RunStateError raised if there is none.
     """
-    _, state = newest_good(checkpoints, origin, step=step)
+    _, state = newest_good(checkpoints, origin, step=step, check=require_models)
     return models_in(state)
 
 

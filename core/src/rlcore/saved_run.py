@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 
+from rlcore.blame import state_taken_up
 from rlcore.checkpoint import Checkpoint, find_checkpoints, newest_good
 from rlcore.config import RunConfig
 from rlcore.config.load import evaluation_environment
@@ -24,6 +25,7 @@ from rlcore.results import EvaluationResult
 from rlcore.run_context import RunContext
 from rlcore.run_directory import BEST, CHECKPOINTS, CONFIGURATION
 from rlcore.run_store import model_of, models_in
+from rlcore.saved_state import require_models
 from rlcore.setup import run_context, settings_of, with_seed
 from rlcore.trainer import Policy
 
@@ -65,7 +67,8 @@ class SavedRun:
             settings = settings_of(self.config, name)
             record = self.plugins.trainer(settings.trainer_type)
             trainer = self.plugins.create_trainer(record, settings, spec, self.context)
-            trainer.load_model(model_of(self.models, name, f"{self.context.directory}"))
+            with state_taken_up(f"checkpoint {self.step} of {self.context.directory}", f"behavior {name!r}"):
+                trainer.load_model(model_of(self.models, name, f"{self.context.directory}"))
             policies[name] = trainer.policy
         return policies
 
@@ -111,7 +114,7 @@ class SavedRun:
 def _find(directory: Path, checkpoint: str) -> tuple[Checkpoint, dict[str, Any]]:
     checkpoints = directory / CHECKPOINTS
     if checkpoint == "last":
-        return newest_good(checkpoints, f"{directory}")
+        return newest_good(checkpoints, f"{directory}", check=require_models)
     steps = [str(found.step) for found in find_checkpoints(checkpoints)]
     best = [str(found.step) for found in find_checkpoints(checkpoints / BEST)]
     there = f"; there are {', '.join(steps) or 'none'}" + (f", and best (of step {best[-1]})" if best else "")
@@ -121,7 +124,7 @@ def _find(directory: Path, checkpoint: str) -> tuple[Checkpoint, dict[str, Any]]
                 f"{directory}: there is no best checkpoint, because no evaluation was made while it trained, or "
                 f"evaluation.keep_best was off{there}"
             )
-        return newest_good(checkpoints / BEST, f"{directory}")
+        return newest_good(checkpoints / BEST, f"{directory}", check=require_models)
     if checkpoint not in steps:
         raise RunStateError(f"{directory}: there is no checkpoint {checkpoint!r}{there}")
-    return newest_good(checkpoints, f"{directory}", step=int(checkpoint))
+    return newest_good(checkpoints, f"{directory}", step=int(checkpoint), check=require_models)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from rlcore.checkpoint import write_atomically
 from rlcore.config.data_source import learns_offline
+from rlcore.json_files import open_regular, parse_json
 from rlcore.stats import (
     CUMULATIVE_REWARD,
     EVALUATION_REWARD,
@@ -21,6 +22,7 @@ from rlcore.stats import (
     StatSummary,
     lesson_numbers,
 )
+from rlcore.terminal_text import printable
 
 if TYPE_CHECKING:
     from rlcore.run_context import RunContext
@@ -62,10 +64,11 @@ class JsonlWriter:
 def _keep_until(path: Path, steps: Mapping[str, int]) -> None:
     """Drops lines past each behavior's step and a line that a crash cut short; the file is whole at every moment."""
     kept: list[bytes] = []
-    content = path.read_bytes()
+    with open_regular(path) as file:
+        content = file.read()
     for line in content.splitlines(keepends=True):
         try:
-            summary = json.loads(line)
+            summary = parse_json(line)
             if line.endswith(b"\n") and summary["step"] <= steps.get(summary["behavior"], 0):
                 kept.append(line)
         except (ValueError, KeyError, TypeError):
@@ -131,4 +134,4 @@ def console_line(
         parts.append(f"Evaluation: {stats[EVALUATION_REWARD].mean:0.3f}")
     if STEPS_PER_SECOND in stats:
         parts.append(f"Steps per Second: {stats[STEPS_PER_SECOND].mean:.0f}")
-    return ". ".join(parts) + "."
+    return printable(". ".join(parts) + ".")

@@ -11,6 +11,7 @@ import click
 from rlcore.cli.log import show_log
 from rlcore.cli.options import debug_option, plugin_options, plugins_for
 from rlcore.cli.run import limit_threads
+from rlcore.cli.terminal import echo
 from rlcore.errors import ConfigError
 
 
@@ -78,18 +79,18 @@ def evaluate_command(
     saved = SavedRun.load(directory, load_config(document, plugins), plugins, checkpoint)
     result = saved.evaluate(episodes, seed, not stochastic, video, record, record_format)
     for failure in plugins.failures:
-        click.echo(f"warning: {failure}", err=True)
+        echo(f"warning: {failure}", err=True)
     if as_json:
         click.echo(json.dumps(result.to_json(), indent=4))
         return
     place = f"best checkpoint {saved.step}" if checkpoint == "best" else f"checkpoint {saved.step}"
     for name, behavior in result.behaviors.items():
         group = "" if behavior.mean_group_reward is None else f" and mean group reward {behavior.mean_group_reward:.2f}"
-        click.echo(
+        echo(
             f"{name}: mean reward {behavior.mean_reward:.2f} +/- {behavior.std_reward:.2f}{group} over "
             f"{behavior.episodes} episodes of {behavior.mean_length:.1f} steps ({place})"
         )
     if record is not None:
-        click.echo(f"recordings of the episodes are in {record}")
+        echo(f"recordings of the episodes are in {record}")
     if video is not None:
-        click.echo(f"films of the episodes are in {video}")
+        echo(f"films of the episodes are in {video}")

@@ -14,6 +14,7 @@ import click
 
 from rlcore import __version__
 from rlcore.cli.lazy import LazyCommand, LazyGroup
+from rlcore.cli.terminal import echo
 from rlcore.errors import EXIT_DONE, EXIT_INTERNAL, EXIT_SIGINT, RlcoreError, traceback_hint
 
 ENV_DEBUG = "RLCORE_DEBUG"
@@ -57,8 +58,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_INTERNAL
     except Exception as error:
         if _debugging(arguments):
-            click.echo(_traceback(error), err=True, nl=False)
-        click.echo(f"error: {_message(error)}", err=True)
+            echo(_traceback(error).removesuffix("\n"), err=True)
+        echo(f"error: {_message(error)}", err=True)
         return error.exit_code if isinstance(error, RlcoreError) else EXIT_INTERNAL
 
 

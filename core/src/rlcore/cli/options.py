@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from rlcore.cli.terminal import echo
+
 if TYPE_CHECKING:
     from rlcore.config import Document
     from rlcore.plugins.calls import Plugins
@@ -54,5 +56,5 @@ def plugins_for(
         document, dash_p=dash_p, no_plugins=no_plugins, strict=strict_plugins, tolerate_errors=tolerate_errors
     )
     for warning in plugins.warnings:
-        click.echo(f"warning: {warning}", err=True)
+        echo(f"warning: {warning}", err=True)
     return plugins

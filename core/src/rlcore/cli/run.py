@@ -16,6 +16,7 @@ import click
 
 from rlcore.cli.log import show_log
 from rlcore.cli.options import plugin_options, plugins_for
+from rlcore.cli.terminal import echo
 from rlcore.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -102,11 +103,11 @@ def run_command(
         run.start()
         if run.resumed_from is not None and not run.nothing_left:
             # To the stream of the progress bar: without `file`, click writes past it.
-            click.echo(f"resumed at step {run.steps} from checkpoint {run.resumed_from}", file=sys.stdout)
+            echo(f"resumed at step {run.steps} from checkpoint {run.resumed_from}", file=sys.stdout)
         run.train()
     for failure in plugins.failures:
-        click.echo(f"warning: {failure}", err=True)
-    click.echo(closing_line(run))
+        echo(f"warning: {failure}", err=True)
+    echo(closing_line(run))
     return 128 + run.stop_signal if run.outcome == "interrupted" and run.stop_signal is not None else 0
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rlcore.cli.options import debug_option, plugin_options, plugins_for
+from rlcore.cli.terminal import echo
 from rlcore.errors import EXIT_CONFIG, EXIT_DONE, ConfigError
 
 if TYPE_CHECKING:
@@ -80,6 +81,6 @@ def _report(config: Path | None, problems: list[Problem], as_json: bool, but: st
         click.echo(json.dumps({"valid": not problems, "errors": errors}, indent=4))
         return
     for problem in problems:
-        click.echo(str(problem))
+        echo(str(problem))
     if not problems:
-        click.echo(f"{config}: valid{but}")
+        echo(f"{config}: valid{but}")
