@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.environment import AgentBatch, BehaviorSpec
+from rlcore.torch.rollout_state import require_rollout_fit
 
 FloatArray = NDArray[np.float32]
 
@@ -189,6 +190,8 @@ class RolloutBuffer:
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Raises RunStateError, changing nothing, if the state is not of such a rollout."""
+        require_rollout_fit(self, state)
         self.ragged = bool(state["ragged"])
         self.row = int(state["row"])
         self.cursor[:] = state["cursor"]
@@ -200,8 +203,9 @@ class RolloutBuffer:
             self._mask_rows()
         if "group_reward" in state:
             self._group_rewards()
-        for name, saved in state["observations"].items():
-            self.observations[name][: len(saved)] = saved
+        for name, array in self.observations.items():
+            saved = state["observations"][name]
+            array[: len(saved)] = saved
         for name in ("raw", "choices", "reward", "terminated", "truncated", "masks", "group_reward"):
             if name in state:
                 getattr(self, name)[: len(state[name])] = state[name]
