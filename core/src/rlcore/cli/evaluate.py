@@ -12,12 +12,15 @@ from rlcore.cli.log import show_log
 from rlcore.cli.options import debug_option, plugin_options, plugins_for
 from rlcore.cli.run import limit_threads
 from rlcore.cli.terminal import echo
+from rlcore.config.settings import MAX_EPISODES
 from rlcore.errors import ConfigError
 
 
 @click.command("evaluate")
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("--episodes", type=click.IntRange(min=1), default=20, show_default=True, help="Episodes to play.")
+@click.option(
+    "--episodes", type=click.IntRange(1, MAX_EPISODES), default=20, show_default=True, help="Episodes to play."
+)
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of the episodes; without it, the run's.")
 @click.option("--stochastic", is_flag=True, help="Sample actions as training does, instead of the most likely ones.")
 @click.option(

@@ -18,6 +18,8 @@ from rlcore.plugins.calls import Plugins, load_plugins
 from rlcore.plugins.candidates import LOCAL_PREFIX
 from rlcore.plugins.discover import Selection, anchored, is_local, reference_problem, selection_from
 
+MAX_REFERENCES = 1_000
+
 
 def load_plugins_for(
     document: Document,
@@ -61,6 +63,11 @@ def checked_block(data: Any, problems: Problems) -> Any:
 
 def _check_references(settings: PluginSettings, problems: Problems) -> None:
     """Notes what cannot be the name of a plugin, and names that are both enabled and disabled."""
+    enabled = frozenset(settings.enable)
+    for key, references in (("enable", settings.enable), ("disable", settings.disable), ("local", settings.local)):
+        if len(references) > MAX_REFERENCES:
+            problems.add(("plugins", key), f"names {len(references)} plugins; at most {MAX_REFERENCES} are allowed")
+            return
     for key, references in (("enable", settings.enable), ("disable", settings.disable)):
         for index, reference in enumerate(references):
             problem = reference_problem(reference)
@@ -68,7 +75,7 @@ def _check_references(settings: PluginSettings, problems: Problems) -> None:
                 problem = f"{reference!r}: 'no:' is for -p and RLCORE_PLUGINS; write the plain name, here or in disable"
             if problem:
                 problems.add(("plugins", key, index), problem)
-            elif key == "disable" and reference in settings.enable:
+            elif key == "disable" and reference in enabled:
                 problems.add(("plugins", key, index), f"{reference!r} stands in both enable and disable")
 
 

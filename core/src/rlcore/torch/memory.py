@@ -1,4 +1,4 @@
-"""How much memory a replay buffer needs and how much there is, before anything is allocated."""
+"""How much memory buffers and networks need and how much there is, before anything is allocated."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import psutil
 from rlcore.environment import BehaviorSpec
 from rlcore.errors import ConfigError
 from rlcore.torch.priorities import tree_lengths
+
+_SMALL = 1_000_000  # weights, which fit anywhere
 
 
 def choice_dtype(discrete: tuple[int, ...]) -> np.dtype[Any]:
@@ -64,6 +66,23 @@ def require_memory(
         f"{what}: {buffer_size} rows of behavior {behavior.name!r} need "
         f"{_in_units(needed(buffer_size))} of memory and {_in_units(there)} are available; {largest}"
     )
+
+
+def require_network_memory(width: int, hidden_units: int, num_layers: int, available: int | None = None) -> None:
+    """Raises ConfigError if hidden layers, the first of them behind ``width`` inputs, do not fit into memory.
+
+    A weight that is learned takes four numbers: itself, its gradient, and the two moments of Adam.
+    """
+    weights = hidden_units * (width + hidden_units * max(0, num_layers - 1)) if num_layers else 0
+    if weights <= _SMALL:
+        return
+    there = available_memory() if available is None else available
+    needed = 4 * np.dtype(np.float32).itemsize * weights
+    if needed > there:
+        raise ConfigError(
+            f"network_settings: {num_layers} layers of {hidden_units} hidden_units behind {width} inputs need "
+            f"{_in_units(needed)} of memory to be learned and {_in_units(there)} are available; lower hidden_units"
+        )
 
 
 def available_memory(root: Path = Path("/")) -> int:

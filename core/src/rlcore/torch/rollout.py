@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.environment import AgentBatch, BehaviorSpec
+from rlcore.torch.memory import require_memory
 from rlcore.torch.rollout_state import require_rollout_fit
 
 FloatArray = NDArray[np.float32]
@@ -24,6 +25,7 @@ class RolloutBuffer:
 
     def __init__(self, behavior: BehaviorSpec, buffer_size: int) -> None:
         """Room for ``buffer_size`` agent steps over all slots."""
+        require_memory(behavior, buffer_size)
         slots = behavior.slots
         self.behavior = behavior
         self.buffer_size = buffer_size
