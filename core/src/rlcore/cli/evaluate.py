@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from rlcore.cli.foreign_code import allow_local_option, refuse_code_of_others
 from rlcore.cli.log import show_log
 from rlcore.cli.options import debug_option, plugin_options, plugins_for
 from rlcore.cli.run import limit_threads
@@ -46,6 +47,7 @@ from rlcore.errors import ConfigError
 @click.option("--set", "sets", multiple=True, metavar="A.B=VALUE", help="Set any key of the run's configuration.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @plugin_options
+@allow_local_option
 @debug_option
 def evaluate_command(
     run: Path,
@@ -61,6 +63,7 @@ def evaluate_command(
     dash_p: tuple[str, ...],
     no_plugins: bool,
     strict_plugins: bool,
+    allow_local: bool,
 ) -> None:
     """Measure the agents of RUN (a run directory, or the id of a run in results/).
 
@@ -77,7 +80,11 @@ def evaluate_command(
     evaluation = document.data.get("evaluation")
     if isinstance(evaluation, Mapping) and "interval" not in evaluation:  # of evaluations within a run: none are made
         document = apply_overrides(document, ["evaluation.interval=null"])
-    plugins = plugins_for(document, dash_p=dash_p, no_plugins=no_plugins, strict_plugins=strict_plugins)
+    if not allow_local:
+        refuse_code_of_others(document, directory, local=False)
+    plugins = plugins_for(
+        document, dash_p=dash_p, no_plugins=no_plugins, strict_plugins=strict_plugins, allow_local=allow_local
+    )
     show_log()
     saved = SavedRun.load(directory, load_config(document, plugins), plugins, checkpoint)
     result = saved.evaluate(episodes, seed, not stochastic, video, record, record_format)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rlcore.cli.foreign_code import allow_local_option, refuse_code_of_others
 from rlcore.cli.log import show_log
 from rlcore.cli.options import plugin_options, plugins_for
 from rlcore.cli.terminal import echo
@@ -68,12 +69,14 @@ class RunCommand(click.Command):
 @click.option("--set", "sets", multiple=True, metavar="A.B=VALUE", help="Set any key of the configuration.")
 @click.option("--debug", is_flag=True, help="Log more, and show tracebacks.")
 @plugin_options
+@allow_local_option
 def run_command(
     config: Path | None,
     sets: tuple[str, ...],
     dash_p: tuple[str, ...],
     no_plugins: bool,
     strict_plugins: bool,
+    allow_local: bool,
     **flags: Any,
 ) -> int:
     """Train agents as CONFIG says.
@@ -87,10 +90,13 @@ def run_command(
     from rlcore.config import apply_overrides, load_config, read_document
     from rlcore.run import Run
 
+    written = config is None
     if config is None:
         config = configuration_of_run(flags)
     document = read_document(config)
     document = apply_overrides(document, sets, typed_flags(flags, document.data))
+    if written and not allow_local:
+        refuse_code_of_others(document, config.parent, local=True)
     plugins = plugins_for(document, dash_p=dash_p, no_plugins=no_plugins, strict_plugins=strict_plugins)
     run = Run(load_config(document, plugins), plugins)
     if run.offline and flags["num_envs"] is not None and not flags["inference"]:

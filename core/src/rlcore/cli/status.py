@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rlcore.cli.foreign_code import allow_local_option
 from rlcore.cli.options import debug_option, plugin_options, plugins_for
 from rlcore.cli.parameter_table import print_parameters
 from rlcore.cli.terminal import cells, echo, plain_console
@@ -25,8 +26,11 @@ _LAST_SUMMARIES = 8_000_000  # bytes at the end of metrics.jsonl, in which every
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @plugin_options
+@allow_local_option
 @debug_option
-def status_command(run: Path, as_json: bool, dash_p: tuple[str, ...], no_plugins: bool, strict_plugins: bool) -> None:
+def status_command(
+    run: Path, as_json: bool, dash_p: tuple[str, ...], no_plugins: bool, strict_plugins: bool, allow_local: bool
+) -> None:
     """Show how far RUN (a run directory, or the id of a run in results/) is."""
     from rlcore.checkpoint import find_checkpoints, load_without_arrays, verify_checkpoint
     from rlcore.config import read_document
@@ -38,7 +42,9 @@ def status_command(run: Path, as_json: bool, dash_p: tuple[str, ...], no_plugins
 
     directory = find_run(run)
     document = read_document(directory / "configuration.yaml")
-    plugins = plugins_for(document, dash_p=dash_p, no_plugins=no_plugins, strict_plugins=strict_plugins)
+    plugins = plugins_for(
+        document, dash_p=dash_p, no_plugins=no_plugins, strict_plugins=strict_plugins, allow_local=allow_local
+    )
     damages: list[str] = []
     try:
         stored = plugins.read_status(directory / "run_logs")

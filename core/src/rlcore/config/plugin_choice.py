@@ -28,11 +28,13 @@ def load_plugins_for(
     no_plugins: bool = False,
     strict: bool = False,
     tolerate_errors: bool = False,
+    allow_local: bool = True,
 ) -> Plugins:
     """The plugins of a document, the environment's variables and the command line, loaded.
 
     ``dash_p``, ``no_plugins`` and ``strict`` are the options of these names. With ``tolerate_errors`` a ``plugins``
-    block that cannot be used counts as empty: :func:`load_config` tells what is wrong with it.
+    block that cannot be used counts as empty: :func:`load_config` tells what is wrong with it. Without ``allow_local``
+    no file or module that only the document names is imported; :func:`local_references` says which those are.
     """
     try:
         settings = plugin_settings(document)
@@ -41,7 +43,18 @@ def load_plugins_for(
             raise
         settings = PluginSettings()
     selection = selection_from(settings, os.environ, dash_p, no_plugins, used=used_references(document))
+    if not allow_local:
+        selection, _ = selection.without_local_of_config()
     return load_plugins(selection, strict=strict, config_dir=directory_of(document))
+
+
+def local_references(document: Document) -> tuple[str, ...]:
+    """The files and modules that the ``plugins`` block of a document names, without importing them."""
+    try:
+        settings = plugin_settings(document)
+    except ConfigErrors:  # told where the block is needed
+        return ()
+    return selection_from(settings, {}, (), False).without_local_of_config()[1]
 
 
 def plugin_settings(document: Document) -> PluginSettings:

@@ -73,6 +73,13 @@ class Selection:
 
         return attrs.evolve(self, choices=tuple(map(absolute, self.choices)))
 
+    def without_local_of_config(self) -> tuple[Selection, tuple[str, ...]]:
+        """The same without the local files and modules that the configuration names, and which those are."""
+        left_out = [choice for choice in self.choices if choice.on and choice.why == "config" and is_local(choice)]
+        kept = tuple(choice for choice in self.choices if choice not in left_out)
+        names = (choice.reference.removeprefix(LOCAL_PREFIX) for choice in left_out)
+        return attrs.evolve(self, choices=kept), tuple(dict.fromkeys(names))
+
     def decide(self, candidate: Candidate) -> tuple[bool, Why]:
         """Whether a candidate is on, and who decided."""
         if candidate.essential:
