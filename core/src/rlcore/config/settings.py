@@ -19,6 +19,7 @@ from rlcore.errors import ConfigError
 MAX_UNITS = 65_536
 MAX_LAYERS = 256
 MAX_ROWS = 1_000_000_000
+MAX_ROLLOUT = 100_000_000
 MAX_N_STEPS = 10_000
 MAX_PASSES = 100_000
 MAX_STEPS = 10**15
@@ -77,9 +78,9 @@ SCHEDULES = ("linear", "constant")
 class OnPolicySettings:
     """``hyperparameters`` of a trainer built on :class:`rlcore.torch.on_policy.OnPolicyTrainer`; derive from it."""
 
-    batch_size: int = setting(1024, "Transitions in one minibatch.", minimum=1, maximum=MAX_ROWS)
+    batch_size: int = setting(1024, "Transitions in one minibatch.", minimum=1, maximum=MAX_ROLLOUT)
     buffer_size: int = setting(
-        10240, "Agent steps collected, over all agents, before an update.", minimum=2, maximum=MAX_ROWS
+        10240, "Agent steps collected, over all agents, before an update.", minimum=2, maximum=MAX_ROLLOUT
     )
     learning_rate: float = setting(3e-4, "Step size of Adam.", exclusive_minimum=0.0)
     learning_rate_schedule: str = setting("linear", "How learning_rate falls over max_steps.", choices=SCHEDULES)

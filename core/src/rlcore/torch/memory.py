@@ -21,15 +21,21 @@ def choice_dtype(discrete: tuple[int, ...]) -> np.dtype[Any]:
 
 
 def estimate(
-    behavior: BehaviorSpec, buffer_size: int, *, priorities: bool = False, masks: bool = False, groups: bool = False
+    behavior: BehaviorSpec,
+    buffer_size: int,
+    *,
+    priorities: bool = False,
+    masks: bool = False,
+    groups: bool = False,
+    beside: int = 0,
 ) -> int:
     """Bytes of a replay buffer of ``buffer_size`` rows: with priorities, and with the arrays that action masks and
-    group rewards add when the first one is seen.
+    group rewards add when the first one is seen. ``beside`` bytes of a row are no replay buffer's.
     """
     rows = -(-buffer_size // behavior.slots) * behavior.slots
     of_a_row = sum(o.size * o.dtype.itemsize for o in behavior.observations)
     of_a_row += 4 * behavior.continuous + choice_dtype(behavior.discrete).itemsize * len(behavior.discrete)
-    of_a_row += 4 + 1  # reward and flags
+    of_a_row += 4 + 1 + beside  # reward and flags
     of_a_row += behavior.mask_size * masks + 4 * groups
     return rows * of_a_row + (8 * sum(tree_lengths(rows)) if priorities else 0)
 
@@ -41,6 +47,7 @@ def require_memory(
     priorities: bool = False,
     masks: bool = False,
     groups: bool = False,
+    beside: int = 0,
     in_use: int = 0,
     available: int | None = None,
     what: str = "hyperparameters.buffer_size",
@@ -53,7 +60,7 @@ def require_memory(
     there = (available_memory() if available is None else available) + in_use
 
     def needed(size: int) -> int:
-        return estimate(behavior, size, priorities=priorities, masks=masks, groups=groups)
+        return estimate(behavior, size, priorities=priorities, masks=masks, groups=groups, beside=beside)
 
     if needed(buffer_size) <= there:
         return

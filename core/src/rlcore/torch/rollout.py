@@ -20,12 +20,17 @@ from rlcore.torch.rollout_state import require_rollout_fit
 FloatArray = NDArray[np.float32]
 
 
+_OF_AN_UPDATE = 32  # bytes of a step: log-probability, value, advantage, return, and their copies in minibatches
+
+
 class RolloutBuffer:
     """Transitions of all slots since the last update."""
 
     def __init__(self, behavior: BehaviorSpec, buffer_size: int) -> None:
         """Room for ``buffer_size`` agent steps over all slots."""
-        require_memory(behavior, buffer_size)
+        # Beside what a replay buffer has: wider choices, noise for acting, and what an update computes of each step.
+        noise = 4 * (behavior.continuous + behavior.mask_size)
+        require_memory(behavior, buffer_size, beside=8 * len(behavior.discrete) + noise + _OF_AN_UPDATE)
         slots = behavior.slots
         self.behavior = behavior
         self.buffer_size = buffer_size
