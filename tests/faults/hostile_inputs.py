@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 import numpy as np
+from hostile_recordings import RECORDINGS
 from safetensors.numpy import load_file, save_file
 
 SIZE = 990_000  # just below what a configuration may have
@@ -416,5 +417,7 @@ def hostile_inputs() -> Iterator[Hostile]:
         yield Hostile(f"status, training status: {name}", prepare, ("status", "run"), 0, "Agent")
         yield Hostile(f"evaluate, training status: {name}", prepare, ("evaluate", "run", "--episodes", "1"), 0, "Agent")
     yield from code_of_others()
+    for name, (prepare, said) in RECORDINGS.items():
+        yield Hostile(f"recording: {name}", prepare, ("run", "c.yaml"), 2, said)
     for name in ("result.json", "run_logs/training_status.json", "metrics.jsonl"):
         yield Hostile(f"status, a pipe as {name}", no_file(name, "pipe"), ("status", "run"), 0, "Agent")

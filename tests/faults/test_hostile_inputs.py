@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hostile_inputs import CANARY, Hostile, hostile_inputs
+from hostile_inputs import CANARY, RESUME, Hostile, arrays_with, hostile_inputs, infinite_moment, not_a_number
 
 pytestmark = pytest.mark.faults
 
@@ -72,3 +72,25 @@ def test_hostile_input_ends_soon_in_bounds_in_a_line_and_runs_nothing(hostile: H
     if hostile.code:
         assert err.startswith("error: ") and err.count("\n") == 1 and len(err) < 1500, err[:3000]
     assert contents(hostile_place.parent) == before
+
+
+@pytest.mark.parametrize("damage", [not_a_number, infinite_moment])
+def test_a_resume_passes_over_a_checkpoint_whose_learned_numbers_are_not_finite(
+    damage: Callable[[dict[str, Any]], None], hostile_place: Path
+) -> None:
+    arrays_with(damage)(hostile_place)
+    code, out, err = run_measured(hostile_place, *RESUME, "run")
+    assert code == 0 and "is not finite; the training had diverged; going on from an older checkpoint" in err
+    assert "resumed at step 256" in out
+
+
+def test_a_configuration_that_is_typed_imports_what_it_names(hostile_place: Path) -> None:
+    (hostile_place / "c.yaml").write_text("plugins: {local: [./canary.py]}\nzzz: 1\n")
+    code, _, _ = run_measured(hostile_place, "run", "c.yaml")
+    assert code == 2 and (hostile_place / "RAN").exists()
+
+
+def test_looking_imports_what_is_allowed(hostile_place: Path) -> None:
+    (hostile_place / "c.yaml").write_text("plugins: {local: [./canary.py]}\nbehaviors: {A: {}}\n")
+    code, _, err = run_measured(hostile_place, "validate", "c.yaml", "--allow-local")
+    assert (code, err) == (0, "") and (hostile_place / "RAN").exists()
