@@ -40,6 +40,7 @@ behaviors:
 def evaluate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
     """``evaluate("--episodes", "3", code=2)`` in a directory with a trained ``run``: what it printed."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RLCORE_ALLOW_LOCAL", "1")  # plugins.local below
 
     def train(type: str, id: str) -> None:
         Path("c.yaml").write_text(CONFIGURATION.format(type=type, id=id))

@@ -146,7 +146,10 @@ FORKS = multiprocessing.get_context("forkserver")
 @pytest.fixture(scope="session")
 def fork_server() -> None:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # as `rlcore run` does before it imports numpy
-    FORKS.set_forkserver_preload(["fault_child"])
+    # The fork server looks for what it preloads there alone, and passes over what it does not find.
+    paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    FORKS.set_forkserver_preload(["fault_child", "hostile_child"])
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.parameter_feed import ParameterFeed, as_slice
+from rlcore.saved_values import fill, saved_count
 
 
 @attrs.frozen
@@ -82,7 +83,7 @@ class AgentEpisodes:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self._values[:] = state["values"]
-        self._stamp[:] = state["stamp"]
-        self._numbers[:] = state["numbers"]
-        self._begun = int(state["begun"])
+        fill(self._values, state, "values")
+        fill(self._stamp, state, "stamp")
+        fill(self._numbers, state, "numbers")
+        self._begun = saved_count(state, "begun")

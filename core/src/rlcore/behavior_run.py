@@ -15,6 +15,7 @@ from rlcore.blame import trainer_does
 from rlcore.config import BehaviorSettings
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec
 from rlcore.results import BehaviorResult
+from rlcore.saved_values import saved_count, saved_entry, saved_mapping
 from rlcore.seeding import derive_seed
 from rlcore.stats import CUMULATIVE_REWARD, EPISODE_LENGTH, GROUP_REWARD, EpisodeRecorder, StatSummary, StatsWindow
 from rlcore.trainer import Policy, Trainer
@@ -203,9 +204,9 @@ class BehaviorRun:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.episodes.load_state_dict(state)
-        self.recent.extend(state["recent"])
-        self.window.load_state_dict(state["window"])
-        self.updates = int(state["updates"])
-        for tag, values in state["recent_updates"].items():
-            self.recent_updates[tag] = deque(values, maxlen=RECENT_UPDATES)
-        self.exploited = int(state["exploited"])
+        self.recent.extend(saved_entry(state, "recent"))
+        self.window.load_state_dict(saved_mapping(state, "window"))
+        self.updates = saved_count(state, "updates")
+        for tag, values in saved_mapping(state, "recent_updates").items():
+            self.recent_updates[tag] = deque(map(float, values), maxlen=RECENT_UPDATES)
+        self.exploited = saved_count(state, "exploited")

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 import attrs
 
 from rlcore.closing import CLOSE_ENVIRONMENT, CLOSE_WRITER, WhileClosing, no_deadline
-from rlcore.errors import EnvironmentFailed, PluginError, RlcoreError, one_line
+from rlcore.errors import EnvironmentFailed, PluginError, RlcoreError, RunStateError, one_line
+from rlcore.saved_values import BAD_STATE, SavedValueError, bad_state
 
 if TYPE_CHECKING:
     from rlcore.behavior_run import BehaviorRun
@@ -142,3 +143,22 @@ def _failed_to_close(held: Held, error: BaseException) -> RlcoreError:
     failure = held.kind(f"{held.what} failed to close: {one_line(error)}")
     failure.__cause__ = error
     return failure
+
+
+# ------------------------------------------------------------ saved states
+
+
+@contextmanager
+def state_taken_up(where: str, owner: str) -> Iterator[None]:
+    """For a block in which ``owner`` takes up what ``where``, a checkpoint, holds of it.
+
+    An entry that is missing or is not what it should be becomes a RunStateError that names both and the entry.
+    """
+    try:
+        yield
+    except SavedValueError as error:
+        raise RunStateError(f"{where}: {owner}: {error}") from error
+    except RlcoreError:
+        raise
+    except BAD_STATE as error:
+        raise RunStateError(f"{where}: {owner} cannot take up its state: {bad_state(error)}") from error

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from rlcore.curriculum import NO_CHANGES, Changes, Curriculum, EndedEpisodes, EpisodeDraw, LessonChange
 from rlcore.errors import PluginError, RlcoreError, one_line
+from rlcore.saved_values import BAD_STATE, SavedValueError, bad_state
 from rlcore.stats import StatSummary
 
 
@@ -116,7 +117,13 @@ class CheckedCurriculum:
         return dict(state)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self._ask("load_state_dict", state)
+        try:
+            self.curriculum.load_state_dict(state)
+        except (SavedValueError, *BAD_STATE) as error:
+            what = str(error) if isinstance(error, SavedValueError) else bad_state(error)
+            raise SavedValueError(f"{self.described} cannot take up its state: {what}") from error
+        except BaseException as error:
+            self._blame("load_state_dict", error)
 
     def _ask(self, method: str, *arguments: Any) -> Any:
         """For what is not asked in every step; there, the call is written out."""

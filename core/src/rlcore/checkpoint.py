@@ -27,7 +27,16 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from rlcore.errors import RunStateError
+from rlcore.errors import RunStateError, one_line
+from rlcore.json_files import (
+    MAX_BYTES,
+    DamagedFile,
+    is_file_name,
+    is_whole,
+    open_regular,
+    parse_json,
+    read_object,
+)
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +46,8 @@ STATE = "state.json"
 CONFIGURATION = "configuration.yaml"
 TEMPORARY = ".rlcore-tmp-"  # how the names begin of what is being written or deleted
 _ARRAYS = ".safetensors"
+MAX_MANIFEST = 1_000_000  # bytes
+MAX_HEADER = 16_000_000  # bytes, of a safetensors file
 _ARRAY = "$array"  # {"$array": "name"} stands in state.json where an array was
 _STEP_NAME = re.compile(r"[0-9]{1,18}")
 # What safetensors keeps; numpy has more (texts, dates, objects).
@@ -152,40 +163,45 @@ def _set_aside(path: Path) -> Path:
 def load_checkpoint(path: Path) -> dict[str, Any]:
     """The state of a checkpoint. Raises RunStateError, naming the file, unless everything in it is as written."""
     verified = verify_checkpoint(path)
-    try:
-        tree = json.loads((path / STATE).read_text(encoding="utf-8"))
-        return {
-            name: _join(entry, load_file(path / file_name(name)) if file_name(name) in verified else {})
-            for name, entry in tree.items()
-        }
-    except (OSError, ValueError, KeyError, SafetensorError) as error:
-        raise RunStateError(f"checkpoint {path}: cannot be read: {error}") from error
+    state = load_without_arrays(path)
+    for name, entry in state.items():
+        file = path / file_name(name)
+        try:
+            state[name] = _join(entry, _load_arrays(file) if file.name in verified else {})
+        except DamagedFile as error:
+            raise RunStateError(f"checkpoint {path}: {error}") from error
+        except KeyError as error:
+            raise RunStateError(f"checkpoint {path}: {file.name} has no array {error.args[0]!r}") from error
+    return state
 
 
 def load_without_arrays(path: Path) -> dict[str, Any]:
     """The same of the JSON values alone, of a checkpoint that was verified; a mark stands where an array was."""
     try:
-        state: dict[str, Any] = json.loads((path / STATE).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        state = read_object(path / STATE)
+    except (OSError, DamagedFile) as error:
         raise RunStateError(f"checkpoint {path}: cannot be read: {error}") from error
+    for name in state:
+        if not is_file_name(file_name(name)):
+            raise RunStateError(f"checkpoint {path}: {STATE} has an entry {name[:60]!r}, which names no file")
     return state
 
 
 def verify_checkpoint(path: Path) -> tuple[str, ...]:
     """The names of its files. Raises RunStateError, naming the file, unless all are exactly what was written."""
     try:
-        manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
-        version, step = manifest["format_version"], manifest["step"]
-        files = {str(name): (file["size"], file["sha256"]) for name, file in manifest["files"].items()}
-        if STATE not in files:
-            raise KeyError(STATE)
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        raise RunStateError(f"checkpoint {path}: {MANIFEST} is missing or damaged") from error
-    if isinstance(version, int) and version > FORMAT_VERSION:
+        manifest = read_object(path / MANIFEST, MAX_MANIFEST)
+    except (OSError, DamagedFile) as error:
+        what = "missing" if isinstance(error, FileNotFoundError) else f"damaged: {error}"
+        raise RunStateError(f"checkpoint {path}: {MANIFEST} is {what}") from error
+    version, step, files = manifest.get("format_version"), manifest.get("step"), _listed(manifest.get("files"))
+    if isinstance(version, int) and is_whole(version) and version > FORMAT_VERSION:
         raise NewerFormat(
             f"checkpoint {path}: format version {version} is of a newer rlcore; this one reads {FORMAT_VERSION}; "
             "upgrade rlcore"
         )
+    if files is None or not is_whole(version) or not is_whole(step):
+        raise RunStateError(f"checkpoint {path}: {MANIFEST} is damaged: it is no list of a checkpoint's files")
     if version != FORMAT_VERSION:
         raise RunStateError(
             f"checkpoint {path}: format version {version}, this rlcore reads {FORMAT_VERSION}; "
@@ -194,27 +210,33 @@ def verify_checkpoint(path: Path) -> tuple[str, ...]:
     if str(step) != path.name:
         raise RunStateError(f"checkpoint {path}: {MANIFEST} is of step {step}")
     for name, (size, digest) in files.items():
-        file = path / name
-        if not file.is_file():
-            raise RunStateError(f"checkpoint {path}: {name} is missing")
         try:
-            found = file.stat().st_size
-            if found != size:
-                raise RunStateError(f"checkpoint {path}: {name} has {found} bytes instead of {size}")
-            if sha256(file) != digest:
-                raise RunStateError(f"checkpoint {path}: {name} is damaged (its SHA-256 differs from the manifest)")
+            found, found_digest = _measured(path / name, size)
+        except FileNotFoundError as error:
+            raise RunStateError(f"checkpoint {path}: {name} is missing") from error
+        except DamagedFile as error:
+            raise RunStateError(f"checkpoint {path}: {error}") from error
         except OSError as error:
             raise RunStateError(f"checkpoint {path}: {name} cannot be read: {error.strerror or error}") from error
+        if found != size:
+            raise RunStateError(f"checkpoint {path}: {name} has {found} bytes instead of {size}")
+        if found_digest != digest:
+            raise RunStateError(f"checkpoint {path}: {name} is damaged (its SHA-256 differs from the manifest)")
     return tuple(files)
 
 
 def newest_good(
-    directory: Path, origin: str, advice: str = "", step: int | None = None
+    directory: Path,
+    origin: str,
+    advice: str = "",
+    step: int | None = None,
+    check: Callable[[Path, Mapping[str, Any]], None] | None = None,
 ) -> tuple[Checkpoint, dict[str, Any]]:
     """The newest checkpoint under ``directory`` that is whole, or the one of ``step``, and its state.
 
-    One that is damaged is passed over with a warning. Raises RunStateError if none is left: ``origin`` says in its
-    message who asked for one, ``advice`` what to do; and NewerFormat, since what a newer rlcore wrote is not damaged.
+    One that is damaged is passed over with a warning; so is one that ``check``, called with its path and state, refuses
+    with a RunStateError. Raises RunStateError if none is left: ``origin`` says in its message who asked for one,
+    ``advice`` what to do; and NewerFormat, since what a newer rlcore wrote is not damaged.
     """
     problem = ""
     found = find_checkpoints(directory)
@@ -222,7 +244,10 @@ def newest_good(
         if step is not None and checkpoint.step != step:
             continue
         try:
-            return checkpoint, load_checkpoint(checkpoint.path)
+            state = load_checkpoint(checkpoint.path)
+            if check is not None:
+                check(checkpoint.path, state)
+            return checkpoint, state
         except NewerFormat:
             raise
         except RunStateError as error:
@@ -230,7 +255,7 @@ def newest_good(
             log.warning("%s; going on from an older checkpoint" if older else "%s", error)
             problem = problem or f" ({error})"
     if find_checkpoints(directory) != found:  # the run is training, and has replaced what was found
-        return newest_good(directory, origin, advice, step)
+        return newest_good(directory, origin, advice, step, check)
     raise RunStateError(f"{origin}: there is no usable checkpoint in {directory}{problem}{advice}")
 
 
@@ -328,6 +353,46 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+def _listed(files: Any) -> dict[str, tuple[int, str]] | None:
+    """Size and checksum of each file that a manifest lists; None unless all are within the directory."""
+    if not isinstance(files, dict) or STATE not in files:
+        return None
+    listed = {}
+    for name, file in files.items():
+        entry = file if isinstance(file, dict) else {}
+        size, digest = entry.get("size", -1), entry.get("sha256")
+        if not (is_file_name(name) and is_whole(size) and isinstance(digest, str)):
+            return None
+        listed[name] = (int(size), digest)
+    return listed
+
+
+def _measured(path: Path, size: int) -> tuple[int, str]:
+    """The size of a regular file and its SHA-256, which is left out if the size is not the one that is expected."""
+    with open_regular(path) as stream:
+        found = os.fstat(stream.fileno()).st_size
+        return found, hashlib.file_digest(stream, "sha256").hexdigest() if found == size else ""
+
+
+def _load_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
+    """The arrays of a safetensors file whose types a checkpoint may hold. Raises DamagedFile."""
+    try:
+        with open_regular(path) as stream:
+            header = int.from_bytes(stream.read(8), "little")
+        if header > MAX_HEADER:
+            raise DamagedFile(f"{path}: its header is larger than {MAX_HEADER:,} bytes")
+        arrays = load_file(path)
+    except FileNotFoundError as error:
+        raise DamagedFile(f"{path}: is missing") from error
+    except (OSError, SafetensorError, LookupError, TypeError, ValueError, AttributeError, MemoryError) as error:
+        # Beside its own errors, safetensors raises whatever numpy does for types that numpy has not.
+        raise DamagedFile(f"{path}: is no safetensors file: {one_line(error)}") from error
+    for name, array in arrays.items():
+        if array.dtype not in _DTYPES:
+            raise DamagedFile(f"{path}: the array {name[:60]!r} is of {array.dtype}, which no checkpoint holds")
+    return arrays
+
+
 def _write_files(directory: Path, step: int, state: Mapping[str, Any], configuration: str | None) -> None:
     tree = {}
     for name, entry in state.items():
@@ -335,7 +400,9 @@ def _write_files(directory: Path, step: int, state: Mapping[str, Any], configura
         tree[name] = _split(entry, (name,), arrays)
         if arrays:
             save_file(arrays, directory / file_name(name))
-    (directory / STATE).write_text(json.dumps(tree, indent=4), encoding="utf-8")
+    text = json.dumps(tree, indent=4)
+    _require_readable(text)
+    (directory / STATE).write_text(text, encoding="utf-8")
     if configuration is not None:
         (directory / CONFIGURATION).write_text(configuration, encoding="utf-8")
     written = sorted(directory.iterdir())
@@ -349,6 +416,16 @@ def _write_files(directory: Path, step: int, state: Mapping[str, Any], configura
         with file.open("rb") as stream:
             os.fsync(stream.fileno())
     fsync_directory(directory)
+
+
+def _require_readable(text: str) -> None:
+    """TypeError for a state that :func:`load_checkpoint` would refuse: nothing is written that cannot be read."""
+    try:
+        if len(text) > MAX_BYTES:
+            raise ValueError(f"is larger than {MAX_BYTES:,} bytes")
+        parse_json(text)
+    except ValueError as error:
+        raise TypeError(f"{STATE} {error}; keep numbers in numpy arrays, which go into files of their own") from error
 
 
 def _split(value: Any, path: tuple[str, ...], arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
@@ -385,7 +462,7 @@ def _array_name(path: tuple[str, ...], taken: Container[str]) -> str:
 def _join(value: Any, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Any:
     if isinstance(value, dict):
         if value.keys() == {_ARRAY}:
-            return arrays[value[_ARRAY]]
+            return arrays[str(value[_ARRAY])]
         return {key: _join(item, arrays) for key, item in value.items()}
     if isinstance(value, list):
         return [_join(item, arrays) for item in value]

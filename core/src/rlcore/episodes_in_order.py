@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlcore.saved_values import saved_array, saved_count
+
 
 class EpisodesInOrder:
     """Holds what is known of ended episodes back until all that began before them are over.
@@ -83,10 +85,12 @@ class EpisodesInOrder:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """That of one with the same capacity."""
-        self._next = int(state["next"])
+        numbers = saved_array(state, "numbers", np.int64, (None,))
+        columns = saved_array(state, "columns", np.float64, (len(self._columns), len(numbers)))
+        late = saved_array(state, "late", np.float64, (len(self._columns), None))
+        self._next = saved_count(state, "next")
         self._held[:] = False
-        places = np.asarray(state["numbers"], np.int64) & self._mask
-        self._columns[:, places] = state["columns"]
+        places = numbers & self._mask
+        self._columns[:, places] = columns
         self._held[places] = True
-        late = np.asarray(state["late"], np.float64)
         self._late = [late] if late.size else []

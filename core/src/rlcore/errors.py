@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import ClassVar
+
+LONGEST_NAME = 100  # that is looked for among the allowed ones: comparing takes the product of both lengths
 
 EXIT_DONE = 0
 EXIT_INTERNAL = 1
@@ -91,14 +94,22 @@ def one_line(error: BaseException) -> str:
 def traceback_hint(error: BaseException) -> str:
     """``"; --debug shows the traceback"`` for an error that repeats, word for word, what foreign code raised."""
     cause = error.__cause__
-    if cause is None or isinstance(cause, RlcoreError) or not isinstance(error, (PluginError, EnvironmentFailed)):
+    repeats = isinstance(error, PluginError | EnvironmentFailed | RunStateError)
+    if cause is None or isinstance(cause, RlcoreError) or not repeats:
         return ""
     return "; --debug shows the traceback" if one_line(error).endswith(one_line(cause)) else ""
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str | None:
     """The allowed name closest to ``name``, or None if nothing is close."""
-    matches = difflib.get_close_matches(name, list(allowed), n=1, cutoff=0.6)
+    return _nearest(name, tuple(each for each in allowed if len(each) <= LONGEST_NAME))
+
+
+@lru_cache(maxsize=4096)  # a mistake in default_settings is one of every behavior
+def _nearest(name: str, allowed: tuple[str, ...]) -> str | None:
+    if len(name) > LONGEST_NAME:
+        return None
+    matches = difflib.get_close_matches(name, allowed, n=1, cutoff=0.6)
     return matches[0] if matches else None
 
 

@@ -16,6 +16,7 @@ from rlcore.blame import environment_failed
 from rlcore.curriculum import Curriculum, EpisodeDraw
 from rlcore.environment import Environment, Parameters
 from rlcore.errors import RlcoreError
+from rlcore.saved_values import fill
 
 # Copies [K] and episode numbers [K] to the draws of all P parameters.
 Draw = Callable[[NDArray[np.int64], NDArray[np.int64]], EpisodeDraw]
@@ -99,11 +100,11 @@ class ParameterFeed:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The environment hears of it by :meth:`begin_again` or :meth:`go_on`."""
-        self.playing[:] = state["playing"]
-        self.values[:] = state["values"]
-        self.stamp[:] = state["stamp"]
-        self._next_values[:] = state["next_values"]
-        self._next_stamp[:] = state["next_stamp"]
+        fill(self.playing, state, "playing")
+        fill(self.values, state, "values")
+        fill(self.stamp, state, "stamp")
+        fill(self._next_values, state, "next_values")
+        fill(self._next_stamp, state, "next_stamp")
 
     def begin_again(self) -> None:
         """Every copy is about to begin the episode it is in; :meth:`go_on` is to follow."""

@@ -16,6 +16,7 @@ from rlcore.curriculum import NO_CHANGES, Curriculum, EndedEpisodes, EpisodeDraw
 from rlcore.environment import Environment
 from rlcore.errors import RunStateError
 from rlcore.parameter_feed import ParameterFeed
+from rlcore.saved_values import saved_mapping
 from rlcore.stats import (
     CUMULATIVE_REWARD,
     EPISODE_LENGTH,
@@ -212,9 +213,9 @@ class RunCurricula:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The environment hears of it by :meth:`begin_again` or :meth:`go_on`. RunStateError for other parameters."""
         self.load_curricula(state)
-        self._feed.load_state_dict(state["feed"])
+        self._feed.load_state_dict(saved_mapping(state, "feed"))
         for name, agents in self._agents.items():
-            agents.load_state_dict(state["agents"][name])
+            agents.load_state_dict(saved_mapping(saved_mapping(state, "agents"), name))
 
     def load_curricula(self, state: Mapping[str, Any]) -> None:
         """The same for the curricula alone, without what was being played."""

@@ -58,7 +58,8 @@ class RunEvaluation:
 
     def load_state_dict(self, state: Mapping[str, Any] | None) -> None:
         """Goes on from a checkpoint; one without such an entry is of a run that had no evaluation."""
-        self.scores = Scores(**(state or {}))
+        known = attrs.fields_dict(Scores)
+        self.scores = Scores(**{name: value for name, value in (state or {}).items() if name in known})
         scores, settings = self.scores, self.settings
         stop_at = None if settings is None else settings.stop_at
         # Raised, or removed, it has the run go on.

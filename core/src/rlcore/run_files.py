@@ -24,6 +24,7 @@ from rlcore.checkpoint import (
     remove_checkpoint,
     write_atomically,
 )
+from rlcore.json_files import DamagedFile, read_object
 from rlcore.run_lock import LOCK
 
 MARK = "rlcore_run.json"
@@ -49,9 +50,9 @@ class Mark:
 def read_mark(directory: Path) -> Mark | None:
     """The mark of the run in ``directory``; None if there is none that rlcore could have written."""
     try:
-        found = json.loads((directory / MARK).read_text(encoding="utf-8"))
+        found = read_object(directory / MARK)
         mark = Mark(found["run"], tuple(found["files"]), dict(found["replaces"]))
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+    except (OSError, DamagedFile, ValueError, LookupError, TypeError):
         return None
     texts = (mark.run, *mark.files, *mark.replaces, *mark.replaces.values())
     return mark if all(isinstance(text, str) for text in texts) else None
@@ -68,10 +69,10 @@ def write_mark(directory: Path, mark: Mark) -> None:
 def outcome_in(directory: Path) -> str | None:
     """How the run in ``directory`` ended, by its result; None before the end, ``unknown`` if that cannot be read."""
     try:
-        outcome = json.loads((directory / RESULT).read_text(encoding="utf-8"))["outcome"]
+        outcome = read_object(directory / RESULT).get("outcome")
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+    except (OSError, DamagedFile):
         return "unknown"
     return outcome if isinstance(outcome, str) else "unknown"
 

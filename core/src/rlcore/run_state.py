@@ -17,15 +17,16 @@ from numpy.typing import NDArray
 
 from rlcore.batch_check import batch_of
 from rlcore.behavior_run import BehaviorRun
-from rlcore.blame import environment_does, trainer_does
+from rlcore.blame import environment_does, state_taken_up, trainer_does
 from rlcore.config import RunConfig
 from rlcore.curriculum import LessonChange
 from rlcore.environment import AgentBatch, Environment, SavesState
-from rlcore.errors import NonFiniteError, RunStateError
+from rlcore.errors import NonFiniteError, RunStateError, TrainingDiverged
 from rlcore.plugins.calls import Plugins
 from rlcore.run_context import RunContext
 from rlcore.run_curricula import RunCurricula
 from rlcore.run_store import model_of, model_of_path
+from rlcore.saved_values import non_finite
 from rlcore.seeding import EpisodeSeeds
 from rlcore.setup import (
     environment_name,
@@ -142,6 +143,12 @@ class RunState:
         for name, behavior in behaviors.items():
             with trainer_does(behavior, "state_dict"):
                 state[name] = behavior.trainer.state_dict()
+            found = non_finite(state[name])
+            if found is not None:
+                raise TrainingDiverged(
+                    f"behavior {name!r}: {found} is not finite at step {behavior.steps}, and is not saved; a lower "
+                    "learning_rate helps, as does reward_signals.extrinsic.strength below 1 where rewards are large"
+                )
         where = None
         if isinstance(environment, SavesState):
             with environment_does(self.environment_name, "state_dict"):
@@ -161,19 +168,24 @@ class RunState:
     def restore(self, saved: Mapping[str, Any], where: Path) -> None:
         """Puts everything where :meth:`capture` found it. ``where`` is the run directory, for messages."""
         state, environment, curricula = saved["run"], self.environment, self.curricula
+        checkpoint = f"checkpoint {where / 'checkpoints' / str(sum(state['steps'].values()))}"
         _require_behaviors(state, self.behaviors, where)
         _require_environment(state, environment, where)
         _require_curricula(state, curricula, where)
         if curricula is not None:
-            curricula.load_state_dict(state["curricula"])
+            with state_taken_up(checkpoint, "environment_parameters"):
+                curricula.load_state_dict(state["curricula"])
         for name, behavior in self.behaviors.items():
-            with trainer_does(behavior, "load_state_dict"):
+            trainer = f"behavior {name!r}: trainer {behavior.settings.trainer_type!r}"
+            with trainer_does(behavior, "load_state_dict"), state_taken_up(checkpoint, trainer):
                 behavior.trainer.load_state_dict(saved[name])
-            behavior.load_state_dict(state["behaviors"][name])
+            with state_taken_up(checkpoint, f"behavior {name!r}"):
+                behavior.load_state_dict(state["behaviors"][name])
         if environment is None:
             return
         if isinstance(environment, SavesState) and state["environment"] is not None:
-            with environment_does(self.environment_name, "load_state_dict"):
+            owner = self.environment_name
+            with environment_does(owner, "load_state_dict"), state_taken_up(checkpoint, owner):
                 batches = environment.load_state_dict(state["environment"])
             doing = "load_state_dict"
         else:
@@ -193,11 +205,13 @@ class RunState:
 
     def take_policies(self, saved: Mapping[str, Any], where: Path) -> None:
         """What acting needs of a checkpoint; the environment and its number of copies may be others."""
+        checkpoint = f"checkpoint in {where}"
         if self.curricula is not None and saved["run"].get("curricula") is not None:
-            self.curricula.load_curricula(saved["run"]["curricula"])
+            with state_taken_up(checkpoint, "environment_parameters"):
+                self.curricula.load_curricula(saved["run"]["curricula"])
         _require_behaviors(saved["run"], self.behaviors, where)
         for name, behavior in self.behaviors.items():
-            with trainer_does(behavior, "load_model"):
+            with trainer_does(behavior, "load_model"), state_taken_up(checkpoint, f"behavior {name!r}"):
                 behavior.trainer.load_model(saved[name]["model"])
             behavior.policy_steps = int(saved["run"]["steps"][name])
 
@@ -206,12 +220,14 @@ class RunState:
         for name, behavior in self.behaviors.items():
             path = behavior.settings.init_path
             if path is not None:
-                model = model_of_path(context.absolute(path), name, f"behaviors.{name}.init_path {path!r}")
+                taken_from = f"behaviors.{name}.init_path {path!r}"
+                model = model_of_path(context.absolute(path), name, taken_from)
             elif models is not None:
+                taken_from = origin
                 model = model_of(models, name, origin)
             else:
                 continue
-            with trainer_does(behavior, "load_model"):
+            with trainer_does(behavior, "load_model"), state_taken_up(taken_from, f"behavior {name!r}"):
                 behavior.trainer.load_model(model)
 
 

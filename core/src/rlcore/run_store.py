@@ -34,6 +34,7 @@ from rlcore.run_context import RunContext
 from rlcore.run_directory import RunDirectory
 from rlcore.run_files import outcome_in
 from rlcore.saved_configuration import Change, changes
+from rlcore.saved_state import require_models, require_run
 from rlcore.status import (
     DamagedStatusFile,
     SavedStatus,
@@ -72,6 +73,7 @@ class RunStore:
             self.directory.checkpoints,
             f"{self.directory.path}",
             "; restore one from a backup or start over with --force",
+            check=require_run,
         )
         self.saved_step = checkpoint.step
         self._whole[checkpoint.step] = True
@@ -307,7 +309,7 @@ def _status_in_checkpoint(logs: Path, origin: str, problem: RunStateError) -> Ma
     if not found:
         raise RunStateError(f"{origin}: {problem}") from problem
     log.warning("%s: %s; taking what its newest checkpoint holds of it", origin, problem)
-    checkpoint, state = newest_good(logs.parent / "checkpoints", origin)
+    checkpoint, state = newest_good(logs.parent / "checkpoints", origin, check=require_run)
     return SavedStatus.of(checkpoint, state).applied(None, found)
 
 
@@ -330,7 +332,7 @@ def saved_models(checkpoints: Path, origin: str, step: int | None = None) -> dic
 
     ``origin`` is what the user wrote, for the message of the RunStateError raised if there is none.
     """
-    _, state = newest_good(checkpoints, origin, step=step)
+    _, state = newest_good(checkpoints, origin, step=step, check=require_models)
     return models_in(state)
 
 

@@ -15,10 +15,11 @@ import attrs
 
 from rlcore.checkpoint import CONFIGURATION, find_checkpoints, is_good
 from rlcore.config import Document
-from rlcore.config.document import parse_document, read_document
+from rlcore.config.document import MAX_BYTES, parse_document, read_document
 from rlcore.config.dump import is_sealed
 from rlcore.config.problems import KeyPath, dotted, shown
 from rlcore.errors import ConfigError
+from rlcore.json_files import DamagedFile, read_regular
 from rlcore.run_files import CHECKPOINTS
 
 log = logging.getLogger(__name__)
@@ -79,10 +80,10 @@ def described(found: list[Change], most: int = 5) -> str:
 def _text(path: Path) -> tuple[str | None, str]:
     """What is in the file; else None and what is wrong with it."""
     try:
-        return path.read_text(encoding="utf-8"), ""
+        return read_regular(path, MAX_BYTES).decode(), ""
     except FileNotFoundError:
         return None, "is missing"
-    except (OSError, ValueError):
+    except (DamagedFile, UnicodeDecodeError):
         return None, "cannot be read"
 
 

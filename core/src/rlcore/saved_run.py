@@ -10,8 +10,8 @@ from typing import Any
 
 import attrs
 
-from rlcore.blame import called_trainer, closing
-from rlcore.checkpoint import CONFIGURATION, Checkpoint, find_checkpoints, load_checkpoint, newest_good
+from rlcore.blame import called_trainer, closing, state_taken_up
+from rlcore.checkpoint import CONFIGURATION, Checkpoint, find_checkpoints, newest_good
 from rlcore.closing import WhileClosing, no_deadline
 from rlcore.config import RunConfig
 from rlcore.config.load import evaluation_environment
@@ -27,6 +27,7 @@ from rlcore.results import EvaluationResult
 from rlcore.run_context import RunContext
 from rlcore.run_files import BEST, CHECKPOINTS
 from rlcore.run_store import by_score, model_of, models_in
+from rlcore.saved_state import require_models
 from rlcore.setup import run_context, settings_of, with_seed
 from rlcore.trainer import Policy
 
@@ -83,7 +84,8 @@ class SavedRun:
             record = self.plugins.trainer(settings.trainer_type)
             trainer = self.plugins.create_trainer(record, settings, spec, self.context)
             model = model_of(self.models, name, f"{self.context.directory}")
-            with called_trainer(name, settings.trainer_type, "load_model"):
+            where = f"checkpoint {self.step} of {self.context.directory}"
+            with called_trainer(name, settings.trainer_type, "load_model"), state_taken_up(where, f"behavior {name!r}"):
                 trainer.load_model(model)
                 policies[name] = trainer.policy
         return policies
@@ -147,7 +149,7 @@ class SavedRun:
 def _find(directory: Path, checkpoint: str) -> tuple[Checkpoint, dict[str, Any]]:
     checkpoints = directory / CHECKPOINTS
     if checkpoint == "last":
-        return newest_good(checkpoints, f"{directory}")
+        return newest_good(checkpoints, f"{directory}", check=require_models)
     steps = [str(found.step) for found in find_checkpoints(checkpoints)]
     best = find_checkpoints(checkpoints / BEST)
     whole = by_score(best)
@@ -160,7 +162,7 @@ def _find(directory: Path, checkpoint: str) -> tuple[Checkpoint, dict[str, Any]]
             )
         if not whole:
             return newest_good(checkpoints / BEST, f"{directory}")  # which says what is wrong with each
-        return whole[-1], load_checkpoint(whole[-1].path)
+        return newest_good(checkpoints / BEST, f"{directory}", step=whole[-1].step, check=require_models)
     if checkpoint not in steps:
         raise RunStateError(f"{directory}: there is no checkpoint {checkpoint!r}{there}")
-    return newest_good(checkpoints, f"{directory}", step=int(checkpoint))
+    return newest_good(checkpoints, f"{directory}", step=int(checkpoint), check=require_models)

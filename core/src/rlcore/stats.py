@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.environment import AgentBatch
+from rlcore.saved_values import fill, saved_array, saved_bool, saved_count
 
 CUMULATIVE_REWARD = "Environment/Cumulative Reward"
 GROUP_REWARD = "Environment/Group Cumulative Reward"
@@ -95,11 +96,11 @@ class StatsWindow:
         self._values = {}
         return summaries
 
-    def state_dict(self) -> dict[str, list[float]]:
-        return {tag: list(values) for tag, values in self._values.items()}
+    def state_dict(self) -> dict[str, NDArray[np.float64]]:
+        return {tag: np.array(values, np.float64) for tag, values in self._values.items()}
 
-    def load_state_dict(self, state: Mapping[str, list[float]]) -> None:
-        self._values = {tag: list(values) for tag, values in state.items()}
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._values = {tag: saved_array(state, tag, np.float64, (None,)).tolist() for tag in state}
 
 
 class EpisodeRecorder:
@@ -172,8 +173,8 @@ class EpisodeRecorder:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.returns[:] = state["returns"]
-        self.group_returns[:] = state["group_returns"]
-        self.shared = bool(state["shared"])
-        self.lengths[:] = state["lengths"]
-        self.finished = int(state["finished"])
+        fill(self.returns, state, "returns")
+        fill(self.group_returns, state, "group_returns")
+        self.shared = saved_bool(state, "shared")
+        fill(self.lengths, state, "lengths")
+        self.finished = saved_count(state, "finished")

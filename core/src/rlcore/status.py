@@ -14,6 +14,7 @@ import numpy as np
 
 from rlcore.checkpoint import Checkpoint, write_atomically
 from rlcore.errors import RunStateError
+from rlcore.json_files import DamagedFile, is_number, is_whole, read_object
 from rlcore.versions import library_versions
 
 if TYPE_CHECKING:
@@ -65,14 +66,11 @@ def read_status_file(directory: Path) -> Mapping[str, Any] | None:
     """Core's own ``rlcore_read_status``: None if there is no file. Raises DamagedStatusFile."""
     path = directory / FILE_NAME
     try:
-        status = json.loads(path.read_text(encoding="utf-8"))
+        return read_object(path)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
-        raise DamagedStatusFile(f"{path}: cannot be read: {error}") from error
-    if not isinstance(status, dict):
-        raise DamagedStatusFile(f"{path}: holds a {type(status).__name__} instead of an object")
-    return status
+    except DamagedFile as error:
+        raise DamagedStatusFile(str(error)) from error
 
 
 def check_metadata(status: Mapping[str, Any], origin: str) -> None:
@@ -140,7 +138,7 @@ class SavedStatus:
         Of one of another step only the lists of checkpoints count, as far as those are ``found`` and no later.
         """
         step, metadata = self.checkpoint.step, dict(about(status))
-        lists = {name: _entries((status or {}).get(name)) for name in self.steps}
+        lists = {name: listed_checkpoints((status or {}).get(name)) for name in self.steps}
         if status is None or metadata.get("run_steps") != step:
             metadata.pop("evaluation", None)
             metadata["run_steps"] = step
@@ -158,11 +156,21 @@ class SavedStatus:
         return applied
 
 
-def _entries(section: Any) -> list[Mapping[str, Any]]:
+def listed_checkpoints(section: Any) -> list[Mapping[str, Any]]:
     """A behavior's list of checkpoints, without what nobody could have written."""
     listed = section.get("checkpoints") if isinstance(section, Mapping) else None
     entries = listed if isinstance(listed, list) else []
-    return [each for each in entries if isinstance(each, Mapping) and isinstance(each.get("run_steps"), int)]
+    return [each for each in entries if _is_entry(each)]
+
+
+def _is_entry(entry: Any) -> bool:
+    """Whether this is an entry of the list, as far as rlcore reads it."""
+    return (
+        isinstance(entry, Mapping)
+        and is_whole(entry.get("run_steps"))
+        and is_whole(entry.get("steps"))
+        and (entry.get("reward") is None or is_number(entry["reward"]))
+    )
 
 
 def metadata(plugins: Mapping[str, str]) -> dict[str, Any]:

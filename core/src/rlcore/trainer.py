@@ -81,6 +81,8 @@ class Trainer(Protocol):
         """All that a resumed run needs to go on bit for bit: nested mappings of numpy arrays and JSON values.
 
         The entry ``"model"`` holds what ``--initialize-from`` takes over into a new run (weights and normalisers).
+        Numbers below ``"model"``, ``"optimizer"`` and ``"optimizers"`` must be finite: a checkpoint in which they are
+        not is neither saved nor loaded.
         """
         ...
 

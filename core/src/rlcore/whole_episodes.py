@@ -41,8 +41,8 @@ def play(
 
     ``feed`` says what episodes begin with, where the environment has parameters; ``named`` is what messages call it.
     ``checks``, by behavior, are those of earlier evaluations in the same environment. An episode that has not ended
-    after ``max_episode_steps`` environment steps counts as truncated there. Raises :class:`Abandoned` after the environment
-    step in which ``stop_requested`` has become true.
+    after ``max_episode_steps`` environment steps counts as truncated there. Raises :class:`Abandoned` after the
+    environment step in which ``stop_requested`` has become true.
 
     Each copy's share is fixed beforehand: taking the first episodes to finish would favour short ones.
     """

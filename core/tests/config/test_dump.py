@@ -93,13 +93,14 @@ def is_reference(text: str) -> bool:
     return reference_problem(text) is None
 
 
-counts = st.integers(1, 10**9)
+counts = st.integers(1, 65_536)
+whole = st.integers(-(2**63), 2**63)
 fractions = st.floats(0, 1)
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 plugin_names = st.from_regex(r"([A-Za-z0-9_.-]{1,9}/)?[a-z][a-z0-9-]{0,9}", fullmatch=True).filter(is_reference)
 ODD = ["\x85", "\u2028", "é", "1:30", "5e5", "~", " x\n"]
 plain = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | texts,
+    st.none() | st.booleans() | whole | st.floats(allow_nan=False) | texts,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
     max_leaves=8,
 )
@@ -135,7 +136,7 @@ other = st.fixed_dictionaries(
     optional={
         **shared,
         "hyperparameters": st.fixed_dictionaries(
-            {}, optional={"tau": fractions, "extras": st.dictionaries(texts, st.integers(), max_size=3)}
+            {}, optional={"tau": fractions, "extras": st.dictionaries(texts, whole, max_size=3)}
         ),
     },
 )

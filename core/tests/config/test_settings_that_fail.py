@@ -106,5 +106,5 @@ def test_what_it_says_of_the_file_is_the_files_fault(written: Any) -> None:
 
 
 def test_validate_says_so_too(written: Any, run_rlcore: Any) -> None:
-    said = run_rlcore("validate", str(written("raises")))
+    said = run_rlcore("validate", "--allow-local", str(written("raises")))
     assert said.exit_code == 4 and "plugin 'spiral' (local): problems() of its settings class failed" in said.stderr

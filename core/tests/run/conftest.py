@@ -13,11 +13,19 @@ import pytest
 
 from rlcore.plugins.calls import Plugins
 from rlcore.run import Run
-from rlcore.testing.fixtures import hook_calls, run_rlcore
+from rlcore.testing.fixtures import RunRlcore, hook_calls
+from rlcore.testing.fixtures import run_rlcore as bare_run_rlcore
 
-__all__ = ["hook_calls", "run_rlcore"]
+__all__ = ["bare_run_rlcore", "hook_calls"]
 
 STUBS = Path(__file__).parent / "stub_plugin.py"
+
+
+@pytest.fixture
+def run_rlcore(bare_run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch) -> RunRlcore:
+    """Commands that only look import the stubs too, which the configurations of these tests name."""
+    monkeypatch.setenv("RLCORE_ALLOW_LOCAL", "1")
+    return bare_run_rlcore
 
 
 @attrs.frozen

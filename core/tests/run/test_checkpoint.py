@@ -179,7 +179,7 @@ def test_a_whole_checkpoint_under_the_name_of_another_step_is_noticed(tmp_path: 
 def test_a_manifest_that_is_json_but_no_manifest_is_refused(tmp_path: Path, manifest: Any) -> None:
     (path,) = good(tmp_path, 2)
     (path / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(RunStateError, match=r"manifest\.json is missing or damaged"):
+    with pytest.raises(RunStateError, match=r"manifest\.json is damaged: "):
         load_checkpoint(path)
 
 

@@ -229,7 +229,10 @@ def test_an_exception_in_close_is_a_warning_as_before(make_run: Any, caplog: pyt
     run.environment.close = lambda: 1 / 0
     run.train()
     (line,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert line == "environment 'corridor' of plugin 'stub_plugin' (local) failed to close: ZeroDivisionError: division by zero"
+    assert (
+        line
+        == "environment 'corridor' of plugin 'stub_plugin' (local) failed to close: ZeroDivisionError: division by zero"
+    )
 
 
 @pytest.mark.parametrize(

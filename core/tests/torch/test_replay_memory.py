@@ -13,8 +13,9 @@ import pytest
 from rlcore.environment import AgentBatch, BehaviorSpec, ObservationSpec
 from rlcore.errors import ConfigError
 from rlcore.torch import memory
-from rlcore.torch.memory import available_memory, estimate, require_memory
+from rlcore.torch.memory import available_memory, estimate, require_memory, require_network_memory
 from rlcore.torch.replay import ReplayBuffer
+from rlcore.torch.rollout import RolloutBuffer
 
 GIB = 2**30
 
@@ -149,3 +150,15 @@ def test_limits_of_control_groups_count(tmp_path: Path, cgroup: str, files: dict
 
 def test_a_machine_without_control_groups_has_what_it_has(tmp_path: Path) -> None:
     assert available_memory(tmp_path) == pytest.approx(psutil.virtual_memory().available, rel=0.2)
+
+
+def test_a_network_that_does_not_fit_is_refused_before_it_is_allocated() -> None:
+    require_network_memory(8, 1024, 3, available=10 * GIB)
+    with pytest.raises(ConfigError, match=r"200 layers of 65536 hidden_units behind 8 inputs need 12736\.0 GiB"):
+        require_network_memory(8, 65_536, 200, available=10 * GIB)
+
+
+def test_a_rollout_that_does_not_fit_is_refused_before_it_is_allocated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rlcore.torch.memory.available_memory", lambda: 10_000)
+    with pytest.raises(ConfigError, match=r"hyperparameters\.buffer_size: 100000 rows .* need .* of memory"):
+        RolloutBuffer(behavior(), 100_000)

@@ -254,7 +254,7 @@ def change(path: Path, **changes: Any) -> None:
 DAMAGES = {
     "spaces": (lambda path: change(path, action_space=None), r"says nothing of its action_space"),
     "odd space": (lambda path: change(path, action_space='{"type": "Own"}'), r"Minari cannot read its action_space"),
-    "metadata": (lambda path: (path / "data/metadata.json").write_text("{"), r"metadata.json is no JSON"),
+    "metadata": (lambda path: (path / "data/metadata.json").write_text("{"), r"metadata.json: is not JSON"),
     "counts": (lambda path: change(path, total_steps=None), r"lacks total_steps"),
     "fewer": (lambda path: change(path, total_steps=99), r"4 transitions where its metadata promises 99"),
     "more": (lambda path: change(path, total_steps=2), r"episode 0 has 3 rewards, which do not fit"),

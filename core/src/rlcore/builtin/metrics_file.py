@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from rlcore.checkpoint import write_atomically
+from rlcore.json_files import open_regular, parse_json
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +23,8 @@ def keep_until(path: Path, steps: Mapping[str, int]) -> None:
     A last line without its end is what a crash cut short: the line is kept if nothing but the end is missing. Other
     lines that cannot be read are moved to ``metrics.jsonl.damaged``, with a warning.
     """
-    content = path.read_bytes()
+    with open_regular(path) as file:
+        content = file.read()
     kept: list[bytes] = []
     damaged: dict[int, bytes] = {}  # by line number
     for number, line in enumerate(content.split(b"\n"), 1):
@@ -33,7 +34,7 @@ def keep_until(path: Path, steps: Mapping[str, int]) -> None:
             behavior, step = _whose(line)
             if step <= steps.get(behavior, 0):
                 kept.append(line + b"\n")
-        except (ValueError, LookupError, TypeError, RecursionError):
+        except (ValueError, LookupError, TypeError):
             damaged[number] = line + b"\n"
     if content and not content.endswith(b"\n"):
         damaged.pop(content.count(b"\n") + 1, None)
@@ -47,7 +48,7 @@ def keep_until(path: Path, steps: Mapping[str, int]) -> None:
 
 def _whose(line: bytes) -> tuple[str, int]:
     """Behavior and step of a summary."""
-    summary = json.loads(line)
+    summary = parse_json(line)
     behavior, step = summary["behavior"], summary["step"]
     if not isinstance(behavior, str) or not isinstance(step, int):
         raise TypeError("not a summary")

@@ -23,6 +23,7 @@ from rlcore.stats import (
     StatSummary,
     lesson_numbers,
 )
+from rlcore.terminal_text import printable
 
 if TYPE_CHECKING:
     from rlcore.run_context import RunContext
@@ -129,4 +130,4 @@ def console_line(
         parts.append(f"Evaluation: {stats[EVALUATION_REWARD].mean:0.3f}")
     if STEPS_PER_SECOND in stats:
         parts.append(f"Steps per Second: {stats[STEPS_PER_SECOND].mean:.0f}")
-    return ". ".join(parts) + "."
+    return printable(". ".join(parts) + ".")

@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING
 import click
 
 from rlcore.cli.ending import ends_within
+from rlcore.cli.foreign_code import allow_local_option, refuse_code_of_others
 from rlcore.cli.log import show_log
 from rlcore.cli.options import debug_option, plugin_options, plugins_for
 from rlcore.cli.report import report
 from rlcore.cli.run import limit_threads
 from rlcore.cli.shown_paths import UserPath
+from rlcore.cli.terminal import echo
+from rlcore.config.settings import MAX_EPISODES
 from rlcore.errors import EXIT_DONE, EXIT_SIGINT, ConfigError
 
 if TYPE_CHECKING:
@@ -24,7 +27,9 @@ if TYPE_CHECKING:
 
 @click.command("evaluate")
 @click.argument("run", type=UserPath())
-@click.option("--episodes", type=click.IntRange(min=1), default=20, show_default=True, help="Episodes to play.")
+@click.option(
+    "--episodes", type=click.IntRange(1, MAX_EPISODES), default=20, show_default=True, help="Episodes to play."
+)
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of the episodes; without it, the run's.")
 @click.option("--stochastic", is_flag=True, help="Sample actions as training does, instead of the most likely ones.")
 @click.option(
@@ -56,6 +61,7 @@ if TYPE_CHECKING:
 @click.option("--set", "sets", multiple=True, metavar="A.B=VALUE", help="Set any key of the run's configuration.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @plugin_options
+@allow_local_option
 @debug_option
 def evaluate_command(
     run: Path,
@@ -72,6 +78,7 @@ def evaluate_command(
     dash_p: tuple[str, ...],
     no_plugins: bool,
     strict_plugins: bool,
+    allow_local: bool,
 ) -> None:
     """Measure the agents of RUN (a run directory, or the id of a run in results/).
 
@@ -92,7 +99,11 @@ def evaluate_command(
     evaluation = document.data.get("evaluation")
     if isinstance(evaluation, Mapping) and "interval" not in evaluation:  # of evaluations within a run: none are made
         document = apply_overrides(document, ["evaluation.interval=null"])
-    plugins = plugins_for(document, dash_p=dash_p, no_plugins=no_plugins, strict_plugins=strict_plugins)
+    if not allow_local:
+        refuse_code_of_others(document, directory, local=False)
+    plugins = plugins_for(
+        document, dash_p=dash_p, no_plugins=no_plugins, strict_plugins=strict_plugins, allow_local=allow_local
+    )
     saved = SavedRun.load(directory, load_config(document, plugins), plugins, checkpoint)
 
     def last_words(error: BaseException | None) -> int:
@@ -106,17 +117,17 @@ def evaluate_command(
     saved.while_closing = deadline
     with saved.evaluated(episodes, seed, not stochastic, video, record, record_format) as result:
         for failure in plugins.failures:
-            click.echo(f"warning: {failure}", err=True)
+            echo(f"warning: {failure}", err=True)
         if as_json:
             click.echo(json.dumps(result.to_json(), indent=4))
             return
         best = "best " if checkpoint == "best" else ""
         for line in result_lines(result, f"{best}checkpoint {saved.step}"):
-            click.echo(line)
+            echo(line)
         if record is not None:
-            click.echo(f"recordings of the episodes are in {record}")
+            echo(f"recordings of the episodes are in {record}")
         if video is not None:
-            click.echo(f"films of the episodes are in {video}")
+            echo(f"films of the episodes are in {video}")
 
 
 def result_lines(result: EvaluationResult, place: str) -> Iterator[str]:

@@ -6,6 +6,7 @@ import os
 
 import click
 
+from rlcore.cli.terminal import echo
 from rlcore.errors import PluginError
 from rlcore.plugins.calls import load_plugins
 from rlcore.plugins.discover import selection_from
@@ -15,7 +16,7 @@ def plugin_command(name: str) -> click.Command | None:
     """The command called NAME (or DIST/NAME) of an installed plugin; None if there is none."""
     plugins = load_plugins(selection_from(None, os.environ, (), False))
     for warning in plugins.warnings:
-        click.echo(f"warning: {warning}", err=True)
+        echo(f"warning: {warning}", err=True)
     names = {word for owned in plugins.records("command") for word in (owned.record.name, owned.reference)}
     if name not in names:
         return None

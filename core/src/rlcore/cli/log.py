@@ -6,9 +6,8 @@ import logging
 import sys
 import traceback
 
-import click
-
 from rlcore.cli.shown_paths import ShownPaths
+from rlcore.cli.terminal import echo
 
 
 class EchoHandler(logging.Handler):
@@ -23,9 +22,9 @@ class EchoHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         kind = "" if record.levelno == logging.INFO else f"{record.levelname.lower()}: "
-        click.echo(f"{kind}{self._shown(record.getMessage())}", file=sys.stderr)
+        echo(f"{kind}{self._shown(' '.join(record.getMessage().splitlines()))}", file=sys.stderr)
         if record.exc_info:
-            click.echo("".join(traceback.format_exception(*record.exc_info)), file=sys.stderr, nl=False)
+            echo("".join(traceback.format_exception(*record.exc_info)).removesuffix("\n"), file=sys.stderr)
 
 
 def show_log(debug: bool = False) -> None:

@@ -15,6 +15,7 @@ import click
 from rlcore import __version__
 from rlcore.cli.lazy import LazyCommand, LazyGroup
 from rlcore.cli.shown_paths import ShownPaths
+from rlcore.cli.terminal import echo
 from rlcore.errors import EXIT_DONE, EXIT_INTERNAL, EXIT_SIGINT, one_line
 
 ENV_DEBUG = "RLCORE_DEBUG"
@@ -76,8 +77,8 @@ def _ended(error: SystemExit, arguments: Sequence[str]) -> int:
     from rlcore.cli.report import traceback_text
 
     if _debugging(arguments):
-        click.echo(traceback_text(error), err=True, nl=False)
-    click.echo(f"error: unexpected {one_line(error)}; --debug shows where", err=True)
+        echo(traceback_text(error).removesuffix("\n"), err=True)
+    echo(f"error: unexpected {one_line(error)}; --debug shows where", err=True)
     return EXIT_INTERNAL
 
 

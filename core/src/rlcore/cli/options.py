@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from rlcore.cli.foreign_code import warn_of_left_out
+from rlcore.cli.terminal import echo
+
 if TYPE_CHECKING:
     from rlcore.config import Document
     from rlcore.plugins.calls import Plugins
@@ -46,13 +49,25 @@ def plugins_for(
     no_plugins: bool,
     strict_plugins: bool,
     tolerate_errors: bool = False,
+    allow_local: bool = True,
 ) -> Plugins:
-    """Loads the plugins of a command and prints a warning for each installed one that was left out."""
+    """Loads the plugins of a command and prints a warning for each one that was left out.
+
+    Without ``allow_local`` what only the document names of local files and modules is; see
+    :mod:`rlcore.cli.foreign_code`.
+    """
     from rlcore.config import load_plugins_for
 
     plugins = load_plugins_for(
-        document, dash_p=dash_p, no_plugins=no_plugins, strict=strict_plugins, tolerate_errors=tolerate_errors
+        document,
+        dash_p=dash_p,
+        no_plugins=no_plugins,
+        strict=strict_plugins,
+        tolerate_errors=tolerate_errors,
+        allow_local=allow_local,
     )
+    if not allow_local:
+        warn_of_left_out(document, plugins)
     for warning in plugins.warnings:
-        click.echo(f"warning: {warning}", err=True)
+        echo(f"warning: {warning}", err=True)
     return plugins

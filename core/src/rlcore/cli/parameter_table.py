@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from rlcore.cli.terminal import cells, plain_console
+from rlcore.terminal_text import printable
+
 if TYPE_CHECKING:
     from rlcore.config import Document
 
@@ -19,17 +22,16 @@ def print_parameters(configuration: Document, status: Mapping[str, Any], none_ye
         if none_yet and configuration.data.get("environment_parameters"):
             print("environment parameters: shown from the first checkpoint on")
         return
-    from rich.console import Console
     from rich.table import Column, Table
 
     from rlcore.status import about
 
-    console = Console(markup=False, emoji=False, highlight=False)  # names are anybody's
+    console = plain_console()
     step = about(status).get("run_steps")
-    console.print("environment parameters:" if step is None else f"environment parameters at step {step}:")
+    console.print(printable("environment parameters:" if step is None else f"environment parameters at step {step}:"))
     table = Table(*(Column(heading, overflow="fold") for heading in HEADINGS))
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*cells(*row))
     console.print(table)
 
 

@@ -8,6 +8,7 @@ import click
 
 from rlcore.cli.options import debug_option
 from rlcore.cli.plugin_info import decisions_for
+from rlcore.cli.terminal import echo
 from rlcore.errors import EXIT_INTERNAL
 from rlcore.plugins.diagnosis import Finding, diagnose, diagnose_together
 
@@ -37,6 +38,6 @@ def doctor_command(context: click.Context, name: str | None, import_targets: boo
 
 
 def _print(label: str, findings: list[Finding]) -> None:
-    click.echo(f"{label}: {'ok' if not findings else ''}".rstrip())
+    echo(f"{label}: {'ok' if not findings else ''}".rstrip())
     for finding in findings:
-        click.echo(f"  {finding.level}: {finding.message}")
+        echo(f"  {finding.level}: {finding.message}")

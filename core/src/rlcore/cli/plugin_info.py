@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from rlcore.cli.options import debug_option
+from rlcore.cli.terminal import echo
 from rlcore.errors import PluginError, did_you_mean
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.candidates import LOCAL_PREFIX, installed
@@ -144,17 +145,17 @@ def _default(default: Any) -> Any:
 def _print(report: dict[str, Any]) -> None:
     for key in ("name", "distribution", "version", "summary", "homepage", "state", "module", "file", "problem"):
         if report.get(key):
-            click.echo(f"{key + ':':14}{report[key]}")
-    click.echo(f"{'editable:':14}{'yes' if report['editable'] else 'no'}")
-    click.echo(f"{'requires:':14}{', '.join(report['requires']) or 'nothing of rlcore'}")
-    click.echo(f"{'hooks:':14}{', '.join(report['hooks']) or 'none'}")
+            echo(f"{key + ':':14}{report[key]}")
+    echo(f"{'editable:':14}{'yes' if report['editable'] else 'no'}")
+    echo(f"{'requires:':14}{', '.join(report['requires']) or 'nothing of rlcore'}")
+    echo(f"{'hooks:':14}{', '.join(report['hooks']) or 'none'}")
     for record in report["records"]:
-        click.echo(f"\n{record['kind']} {record['name']}: {record['summary']}\n  target {record['target']}")
+        echo(f"\n{record['kind']} {record['name']}: {record['summary']}\n  target {record['target']}")
         for attribute in ("settings", "parameters"):
             settings = record.get(attribute)
             if settings:
-                click.echo(f"  {attribute} {settings['class']}")
+                echo(f"  {attribute} {settings['class']}")
                 if "problem" in settings:
-                    click.echo(f"    {settings['problem']}")
+                    echo(f"    {settings['problem']}")
                 for field in settings.get("fields", ()):
-                    click.echo(f"    {field['name']} = {field['default']}  {field['description']}")
+                    echo(f"    {field['name']} = {field['default']}  {field['description']}")

@@ -10,6 +10,7 @@ import click
 
 from rlcore.cli.lazy import LazyCommand, LazyGroup
 from rlcore.cli.options import debug_option, selection_options
+from rlcore.cli.terminal import echo
 from rlcore.plugins.candidates import installed
 from rlcore.plugins.discover import Decision, decide, obstacles, selection_from
 
@@ -49,7 +50,7 @@ def list_command(dash_p: tuple[str, ...], no_plugins: bool, provides: bool, as_j
         return
     _print_table(rows, provides)
     for note in notes:
-        click.echo(f"warning: {note}", err=True)
+        echo(f"warning: {note}", err=True)
 
 
 def _row(decision: Decision) -> dict[str, Any]:
@@ -90,4 +91,4 @@ def _print_table(rows: list[dict[str, Any]], provides: bool) -> None:
     widths = [max(len(line[column]) for line in lines) for column in range(4)]
     for line in lines:
         cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=False)]
-        click.echo("  ".join([*cells, line[4]]).rstrip())
+        echo("  ".join([*cells, line[4]]).rstrip())

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from rlcore.terminal_text import printable
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
@@ -46,11 +48,11 @@ def progress_bar(console: Console | None = None) -> Progress:
     from rich.table import Column
 
     columns = (
-        TextColumn("[bold]{task.description}"),
+        TextColumn("{task.description}", style="bold", markup=False),
         BarColumn(),
         MofNCompleteColumn(table_column=Column(no_wrap=True)),  # in 80 columns the bar gets shorter, not this
         TextColumn("{task.fields[speed]} steps/s"),
-        TextColumn("reward {task.fields[reward]}{task.fields[score]}{task.fields[lessons]}"),
+        TextColumn("reward {task.fields[reward]}{task.fields[score]}{task.fields[lessons]}", markup=False),
         TimeRemainingColumn(),
     )
     # Standard error that goes to a file is left alone: the bar would draw its lines on the terminal.
@@ -77,7 +79,7 @@ def _follow(run: Run, progress: Progress, done: threading.Event) -> None:
     finished = False
     while not finished:
         finished = done.wait(REFRESH_SECONDS)
-        lessons = lessons_text(run.lessons, silent, wide=progress.console.width >= WIDE)
+        lessons = printable(lessons_text(run.lessons, silent, wide=progress.console.width >= WIDE))
         for name, behavior in list(run.behaviors.items()):
             # The last update may go beyond what is to be learned; what is only acted has no end.
             steps = behavior.inferred if inference else min(behavior.steps, behavior.settings.max_steps)

@@ -6,9 +6,8 @@ import sys
 from collections.abc import Callable
 from types import TracebackType
 
-import click
-
 from rlcore.cli.console import give_up
+from rlcore.cli.terminal import echo
 from rlcore.errors import EXIT_INTERNAL, RlcoreError, traceback_hint
 
 
@@ -19,8 +18,8 @@ def report(error: Exception, debug: bool, shown: Callable[[str], str] = str) -> 
     """
     try:
         if debug:
-            click.echo(traceback_text(error), err=True, nl=False)
-        click.echo(f"error: {shown(_message(error))}", err=True)
+            echo(traceback_text(error).removesuffix("\n"), err=True)
+        echo(f"error: {shown(_message(error))}", err=True)
     except OSError:
         give_up(sys.stderr)
     return error.exit_code if isinstance(error, RlcoreError) else EXIT_INTERNAL

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rlcore.cli.console import lasting_console
+from rlcore.cli.foreign_code import allow_local_option, refuse_code_of_others
 from rlcore.cli.log import show_log
 from rlcore.cli.options import plugin_options, plugins_for
 from rlcore.cli.shown_paths import ShownPaths, UserPath
+from rlcore.cli.terminal import echo
 from rlcore.errors import ConfigError
 from rlcore.paths import user_path
 
@@ -69,12 +71,14 @@ class RunCommand(click.Command):
 @click.option("--set", "sets", multiple=True, metavar="A.B=VALUE", help="Set any key of the configuration.")
 @click.option("--debug", is_flag=True, help="Log more, and show tracebacks.")
 @plugin_options
+@allow_local_option
 def run_command(
     config: Path | None,
     sets: tuple[str, ...],
     dash_p: tuple[str, ...],
     no_plugins: bool,
     strict_plugins: bool,
+    allow_local: bool,
     **flags: Any,
 ) -> int:
     """Train agents as CONFIG says.
@@ -86,10 +90,14 @@ def run_command(
         raise click.UsageError("--resume goes on with a run and --force replaces it; give one of them")
     limit_threads()
     with lasting_console():
-        return train(config, sets, flags, dash_p=dash_p, no_plugins=no_plugins, strict_plugins=strict_plugins)
+        return train(
+            config, sets, flags, allow_local, dash_p=dash_p, no_plugins=no_plugins, strict_plugins=strict_plugins
+        )
 
 
-def train(config: Path | None, sets: tuple[str, ...], flags: dict[str, Any], **plugin_flags: Any) -> int:
+def train(
+    config: Path | None, sets: tuple[str, ...], flags: dict[str, Any], allow_local: bool, **plugin_flags: Any
+) -> int:
     """Runs what was typed to its end and returns the exit code."""
     from rlcore.cli.ending import ends_within
     from rlcore.cli.progress import show_progress
@@ -101,6 +109,8 @@ def train(config: Path | None, sets: tuple[str, ...], flags: dict[str, Any], **p
     show_log()
     document = configuration_of_run(flags) if config is None else read_document(config)
     document = apply_overrides(document, sets, typed_flags(flags, document.data))
+    if config is None and not allow_local:
+        refuse_code_of_others(document, run_directory(flags), local=True)
     plugins = plugins_for(document, **plugin_flags)
     run = Run(load_config(document, plugins), plugins)
     if run.offline and flags["num_envs"] is not None and not flags["inference"]:
@@ -126,7 +136,7 @@ def train(config: Path | None, sets: tuple[str, ...], flags: dict[str, Any], **p
         run.start()
         if run.resumed_from is not None and not run.nothing_left:
             # To the stream of the progress bar: without `file`, click writes past it.
-            click.echo(shown(f"resumed at step {run.steps} from checkpoint {run.resumed_from}"), file=sys.stdout)
+            echo(shown(f"resumed at step {run.steps} from checkpoint {run.resumed_from}"), file=sys.stdout)
         run.train()
     return tell_end(run, shown)
 
@@ -134,8 +144,8 @@ def train(config: Path | None, sets: tuple[str, ...], flags: dict[str, Any], **p
 def tell_end(run: Run, shown: ShownPaths) -> int:
     """Says how a run ended that no error ended, and returns the exit code."""
     for failure in run.plugins.failures:
-        click.echo(shown(f"warning: {failure}"), err=True)
-    click.echo(shown(closing_line(run)))
+        echo(shown(f"warning: {failure}"), err=True)
+    echo(shown(closing_line(run)))
     return 128 + run.stop_signal if run.outcome == "interrupted" and run.stop_signal is not None else 0
 
 
@@ -185,9 +195,14 @@ def configuration_of_run(flags: dict[str, Any]) -> Document:
     problem = name_problem("a run id", flags["run_id"])
     if problem:
         raise ConfigError(f"--run-id: {problem}")
-    directory = user_path(flags["results_dir"] or "results") / flags["run_id"]
+    directory = run_directory(flags)
     require_run(directory)
     return read_saved_configuration(directory)
+
+
+def run_directory(flags: dict[str, Any]) -> Path:
+    """The directory of the run that ``--run-id`` names, where no configuration says otherwise."""
+    return user_path(flags["results_dir"] or "results") / str(flags["run_id"])
 
 
 def limit_threads() -> None:

@@ -9,40 +9,58 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rlcore.cli.foreign_code import allow_local_option
 from rlcore.cli.log import show_log
 from rlcore.cli.options import debug_option, plugin_options, plugins_for
 from rlcore.cli.parameter_table import print_parameters
 from rlcore.cli.shown_paths import UserPath
+from rlcore.cli.terminal import cells, echo, plain_console
+from rlcore.terminal_text import printable
 
 if TYPE_CHECKING:
     from rlcore.checkpoint import Checkpoint
+
+
+_LAST_SUMMARIES = 8_000_000  # bytes at the end of metrics.jsonl, in which every behavior has a summary
 
 
 @click.command("status")
 @click.argument("run", type=UserPath())
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @plugin_options
+@allow_local_option
 @debug_option
-def status_command(run: Path, as_json: bool, dash_p: tuple[str, ...], no_plugins: bool, strict_plugins: bool) -> None:
+def status_command(
+    run: Path, as_json: bool, dash_p: tuple[str, ...], no_plugins: bool, strict_plugins: bool, allow_local: bool
+) -> None:
     """Show how far RUN (a run directory, or the id of a run in results/) is."""
-    from rlcore.checkpoint import find_checkpoints, verify_checkpoint
+    from rlcore.checkpoint import find_checkpoints, load_without_arrays, verify_checkpoint
     from rlcore.errors import RunStateError
     from rlcore.run_lock import is_locked
     from rlcore.saved_configuration import read_saved_configuration
     from rlcore.saved_run import find_run
-    from rlcore.status import about
+    from rlcore.saved_state import require_run
+    from rlcore.status import DamagedStatusFile, about
 
     show_log()
     directory = find_run(run)
     document = read_saved_configuration(directory)
-    plugins = plugins_for(document, dash_p=dash_p, no_plugins=no_plugins, strict_plugins=strict_plugins)
-    stored = plugins.read_status(directory / "run_logs")
+    plugins = plugins_for(
+        document, dash_p=dash_p, no_plugins=no_plugins, strict_plugins=strict_plugins, allow_local=allow_local
+    )
+    damages: list[str] = []
+    try:
+        stored = plugins.read_status(directory / "run_logs")
+    except DamagedStatusFile as error:
+        stored = None
+        damages.append(str(error))
     checkpoints: list[dict[str, Any]] = []
     newest: Checkpoint | None = None  # that is whole
     found = find_checkpoints(directory / "checkpoints")
     for checkpoint in found:
         try:
             verify_checkpoint(checkpoint.path)
+            require_run(checkpoint.path, load_without_arrays(checkpoint.path))
             problem, newest = "", checkpoint
         except RunStateError as error:
             if not checkpoint.path.is_dir():
@@ -53,8 +71,7 @@ def status_command(run: Path, as_json: bool, dash_p: tuple[str, ...], no_plugins
     targets = _targets(document.data, status)
     evaluation = _evaluation(status)
     running = is_locked(directory)
-    result_path = directory / "result.json"
-    result = json.loads(result_path.read_text(encoding="utf-8")) if result_path.is_file() else None
+    result = _result(directory / "result.json", damages)
     # What a process that ended has behind its last checkpoint is lost; while one runs, it counts.
     seen = _steps(status, _summarised(directory) if running else {})
     if as_json:
@@ -66,15 +83,34 @@ def status_command(run: Path, as_json: bool, dash_p: tuple[str, ...], no_plugins
             "steps": seen,
             "evaluation": evaluation,
             "checkpoints": checkpoints,
+            "damaged": damages,
             "status": status,
         }
         click.echo(json.dumps(report, indent=4))
         return
     outcome = f"{result['outcome']} after {result['wall_seconds']:.1f} s" if result else "not finished"
-    _print(directory, "running" if running else outcome, targets, seen, checkpoints, status)
+    damages += [checkpoint["problem"] for checkpoint in checkpoints if checkpoint["problem"]]
+    _print(directory, "running" if running else outcome, targets, seen, damages, status)
     print_parameters(document, status, none_yet=newest is None)
     if not running and newest is not None and about(stored).get("run_steps") != newest.step:
-        click.echo(f"the training status {_step_of(stored)}; shown is what checkpoint {newest.step} holds of it")
+        echo(f"the training status {_step_of(stored)}; shown is what checkpoint {newest.step} holds of it")
+
+
+def _result(path: Path, damages: list[str]) -> dict[str, Any] | None:
+    """How the run ended; None if it did not, or if the file that says so is damaged, which is then noted."""
+    from rlcore.json_files import DamagedFile, is_number, read_object
+
+    try:
+        result = read_object(path)
+    except FileNotFoundError:
+        return None
+    except DamagedFile as error:
+        damages.append(str(error))
+        return None
+    if not isinstance(result.get("outcome"), str) or not is_number(result.get("wall_seconds")):
+        damages.append(f"{path}: has no outcome, or no wall_seconds")
+        return None
+    return result
 
 
 def _brought_to(
@@ -101,48 +137,66 @@ def _step_of(status: Mapping[str, Any] | None) -> str:
 
 def _targets(configured: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str, int]:
     """``max_steps`` of every behavior, listed or not, in what the run wrote down."""
+    from rlcore.json_files import is_whole
+    from rlcore.status import listed_checkpoints
+
     listed = configured.get("behaviors")
     blocks: dict[str, Any] = {
-        name: configured.get("default_settings")
-        for name, section in status.items()
-        if isinstance(section, Mapping) and "checkpoints" in section
+        name: configured.get("default_settings") for name, section in status.items() if listed_checkpoints(section)
     }
     blocks |= listed if isinstance(listed, Mapping) else {}
     return {
         name: block["max_steps"]
         for name, block in blocks.items()
-        if isinstance(block, Mapping) and isinstance(block.get("max_steps"), int)
+        if isinstance(block, Mapping) and is_whole(block.get("max_steps"))
     }
 
 
 def _evaluation(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Last and best score as of the last checkpoint; None before the first evaluation."""
+    from rlcore.saved_state import require_scores
+    from rlcore.saved_values import SavedValueError
     from rlcore.status import about
 
-    return about(status).get("evaluation")
+    scores = about(status).get("evaluation")
+    if not isinstance(scores, Mapping) or scores.get("score") is None:
+        return None
+    try:
+        require_scores(scores)
+    except SavedValueError:
+        return None
+    return scores
 
 
 def _summarised(directory: Path) -> dict[str, int]:
     """The step of each behavior's last summary, where the run writes ``metrics.jsonl``."""
     from rlcore.builtin.metrics_file import METRICS_FILE
+    from rlcore.json_files import DamagedFile, is_whole, parse_json, read_tail
 
     seen: dict[str, int] = {}
     try:
-        for line in (directory / METRICS_FILE).read_text(encoding="utf-8").splitlines():
-            summary = json.loads(line)
-            seen[summary["behavior"]] = int(summary["step"])
-    except (OSError, ValueError, LookupError, TypeError):  # none, or its last line is being written
-        pass
+        lines = read_tail(directory / METRICS_FILE, _LAST_SUMMARIES).splitlines()
+    except (OSError, DamagedFile):
+        return seen
+    for line in lines:
+        try:
+            summary = parse_json(line)
+        except ValueError:  # the first is cut off here, the last is being written
+            continue
+        if isinstance(summary, dict) and isinstance(summary.get("behavior"), str) and is_whole(summary.get("step")):
+            seen[summary["behavior"]] = summary["step"]
     return seen
 
 
 def _steps(status: Mapping[str, Any], summarised: Mapping[str, int]) -> dict[str, int]:
     """Agent steps by behavior: those of the last checkpoint, or of the last summary."""
+    from rlcore.status import listed_checkpoints
+
     steps = dict(summarised)
     for name, section in status.items():
-        entries = section.get("checkpoints") if isinstance(section, Mapping) else None
+        entries = listed_checkpoints(section)
         if entries:
-            steps[name] = max(int(entries[-1]["steps"]), steps.get(name, 0))
+            steps[name] = max(entries[-1]["steps"], steps.get(name, 0))
     return steps
 
 
@@ -151,37 +205,37 @@ def _print(
     outcome: str,
     targets: Mapping[str, int],
     seen: Mapping[str, int],
-    checkpoints: list[dict[str, Any]],
+    damages: Sequence[str],
     status: dict[str, Any],
 ) -> None:
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console()
-    console.print(f"{directory}: {outcome}", highlight=False)
+    from rlcore.status import listed_checkpoints
+
+    console = plain_console()
+    console.print(printable(f"{directory}: {outcome}"))
     table = Table("behavior", "steps", "of", "mean reward", "checkpoints")
     for name in dict.fromkeys((*targets, *status)):
-        section, target = status.get(name), targets.get(name)
-        entries = section.get("checkpoints", []) if isinstance(section, dict) else []
+        target, entries = targets.get(name), listed_checkpoints(status.get(name))
         if target is None and not entries:
             continue  # a section of a plugin
         reward = entries[-1]["reward"] if entries else None
         steps = seen.get(name, 0)
-        table.add_row(
+        row = cells(
             name,
-            str(steps),
+            steps,
             f"{target} ({100 * steps // target}%)" if target else "-",
             "-" if reward is None else f"{reward:.2f}",
             " ".join(str(entry["steps"]) for entry in entries) or "none yet",
         )
+        table.add_row(*row)
     console.print(table)
     scored = _evaluation(status)
     if scored:
         console.print(
             f"evaluation: score {scored['score']:.2f} at step {scored['step']}, best {scored['best_score']:.2f} "
             f"at step {scored['best_step']}",
-            highlight=False,
         )
-    for checkpoint in checkpoints:
-        if checkpoint["problem"]:
-            console.print(f"[red]damaged:[/red] {checkpoint['problem']}", highlight=False)
+    for damage in damages:
+        console.print("damaged:", style="red", end=" ")
+        console.print(printable(damage))

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rlcore.cli.foreign_code import allow_local_option
 from rlcore.cli.options import debug_option, plugin_options, plugins_for
 from rlcore.cli.shown_paths import UserPath
+from rlcore.cli.terminal import echo
 from rlcore.errors import EXIT_CONFIG, EXIT_DONE, ConfigError
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ NO_ENVIRONMENT = ", but `rlcore run` needs an environment block: environment: {t
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of a file, with what the plugins take.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @plugin_options
+@allow_local_option
 @debug_option
 def validate_command(
     config: Path | None,
@@ -34,6 +37,7 @@ def validate_command(
     dash_p: tuple[str, ...],
     no_plugins: bool,
     strict_plugins: bool,
+    allow_local: bool,
 ) -> int:
     """Check CONFIG and show all its errors at once, each with file and line.
 
@@ -52,6 +56,7 @@ def validate_command(
             no_plugins=no_plugins,
             strict_plugins=strict_plugins,
             tolerate_errors=not schema,
+            allow_local=allow_local,
         )
         if schema:
             click.echo(json.dumps(json_schema(plugins), indent=4))
@@ -81,6 +86,6 @@ def _report(config: Path | None, problems: list[Problem], as_json: bool, but: st
         click.echo(json.dumps({"valid": not problems, "errors": errors}, indent=4))
         return
     for problem in problems:
-        click.echo(str(problem))
+        echo(str(problem))
     if not problems:
-        click.echo(f"{config}: valid{but}")
+        echo(f"{config}: valid{but}")

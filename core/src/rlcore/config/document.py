@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from rlcore.config.problems import ConfigErrors, KeyPath, Origin, Problem, dotted, shown
+from rlcore.config.problems import MAX_PROBLEMS, ConfigErrors, KeyPath, Origin, Problem, dotted, shown
 from rlcore.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 1_000_000
 MAX_DEPTH = 40
+MAX_VALUES = 50_000  # keys, values and blocks of one file: the largest configurations have some hundred
+MAX_WHOLE = 2**64  # no setting takes a larger number
 
 _TAG = "tag:yaml.org,2002:"
 _SCALARS = {_TAG + kind for kind in ("null", "bool", "int", "float")}
@@ -33,10 +35,15 @@ class Document:
     path: str | None
     data: dict[str, Any]
     origins: Mapping[KeyPath, Origin] = attrs.field(factory=dict, repr=False)
+    # Paths that were written elsewhere, and where: all below the one is looked up below the other.
+    taken: Mapping[KeyPath, KeyPath] = attrs.field(factory=dict, repr=False)
 
     def origin(self, path: KeyPath) -> Origin:
         """Who gave the value at ``path``, or the nearest block around it."""
         for length in range(len(path), 0, -1):
+            elsewhere = self.taken.get(path[:length])
+            if elsewhere is not None:
+                return self.origin((*elsewhere, *path[length:]))
             origin = self.origins.get(path[:length])
             if origin is not None:
                 return attrs.evolve(origin, path=(*origin.path, *path[length:]))
@@ -118,11 +125,13 @@ class _Reader:
         self.problems: list[Problem] = []
 
     def check_events(self, events: Iterator[yaml.Event]) -> None:
-        """Refuses anchors, aliases and bottomless nesting before any node is built."""
+        """Refuses anchors, aliases, bottomless nesting and too many values before any node is built."""
         import yaml
 
         depth = 0
-        for event in events:
+        for count, event in enumerate(events):
+            if count > MAX_VALUES:
+                raise ConfigError(f"{self._place(event)}: holds more than {MAX_VALUES:,} values; no configuration does")
             anchor = getattr(event, "anchor", None)
             if anchor is not None:
                 sign = "*" if isinstance(event, yaml.AliasEvent) else "&"
@@ -163,7 +172,10 @@ class _Reader:
                 return node.value
             if node.tag in _SCALARS:
                 try:
-                    return loader.construct_object(node)
+                    value = loader.construct_object(node)
+                    if isinstance(value, int) and abs(value) > MAX_WHOLE:
+                        raise ValueError("too large")
+                    return value
                 except (ValueError, LookupError):  # "!!int abc", "!!bool abc", or more digits than int() takes
                     self._problem(node, path, f"{shown(node.value)} is no {node.tag.removeprefix(_TAG)}")
                     return None
@@ -195,6 +207,8 @@ class _Reader:
 
     def _problem(self, node: yaml.Node, path: KeyPath, message: str) -> None:
         self.problems.append(Problem(self._place(node), dotted(path), message, _line(node)))
+        if len(self.problems) >= MAX_PROBLEMS:
+            raise ConfigErrors(self.problems)
 
     def _place(self, marked: yaml.Node | yaml.Event) -> str:
         return f"{self.name}:{_line(marked)}"
@@ -212,6 +226,8 @@ def _plain_mapping(data: Mapping[Any, Any], path: KeyPath) -> dict[str, Any]:
 
 
 def _plain(value: Any, path: KeyPath) -> Any:
+    if type(value) is int and abs(value) > MAX_WHOLE:
+        raise ConfigError(f"{dotted(path)}: {shown(value)} is too large a whole number")
     if value is None or type(value) in (bool, int, float, str):  # exact: numpy's float64 is a float, but not plain
         return value
     if isinstance(value, Mapping):

@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 
 from rlcore.config.document import Document
-from rlcore.config.problems import KeyPath, Origin
+from rlcore.config.problems import KeyPath
 from rlcore.config.settings import EnvironmentSettings
 
 
@@ -21,14 +21,12 @@ def inherit_defaults(document: Document) -> Document:
     defaults, behaviors = document.data.get("default_settings"), document.data.get("behaviors")
     if not isinstance(defaults, Mapping) or not isinstance(behaviors, Mapping):
         return document
-    origins = dict(document.origins)
+    taken = dict(document.taken)
     merged = {
-        name: _merge(document, origins, own, defaults, ("behaviors", name), ("default_settings",))
-        if isinstance(own, dict)
-        else own
+        name: _merge(own, defaults, ("behaviors", name), ("default_settings",), taken) if isinstance(own, dict) else own
         for name, own in behaviors.items()
     }
-    return attrs.evolve(document, data={**document.data, "behaviors": merged}, origins=origins)
+    return attrs.evolve(document, data={**document.data, "behaviors": merged}, taken=taken)
 
 
 def with_evaluation_origins(document: Document) -> Document:
@@ -40,9 +38,9 @@ def with_evaluation_origins(document: Document) -> Document:
     own = evaluation.get("environment") if isinstance(evaluation, Mapping) else None
     if not isinstance(own, dict) or not isinstance(base, Mapping):
         return document
-    origins = dict(document.origins)
-    _merge(document, origins, own, base, ("evaluation", "environment"), ("environment",))
-    return attrs.evolve(document, origins=origins)
+    taken = dict(document.taken)
+    _merge(own, base, ("evaluation", "environment"), ("environment",), taken)
+    return attrs.evolve(document, taken=taken)
 
 
 def evaluation_block(base: Mapping[str, Any] | None, overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -66,24 +64,19 @@ def _deep(own: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _merge(
-    document: Document,
-    origins: dict[KeyPath, Origin],
     own: dict[str, Any],
     base: Mapping[str, Any],
     path: KeyPath,
     base_path: KeyPath,
+    taken: dict[KeyPath, KeyPath],
 ) -> dict[str, Any]:
-    """``base``, written at ``base_path``, merged under ``own`` at ``path``; notes origins of what is taken over."""
+    """``base``, written at ``base_path``, merged under ``own`` at ``path``; notes in ``taken`` what is taken over."""
     merged = dict(own)
     for key, value in base.items():
         inner, base_inner = (*path, key), (*base_path, key)
         if key not in own:
-            merged[key] = copy.deepcopy(value)
-            for known, origin in document.origins.items():
-                if known[: len(base_inner)] == base_inner:
-                    origins[(*inner, *known[len(base_inner) :])] = origin
-            # Data without a file has no origins; the path in messages is worth noting all the same.
-            origins.setdefault(inner, Origin(document.where(base_inner), 0, base_inner))
+            merged[key] = value
+            taken[inner] = base_inner
         elif isinstance(own[key], dict) and isinstance(value, Mapping):
-            merged[key] = _merge(document, origins, own[key], value, inner, base_inner)
+            merged[key] = _merge(own[key], value, inner, base_inner, taken)
     return merged

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from rlcore.plugins.calls import Plugins
     from rlcore.plugins.records import Record
 
+MAX_NAMES = 1_000  # behaviors, reward signals, writers, environment parameters
+
 # Names ML-Agents knows, refused as such while no installed plugin brings them.
 NOT_BUILT: Mapping[str, Mapping[str, str]] = {
     "trainer": {"poca": "the POCA trainer"},
@@ -267,6 +269,9 @@ class _Loader:
     def _each(self, data: Any, path: KeyPath, build_one: Callable[[Any, KeyPath], Any]) -> Any:
         if not isinstance(data, Mapping):
             self.problems.add(path, f"must be a mapping from names to settings, not {shown(data)}")
+            return INVALID
+        if len(data) > MAX_NAMES:
+            self.problems.add(path, f"has {len(data):,} entries; at most {MAX_NAMES:,} are allowed")
             return INVALID
         built = {name: build_one(value, (*path, name)) for name, value in data.items()}
         return INVALID if any(value is INVALID for value in built.values()) else built

@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from rlcore.config.document import Document, parse_document
+from rlcore.config.document import MAX_DEPTH, Document, parse_document
 from rlcore.config.problems import KeyPath, Origin, dotted, shown
 from rlcore.errors import ConfigError, did_you_mean
 
@@ -53,9 +53,12 @@ def apply_overrides(
 def _parse_set(text: str) -> tuple[tuple[str, ...], Any]:
     keys, equals, value = text.partition("=")
     text = " ".join(text.encode("utf-8", "replace").decode().split())  # as the error shows it
+    text = text if len(text) <= 200 else f"{text[:197]}..."
     path = _split(keys.strip())
     if not equals or not path or not all(path):
         raise ConfigError(f"--set {text}: write --set PATH=VALUE, for example --set env_settings.seed=1")
+    if len(path) > MAX_DEPTH:
+        raise ConfigError(f"--set {dotted(path[:3])}...: nested deeper than {MAX_DEPTH} levels")
     # Through the same strict reader as a file, one line below a key of our own.
     try:
         parsed = parse_document(f"value:\n {value}", "value")

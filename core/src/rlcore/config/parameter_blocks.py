@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 
 from rlcore.config.document import Document
-from rlcore.config.problems import KeyPath, Origin
+from rlcore.config.problems import KeyPath
 from rlcore.config.structure import INVALID, to_float
 
 LESSONS = "lessons"
@@ -21,7 +21,7 @@ PLACES: tuple[KeyPath, ...] = (("environment_parameters",), ("evaluation", "envi
 
 def with_parameter_blocks(document: Document) -> Document:
     """The document with every block of ``environment_parameters`` in the one shape, as far as it has a known one."""
-    data, origins = dict(document.data), dict(document.origins)
+    data, taken = dict(document.data), dict(document.taken)
     for place in PLACES:
         above: Any = data
         for key in place[:-1]:
@@ -32,9 +32,9 @@ def with_parameter_blocks(document: Document) -> Document:
         for name, block in above[place[-1]].items():
             blocks[name], moved = _one_shape(name, block)
             for old, new in moved:
-                _move(document, origins, (*place, name, *old), (*place, name, *new))
+                taken[(*place, name, *new)] = (*place, name, *old)
         data = _with(data, place, blocks)
-    return attrs.evolve(document, data=data, origins=origins)
+    return attrs.evolve(document, data=data, taken=taken)
 
 
 def _one_shape(name: str, block: Any) -> tuple[Any, list[tuple[KeyPath, KeyPath]]]:
@@ -54,15 +54,6 @@ def _one_shape(name: str, block: Any) -> tuple[Any, list[tuple[KeyPath, KeyPath]
             ((), ("curriculum", "type")),
         ]
     return block, []
-
-
-def _move(document: Document, origins: dict[KeyPath, Origin], old: KeyPath, new: KeyPath) -> None:
-    for known, origin in document.origins.items():
-        if known[: len(old)] == old:
-            origins[(*new, *known[len(old) :])] = origin
-    # Data without a file has no origins; the path in messages is worth noting all the same.
-    found = document.origin(old)
-    origins.setdefault(new, Origin(found.place, found.order, old))
 
 
 def _with(data: Mapping[str, Any], place: KeyPath, value: Any) -> dict[str, Any]:

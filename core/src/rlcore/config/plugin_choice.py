@@ -18,6 +18,8 @@ from rlcore.plugins.calls import Plugins, load_plugins
 from rlcore.plugins.candidates import LOCAL_PREFIX
 from rlcore.plugins.discover import Selection, anchored, is_local, reference_problem, selection_from
 
+MAX_REFERENCES = 1_000
+
 
 def load_plugins_for(
     document: Document,
@@ -26,11 +28,13 @@ def load_plugins_for(
     no_plugins: bool = False,
     strict: bool = False,
     tolerate_errors: bool = False,
+    allow_local: bool = True,
 ) -> Plugins:
     """The plugins of a document, the environment's variables and the command line, loaded.
 
     ``dash_p``, ``no_plugins`` and ``strict`` are the options of these names. With ``tolerate_errors`` a ``plugins``
-    block that cannot be used counts as empty: :func:`load_config` tells what is wrong with it.
+    block that cannot be used counts as empty: :func:`load_config` tells what is wrong with it. Without ``allow_local``
+    no file or module that only the document names is imported; :func:`local_references` says which those are.
     """
     try:
         settings = plugin_settings(document)
@@ -39,7 +43,18 @@ def load_plugins_for(
             raise
         settings = PluginSettings()
     selection = selection_from(settings, os.environ, dash_p, no_plugins, used=used_references(document))
+    if not allow_local:
+        selection, _ = selection.without_local_of_config()
     return load_plugins(selection, strict=strict, config_dir=directory_of(document))
+
+
+def local_references(document: Document) -> tuple[str, ...]:
+    """The files and modules that the ``plugins`` block of a document names, without importing them."""
+    try:
+        settings = plugin_settings(document)
+    except ConfigErrors:  # told where the block is needed
+        return ()
+    return selection_from(settings, {}, (), False).without_local_of_config()[1]
 
 
 def plugin_settings(document: Document) -> PluginSettings:
@@ -61,6 +76,11 @@ def checked_block(data: Any, problems: Problems) -> Any:
 
 def _check_references(settings: PluginSettings, problems: Problems) -> None:
     """Notes what cannot be the name of a plugin, and names that are both enabled and disabled."""
+    enabled = frozenset(settings.enable)
+    for key, references in (("enable", settings.enable), ("disable", settings.disable), ("local", settings.local)):
+        if len(references) > MAX_REFERENCES:
+            problems.add(("plugins", key), f"names {len(references)} plugins; at most {MAX_REFERENCES} are allowed")
+            return
     for key, references in (("enable", settings.enable), ("disable", settings.disable)):
         for index, reference in enumerate(references):
             problem = reference_problem(reference)
@@ -68,7 +88,7 @@ def _check_references(settings: PluginSettings, problems: Problems) -> None:
                 problem = f"{reference!r}: 'no:' is for -p and RLCORE_PLUGINS; write the plain name, here or in disable"
             if problem:
                 problems.add(("plugins", key, index), problem)
-            elif key == "disable" and reference in settings.enable:
+            elif key == "disable" and reference in enabled:
                 problems.add(("plugins", key, index), f"{reference!r} stands in both enable and disable")
 
 

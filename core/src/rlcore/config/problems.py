@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import attrs
@@ -11,6 +11,9 @@ import attrs
 from rlcore.errors import ConfigError
 
 KeyPath = tuple[str | int, ...]
+
+MAX_PROBLEMS = 1_000  # noted before reading stops
+_LONG = 100  # letters of a key or a text that messages show
 
 _PLAIN_KEY = re.compile(r"[\w/-]+")
 
@@ -22,7 +25,8 @@ def dotted(path: KeyPath) -> str:
         if isinstance(part, int):
             text += f"[{part}]"
         else:
-            text += ("." if text else "") + (part if _PLAIN_KEY.fullmatch(part) else repr(part))
+            part = part if len(part) <= _LONG else part[: _LONG - 3] + "..."
+            text += ("." if text else "") + (part if _PLAIN_KEY.fullmatch(part.removesuffix("...")) else repr(part))
     return text
 
 
@@ -30,6 +34,12 @@ def shown(value: Any) -> str:
     """A value as an error message shows it: as YAML writes it, and short."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, str) and len(value) > _LONG:
+        value = value[:_LONG]
+    elif isinstance(value, int) and value.bit_length() > 256:
+        return "a whole number of many digits"
+    elif isinstance(value, Mapping | list | tuple) and len(value) > _LONG:
+        return f"a {'mapping' if isinstance(value, Mapping) else 'list'} of {len(value)} entries"
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 

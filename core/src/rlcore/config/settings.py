@@ -14,14 +14,30 @@ import attrs
 from rlcore.config.fields import setting
 from rlcore.errors import ConfigError
 
+# The most that settings take: far above any training, and low enough that a slip of the keyboard, or a file of somebody
+# else, is refused before memory is asked for. What is allowed and does not fit into memory is refused later, by name.
+MAX_UNITS = 65_536
+MAX_LAYERS = 256
+MAX_ROWS = 1_000_000_000
+MAX_ROLLOUT = 100_000_000
+MAX_N_STEPS = 10_000
+MAX_PASSES = 100_000
+MAX_STEPS = 10**15
+MAX_COPIES = 100_000
+MAX_EPISODES = 1_000_000
+MAX_CHECKPOINTS = 1_000_000
+MAX_THREADS = 1_024
+
 
 @attrs.frozen(kw_only=True)
 class NetworkSettings:
     """The network of a policy or a critic."""
 
     normalize: bool = setting(False, "Normalise vector observations by their running mean and variance.")
-    hidden_units: int = setting(128, "Width of each hidden layer.", minimum=1)
-    num_layers: int = setting(2, "Number of hidden layers after the observation encoders.", minimum=0)
+    hidden_units: int = setting(128, "Width of each hidden layer.", minimum=1, maximum=MAX_UNITS)
+    num_layers: int = setting(
+        2, "Number of hidden layers after the observation encoders.", minimum=0, maximum=MAX_LAYERS
+    )
     vis_encode_type: str = setting(
         "simple",
         "Encoder of image observations.",
@@ -62,12 +78,14 @@ SCHEDULES = ("linear", "constant")
 class OnPolicySettings:
     """``hyperparameters`` of a trainer built on :class:`rlcore.torch.on_policy.OnPolicyTrainer`; derive from it."""
 
-    batch_size: int = setting(1024, "Transitions in one minibatch.", minimum=1)
-    buffer_size: int = setting(10240, "Agent steps collected, over all agents, before an update.", minimum=2)
+    batch_size: int = setting(1024, "Transitions in one minibatch.", minimum=1, maximum=MAX_ROLLOUT)
+    buffer_size: int = setting(
+        10240, "Agent steps collected, over all agents, before an update.", minimum=2, maximum=MAX_ROLLOUT
+    )
     learning_rate: float = setting(3e-4, "Step size of Adam.", exclusive_minimum=0.0)
     learning_rate_schedule: str = setting("linear", "How learning_rate falls over max_steps.", choices=SCHEDULES)
     lambd: float = setting(0.95, "Lambda of generalised advantage estimation.", minimum=0.0, maximum=1.0)
-    num_epoch: int = setting(3, "Passes over the rollout in one update.", minimum=1)
+    num_epoch: int = setting(3, "Passes over the rollout in one update.", minimum=1, maximum=MAX_PASSES)
     max_grad_norm: float = setting(0.5, "L2 norm the gradient is clipped to (an rlcore key).", exclusive_minimum=0.0)
     target_kl: float | None = setting(
         None,
@@ -90,7 +108,7 @@ class OnPolicySettings:
 class MinibatchSettings:
     """``hyperparameters`` of every trainer that draws minibatches from a store of transitions."""
 
-    batch_size: int = setting(128, "Transitions in one minibatch.", minimum=1)
+    batch_size: int = setting(128, "Transitions in one minibatch.", minimum=1, maximum=MAX_ROWS)
     learning_rate: float = setting(3e-4, "Step size of Adam.", exclusive_minimum=0.0)
     learning_rate_schedule: str = setting("constant", "How learning_rate falls over max_steps.", choices=SCHEDULES)
     adam_epsilon: float = setting(1e-8, "Epsilon of Adam (an rlcore key).", exclusive_minimum=0.0)
@@ -109,15 +127,17 @@ class PrioritizedReplaySettings:
 class OffPolicySettings(MinibatchSettings):
     """``hyperparameters`` of a trainer built on :class:`rlcore.torch.off_policy.OffPolicyTrainer`; derive from it."""
 
-    buffer_size: int = setting(50_000, "Rows of the replay buffer, over all agents.", minimum=2)
-    buffer_init_steps: int = setting(0, "Agent steps of random actions before the first gradient step.", minimum=0)
+    buffer_size: int = setting(50_000, "Rows of the replay buffer, over all agents.", minimum=2, maximum=MAX_ROWS)
+    buffer_init_steps: int = setting(
+        0, "Agent steps of random actions before the first gradient step.", minimum=0, maximum=MAX_STEPS
+    )
     steps_per_update: float = setting(1.0, "Agent steps for each gradient step; any ratio.", exclusive_minimum=0.0)
     reward_signal_steps_per_update: float | None = setting(
         None, "Agent steps for each update of learning reward signals; without it, steps_per_update.",
         exclusive_minimum=0.0,
     )  # fmt: skip
     save_replay_buffer: bool = setting(False, "Keep the replay buffer in checkpoints, for an exact resume.")
-    n_steps: int = setting(1, "Rewards summed before bootstrapping (an rlcore key).", minimum=1)
+    n_steps: int = setting(1, "Rewards summed before bootstrapping (an rlcore key).", minimum=1, maximum=MAX_N_STEPS)
     prioritized_replay: PrioritizedReplaySettings | None = setting(
         None, "Sample by temporal-difference error instead of uniformly (an rlcore key)."
     )
@@ -143,15 +163,20 @@ class BehavioralCloningSettings:
 
     demo_path: str = setting(description="Recorded data: a dataset's directory, or one that holds several.")
     strength: float = setting(1.0, "Learning rate of imitation, as a factor on learning_rate.", exclusive_minimum=0.0)
-    steps: int = setting(0, "Agent steps over which imitation fades out; 0 never does.", minimum=0)
+    steps: int = setting(0, "Agent steps over which imitation fades out; 0 never does.", minimum=0, maximum=MAX_STEPS)
     samples_per_update: int = setting(
         0,
         "Demonstrated steps in one pass of an update; 0 takes all of them, or one minibatch in off-policy trainers, "
         "which update in every step.",
         minimum=0,
+        maximum=MAX_ROWS,
     )
-    num_epoch: int | None = setting(None, "Passes over them in one update; without it, the trainer's, or 3.", minimum=1)
-    batch_size: int | None = setting(None, "Steps in one minibatch; without it, the trainer's.", minimum=1)
+    num_epoch: int | None = setting(
+        None, "Passes over them in one update; without it, the trainer's, or 3.", minimum=1, maximum=MAX_PASSES
+    )
+    batch_size: int | None = setting(
+        None, "Steps in one minibatch; without it, the trainer's.", minimum=1, maximum=MAX_ROWS
+    )
 
 
 @attrs.frozen(kw_only=True)
@@ -167,16 +192,21 @@ class BehaviorSettings:
     init_path: str | None = setting(
         None, "Checkpoint directory, or run directory, whose weights the behavior starts from."
     )
-    keep_checkpoints: int = setting(5, "How many checkpoints to keep; 0 or less keeps all.")
+    keep_checkpoints: int = setting(5, "How many checkpoints to keep; 0 or less keeps all.", maximum=MAX_CHECKPOINTS)
     even_checkpoints: bool = setting(
         False, "Spread keep_checkpoints evenly over max_steps instead of using checkpoint_interval."
     )
     checkpoint_interval: int | None = setting(
-        None, "Agent steps between checkpoints; without it, a tenth of max_steps, at most 500000.", minimum=1
+        None,
+        "Agent steps between checkpoints; without it, a tenth of max_steps, at most 500000.",
+        minimum=1,
+        maximum=MAX_STEPS,
     )
-    max_steps: int = setting(500_000, "Agent steps to learn from.", minimum=1)
-    time_horizon: int = setting(64, "Agent steps a trainer may see of one agent before it bootstraps.", minimum=1)
-    summary_freq: int = setting(50_000, "Agent steps between summaries.", minimum=1)
+    max_steps: int = setting(500_000, "Agent steps to learn from.", minimum=1, maximum=MAX_STEPS)
+    time_horizon: int = setting(
+        64, "Agent steps a trainer may see of one agent before it bootstraps.", minimum=1, maximum=MAX_STEPS
+    )
+    summary_freq: int = setting(50_000, "Agent steps between summaries.", minimum=1, maximum=MAX_STEPS)
     threaded: bool = setting(False, "Learn in a thread beside the environment.", not_supported="threaded training")
     self_play: dict[str, Any] | None = setting(None, "Self-play.", not_supported="the ghost trainer")
     behavioral_cloning: BehavioralCloningSettings | None = setting(
@@ -212,7 +242,9 @@ class EnvironmentSettings:
 
     type: str = setting("gymnasium", "Kind of environment: a registered name, or DISTRIBUTION/NAME.")
     id: str | None = setting(None, "Which environment of that kind.")
-    num_envs: int | None = setting(None, "Copies stepped together; without it, env_settings.num_envs.", minimum=1)
+    num_envs: int | None = setting(
+        None, "Copies stepped together; without it, env_settings.num_envs.", minimum=1, maximum=MAX_COPIES
+    )
     options: Any = setting(factory=dict, description="What the kind of environment, or its constructor, takes.")
     parameters: dict[str, Any] = setting(
         factory=dict, description="How environment_parameters reach the environment, by name, where it cannot tell."
@@ -230,8 +262,11 @@ class EvaluationSettings:
     interval: int | None = setting(
         description="Agent steps of the run, over all behaviors, between evaluations; null for none while it trains.",
         minimum=1,
+        maximum=MAX_STEPS,
     )
-    episodes: int = setting(10, "Episodes of one evaluation; every evaluation plays the same ones.", minimum=1)
+    episodes: int = setting(
+        10, "Episodes of one evaluation; every evaluation plays the same ones.", minimum=1, maximum=MAX_EPISODES
+    )
     environment: dict[str, Any] = setting(
         factory=dict, description="Where evaluations differ from the environment block: id, options, num_envs."
     )
@@ -260,7 +295,7 @@ class EnvSettings:
     base_port: int = setting(
         5005, "Port of the first Unity player.", minimum=0, maximum=65535, not_supported="Unity environments"
     )
-    num_envs: int = setting(1, "Copies of the environment stepped together.", minimum=1)
+    num_envs: int = setting(1, "Copies of the environment stepped together.", minimum=1, maximum=MAX_COPIES)
     num_areas: int = setting(1, "Training areas in a Unity scene.", minimum=1, not_supported="Unity environments")
     timeout_wait: int = setting(60, "Seconds to wait for a worker.", minimum=0, not_supported="supervised workers")
     seed: int = setting(-1, "Seed of the run; -1 draws one and writes it down.", minimum=-1, maximum=2**31 - 1)
@@ -313,7 +348,7 @@ class TorchSettings:
     """PyTorch's device and threads."""
 
     device: str | None = setting(None, "Device such as cpu or cuda:0; without it, the trainer's own choice.")
-    num_threads: int = setting(1, "PyTorch threads (an rlcore key).", minimum=1)
+    num_threads: int = setting(1, "PyTorch threads (an rlcore key).", minimum=1, maximum=MAX_THREADS)
 
 
 @attrs.frozen(kw_only=True)

@@ -20,7 +20,7 @@ import attrs
 
 from rlcore.config.document import Document
 from rlcore.config.fields import field_info
-from rlcore.config.problems import ConfigErrors, KeyPath, Problem, dotted, shown
+from rlcore.config.problems import MAX_PROBLEMS, ConfigErrors, KeyPath, Problem, dotted, shown
 from rlcore.errors import ConfigError, PluginError, did_you_mean, nearest
 
 
@@ -29,6 +29,8 @@ class _Invalid(enum.Enum):
 
 
 INVALID: Final = _Invalid.INVALID
+
+MAX_TOLD = 10 * MAX_PROBLEMS
 
 # Keys that were and are not, and what to do about them.
 _REMOVED_KEYS = {
@@ -43,6 +45,7 @@ class Problems:
     def __init__(self, document: Document) -> None:
         self.document = document
         self._found: dict[tuple[str, str], Problem] = {}
+        self._told = 0  # problems that were told, those of blocks that take them over included
 
     def add(self, path: KeyPath, message: str, package: str | None = None) -> None:
         """Notes a problem with the value at ``path``; one that a block took over is noted once, where it is written.
@@ -52,10 +55,15 @@ class Problems:
         origin = self.document.origin(path)
         where = dotted(origin.path)
         one_line = " ".join(message.split())
+        self._told += 1
+        if self._told > MAX_TOLD:
+            self.raise_any()
         if (where, one_line) in self._found:
             return
         told = one_line if origin.path[:2] == path[:2] else f"{one_line} (taken over by {dotted(path[:2])})"
         self._found[where, one_line] = Problem(origin.place, where, told, origin.order, package)
+        if len(self._found) >= MAX_PROBLEMS:  # the rest would be of the same making
+            self.raise_any()
 
     def raise_any(self) -> None:
         """Raises :class:`ConfigErrors` if there is a problem."""

@@ -74,6 +74,13 @@ class Selection:
 
         return attrs.evolve(self, choices=tuple(map(absolute, self.choices)))
 
+    def without_local_of_config(self) -> tuple[Selection, tuple[str, ...]]:
+        """The same without the local files and modules that the configuration names, and which those are."""
+        left_out = [choice for choice in self.choices if choice.on and choice.why == "config" and is_local(choice)]
+        kept = tuple(choice for choice in self.choices if choice not in left_out)
+        names = (choice.reference.removeprefix(LOCAL_PREFIX) for choice in left_out)
+        return attrs.evolve(self, choices=kept), tuple(dict.fromkeys(names))
+
     def decide(self, candidate: Candidate) -> tuple[bool, Why]:
         """Whether a candidate is on, and who decided."""
         if candidate.essential:
@@ -215,12 +222,13 @@ def _missing(decisions: Sequence[Decision], selection: Selection) -> list[str]:
     messages = []
     names = {decision.candidate.name for decision in decisions}
     names |= {decision.candidate.label for decision in decisions}
+    last_off = {choice.reference: index for index, choice in enumerate(selection.choices) if not choice.on}
     for index, choice in enumerate(selection.choices):
-        withdrawn = any(later.reference == choice.reference and not later.on for later in selection.choices[index:])
-        if not choice.on or withdrawn or any(choice.matches(decision.candidate) for decision in decisions):
-            continue
         if choice.reference.endswith(_ALL_OF):
             continue  # of a DIST/NAME in the configuration: a local plugin's, or a mistake that is told at its key
+        withdrawn = last_off.get(choice.reference, -1) > index
+        if not choice.on or withdrawn or any(choice.matches(decision.candidate) for decision in decisions):
+            continue
         hint = did_you_mean(choice.reference, names) or _installed(names)
         messages.append(f"plugin {choice.reference!r} (asked for by {choice.why}) is not installed{hint}")
     return messages

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.environment import BehaviorSpec
+from rlcore.saved_values import saved_array
 from rlcore.torch.actions import gumbel_noise
 
 
@@ -39,6 +40,7 @@ class ActionNoise:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         # As long as it was drawn, which may be more than this run draws at once: its buffer_size may have changed.
-        self._gaussian = np.array(state["gaussian"], np.float32)
-        self._gumbel = np.array(state["gumbel"], np.float32)
+        gaussian = saved_array(state, "gaussian", np.float32, (None, *self._continuous[1:]))
+        self._gumbel = saved_array(state, "gumbel", np.float32, (len(gaussian), *self._logits[1:])).copy()
+        self._gaussian = gaussian.copy()
         self._row = 0

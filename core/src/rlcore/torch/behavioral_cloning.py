@@ -20,6 +20,7 @@ from rlcore.config import BehavioralCloningSettings
 from rlcore.environment import BehaviorSpec
 from rlcore.errors import RunStateError, TrainingDiverged
 from rlcore.run_context import RunContext
+from rlcore.saved_values import saved_mapping
 from rlcore.seeding import derive_generator, generator_state, restore_generator
 from rlcore.torch.actions import ActionLayout, categorical_log_prob_entropy, mask_logits, squashed_gaussian
 from rlcore.torch.divergence import remedy
@@ -165,4 +166,4 @@ def require_imitation_fit(cloning: BehavioralCloning | None, state: Mapping[str,
             f"{now}; resume with the block as it was"
         )
     if cloning is not None:
-        cloning.optimizer.require_fit(state[STATE]["optimizer"])
+        cloning.optimizer.require_fit(saved_mapping(saved_mapping(state, STATE), "optimizer"))

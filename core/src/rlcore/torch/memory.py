@@ -1,4 +1,4 @@
-"""How much memory a replay buffer needs and how much there is, before anything is allocated."""
+"""How much memory buffers and networks need and how much there is, before anything is allocated."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from rlcore.environment import BehaviorSpec
 from rlcore.errors import ConfigError
 from rlcore.torch.priorities import tree_lengths
 
+_SMALL = 1_000_000  # weights, which fit anywhere
+
 
 def choice_dtype(discrete: tuple[int, ...]) -> np.dtype[Any]:
     """The smallest unsigned integers that hold a choice of every branch."""
@@ -19,15 +21,21 @@ def choice_dtype(discrete: tuple[int, ...]) -> np.dtype[Any]:
 
 
 def estimate(
-    behavior: BehaviorSpec, buffer_size: int, *, priorities: bool = False, masks: bool = False, groups: bool = False
+    behavior: BehaviorSpec,
+    buffer_size: int,
+    *,
+    priorities: bool = False,
+    masks: bool = False,
+    groups: bool = False,
+    beside: int = 0,
 ) -> int:
     """Bytes of a replay buffer of ``buffer_size`` rows: with priorities, and with the arrays that action masks and
-    group rewards add when the first one is seen.
+    group rewards add when the first one is seen. ``beside`` bytes of a row are no replay buffer's.
     """
     rows = -(-buffer_size // behavior.slots) * behavior.slots
     of_a_row = sum(o.size * o.dtype.itemsize for o in behavior.observations)
     of_a_row += 4 * behavior.continuous + choice_dtype(behavior.discrete).itemsize * len(behavior.discrete)
-    of_a_row += 4 + 1  # reward and flags
+    of_a_row += 4 + 1 + beside  # reward and flags
     of_a_row += behavior.mask_size * masks + 4 * groups
     return rows * of_a_row + (8 * sum(tree_lengths(rows)) if priorities else 0)
 
@@ -39,6 +47,7 @@ def require_memory(
     priorities: bool = False,
     masks: bool = False,
     groups: bool = False,
+    beside: int = 0,
     in_use: int = 0,
     available: int | None = None,
     what: str = "hyperparameters.buffer_size",
@@ -51,7 +60,7 @@ def require_memory(
     there = (available_memory() if available is None else available) + in_use
 
     def needed(size: int) -> int:
-        return estimate(behavior, size, priorities=priorities, masks=masks, groups=groups)
+        return estimate(behavior, size, priorities=priorities, masks=masks, groups=groups, beside=beside)
 
     if needed(buffer_size) <= there:
         return
@@ -64,6 +73,23 @@ def require_memory(
         f"{what}: {buffer_size} rows of behavior {behavior.name!r} need "
         f"{_in_units(needed(buffer_size))} of memory and {_in_units(there)} are available; {largest}"
     )
+
+
+def require_network_memory(width: int, hidden_units: int, num_layers: int, available: int | None = None) -> None:
+    """Raises ConfigError if hidden layers, the first of them behind ``width`` inputs, do not fit into memory.
+
+    A weight that is learned takes four numbers: itself, its gradient, and the two moments of Adam.
+    """
+    weights = hidden_units * (width + hidden_units * max(0, num_layers - 1)) if num_layers else 0
+    if weights <= _SMALL:
+        return
+    there = available_memory() if available is None else available
+    needed = 4 * np.dtype(np.float32).itemsize * weights
+    if needed > there:
+        raise ConfigError(
+            f"network_settings: {num_layers} layers of {hidden_units} hidden_units behind {width} inputs need "
+            f"{_in_units(needed)} of memory to be learned and {_in_units(there)} are available; lower hidden_units"
+        )
 
 
 def available_memory(root: Path = Path("/")) -> int:

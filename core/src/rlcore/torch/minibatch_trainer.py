@@ -19,6 +19,7 @@ from rlcore.environment import BehaviorSpec
 from rlcore.errors import RunStateError, TrainingDiverged
 from rlcore.rewards import ExtrinsicReward, RewardProvider
 from rlcore.run_context import RunContext
+from rlcore.saved_values import saved_count, saved_mapping
 from rlcore.seeding import derive_generator, derive_seed, generator_state, restore_generator
 from rlcore.torch.device import choose_device
 from rlcore.torch.divergence import remedy, strength_of
@@ -135,8 +136,8 @@ class MinibatchTrainer:
         load_model_state(self.model, state["model"], self.behavior.name)
         for name, optimizer in self.optimizers.items():
             optimizer.load_state_dict(state["optimizers"][name])
-        self.steps = int(state["steps"])
-        self.gradient_steps = int(state["gradient_steps"])
+        self.steps = saved_count(state, "steps")
+        self.gradient_steps = saved_count(state, "gradient_steps")
         restore_generator(self.generator, state["generators"]["learning"])
         for name, provider in zip(self.provider_names, self.providers, strict=True):
             provider.load_state_dict(state["providers"][name])
@@ -144,20 +145,20 @@ class MinibatchTrainer:
 
     def require_fit(self, state: Mapping[str, Any]) -> None:
         """Raises RunStateError, before anything is changed, for the state of another configuration."""
-        saved = tuple(state["providers"])
+        saved = tuple(saved_mapping(state, "providers"))
         if set(saved) != set(self.provider_names):
             raise RunStateError(
                 f"behavior {self.behavior.name!r}: the checkpoint has reward_signals {', '.join(saved)}, this "
                 f"configuration {', '.join(self.provider_names)}; resume with those it was saved with"
             )
-        require_model_fit(self.model, state["model"], self.behavior.name)
-        if state["optimizers"].keys() != self.optimizers.keys():
+        require_model_fit(self.model, saved_mapping(state, "model"), self.behavior.name)
+        if saved_mapping(state, "optimizers").keys() != self.optimizers.keys():
             raise RunStateError(
                 f"behavior {self.behavior.name!r}: the checkpoint has optimizers {', '.join(state['optimizers'])}, "
                 f"this trainer {', '.join(self.optimizers)}; resume with the trainer it was saved with"
             )
         for name, optimizer in self.optimizers.items():
-            optimizer.require_fit(state["optimizers"][name])
+            optimizer.require_fit(saved_mapping(state["optimizers"], name))
 
     def load_model(self, model: Mapping[str, Any]) -> None:
         load_model_state(self.model, model, self.behavior.name)

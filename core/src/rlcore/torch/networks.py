@@ -19,6 +19,7 @@ from rlcore.config import NetworkSettings
 from rlcore.environment import BehaviorSpec, ObservationSpec
 from rlcore.torch.actions import ActionLayout
 from rlcore.torch.encoders import image_encoder
+from rlcore.torch.memory import require_network_memory
 from rlcore.torch.mlp import descend, linear_stack
 from rlcore.torch.normalizer import RunningNormalizer
 
@@ -91,6 +92,7 @@ class Body(nn.Module):
             image_encoder(settings.vis_encode_type, image, settings.hidden_units) for image in inputs.images
         )
         width = inputs.vector_size + settings.hidden_units * len(inputs.images) + beside
+        require_network_memory(width, settings.hidden_units, settings.num_layers)
         self.layers = nn.ModuleList()
         for _ in range(settings.num_layers):
             linear = nn.Linear(width, settings.hidden_units)

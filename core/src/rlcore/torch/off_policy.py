@@ -18,6 +18,7 @@ from rlcore.config import BehaviorSettings, OffPolicySettings
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec
 from rlcore.errors import ConfigError, PluginError, RunStateError
 from rlcore.run_context import RunContext
+from rlcore.saved_values import saved_mapping
 from rlcore.seeding import derive_generator, generator_state, restore_generator
 from rlcore.torch.action_noise import ActionNoise
 from rlcore.torch.actions import MASKED_LOGIT
@@ -245,4 +246,4 @@ class OffPolicyTrainer(MinibatchTrainer):
             )
         require_imitation_fit(self._cloning, state, self.behavior.name)
         if "buffer" in state:
-            self.buffer.require_fit(state["buffer"])
+            self.buffer.require_fit(saved_mapping(state, "buffer"))

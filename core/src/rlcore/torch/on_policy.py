@@ -28,6 +28,7 @@ from rlcore.environment import Actions, AgentBatch, BehaviorSpec
 from rlcore.errors import RunStateError, TrainingDiverged
 from rlcore.rewards import RewardProvider, Transitions
 from rlcore.run_context import RunContext
+from rlcore.saved_values import fill, saved_array, saved_count, saved_mapping
 from rlcore.seeding import derive_generator, derive_seed, generator_state, restore_generator
 from rlcore.torch.action_noise import ActionNoise
 from rlcore.torch.actions import joint_log_prob_entropy, mask_logits
@@ -56,6 +57,7 @@ from rlcore.torch.optimizer import Adam
 from rlcore.torch.policy import ActorPolicy
 from rlcore.torch.reward_stats import EpisodeRewards
 from rlcore.torch.rollout import RolloutBuffer, valid_rows
+from rlcore.torch.rollout_state import require_rollout_fit
 from rlcore.torch.schedules import Schedule
 from rlcore.torch.tensor_state import load_model_state, model_state, require_model_fit
 
@@ -356,12 +358,12 @@ class OnPolicyTrainer:
         load_model_state(self.model, state["model"], self.behavior.name)
         self.optimizer.load_state_dict(state["optimizer"])
         self.buffer.load_state_dict(state["buffer"])
-        self.steps = int(state["steps"])
+        self.steps = saved_count(state, "steps")
         restore_generator(self._noise_generator, state["generators"]["actions"])
         restore_generator(self._minibatch_generator, state["generators"]["minibatches"])
         self._noise.load_state_dict(state["noise"])
         for name, provider, rewards in zip(self.provider_names, self.providers, self._rewards, strict=True):
-            rewards.open[:] = state["episode_rewards"][name]
+            fill(rewards.open, saved_mapping(state, "episode_rewards"), name)
             provider.load_state_dict(state["providers"][name])
         if self._cloning is not None:
             self._cloning.load_state_dict(state[STATE])
@@ -369,20 +371,22 @@ class OnPolicyTrainer:
 
     def _require_fit(self, state: Mapping[str, Any]) -> None:
         """Raises RunStateError, before anything is changed, for the state of another configuration."""
-        saved = tuple(state["providers"])
+        saved = tuple(saved_mapping(state, "providers"))
         if set(saved) != set(self.provider_names):
             raise RunStateError(
                 f"behavior {self.behavior.name!r}: the checkpoint has reward_signals {', '.join(saved)}, this "
                 f"configuration {', '.join(self.provider_names)}; resume with those it was saved with"
             )
-        slots = len(state["buffer"]["cursor"])
+        buffer = saved_mapping(state, "buffer")
+        slots = len(saved_array(buffer, "cursor", np.int64, (None,)))
         if slots != self.behavior.slots:
             raise RunStateError(
                 f"behavior {self.behavior.name!r}: the checkpoint is of {slots} agents, this run has "
                 f"{self.behavior.slots}; set environment.num_envs as it was"
             )
-        require_model_fit(self.model, state["model"], self.behavior.name)
-        self.optimizer.require_fit(state["optimizer"])
+        require_rollout_fit(self.buffer, buffer)
+        require_model_fit(self.model, saved_mapping(state, "model"), self.behavior.name)
+        self.optimizer.require_fit(saved_mapping(state, "optimizer"))
         require_imitation_fit(self._cloning, state, self.behavior.name)
 
     def load_model(self, model: Mapping[str, Any]) -> None:

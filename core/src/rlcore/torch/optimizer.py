@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.optim.adam import adam
 
 from rlcore.errors import RunStateError
+from rlcore.saved_values import saved_array
 from rlcore.torch.flat import FlatParameters
 
 
@@ -53,13 +55,16 @@ class Adam:
         return {name: tensor.detach().cpu().numpy().copy() for name, tensor in self._tensors().items()}
 
     def require_fit(self, state: Mapping[str, Any]) -> None:
-        """Raises RunStateError if the moments are of another model."""
+        """Raises RunStateError if the moments are of another model, or not finite."""
         for name, tensor in self._tensors().items():
-            if tuple(state[name].shape) != tuple(tensor.shape):
+            saved = saved_array(state, name, np.float32)
+            if saved.shape != tuple(tensor.shape):
                 raise RunStateError(
-                    f"the saved optimizer's {name} has shape {tuple(state[name].shape)} and this model's "
+                    f"the saved optimizer's {name} has shape {saved.shape} and this model's "
                     f"{tuple(tensor.shape)}; use the network_settings the checkpoint was made with"
                 )
+            if not np.isfinite(saved).all():
+                raise RunStateError(f"the saved optimizer's {name} is not finite; the training had diverged")
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Raises RunStateError, changing nothing, if the moments are of another model."""

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlcore.saved_values import SavedValueError, saved_array, saved_float
+
 Rows = NDArray[np.int64]
 DoubleArray = NDArray[np.float64]
 
@@ -120,11 +122,18 @@ class Priorities:
         """Of an up to date tree; the leaves are its own array."""
         return {"leaves": self.tree.leaves[:used], "largest": self.largest}
 
+    def require_fit(self, state: Mapping[str, Any], used: int) -> None:
+        """Raises RunStateError unless the state is of ``used`` rows."""
+        leaves = saved_array(state, "leaves", np.float64, (used,))
+        if not (np.isfinite(leaves).all() and (leaves >= 0.0).all()):
+            raise SavedValueError("the entry 'leaves' of the priorities has numbers that are no priorities")
+        saved_float(state, "largest")
+
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._pending.clear()
         self._pending_count = 0
         self.tree.fill(state["leaves"])
-        self.largest = float(state["largest"])
+        self.largest = saved_float(state, "largest")
 
 
 def tree_lengths(size: int) -> list[int]:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.errors import RunStateError
+from rlcore.saved_values import SavedValueError, saved_array, saved_mapping
 from rlcore.torch.priorities import Priorities
 from rlcore.torch.replay_rings import TERMINATED, TRUNCATED, ReplayRings
 
@@ -144,13 +145,33 @@ class ReplayBuffer(ReplayRings):
 
     def require_fit(self, state: Mapping[str, Any]) -> None:
         """Raises RunStateError unless the state is of a buffer made like this one."""
-        saved, own = state["layout"], self._layout()
+        saved, own = saved_mapping(state, "layout"), self._layout()
         for key, value in own.items():
             if saved.get(key) != value:
                 raise RunStateError(
                     f"behavior {self.behavior.name!r}: the saved replay buffer was made with {key} {saved.get(key)} "
                     f"and this run has {value}; go on with the {key} the checkpoint was made with, or start a new run"
                 )
+        used = len(saved_array(state, "flags", np.uint8, (None,)))
+        if used > self.capacity:
+            raise SavedValueError(f"the entry 'flags' has {used} rows, the replay buffer {self.capacity}")
+        observations = saved_mapping(state, "observations")
+        for name, array in self.observations.items():
+            saved_array(observations, name, array.dtype, (used, *array.shape[1:]))
+        for name in ("raw", "choices", "reward"):
+            array = getattr(self, name)
+            saved_array(state, name, array.dtype, (used, *array.shape[1:]))
+        if "masks" in state:
+            saved_array(state, "masks", np.bool_, (used, self.behavior.mask_size))
+        if "group_reward" in state:
+            saved_array(state, "group_reward", np.float32, (used,))
+        head = saved_array(state, "head", self.head.dtype, self.head.shape)
+        if not ((head >= 0) & (head < used) & (head % self.slots == np.arange(self.slots))).all():
+            raise SavedValueError("the entry 'head' has rows that are not of the replay buffer")
+        for name in ("open", "awaiting"):
+            saved_array(state, name, np.bool_, (self.slots,))
+        if self.priorities is not None:
+            self.priorities.require_fit(saved_mapping(state, "priorities"), used)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Raises RunStateError, changing nothing, if the state is of another number of slots, rows or behavior."""
@@ -162,8 +183,8 @@ class ReplayBuffer(ReplayRings):
             self._mask_rows()
         if "group_reward" in state:
             self._group_rewards()
-        for name, saved in state["observations"].items():
-            self.observations[name][:used] = saved
+        for name, array in self.observations.items():
+            array[:used] = state["observations"][name]
         for name in ("raw", "choices", "reward", "flags", "masks", "group_reward"):
             if name in state:
                 getattr(self, name)[:used] = state[name]

@@ -14,8 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.environment import AgentBatch, BehaviorSpec
+from rlcore.torch.memory import require_memory
+from rlcore.torch.rollout_state import require_rollout_fit
 
 FloatArray = NDArray[np.float32]
+
+
+_OF_AN_UPDATE = 32  # bytes of a step: log-probability, value, advantage, return, and their copies in minibatches
 
 
 class RolloutBuffer:
@@ -23,6 +28,9 @@ class RolloutBuffer:
 
     def __init__(self, behavior: BehaviorSpec, buffer_size: int) -> None:
         """Room for ``buffer_size`` agent steps over all slots."""
+        # Beside what a replay buffer has: wider choices, noise for acting, and what an update computes of each step.
+        noise = 4 * (behavior.continuous + behavior.mask_size)
+        require_memory(behavior, buffer_size, beside=8 * len(behavior.discrete) + noise + _OF_AN_UPDATE)
         slots = behavior.slots
         self.behavior = behavior
         self.buffer_size = buffer_size
@@ -189,6 +197,8 @@ class RolloutBuffer:
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Raises RunStateError, changing nothing, if the state is not of such a rollout."""
+        require_rollout_fit(self, state)
         self.ragged = bool(state["ragged"])
         self.row = int(state["row"])
         self.cursor[:] = state["cursor"]
@@ -200,8 +210,9 @@ class RolloutBuffer:
             self._mask_rows()
         if "group_reward" in state:
             self._group_rewards()
-        for name, saved in state["observations"].items():
-            self.observations[name][: len(saved)] = saved
+        for name, array in self.observations.items():
+            saved = state["observations"][name]
+            array[: len(saved)] = saved
         for name in ("raw", "choices", "reward", "terminated", "truncated", "masks", "group_reward"):
             if name in state:
                 getattr(self, name)[: len(state[name])] = state[name]

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from rlcore.errors import RunStateError
+from rlcore.saved_values import non_finite
 
 
 def model_state(model: nn.Module) -> dict[str, np.ndarray[Any, Any]]:
@@ -18,15 +19,15 @@ def model_state(model: nn.Module) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def require_model_fit(model: nn.Module, state: Mapping[str, Any], behavior: str) -> None:
-    """Raises RunStateError unless every name and shape fits."""
-    own = model.state_dict()
+    """Raises RunStateError unless every name, shape and type fits."""
+    own = {name: tensor.detach().cpu().numpy() for name, tensor in model.state_dict().items()}
     missing, unknown = sorted(own.keys() - state.keys()), sorted(state.keys() - own.keys())
-    shapes = [
-        f"{name} is {tuple(state[name].shape)} in the checkpoint and {tuple(own[name].shape)} in this run"
-        for name in own.keys() & state.keys()
-        if tuple(state[name].shape) != tuple(own[name].shape)
+    others = [
+        f"{name} is {_kind(state[name])} in the checkpoint and {_kind(own[name])} in this run"
+        for name in sorted(own.keys() & state.keys())
+        if _kind(state[name], True) != _kind(own[name], True)
     ]
-    problems = [f"missing {name}" for name in missing] + [f"unknown {name}" for name in unknown] + sorted(shapes)
+    problems = [f"missing {name}" for name in missing] + [f"unknown {name}" for name in unknown] + others
     if problems:
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         raise RunStateError(
@@ -35,9 +36,19 @@ def require_model_fit(model: nn.Module, state: Mapping[str, Any], behavior: str)
         )
 
 
+def _kind(value: Any, exact: bool = False) -> str:
+    """``(64, 4)``, for an array of anything but float32 with its type; always with it if it must be ``exact``."""
+    if not isinstance(value, np.ndarray):
+        return f"a {type(value).__name__}"
+    return f"{value.dtype} {value.shape}" if exact or value.dtype != np.float32 else f"{value.shape}"
+
+
 def load_model_state(model: nn.Module, state: Mapping[str, Any], behavior: str) -> None:
-    """Puts saved values into the model. Raises RunStateError, changing nothing, unless every name and shape fits."""
+    """Puts saved values into the model. RunStateError, changing nothing, unless all fit and all are finite."""
     require_model_fit(model, state, behavior)
+    diverged = non_finite({"model": state})
+    if diverged is not None:
+        raise RunStateError(f"behavior {behavior!r}: {diverged} is not finite; the training had diverged")
     own = model.state_dict()
     with torch.no_grad():
         for name, tensor in own.items():

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
+from rlcore.saved_values import saved_count, saved_entry
+
 
 class UpdateRatio:
     """One update for every ``steps_per_update`` agent steps after ``start``, for any ratio, exactly.
@@ -36,8 +38,8 @@ class UpdateRatio:
 
         Updates that were to begin later still begin then.
         """
-        start = int(state["start"])
-        if state["ratio"] == str(self._ratio):
-            self.start, self.done = start, int(state["done"])
+        start = saved_count(state, "start")
+        if saved_entry(state, "ratio") == str(self._ratio):
+            self.start, self.done = start, saved_count(state, "done")
         else:
             self.restart(max(steps, start))

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from rlcore.curriculum import NO_CHANGES, Changes, EndedEpisodes, EpisodeDraw
 from rlcore.errors import RunStateError
+from rlcore.saved_values import fill, saved_array, saved_bool, saved_count, saved_entry, saved_float, saved_mapping
 from rlcore.seeding import EpisodeUniforms
 from rlcore_curriculum.adaptive import (
     AdaptiveCurriculum,
@@ -87,9 +88,9 @@ class Bound:
         return {"steps": self.steps, "moves": self.moves, "measures": list(self.measures), "judged": self.judged}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.steps, self.moves = int(state["steps"]), int(state["moves"])
-        self.measures = [float(measure) for measure in state["measures"]]
-        self.judged = None if state["judged"] is None else float(state["judged"])
+        self.steps, self.moves = saved_count(state, "steps"), saved_count(state, "moves")
+        self.measures = [float(measure) for measure in saved_entry(state, "measures")]
+        self.judged = None if saved_entry(state, "judged") is None else saved_float(state, "judged")
 
 
 @attrs.define(eq=False)
@@ -236,10 +237,11 @@ class AutomaticDomainRandomization(AdaptiveCurriculum):
             low.load_state_dict(saved[name]["low"])
             high.load_state_dict(saved[name]["high"])
         self.order.load_state_dict(state["order"])
-        self._moved = bool(state["moved"])
-        self.ranges.set_bounds(np.asarray(state["drawn_from"]["bounds"], np.float64))
-        self._values[:] = state["drawn_from"]["values"]
-        self._stamps[:] = state["drawn_from"]["stamps"]
+        self._moved = saved_bool(state, "moved")
+        drawn_from = saved_mapping(state, "drawn_from")
+        self.ranges.set_bounds(saved_array(drawn_from, "bounds", np.float64, self.ranges.bounds.shape))
+        fill(self._values, drawn_from, "values")
+        fill(self._stamps, drawn_from, "stamps")
 
 
 def _steps_to(bound: Bound, value: float) -> int:

@@ -27,7 +27,9 @@ class AdrSettings(RangeSettings):
     step: float = setting(description="How far a bound moves.", exclusive_minimum=0.0)
     lower_threshold: float = setting(description="A bound where the mean of the measure is at most this moves back.")
     upper_threshold: float = setting(description="A bound where the mean of the measure is at least this moves out.")
-    episodes: int = setting(20, "Episodes at a bound before it is judged; they are then forgotten.", minimum=1)
+    episodes: int = setting(
+        20, "Episodes at a bound before it is judged; they are then forgotten.", minimum=1, maximum=1_000_000
+    )
     boundary_probability: float = setting(
         0.5,
         "Share of episodes with a parameter at one of its bounds. It is one for all parameters of this type.",

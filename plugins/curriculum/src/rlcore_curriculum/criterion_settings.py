@@ -24,7 +24,9 @@ class CriterionSettings:
         "statistic in the latest summary.",
     )
     threshold: float = setting(0.0, "What the measure must exceed; of progress, a share between 0 and 1.")
-    min_lesson_length: int = setting(0, "How many episodes of this lesson must have ended before.", minimum=0)
+    min_lesson_length: int = setting(
+        0, "How many episodes of this lesson must have ended before.", minimum=0, maximum=1_000_000
+    )
     signal_smoothing: bool = setting(
         True, "Average the measure exponentially over its own course, with three quarters for what is new."
     )
@@ -49,7 +51,9 @@ class DemotionSettings:
 
     threshold: float = setting(description="What the measure must fall below.")
     min_lesson_length: int = setting(
-        description="How many episodes of this lesson must have ended before, and are averaged over.", minimum=1
+        description="How many episodes of this lesson must have ended before, and are averaged over.",
+        minimum=1,
+        maximum=1_000_000,
     )
     behavior: str | None = setting(None, "As in completion_criteria, and as there if it is left out here.")
     measure: str | None = setting(None, "As in completion_criteria, and as there if it is left out here.")

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.curriculum import NO_CHANGES, Changes, EndedEpisodes, EpisodeDraw
+from rlcore.saved_values import SavedValueError, saved_array, saved_count
 from rlcore.seeding import EpisodeUniforms
 from rlcore_curriculum.adaptive import (
     Array,
@@ -111,9 +112,11 @@ class Regions:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.measures = [deque(map(float, measures), self.block.window) for measures in state["measures"]]
-        self.counted = int(state["counted"])
+        if len(self.measures) != self.block.bins:
+            raise SavedValueError(f"the entry 'measures' is of {len(self.measures)} regions, not of {self.block.bins}")
+        self.counted = saved_count(state, "counted")
         self._touched = set(range(len(self.measures)))
-        self._take_progress(np.array(state["progress"], np.float64))
+        self._take_progress(saved_array(state, "progress", np.float64, self.progress.shape).copy())
 
 
 @attrs.define(eq=False)

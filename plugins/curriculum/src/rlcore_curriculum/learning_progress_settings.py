@@ -14,9 +14,12 @@ class LearningProgressSettings(RangeSettings):
     """Values of a parameter where the agent's measure changes."""
 
     type: str = setting("learning_progress", "Which curriculum.")
-    bins: int = setting(10, "Regions of equal width that the limits are divided into.", minimum=2)
+    bins: int = setting(10, "Regions of equal width that the limits are divided into.", minimum=2, maximum=100_000)
     window: int = setting(
-        40, "Latest episodes of a region that are compared, the newer half with the older one.", minimum=4
+        40,
+        "Latest episodes of a region that are compared, the newer half with the older one.",
+        minimum=4,
+        maximum=1_000_000,
     )
     random_share: float = setting(
         0.2, "Share of episodes that are drawn from all regions alike.", exclusive_minimum=0.0, maximum=1.0

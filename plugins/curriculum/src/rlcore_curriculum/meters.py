@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from rlcore.saved_values import saved_array, saved_bool, saved_count, saved_entry, saved_float
 from rlcore.stats import StatSummary
 from rlcore_curriculum.criterion_settings import PROGRESS, CriterionSettings
 
@@ -71,8 +72,8 @@ class Meter:
         return {"identity": self.identity, "episodes": self.episodes, "value": self._value}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.episodes = int(state["episodes"])
-        self._value = None if state["value"] is None else float(state["value"])
+        self.episodes = saved_count(state, "episodes")
+        self._value = None if saved_entry(state, "value") is None else saved_float(state, "value")
 
     def _take(self, value: float) -> None:
         """A new value of the measure.
@@ -125,8 +126,8 @@ class ReturnMeter(Meter):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict(state)
-        self._window = deque(np.asarray(state["window"]).tolist())
-        self._base, self._beyond = float(state["base"]), float(state["beyond"])
+        self._window = deque(saved_array(state, "window", np.float64, (None,)).tolist())
+        self._base, self._beyond = saved_float(state, "base"), saved_float(state, "beyond")
 
 
 class ProgressMeter(Meter):
@@ -161,7 +162,7 @@ class StatisticMeter(Meter):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict(state)
-        self._mixed = bool(state["mixed"])
+        self._mixed = saved_bool(state, "mixed")
 
 
 def make_meter(criterion: CriterionSettings, max_steps: Mapping[str, int]) -> Meter:

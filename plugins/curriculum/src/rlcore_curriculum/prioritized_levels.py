@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.curriculum import NO_CHANGES, Changes, EndedEpisodes, EpisodeDraw
+from rlcore.saved_values import fill, saved_array, saved_count, saved_mapping
 from rlcore.seeding import EpisodeUniforms
 from rlcore_curriculum.adaptive import (
     Array,
@@ -120,9 +121,9 @@ class LevelScores:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.plays[:], self.played[:] = state["plays"], state["played"]
-        self.latest[:], self.means[:] = state["latest"], state["means"]
-        self.total = int(state["total"])
+        for name in ("plays", "played", "latest", "means"):
+            fill(getattr(self, name), state, name)
+        self.total = saved_count(state, "total")
 
 
 @attrs.define(eq=False)
@@ -189,9 +190,10 @@ class LevelReplay:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.known.load_state_dict(state["known"])
-        self.counted = int(state["counted"])
-        self._take(np.array(state["shares"], np.float64), np.array(state["played"], np.bool_))
+        self.known.load_state_dict(saved_mapping(state, "known"))
+        self.counted = saved_count(state, "counted")
+        shares = saved_array(state, "shares", np.float64, self.shares.shape)
+        self._take(shares.copy(), saved_array(state, "played", np.bool_, self.played.shape).copy())
 
 
 @attrs.define(eq=False)

@@ -16,7 +16,7 @@ class PrioritizedLevelsSettings(AdaptiveSettings):
     """Levels of an environment, of which those that teach most are played again."""
 
     type: str = setting("prioritized_levels", "Which curriculum.")
-    levels: int = setting(description="How many levels there are.", minimum=1)
+    levels: int = setting(description="How many levels there are.", minimum=1, maximum=10_000_000)
     first_level: int = setting(0, "The number of the first of them.")
     score: str = setting(
         "change",
@@ -26,7 +26,7 @@ class PrioritizedLevelsSettings(AdaptiveSettings):
     success: float | None = setting(
         None, "An episode whose measure is at least this is a success, for the score learnability."
     )
-    memory: int = setting(10, "Episodes of a level that its score is an average of, about.", minimum=1)
+    memory: int = setting(10, "Episodes of a level that its score is an average of, about.", minimum=1, maximum=10**9)
     temperature: float = setting(
         1.0,
         "The lower, the more the first in the order of scores are preferred: weights are rank^(-1 / temperature). The "

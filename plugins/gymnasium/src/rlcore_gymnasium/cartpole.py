@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.environment import AgentBatch, Parameters, refuse_unknown_parameters
+from rlcore.saved_values import SavedValueError, saved_array, saved_mapping
 from rlcore.seeding import EpisodeSeeds, generator_state, restore_generator
 from rlcore.spaces import OBSERVATION
 from rlcore_gymnasium.cartpole_physics import PARAMETERS, derive
@@ -118,14 +119,20 @@ class CartPoleEnvironment(NativeEnvironment):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> dict[str, AgentBatch]:
+        copies = (self.num_envs,)
         self.vector.reset(seed=0)  # makes the arrays; the seed is overwritten below
-        self.episodes = np.array(state["episodes"], np.int64)
-        self.vector.state = np.array(state["state"], np.float64)
-        self.vector.steps = np.array(state["steps"], np.int32)
-        restore_generator(self.vector.np_random, state["generator"])
-        for attribute, values in state["parameters"].items():
-            self._put(attribute, np.array(values, np.float64))
-        self._next_values = {name: np.array(values, np.float64) for name, values in state["next_parameters"].items()}
+        self.episodes = saved_array(state, "episodes", np.int64, copies).copy()
+        self.vector.state = saved_array(state, "state", np.float64, (4, *copies)).copy()
+        self.vector.steps = saved_array(state, "steps", np.int32, copies).copy()
+        restore_generator(self.vector.np_random, saved_mapping(state, "generator"))
+        saved, upcoming = saved_mapping(state, "parameters"), saved_mapping(state, "next_parameters")
+        known = set(self._attributes.values())
+        for attribute in {*saved, *upcoming}:
+            if attribute not in known:
+                raise SavedValueError(f"the entry 'parameters' has {attribute!r}, which is no parameter of this run")
+        for attribute in saved:
+            self._put(attribute, saved_array(saved, attribute, np.float64, copies).copy())
+        self._next_values = {name: saved_array(upcoming, name, np.float64, copies).copy() for name in upcoming}
         derive(self.vector)
         self._told = None
         self._reward = np.zeros(self.num_envs, np.float32)

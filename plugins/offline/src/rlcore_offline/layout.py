@@ -15,7 +15,9 @@ import numpy as np
 from gymnasium import spaces
 
 from rlcore.environment import BehaviorSpec, ObservationSpec
+from rlcore.errors import ConfigError, one_line
 from rlcore.spaces import OBSERVATION, ActionCodec, ObservationCodec, ObservationPart
+from rlcore_offline.containment import require_small_space
 
 RLCORE = "rlcore"  # what we add to the metadata: JSON in a string, as Minari keeps spaces
 
@@ -33,7 +35,7 @@ class Layout:
         cls, observation: spaces.Space[Any], action: spaces.Space[Any], ours: str | None, name: str, where: str
     ) -> Layout:
         """What the spaces mean; ``ours`` is the metadata's entry :data:`RLCORE`. UnsupportedSpace names ``where``."""
-        observing = ObservationCodec.of(observation, where) if ours is None else _recorded(json.loads(ours))
+        observing = ObservationCodec.of(observation, where) if ours is None else _noted(ours, where)
         acting = ActionCodec.of(action, where)
         low, high = acting.bounds()
         return cls(BehaviorSpec(name, observing.specs, len(low), acting.discrete, low, high), observing, acting)
@@ -72,6 +74,15 @@ def notes(behavior: BehaviorSpec) -> str:
         for key, spec in observation_keys(behavior).items()
     ]
     return json.dumps({"observations": described})
+
+
+def _noted(ours: str, where: str) -> ObservationCodec:
+    """The observations as rlcore described them; ConfigError for a note that it did not write."""
+    require_small_space(ours, f"{where}: its entry {RLCORE!r}")
+    try:
+        return _recorded(json.loads(ours))
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise ConfigError(f"{where}: its entry {RLCORE!r} is damaged: {one_line(error)}") from error
 
 
 def _recorded(ours: Mapping[str, Any]) -> ObservationCodec:

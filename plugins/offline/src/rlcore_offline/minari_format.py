@@ -14,7 +14,9 @@ from typing import Any
 
 from rlcore.environment import BehaviorSpec
 from rlcore.errors import ConfigError, one_line
+from rlcore.json_files import DamagedFile, is_whole, read_object
 from rlcore.recordings import Recording, RecordingAbout, RecordingWriter
+from rlcore_offline.containment import require_small_space
 from rlcore_offline.layout import RLCORE, Layout
 
 METADATA = Path("data/metadata.json")
@@ -55,13 +57,15 @@ def datasets_root() -> Path:
 
 def metadata_of(path: Path) -> dict[str, Any]:
     try:
-        metadata = json.loads((path / METADATA).read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ConfigError(f"Minari dataset {path}: {METADATA} is no JSON: {error}") from error
+        metadata = read_object(path / METADATA)
+    except (OSError, DamagedFile) as error:
+        raise ConfigError(f"Minari dataset {error}") from error
     missing = [key for key in ("total_episodes", "total_steps", "data_format") if key not in metadata]
     if missing:
         raise ConfigError(f"Minari dataset {path}: {METADATA} lacks {', '.join(missing)}")
-    assert isinstance(metadata, dict)
+    for key in ("total_episodes", "total_steps"):
+        if not is_whole(metadata[key]):
+            raise ConfigError(f"Minari dataset {path}: {METADATA}: {key} must be a whole number")
     return metadata
 
 
@@ -74,10 +78,12 @@ def layout_of(path: Path, metadata: Mapping[str, Any], name: str) -> Layout:
             raise ConfigError(
                 f"{where}: {METADATA} says nothing of its {key}; make it again with Minari, with its spaces"
             )
+        require_small_space(str(metadata[key]), f"{where}: its {key}")
         try:
             found.append(_space(metadata[key]))
         except Exception as error:  # Minari raises errors of many kinds for what it does not know
-            raise ConfigError(f"{where}: Minari cannot read its {key} {metadata[key]}: {one_line(error)}") from error
+            shown = str(metadata[key])[:200]
+            raise ConfigError(f"{where}: Minari cannot read its {key} {shown}: {one_line(error)}") from error
     return Layout.of(found[0], found[1], metadata.get(RLCORE), name, where)
 
 

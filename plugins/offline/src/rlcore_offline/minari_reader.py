@@ -12,9 +12,11 @@ from minari.dataset.minari_storage import MinariStorage
 from numpy.typing import NDArray
 
 from rlcore.environment import Actions
-from rlcore.errors import ConfigError, NotInstalled
+from rlcore.errors import ConfigError, NotInstalled, RlcoreError, one_line
 from rlcore.recordings import Recording
 from rlcore.spaces import MismatchedValue
+from rlcore.torch.memory import require_memory
+from rlcore_offline.containment import require_contained
 from rlcore_offline.layout import Layout
 
 ACTION_MASK = "action_mask"  # the info entry in which Gymnasium environments, and our writer, list what is allowed
@@ -26,13 +28,17 @@ def read_episodes(path: Path, metadata: Mapping[str, Any], layout: Layout) -> Re
     An episode that stops without an end was cut off. One with an end in its midst is as many episodes: what was seen
     after that end is where the one led and where the next begins.
     """
-    transitions, episodes = int(metadata["total_steps"]), int(metadata["total_episodes"])
+    transitions, episodes = metadata["total_steps"], metadata["total_episodes"]
+    require_memory(layout.behavior, transitions + episodes, what=f"Minari dataset {path}")
     reading = _Reading(path, layout, transitions, episodes)
     try:
+        require_contained(path / "data" / "main_data.hdf5", f"Minari dataset {path}")
         for episode in _stored_episodes(path, episodes):
             reading.add(episode)
-    except OSError as error:
-        raise ConfigError(f"Minari dataset {path} cannot be read: {error}") from error
+    except RlcoreError:
+        raise
+    except Exception as error:  # h5py, Minari and PIL raise errors of many kinds for files that are damaged
+        raise ConfigError(f"Minari dataset {path} cannot be read: {one_line(error)}") from error
     return reading.finished()
 
 

@@ -11,14 +11,14 @@ from rlcore.config import OfflineSettings, setting
 class BCSettings(OfflineSettings):
     """How behavioral cloning learns."""
 
-    batch_size: int = setting(256, "Recorded steps in one minibatch.", minimum=1)
+    batch_size: int = setting(256, "Recorded steps in one minibatch.", minimum=1, maximum=1_000_000_000)
 
 
 @attrs.frozen(kw_only=True)
 class IQLSettings(OfflineSettings):
     """How implicit Q-learning learns; defaults are the paper's for locomotion."""
 
-    batch_size: int = setting(256, "Transitions in one minibatch.", minimum=1)
+    batch_size: int = setting(256, "Transitions in one minibatch.", minimum=1, maximum=1_000_000_000)
     expectile: float = setting(
         0.7,
         "Expectile of the recorded actions' values that a state is worth: 0.5 is their mean, 1 would be their maximum.",

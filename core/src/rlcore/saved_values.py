@@ -1,0 +1,132 @@
+"""Values of a saved state, checked before they are used: exact types and shapes, and no silent conversion.
+
+For every ``load_state_dict``. A state that does not fit raises :class:`SavedValueError`, which names the entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from rlcore.errors import RunStateError, one_line
+from rlcore.json_files import MAX_DEPTH, is_number, is_whole
+
+# Entries of a trainer's state that hold learned numbers: what is below them is finite, or the training has diverged.
+LEARNED = ("model", "optimizer", "optimizers")
+# What code raises that meets an entry which is missing, or is not what it should be.
+BAD_STATE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
+
+
+class SavedValueError(RunStateError):
+    """An entry of a saved state that is missing or is not what it should be."""
+
+
+def bad_state(error: Exception) -> str:
+    """What to say of one of ``BAD_STATE`` that a ``load_state_dict`` raised."""
+    if isinstance(error, KeyError):
+        return f"the entry {error.args[0] if error.args else '?'!r} is missing"
+    return one_line(error)
+
+
+def saved_entry(state: Mapping[str, Any], name: str) -> Any:
+    """``state[name]``; SavedValueError if it is missing, or ``state`` is no mapping."""
+    if not isinstance(state, Mapping):
+        raise SavedValueError(f"the entry {name!r} is looked for in {_described(state)}, not in a mapping")
+    if name not in state:
+        raise SavedValueError(f"the entry {name!r} is missing")
+    return state[name]
+
+
+def saved_mapping(state: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """The mapping ``state[name]``."""
+    value = saved_entry(state, name)
+    if not isinstance(value, Mapping):
+        raise SavedValueError(f"the entry {name!r} is {_described(value)}, not a mapping")
+    return value
+
+
+def saved_array(
+    state: Mapping[str, Any], name: str, dtype: DTypeLike, shape: Sequence[int | None] | None = None
+) -> NDArray[Any]:
+    """The array ``state[name]``, of exactly this type and ``shape``; None in a shape stands for any length."""
+    value = saved_entry(state, name)
+    wanted = np.dtype(dtype)
+    fits = isinstance(value, np.ndarray) and value.dtype == wanted
+    if fits and shape is not None:
+        fits = len(shape) == value.ndim and all(
+            want is None or have == want for have, want in zip(value.shape, shape, strict=True)
+        )
+    if not fits:
+        sizes = "" if shape is None else f" of shape {_shape(shape)}"
+        raise SavedValueError(f"the entry {name!r} is {_described(value)}, not an array of {wanted}{sizes}")
+    array: NDArray[Any] = value
+    return array
+
+
+def fill(target: NDArray[Any], state: Mapping[str, Any], name: str) -> None:
+    """Copies ``state[name]`` into ``target``, whose type and shape it must have."""
+    target[...] = saved_array(state, name, target.dtype, target.shape)
+
+
+def saved_count(state: Mapping[str, Any], name: str) -> int:
+    """The whole number ``state[name]``, at least 0."""
+    value = saved_entry(state, name)
+    if not is_whole(value):
+        raise SavedValueError(f"the entry {name!r} is {_described(value)}, not a whole number from 0 up")
+    return int(value)
+
+
+def saved_float(state: Mapping[str, Any], name: str) -> float:
+    """The finite number ``state[name]``."""
+    value = saved_entry(state, name)
+    if not is_number(value) or not isfinite(value):
+        raise SavedValueError(f"the entry {name!r} is {_described(value)}, not a finite number")
+    return float(value)
+
+
+def saved_bool(state: Mapping[str, Any], name: str) -> bool:
+    """``state[name]``, true or false."""
+    value = saved_entry(state, name)
+    if not isinstance(value, bool):
+        raise SavedValueError(f"the entry {name!r} is {_described(value)}, not true or false")
+    return value
+
+
+def non_finite(state: Mapping[str, Any]) -> str | None:
+    """The path of a NaN or an infinity among the learned numbers of a trainer's state; None if all are finite.
+
+    What is nested too deep to be saved is not looked at.
+    """
+    values: list[tuple[tuple[str, ...], Any]] = [((), state)]
+    while values:
+        path, value = values.pop()
+        if isinstance(value, Mapping | list | tuple):
+            pairs = value.items() if isinstance(value, Mapping) else enumerate(value)
+            values += [((*path, str(key)), each) for key, each in pairs] if len(path) < MAX_DEPTH else []
+        elif any(part in LEARNED for part in path) and _is_non_finite(value):
+            return "/".join(path)
+    return None
+
+
+def _is_non_finite(value: Any) -> bool:
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind == "f" and not np.isfinite(value).all()
+    return isinstance(value, float) and not isfinite(value)
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.dtype} of shape {_shape(value.shape)}"
+    if value is None or isinstance(value, bool | int | float | str):
+        text = repr(value) if not isinstance(value, int) or abs(value) < 10**20 else "a huge number"
+        return text if len(text) <= 60 else f"{text[:57]}..."
+    return f"a {type(value).__name__}"
+
+
+def _shape(shape: Sequence[int | None]) -> str:
+    sizes = ", ".join("any" if size is None else str(size) for size in shape)
+    return f"({sizes},)" if len(shape) == 1 else f"({sizes})"

@@ -1,0 +1,78 @@
+"""Files that are read within bounds, and text that cannot steer a terminal."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from rlcore.json_files import DamagedFile, is_file_name, parse_json, read_json, read_object, read_tail
+from rlcore.terminal_text import printable
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"{", "is not JSON"),
+        (b"[" * 100_000, "nested deeper than 100 levels"),
+        (b"[" * 101 + b"]" * 101, "nested deeper than 100 levels"),
+        (b"9" * 10_000, "is not JSON"),
+        (b'"\xff"', "is not UTF-8 text"),
+        (b"[" + b"1," * 1_000_000 + b"1]", "more than 1,000,000 values"),
+        (b" " * 32_000_001, "larger than 32,000,000 bytes"),
+        (b"[]", "a list instead of an object"),
+        (b"5", "a number instead of an object"),
+    ],
+)
+def test_what_is_no_object_of_json_is_damaged_and_named(tmp_path: Path, content: bytes, said: str) -> None:
+    (tmp_path / "file.json").write_bytes(content)
+    with pytest.raises(DamagedFile, match=f"file.json: .*{said}"):
+        read_object(tmp_path / "file.json")
+
+
+def test_json_of_the_greatest_depth_is_read(tmp_path: Path) -> None:
+    (tmp_path / "file.json").write_text("[" * 100 + "]" * 100)
+    assert isinstance(read_json(tmp_path / "file.json"), list)
+
+
+def test_a_pipe_is_refused_without_waiting_for_a_writer(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "file.json")
+    with pytest.raises(DamagedFile, match="is a named pipe, not a regular file"):
+        read_json(tmp_path / "file.json")
+
+
+def test_a_directory_and_a_device_are_no_files(tmp_path: Path) -> None:
+    with pytest.raises(DamagedFile, match="is a directory"):
+        read_json(tmp_path)
+    with pytest.raises(DamagedFile, match="is a device"):
+        read_json(Path("/dev/zero"))
+
+
+def test_a_file_that_is_missing_is_not_damaged(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        read_json(tmp_path / "file.json")
+
+
+def test_a_name_too_long_for_the_system_is_damaged(tmp_path: Path) -> None:
+    with pytest.raises(DamagedFile, match="cannot be read"):
+        read_json(tmp_path / ("n" * 5_000))
+
+
+def test_the_tail_of_a_file_is_its_last_bytes(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"abcdef")
+    assert (read_tail(tmp_path / "file", 2), read_tail(tmp_path / "file", 9)) == (b"ef", b"abcdef")
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/a", "a\\b", "a\0", "n" * 256, 5, None])
+def test_a_path_out_of_the_directory_is_no_file_name(name: object) -> None:
+    assert not is_file_name(name)
+    assert is_file_name("state.json")
+
+
+def test_a_text_keeps_its_values() -> None:
+    assert parse_json('{"a": [1, null, "\u00e9", {"b": 2.5}]}') == {"a": [1, None, "\u00e9", {"b": 2.5}]}
+
+
+def test_what_could_steer_a_terminal_is_written_out() -> None:
+    assert printable("\x1b[31m\x07a\u202e\x9b\ud800 \u00e9\n\t") == "\\x1b[31m\\x07a\\u202e\\x9b\\ud800 \u00e9\n\t"

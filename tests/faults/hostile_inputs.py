@@ -1,0 +1,423 @@
+"""The hostile inputs of ``test_hostile_inputs.py``: what is done to a workplace, the command, and how it must end."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+from hostile_recordings import RECORDINGS
+from safetensors.numpy import load_file, save_file
+
+SIZE = 990_000  # just below what a configuration may have
+BASE = "behaviors: {Agent: {trainer_type: ppo}}\nenvironment: {type: gymnasium, id: CartPole-v1}\n"
+DEEP = "[" * 100_000
+ESCAPE = "\x1b]0;owned\x07[red]"
+RESUME = ("run", "--resume", "--results-dir", "results", "--run-id")
+CANARY = "import pathlib\npathlib.Path(__file__).with_name('RAN').touch()\n"
+
+
+@attrs.frozen
+class Hostile:
+    """One input."""
+
+    name: str
+    prepare: Callable[[Path], None]  # is given the workplace
+    argv: tuple[str, ...]
+    code: int
+    said: str  # a regular expression that the output must match
+
+
+def repeated(piece: Callable[[int], str], size: int = SIZE, most: int = 10**6) -> str:
+    pieces: list[str] = []
+    length = 0
+    while length < size and len(pieces) < most:
+        pieces.append(piece(len(pieces)))
+        length += len(pieces[-1])
+    return "".join(pieces)
+
+
+# ---------------------------------------------------------------- configurations
+
+
+def configurations() -> dict[str, tuple[str, str]]:
+    """Texts of a configuration file, and what must be said of them."""
+    values = "holds more than 50,000 values"
+    wide = repeated(lambda i: f"    k{i}: 1\n", most=20_000)
+    return {
+        "many keys": (repeated(lambda i: f"k{i}: 1\n"), values),
+        "keys below the limit": (BASE + repeated(lambda i: f"k{i}: 1\n", most=20_000), "unknown key"),
+        "30,000 behaviors": ("behaviors:\n" + repeated(lambda i: f"  b{i}: {{}}\n", most=30_000), values),
+        "10,000 behaviors": (
+            "behaviors:\n" + repeated(lambda i: f"  b{i}: {{}}\n", most=10_000),
+            "behaviors: has 10,000 entries; at most 1,000",
+        ),
+        "defaults of 990 behaviors": (
+            "default_settings:\n  trainer_type: ppo\n  hyperparameters:\n"
+            + repeated(lambda i: f"    k{i}: 1\n", most=990)
+            + "behaviors:\n"
+            + repeated(lambda i: f"  b{i}: {{}}\n", most=990),
+            r"default_settings\.hyperparameters\.k0: unknown key",
+        ),
+        "wide default": ("default_settings:\n" + wide + "behaviors: {A: {}, B: {}}\n", "unknown key"),
+        "long list": (BASE + "x: [" + repeated(lambda _: "a,") + "]\n", values),
+        "list of mappings": (BASE + "x: [" + repeated(lambda _: "{},") + "]\n", values),
+        "20,000 plugins": (
+            BASE + "plugins: {enable: [" + repeated(lambda i: f"a{i},", most=20_000) + "]}\n",
+            "names 20000 plugins; at most 1000",
+        ),
+        "deep": (BASE + "x: " + DEEP, "nested deeper than 40 levels"),
+        "deep mappings": (BASE + "x: " + "{a: " * 50_000, "nested deeper than 40 levels"),
+        "many shallow nests": (BASE + "x: [" + repeated(lambda _: "[" * 30 + "]" * 30 + ",") + "]\n", values),
+        "long text": (BASE + f"x: {'a' * SIZE}\n", "unknown key"),
+        "long key": (BASE + f'? "{"k" * 500_000}"\n: 1\n', "unknown key"),
+        "100,000 digits": (BASE + f"env_settings: {{seed: {'9' * 100_000}}}\n", "is no int"),
+        "400,000 bits": (BASE + f"env_settings: {{seed: 0x{'f' * 100_000}}}\n", "is no int"),
+        "many long numbers": (BASE + "x: [" + repeated(lambda _: "9" * 4000 + ",") + "]\n", "is no int"),
+        "one key again and again": (repeated(lambda _: "a: 1\n", most=20_000), "duplicate key"),
+        "mistakes in each behavior": (
+            "behaviors:\n" + repeated(lambda i: f"  b{i}: {{zzz: 1}}\n", most=900),
+            "unknown key",
+        ),
+        "environment parameters": (
+            BASE + "environment_parameters:\n" + repeated(lambda i: f"  p{i}: 1.0\n", most=20_000),
+            "has 20,000 entries; at most 1,000",
+        ),
+        "long lessons": (
+            BASE
+            + "environment_parameters:\n  p:\n    curriculum:\n"
+            + repeated(lambda i: f"      - {{name: l{i}, value: x}}\n", most=7_000),
+            "curriculum",
+        ),
+        "an anchor": (BASE + "a: &a [x]\nb: *a\n", "anchors and aliases are not allowed"),
+        "a tag": (BASE + "a: !!python/object/apply:os.system [touch RAN]\n", "not allowed"),
+        "not UTF-8": (BASE + "a: \udcff\n", "not UTF-8 text"),
+        "larger than a megabyte": (BASE + "#" * 2_000_000, "larger than 1,000,000 bytes"),
+        "a control character": (BASE + f"a: {ESCAPE}\n", "not valid YAML"),
+        "an escape in a key": (BASE + '"\\e]0;owned\\a[red]": 1\n', "unknown key"),
+        "num_envs": (BASE + "env_settings: {num_envs: 1000000000}\n", "num_envs: must be at most 100000"),
+        "hidden_units": (
+            BASE + "default_settings: {network_settings: {hidden_units: 100000000}}\n",
+            "hidden_units: must be at most 65536",
+        ),
+        "buffer_size": (
+            BASE.replace("trainer_type: ppo", "trainer_type: ppo, hyperparameters: {buffer_size: 10000000000}"),
+            "buffer_size: must be at most",
+        ),
+        "a network beyond memory": (
+            BASE.replace("trainer_type: ppo", "network_settings: {hidden_units: 65536, num_layers: 200}"),
+            "network_settings: 200 layers of 65536 hidden_units .* need .* of memory",
+        ),
+    }
+
+
+def overrides() -> dict[str, tuple[str, str]]:
+    """Values of ``--set``, and what must be said of them."""
+    return {
+        "deep value": (f"behaviors.Agent={DEEP}", "nested deeper than 40 levels"),
+        "many values": (f"behaviors.Agent=[{'a,' * 60_000}]", "more than 50,000 values"),
+        "a long path": (".".join(["a"] * 20_000) + "=1", "nested deeper than 40 levels"),
+        "a long name": (f"{'n' * 100_000}=1", "unknown key"),
+        "many digits": (f"env_settings.seed={'9' * 100_000}", "is no int"),
+        "an alias": ("env_settings=*a", "must be plain YAML"),
+        "an escape": (f"env_settings.{ESCAPE}=1", "unknown key"),
+        "a billion copies": ("env_settings.num_envs=1000000000", "must be at most"),
+        "an infinite rate": ("behaviors.Agent.max_steps=1e400", "must be a whole number"),
+    }
+
+
+# ---------------------------------------------------------------- run directories
+
+
+def run_directory(place: Path) -> Path:
+    return place / "results" / "run"
+
+
+def newest(place: Path) -> Path:
+    return max(
+        (p for p in (run_directory(place) / "checkpoints").iterdir() if p.name.isdecimal()), key=lambda p: int(p.name)
+    )
+
+
+def seal(checkpoint: Path) -> None:
+    """Makes the manifest true again."""
+    manifest = json.loads((checkpoint / "manifest.json").read_text())
+    for name in manifest["files"]:
+        data = (checkpoint / name).read_bytes()
+        manifest["files"][name] = {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    (checkpoint / "manifest.json").write_text(json.dumps(manifest))
+
+
+def file_of(name: str, content: str | bytes) -> Callable[[Path], None]:
+    """Overwrites a file of the run directory; of the newest checkpoint, with a manifest that fits."""
+
+    def prepare(place: Path) -> None:
+        in_checkpoint = name in ("manifest.json", "state.json", "Agent.safetensors")
+        path = (newest(place) if in_checkpoint else run_directory(place)) / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        if in_checkpoint and name != "manifest.json":
+            seal(path.parent)
+
+    return prepare
+
+
+def no_file(name: str, kind: str) -> Callable[[Path], None]:
+    """Puts something else in the place of a file."""
+
+    def prepare(place: Path) -> None:
+        in_checkpoint = name in ("manifest.json", "state.json", "Agent.safetensors")
+        path = (newest(place) if in_checkpoint else run_directory(place)) / name
+        path.unlink()
+        if kind == "pipe":
+            os.mkfifo(path)
+        elif kind == "directory":
+            path.mkdir()
+        else:
+            path.symlink_to("/dev/zero")
+
+    return prepare
+
+
+def manifest_of(name: str) -> Callable[[Path], None]:
+    """A manifest that lists a file called ``name``."""
+
+    def prepare(place: Path) -> None:
+        path = newest(place) / "manifest.json"
+        manifest = json.loads(path.read_text())
+        manifest["files"][name.replace("OUTSIDE", str(place.parent / "outside"))] = {"size": 6, "sha256": "0" * 64}
+        path.write_text(json.dumps(manifest))
+
+    return prepare
+
+
+def state_with(*keys: str, value: Any) -> Callable[[Path], None]:
+    """A state with another value at ``keys``."""
+
+    def prepare(place: Path) -> None:
+        path = newest(place) / "state.json"
+        state = entry = json.loads(path.read_text())
+        for key in keys[:-1]:
+            entry = entry[key]
+        entry[keys[-1]] = value
+        path.write_text(json.dumps(state))
+        seal(path.parent)
+
+    return prepare
+
+
+def arrays_with(change: Callable[[dict[str, Any]], None]) -> Callable[[Path], None]:
+    """Arrays of the behavior that were changed."""
+
+    def prepare(place: Path) -> None:
+        path = newest(place) / "Agent.safetensors"
+        arrays = load_file(path)
+        change(arrays)
+        save_file(arrays, path)
+        seal(path.parent)
+
+    return prepare
+
+
+def weight(arrays: dict[str, Any]) -> str:
+    return next(name for name in sorted(arrays) if name.startswith("model/") and name.endswith("weight"))
+
+
+def not_a_number(arrays: dict[str, Any]) -> None:
+    arrays[weight(arrays)].ravel()[0] = np.nan
+
+
+def infinite_moment(arrays: dict[str, Any]) -> None:
+    arrays["optimizer/square"][0] = np.inf
+
+
+def double(arrays: dict[str, Any]) -> None:
+    arrays[weight(arrays)] = arrays[weight(arrays)].astype(np.float64)
+
+
+def transposed(arrays: dict[str, Any]) -> None:
+    arrays[weight(arrays)] = np.ascontiguousarray(arrays[weight(arrays)].T)
+
+
+def header(entries: Any) -> bytes:
+    text = entries if isinstance(entries, bytes) else json.dumps(entries).encode()
+    return struct.pack("<Q", len(text)) + text
+
+
+CHECKPOINTS: dict[str, Callable[[Path], None]] = {
+    "manifest: no JSON": file_of("manifest.json", "{"),
+    "manifest: deep": file_of("manifest.json", DEEP),
+    "manifest: a list": file_of("manifest.json", "[]"),
+    "manifest: large": file_of("manifest.json", "[" + "1," * 600_000 + "1]"),
+    "manifest: other types": file_of("manifest.json", '{"format_version": [], "step": {}, "files": 5}'),
+    "manifest: a file above": manifest_of("../../../../../outside/secret"),
+    "manifest: an absolute file": manifest_of("OUTSIDE/secret"),
+    "manifest: a file below": manifest_of("a/b"),
+    "manifest: a name of 5,000 letters": manifest_of("n" * 5_000),
+    "manifest: a name with an escape": manifest_of(ESCAPE),
+    "manifest: a name with a zero": manifest_of("a\0b"),
+    "manifest: a pipe": no_file("manifest.json", "pipe"),
+    "manifest: a directory": no_file("manifest.json", "directory"),
+    "manifest: a device": no_file("manifest.json", "device"),
+    "state: deep": file_of("state.json", DEEP),
+    "state: 80 megabytes": file_of("state.json", '{"run": "' + "x" * 80_000_000 + '"}'),
+    "state: many values": file_of("state.json", "[" + "[]," * 2_000_000 + "[]]"),
+    "state: a list": file_of("state.json", "[]"),
+    "state: no run": file_of("state.json", "{}"),
+    "state: many digits": file_of("state.json", '{"run": ' + "9" * 100_000 + "}"),
+    "state: not UTF-8": file_of("state.json", b'{"run": "\xff"}'),
+    "state: a run that is none": state_with("run", value=5),
+    "state: a seed that is none": state_with("run", "seed", value="x"),
+    "state: negative steps": state_with("run", "steps", "Agent", value=-1),
+    "state: huge steps": state_with("run", "steps", "Agent", value=10**30),
+    "state: behaviors that are none": state_with("run", "behaviors", value=[]),
+    "state: sections that are none": state_with("run", "sections", value=3),
+    "state: returns that are none": state_with("run", "behaviors", "Agent", "recent", value="abc"),
+    "state: a time that is none": state_with("run", "wall_seconds", value={}),
+    "state: an array that is not there": state_with("Agent", "model", value={"$array": "gone"}),
+    "state: an array that has no name": state_with("Agent", "model", value={"$array": [1]}),
+    "state: a pipe": no_file("state.json", "pipe"),
+    "state: a device": no_file("state.json", "device"),
+    "arrays: no header": file_of("Agent.safetensors", b"x" * 3),
+    "arrays: a huge header": file_of("Agent.safetensors", struct.pack("<Q", 1 << 62) + b"{}"),
+    "arrays: a deep header": file_of("Agent.safetensors", header(DEEP.encode())),
+    "arrays: out of the file": file_of(
+        "Agent.safetensors", header({"a": {"dtype": "F32", "shape": [1 << 40], "data_offsets": [0, 1 << 42]}})
+    ),
+    "arrays: bfloat16": file_of(
+        "Agent.safetensors", header({"a": {"dtype": "BF16", "shape": [1], "data_offsets": [0, 2]}}) + b"\0\0"
+    ),
+    "arrays: a pipe": no_file("Agent.safetensors", "pipe"),
+    "arrays: not a number": arrays_with(not_a_number),
+}
+
+# Found when arrays are loaded, which status does not do.
+OF_ARRAYS = {name for name in CHECKPOINTS if name.startswith("arrays: ") and name != "arrays: a pipe"} | {
+    "state: an array that is not there",
+    "state: an array that has no name",
+}
+
+# Of no concern to an evaluation.
+OF_RESUMING = {
+    "state: behaviors that are none",
+    "state: sections that are none",
+    "state: returns that are none",
+    "state: a time that is none",
+}
+
+# Whole, and of nothing that this run could take up.
+MISFITS: dict[str, tuple[Callable[[Path], None], str]] = {
+    "double weights": (arrays_with(double), "weight is float64 .* in the checkpoint"),
+    "transposed weights": (arrays_with(transposed), "in the checkpoint and .* in this run"),
+    "no optimizer": (state_with("Agent", "optimizer", value=None), "'optimizer' is None, not a mapping"),
+    "no generator": (state_with("Agent", "generators", value={}), "entry 'actions' is missing"),
+    "a rollout of text": (state_with("Agent", "buffer", "reward", value="x"), "entry 'reward' is 'x', not an array"),
+    "open episodes of text": (
+        state_with("run", "behaviors", "Agent", "returns", value=[1.0]),
+        "behavior 'Agent': the entry 'returns' is a list, not an array",
+    ),
+    "an environment of text": (state_with("run", "environment", value={"episodes": "x"}), "environment .*'episodes'"),
+}
+
+RESULTS = {
+    "no JSON": "{",
+    "deep": DEEP,
+    "a list": "[]",
+    "null": "null",
+    "a number": "1e999",
+    "no time": '{"outcome": "done"}',
+    "a time of text": '{"outcome": "done", "wall_seconds": "x"}',
+    "an outcome that is none": '{"outcome": [], "wall_seconds": 1}',
+    "a huge time": '{"outcome": "done", "wall_seconds": ' + "9" * 4_000 + "}",
+    "many digits": '{"outcome": "done", "wall_seconds": ' + "9" * 100_000 + "}",
+    "an escape": json.dumps({"outcome": ESCAPE, "wall_seconds": 1}),
+    "large": '{"a": "' + "x" * 80_000_000 + '"}',
+}
+
+STATUSES = {
+    "no JSON": "{",
+    "deep": DEEP,
+    "a list": "[]",
+    "a section that is none": '{"Agent": 5, "metadata": []}',
+    "entries that are none": '{"Agent": {"checkpoints": [5, {}, {"run_steps": "x"}]}, "metadata": {"evaluation": 5}}',
+    "scores that are none": '{"Agent": {}, "metadata": {"evaluation": {"score": "x"}}}',
+    "an escape": json.dumps({ESCAPE: {"checkpoints": [{"run_steps": 1, "steps": 1, "reward": None}]}}),
+}
+
+
+def code_of_others() -> Iterator[Hostile]:
+    """Configurations that name the canary, looked at."""
+
+    def local(plugins: str) -> Callable[[Path], None]:
+        def prepare(place: Path) -> None:
+            (place / "c.yaml").write_text(BASE + f"plugins: {plugins}\n")
+            configuration = run_directory(place) / "configuration.yaml"
+            text = configuration.read_text().replace("  local: []", f"  local: ['{place}/canary.py']")
+            assert "canary" in text
+            configuration.write_text(text)
+
+        return prepare
+
+    left_out = "canary.* was not imported"
+    for plugins in ("{local: [./canary.py]}", "{local: [canary]}", "{enable: ['module:./canary.py']}"):
+        yield Hostile(f"validate, plugins: {plugins}", local(plugins), ("validate", "c.yaml"), 0, left_out)
+    prepare = local("{local: [./canary.py]}")
+    yield Hostile("status, plugins.local", prepare, ("status", "run"), 0, left_out)
+    yield Hostile("evaluate, plugins.local", prepare, ("evaluate", "run", "--episodes", "1"), 0, left_out)
+
+    def owned_by_another(name: str) -> Callable[[Path], None]:
+        def prepare(place: Path) -> None:
+            configuration = run_directory(place) / "configuration.yaml"
+            text = configuration.read_text().replace("  id: CartPole-v1", "  id: canary:CartPole-v1")
+            configuration.write_text(text if name == "environment" else text.replace("canary:", ""))
+            if name == "plugin":
+                local("{}")(place)
+            os.chown(configuration, 12345, -1)
+
+        return prepare
+
+    if hasattr(os, "getuid") and os.getuid() == 0:
+        said = "was written by another user, .*canary.* --allow-local allows it"
+        yield Hostile("evaluate, module of another user", owned_by_another("environment"), ("evaluate", "run"), 2, said)
+        yield Hostile("resume, module of another user", owned_by_another("environment"), (*RESUME, "run"), 2, said)
+        yield Hostile("resume, plugin of another user", owned_by_another("plugin"), (*RESUME, "run"), 2, said)
+
+
+def hostile_inputs() -> Iterator[Hostile]:
+    """All of them."""
+    for name, (text, said) in configurations().items():
+
+        def write(place: Path, text: str = text) -> None:
+            (place / "c.yaml").write_text(text, encoding="utf-8", errors="surrogateescape")
+
+        yield Hostile(f"configuration: {name}", write, ("run", "c.yaml"), 2, said)
+    for name, (text, said) in overrides().items():
+
+        def base(place: Path) -> None:
+            (place / "c.yaml").write_text(BASE)
+
+        yield Hostile(f"--set: {name}", base, ("run", "c.yaml", "--set", text), 2, said)
+    for name, prepare in CHECKPOINTS.items():
+        said = "256" if name in OF_ARRAYS else "damaged:"
+        yield Hostile(f"status, {name}", prepare, ("status", "run"), 0, said)
+        said = "Agent: mean reward" if name in OF_RESUMING else "going on from an older"
+        yield Hostile(f"evaluate, {name}", prepare, ("evaluate", "run", "--episodes", "1"), 0, said)
+    for name, (prepare, said) in MISFITS.items():
+        yield Hostile(f"resume, {name}", prepare, (*RESUME, "run"), 5, said)
+    for name, text in RESULTS.items():
+        said = "owned" if name == "an escape" else "result.json"
+        yield Hostile(f"status, result: {name}", file_of("result.json", text), ("status", "run"), 0, said)
+    for name, text in STATUSES.items():
+        prepare = file_of("run_logs/training_status.json", text)
+        yield Hostile(f"status, training status: {name}", prepare, ("status", "run"), 0, "Agent")
+        yield Hostile(f"evaluate, training status: {name}", prepare, ("evaluate", "run", "--episodes", "1"), 0, "Agent")
+    yield from code_of_others()
+    for name, (prepare, said) in RECORDINGS.items():
+        yield Hostile(f"recording: {name}", prepare, ("run", "c.yaml"), 2, said)
+    for name in ("result.json", "run_logs/training_status.json", "metrics.jsonl"):
+        yield Hostile(f"status, a pipe as {name}", no_file(name, "pipe"), ("status", "run"), 0, "Agent")
