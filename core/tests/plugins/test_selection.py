@@ -98,11 +98,11 @@ def test_the_advice_about_a_clash_with_a_local_plugin_can_be_followed(
     config = tmp_path / "c.yaml"
     text = "behaviors:\n  B: {trainer_type: %s}\nplugins: {local: [./acme_clashing.py]}\n"
     config.write_text(text % "twin")
-    refused = run_rlcore("validate", config)
+    refused = run_rlcore("validate", "--allow-local", config)
     assert refused.exit_code == 4
     assert "write trainer_type: acme_clashing/twin or other-rl/twin" in refused.stderr
     config.write_text(text % "acme_clashing/twin")
-    assert run_rlcore("validate", config).exit_code == 0
+    assert run_rlcore("validate", "--allow-local", config).exit_code == 0
 
 
 def test_no_plugins_leaves_core_on() -> None:
