@@ -190,7 +190,7 @@ def test_a_tilde_in_a_path_is_the_home_directory(place: Place) -> None:
     place("run", "config.yaml", "--run-id", "second")
     (place.home / "hooks.py").write_text("")
     place.configure(None, plugins={"local": ["~/hooks.py"]})
-    place("validate", "config.yaml")
+    place("validate", "config.yaml", "--allow-local")
     assert sorted(path.name for path in place.working.iterdir()) == ["config.yaml", "results"]
 
 

@@ -15,6 +15,8 @@ import numpy as np
 from hostile_recordings import RECORDINGS
 from safetensors.numpy import load_file, save_file
 
+from rlcore.config.dump import sealed
+
 SIZE = 990_000  # just below what a configuration may have
 BASE = "behaviors: {Agent: {trainer_type: ppo}}\nenvironment: {type: gymnasium, id: CartPole-v1}\n"
 DEEP = "[" * 100_000
@@ -350,6 +352,11 @@ STATUSES = {
 }
 
 
+def write_sealed(configuration: Path, text: str) -> None:
+    """As rlcore would: a configuration that somebody edited is not used where a checkpoint has a copy."""
+    configuration.write_text(sealed(text.partition("\n")[2]))
+
+
 def code_of_others() -> Iterator[Hostile]:
     """Configurations that name the canary, looked at."""
 
@@ -359,7 +366,7 @@ def code_of_others() -> Iterator[Hostile]:
             configuration = run_directory(place) / "configuration.yaml"
             text = configuration.read_text().replace("  local: []", f"  local: ['{place}/canary.py']")
             assert "canary" in text
-            configuration.write_text(text)
+            write_sealed(configuration, text)
 
         return prepare
 
@@ -374,7 +381,7 @@ def code_of_others() -> Iterator[Hostile]:
         def prepare(place: Path) -> None:
             configuration = run_directory(place) / "configuration.yaml"
             text = configuration.read_text().replace("  id: CartPole-v1", "  id: canary:CartPole-v1")
-            configuration.write_text(text if name == "environment" else text.replace("canary:", ""))
+            write_sealed(configuration, text if name == "environment" else text.replace("canary:", ""))
             if name == "plugin":
                 local("{}")(place)
             os.chown(configuration, 12345, -1)

@@ -40,7 +40,7 @@ from rlcore.json_files import (
 
 log = logging.getLogger(__name__)
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 MANIFEST = "manifest.json"
 STATE = "state.json"
 CONFIGURATION = "configuration.yaml"

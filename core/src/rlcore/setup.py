@@ -22,7 +22,7 @@ from rlcore.config import (
     read_document,
 )
 from rlcore.config.document import document_from_mapping
-from rlcore.config.names import behavior_name_problem
+from rlcore.config.names import behavior_name_problems
 from rlcore.config.plugin_choice import recorded
 from rlcore.curriculum import Curriculum
 from rlcore.environment import AgentBatch, BehaviorSpec, Environment
@@ -108,12 +108,11 @@ def make_environment(config: RunConfig, plugins: Plugins, context: RunContext) -
     """The environment of ``config``, in ``context.num_envs`` copies."""
     settings = environment_settings(config)
     environment = plugins.create_environment(plugins.environment(settings.type), settings, context)
-    names = tuple(environment.behaviors)
-    unusable = next(filter(None, (behavior_name_problem(name, names) for name in names)), None)
+    unusable = behavior_name_problems(environment.behaviors)
     problem = ""
-    if unusable is not None:
-        problem = f"has a behavior whose name cannot be used: {unusable}"
-    elif not names:
+    if unusable:
+        problem = f"has a behavior whose name cannot be used: {next(iter(unusable.values()))}"
+    elif not environment.behaviors:
         problem = "has no behaviors, so there is nobody to train"
     elif environment.num_envs != context.num_envs:
         problem = f"was made with num_envs {environment.num_envs} where run.num_envs is {context.num_envs}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -124,3 +125,18 @@ def test_a_seal_fits_what_it_was_made_for_alone(tmp_path: Path) -> None:
         assert not is_sealed(other)
     with pytest.raises(ConfigError, match="no such file"):
         read_saved_configuration(tmp_path)
+
+
+def test_a_run_that_was_copied_is_resumed_where_it_is(make_run: Any, files: Any, run_rlcore: RunRlcore) -> None:
+    """Its configuration names the directory where the run began."""
+    make_run(max_steps=100).train()
+    before = files().everything()
+    shutil.copytree(files().path, files("copied").path)
+    elsewhere = files().path.parents[1] / "working" / "results" / "run"
+    shutil.copytree(files().path, elsewhere)
+    more = ("--set", "behaviors.Agent.max_steps=160")
+    resumed = run_rlcore("run", "--resume", "--run-id", "copied", "--results-dir", files().path.parent, *more)
+    assert resumed.exit_code == 0 and files("copied").steps[-1] == 160, resumed.stderr
+    resumed = run_rlcore("run", "--resume", "--run-id", "run", *more)
+    assert resumed.exit_code == 0 and (elsewhere / "checkpoints" / "160").is_dir(), resumed.stderr
+    assert files().everything() == before

@@ -107,7 +107,11 @@ def train(
     from rlcore.run import Run
 
     show_log()
-    document = configuration_of_run(flags) if config is None else read_document(config)
+    if config is None:
+        document = configuration_of_run(flags)
+        flags["results_dir"] = flags["results_dir"] or "results"  # a run that was copied does not resume the original
+    else:
+        document = read_document(config)
     document = apply_overrides(document, sets, typed_flags(flags, document.data))
     if config is None and not allow_local:
         refuse_code_of_others(document, run_directory(flags), local=True)

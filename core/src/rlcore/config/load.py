@@ -11,7 +11,7 @@ from rlcore.config.data_source import check_data_source
 from rlcore.config.document import Document, document_from_mapping
 from rlcore.config.dump import plain
 from rlcore.config.inherit import evaluation_block, inherit_defaults, with_evaluation_origins
-from rlcore.config.names import behavior_name_problem, name_problem
+from rlcore.config.names import behavior_name_problems, name_problem
 from rlcore.config.overrides import AFTER_THE_FILE
 from rlcore.config.parameter_blocks import LESSONS, PLACES, with_parameter_blocks
 from rlcore.config.parameter_routes import check_routes
@@ -364,14 +364,15 @@ def _check_names(data: Mapping[str, Any], problems: Problems) -> None:
     """Names that become paths, and starts that exclude one another; also where other values are refused."""
     listed, start = data.get("behaviors"), data.get("checkpoint_settings")
     behaviors = tuple(listed) if isinstance(listed, Mapping) else ()
+    unusable = behavior_name_problems(behaviors)
     for name in behaviors:
         if "?" in name:
             plain = name.partition("?")[0]
             problems.add(
                 ("behaviors", name), f"a behavior's name has no '?team='; write {plain!r}, one block for all its teams"
             )
-        elif problem := behavior_name_problem(name, behaviors):
-            problems.add(("behaviors", name), problem)
+        elif name in unusable:
+            problems.add(("behaviors", name), unusable[name])
     parameters = data.get("environment_parameters")
     if isinstance(parameters, Mapping) and "metadata" in parameters:
         problems.add(

@@ -24,14 +24,23 @@ def name_problem(what: str, name: str) -> str | None:
     )
 
 
-def behavior_name_problem(name: str, others: Iterable[str] = ()) -> str | None:
-    """What is wrong with the name of a behavior, given those of the ``others`` in the run, or None.
+def behavior_name_problems(names: Iterable[str]) -> dict[str, str]:
+    """What is wrong with names of the behaviors of one run, by name; a name that can be used is left out.
 
     Files are named after behaviors, on file systems too that do not tell upper from lower case.
     """
-    if name.casefold() in RESERVED:
-        return f"{name!r} is the name of something of rlcore's own in a run; give the behavior another one"
-    twin = next((other for other in others if other != name and other.casefold() == name.casefold()), None)
-    if twin is not None:
-        return f"{name!r} and {twin!r} differ in upper and lower case alone, and files are named after them"
-    return name_problem("a behavior's name", name)
+    alike: dict[str, list[str]] = {}
+    for name in names:
+        alike.setdefault(name.casefold(), []).append(name)
+    problems: dict[str, str] = {}
+    for folded, twins in alike.items():
+        for name in twins:
+            problem = name_problem("a behavior's name", name)
+            if folded in RESERVED:
+                problem = f"{name!r} is the name of something of rlcore's own in a run; give the behavior another one"
+            elif len(twins) > 1:
+                other = next(twin for twin in twins if twin != name)
+                problem = f"{name!r} and {other!r} differ in upper and lower case alone, and files are named after them"
+            if problem is not None:
+                problems[name] = problem
+    return problems

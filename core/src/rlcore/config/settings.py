@@ -283,6 +283,7 @@ class EvaluationSettings:
         MAX_EPISODE_STEPS,
         "Environment steps after which an episode that has not ended counts as truncated; null for no limit.",
         minimum=1,
+        maximum=MAX_STEPS,
     )
 
 
