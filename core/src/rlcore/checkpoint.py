@@ -19,6 +19,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Container, Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -75,13 +76,8 @@ def find_checkpoints(directory: Path) -> list[Checkpoint]:
     """
     if not directory.is_dir():
         return []
-    found = [Checkpoint(int(p.name), p) for p in directory.iterdir() if is_step(p.name)]
+    found = [Checkpoint(int(p.name), p) for p in directory.iterdir() if _STEP_NAME.fullmatch(p.name)]
     return sorted((each for each in found if _is_checkpoint(each.path)), key=lambda checkpoint: checkpoint.step)
-
-
-def is_step(name: str) -> bool:
-    """Whether a checkpoint could have this name."""
-    return _STEP_NAME.fullmatch(name) is not None
 
 
 def _is_checkpoint(path: Path) -> bool:
@@ -102,8 +98,8 @@ def save_checkpoint(directory: Path, step: int, state: Mapping[str, Any], config
     """Writes ``state`` as the checkpoint of ``step`` and returns its path.
 
     Written beside its place, flushed to disk, then renamed: a reader, or a crash, never meets half of one.
-    ``configuration`` is kept as ``configuration.yaml``. Raises RunStateError if the checkpoint cannot be written or a
-    directory that is not a checkpoint stands in its place, TypeError for a state that is not arrays and JSON; what was
+    ``configuration`` is kept as ``configuration.yaml``. Files of others that stand in its place move beside it. Raises
+    RunStateError if the checkpoint cannot be written, TypeError for a state that is not arrays and JSON; what was
     written so far is removed.
     """
     final = directory / str(step)
@@ -114,8 +110,7 @@ def save_checkpoint(directory: Path, step: int, state: Mapping[str, Any], config
         _write_files(temporary, step, state, configuration)
         replaced = None
         if os.path.lexists(final):  # a run that was resumed from an older checkpoint reached this step again
-            require_free(final)
-            replaced = _set_aside(final)
+            replaced = _make_room(final)
         temporary.rename(final)
         if replaced is not None:
             shutil.rmtree(replaced)
@@ -128,15 +123,6 @@ def save_checkpoint(directory: Path, step: int, state: Mapping[str, Any], config
         raise
     verify_checkpoint(final)
     return final
-
-
-def require_free(place: Path) -> None:
-    """Raises RunStateError if a checkpoint cannot be written at ``place`` without losing a file of somebody's."""
-    if place.is_symlink() or not _is_checkpoint(place):
-        raise RunStateError(f"{place}: is in the way of a checkpoint and is not one of rlcore; move it elsewhere")
-    foreign = foreign_entries(place)
-    if foreign:
-        raise RunStateError(f"{foreign[0]}: stands in a checkpoint and is not rlcore's; move it elsewhere")
 
 
 def remove_checkpoint(path: Path) -> None:
@@ -153,6 +139,27 @@ def remove_checkpoint(path: Path) -> None:
                 entry.unlink()
         return
     shutil.rmtree(_set_aside(path))
+
+
+def _make_room(path: Path) -> Path | None:
+    """Frees the place of a checkpoint. Returns the old checkpoint, to be deleted, if nothing else was there.
+
+    Files of others, or a directory that is no checkpoint, move to ``STEP.replaced`` and stay.
+    """
+    ours = not path.is_symlink() and _is_checkpoint(path)
+    if ours and not foreign_entries(path):
+        return _set_aside(path)
+    place = path.rename(free_name(path))
+    if ours:
+        remove_checkpoint(place)
+    log.warning("%s: a checkpoint needs this name; what rlcore did not write there is in %s", path, place)
+    return None
+
+
+def free_name(path: Path) -> Path:
+    """``NAME.replaced`` beside ``NAME``, or the first of ``NAME.replaced-2`` and so on that does not exist."""
+    names = (f"{path.name}.replaced{'' if number == 1 else f'-{number}'}" for number in count(1))
+    return next(place for place in map(path.with_name, names) if not os.path.lexists(place))
 
 
 def _set_aside(path: Path) -> Path:

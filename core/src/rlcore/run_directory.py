@@ -10,7 +10,7 @@ from pathlib import Path
 
 import attrs
 
-from rlcore.checkpoint import CONFIGURATION, find_checkpoints, is_leftover, is_step, require_free, sweep
+from rlcore.checkpoint import CONFIGURATION, find_checkpoints, free_name, is_leftover, sweep
 from rlcore.config import CheckpointSettings
 from rlcore.config.names import name_problem
 from rlcore.errors import ConfigError, RunStateError
@@ -29,7 +29,7 @@ from rlcore.run_files import (
     write_mark,
 )
 from rlcore.run_lock import LOCK, RunLock
-from rlcore.run_replacement import Replaced, discard, free_name
+from rlcore.run_replacement import Replaced, discard
 
 log = logging.getLogger(__name__)
 
@@ -109,8 +109,6 @@ class RunDirectory:
         if self._continuing:
             if mark is None and not self._has_checkpoint():
                 raise RunStateError(self._nothing_to_resume())
-            if not self.settings.inference:
-                self._require_free_steps()
         elif mark is not None:
             reason = None if self.settings.force else self._worth_keeping(mark)
             if reason:
@@ -120,13 +118,6 @@ class RunDirectory:
                 f"{self.path}: exists and is not a run of rlcore (it has no {MARK}), so nothing in it is touched; "
                 "choose another --run-id or --results-dir"
             )
-
-    def _require_free_steps(self) -> None:
-        """Raises RunStateError for what would be in the way of a checkpoint, before any step is learned."""
-        known = {checkpoint.path for checkpoint in find_checkpoints(self.checkpoints)}
-        for entry in self.checkpoints.iterdir() if known else ():
-            if is_step(entry.name) and entry not in known:
-                require_free(entry)
 
     def _has_checkpoint(self) -> bool:
         """Whether there is a checkpoint of rlcore: a run that was copied without its mark is one all the same."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from itertools import count
 from pathlib import Path
 
 import attrs
 
+from rlcore.checkpoint import free_name
 from rlcore.errors import RunStateError
 from rlcore.run_files import CHECKPOINTS, Mark, foreign_files, read_mark, remove_if_empty, remove_own
 from rlcore.run_lock import RunLock
@@ -38,12 +38,6 @@ class Replaced:
         remove_own(failed, mark)
         if failed.exists():
             log.warning("%s: holds files that rlcore did not write; they stay there", failed)
-
-
-def free_name(directory: Path) -> Path:
-    """``run.replaced`` beside ``run``, or the first of ``run.replaced-2`` and so on that does not exist."""
-    names = (f"{directory.name}.replaced{'' if number == 1 else f'-{number}'}" for number in count(1))
-    return next(path for path in map(directory.with_name, names) if not (path.exists() or path.is_symlink()))
 
 
 def discard(replaced: Replaced, run: str, successor: Path) -> bool:

@@ -285,13 +285,25 @@ def test_nothing_that_rlcore_did_not_write_is_deleted_or_taken_for_a_checkpoint(
     left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.parent.name != "3"}
     assert left == {"3", "2024", "2024/photo.jpg", "1", "1/notes.txt", ".old-papers", "0"}
     assert [each.step for each in find_checkpoints(tmp_path)] == [3]
-    with pytest.raises(RunStateError, match="2024: is in the way of a checkpoint and is not one of rlcore; move it"):
-        good(tmp_path, 2024)
-    assert (tmp_path / "2024" / "photo.jpg").read_text() == "mine"
+
+
+def test_files_of_others_in_the_place_of_a_checkpoint_move_beside_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "2024").mkdir()
+    (tmp_path / "2024" / "photo.jpg").write_text("mine")
+    (tmp_path / "8").symlink_to("elsewhere")
+    good(tmp_path, 3)
     (tmp_path / "3" / "notes.txt").write_text("mine")
-    with pytest.raises(RunStateError, match=r"notes.txt: stands in a checkpoint and is not rlcore's; move it"):
-        good(tmp_path, 3)
-    assert load_checkpoint(tmp_path / "3") and (tmp_path / "3" / "notes.txt").exists()
+    good(tmp_path, 3, 8, 2024)
+    assert [each.step for each in find_checkpoints(tmp_path) if is_good(each)] == [3, 8, 2024]
+    assert [path.name for path in (tmp_path / "3.replaced").iterdir()] == ["notes.txt"]
+    assert (tmp_path / "8.replaced").is_symlink() and (tmp_path / "2024.replaced" / "photo.jpg").exists()
+    assert len(caplog.messages) == 3
+    place = tmp_path / "3"
+    assert caplog.messages[0] == (
+        f"{place}: a checkpoint needs this name; what rlcore did not write there is in {place}.replaced"
+    )
 
 
 def test_a_checkpoint_holds_the_configuration_among_its_verified_files(tmp_path: Path) -> None:

@@ -149,13 +149,6 @@ def test_a_run_copied_without_its_mark_is_resumed_and_marked(make_run: Any, file
     make_run(FORCE).train()
 
 
-def test_a_directory_that_would_be_in_the_way_of_a_checkpoint_stops_a_resume(make_run: Any, files: Any) -> None:
-    make_run().train()
-    (files().path / "checkpoints" / "2024").mkdir()
-    with pytest.raises(RunStateError, match="2024: is in the way of a checkpoint"):
-        make_run(RESUME, max_steps=240).train()
-
-
 @pytest.mark.parametrize("replaced", [True, False])
 def test_nothing_is_written_into_a_directory_that_is_not_the_one_that_was_locked(
     make_run: Any, files: Any, replaced: bool
