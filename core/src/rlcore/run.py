@@ -270,15 +270,15 @@ class Run:
             self._store.restore_status(context, state.behaviors)
             state.begin()
         else:
-            changed = self._store.configuration_changes()
-            if changed:
-                log.info("%s: resumes with another configuration: %s", self.directory.path, described(changed))
             state.restore(saved, self.directory.path)
             self._seconds_before = float(saved["run"]["wall_seconds"])
             self._store.restore_status(context, state.behaviors)
             evaluation.load_state_dict(saved["run"].get("evaluation"))
             evaluation.overdue = saved["run"].get("overdue")
             self._resumed_from = self.directory.checkpoints / str(self._store.saved_step)
+            changed = self._store.configuration_changes()
+            if changed:
+                log.info("%s: resumes with another configuration: %s", self.directory.path, described(changed))
         for behavior in state.behaviors.values():
             behavior.set_boundaries()
         evaluation.restore_boundaries(state.behaviors)

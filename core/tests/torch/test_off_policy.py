@@ -297,7 +297,7 @@ def test_without_the_buffer_learning_waits_for_a_batch_and_owes_nothing(caplog: 
     learn(trainer, environment, 50)
     assert trainer.gradient_steps == (150 - 45) * 2
     resumed = counter(environment, **h)
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.WARNING, "rlcore"):
         resumed.load_state_dict(copied(trainer.state_dict()))
     assert [record.getMessage() for record in caplog.records] == [
         "behavior 'Corridor': the checkpoint has no replay buffer, so learning goes on when 30 new transitions are "

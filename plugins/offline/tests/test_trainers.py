@@ -297,7 +297,7 @@ def test_an_environment_for_evaluation_measures_what_is_learned(
         run.train()
         assert len(run.evaluate(episodes=5).behaviors["Agent"].returns) == 5
         assert run.scores.step is not None
-    done = run_rlcore("evaluate", tmp_path / "results" / name, "--episodes", "3", "--json")
+    done = run_rlcore("evaluate", tmp_path / "results" / name, "--episodes", "3", "--json", "--allow-local")
     assert done.exit_code == 0 and json.loads(done.stdout)
 
 
