@@ -254,6 +254,8 @@ class RunDirectory:
             return
         left = {}
         for name, run in self._mark.replaces.items():
+            if not name.startswith(f"{self.path.name}.replaced"):
+                continue  # this directory was given another name since
             mine = self._replaced if self._replaced is not None and self._replaced.path.name == name else None
             if not discard(mine or Replaced(self._beside(name), None), run, self.path):
                 left[name] = run

@@ -24,7 +24,7 @@ from rlcore.checkpoint import (
     remove_checkpoint,
     write_atomically,
 )
-from rlcore.json_files import DamagedFile, read_object
+from rlcore.json_files import DamagedFile, is_file_name, read_object
 from rlcore.run_lock import LOCK
 
 MARK = "rlcore_run.json"
@@ -54,8 +54,11 @@ def read_mark(directory: Path) -> Mark | None:
         mark = Mark(found["run"], tuple(found["files"]), dict(found["replaces"]))
     except (OSError, DamagedFile, ValueError, LookupError, TypeError):
         return None
-    texts = (mark.run, *mark.files, *mark.replaces, *mark.replaces.values())
-    return mark if all(isinstance(text, str) for text in texts) else None
+    if not all(isinstance(text, str) for text in (mark.run, *mark.files, *mark.replaces.values())):
+        return None
+    # A mark that somebody else wrote must not reach beyond its run.
+    files = tuple(pattern for pattern in mark.files if pattern_problem(pattern) is None)
+    return attrs.evolve(mark, files=files, replaces={k: v for k, v in mark.replaces.items() if is_file_name(k)})
 
 
 def write_mark(directory: Path, mark: Mark) -> None:

@@ -32,10 +32,12 @@ class Replaced:
         Files that others put there meanwhile stay where they are. Raises OSError.
         """
         failed = free_name(directory)
-        directory.rename(failed)
+        if directory.exists():
+            directory.rename(failed)
         self.path.rename(directory)
-        _give_back(failed, mark, directory)
-        remove_own(failed, mark)
+        if failed.exists():
+            _give_back(failed, mark, directory)
+            remove_own(failed, mark)
         if failed.exists():
             log.warning("%s: holds files that rlcore did not write; they stay there", failed)
 

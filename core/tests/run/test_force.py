@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -224,3 +225,17 @@ def kill_after(monkeypatch: pytest.MonkeyPatch, calls: int) -> None:
             self._replaced.release()
 
     monkeypatch.setattr(RunDirectory, "close", die)
+
+
+@pytest.mark.parametrize("name", ["../victim", "victim", "", "a/b", "/tmp/victim"])
+def test_a_mark_of_somebody_else_reaches_no_other_run(make_run: Any, files: Any, name: str) -> None:
+    make_run({"checkpoint_settings.run_id": "victim"}).train()
+    make_run(max_steps=100).train()
+    victim = files("victim").everything()
+    mark = files().json("rlcore_run.json")
+    forged = {"replaces": {name: files("victim").json("rlcore_run.json")["run"]}, "files": ["*", "../victim/*"]}
+    (files().path / "rlcore_run.json").write_text(json.dumps(mark | forged))
+    (files().path / "notes.txt").write_text("mine")
+    make_run(RESUME).train()
+    make_run(FORCE).train()
+    assert files("victim").everything() == victim and (files().path / "notes.txt").exists()
