@@ -7,6 +7,7 @@ import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from time import time
 from typing import Any
@@ -104,7 +105,7 @@ class RunStore:
 
     def compare_versions(self, saved: Mapping[str, Any]) -> None:
         """Warns of every library and plugin that is another one than when the checkpoint was saved."""
-        then, now = saved["run"].get("versions", {}), self._versions()
+        then, now = saved["run"].get("versions", {}), self._versions
         for kind, what in (("libraries", "%s"), ("plugins", "plugin %r")):
             before, after = then.get(kind, {}), now[kind]
             for name in sorted(before.keys() | after.keys() if before else ()):
@@ -112,6 +113,7 @@ class RunStore:
                     was, is_now = before.get(name, "not loaded"), after.get(name, "not loaded")
                     log.warning(f"{what}: %s when the run was saved, %s now", name, was, is_now)
 
+    @cached_property
     def _versions(self) -> dict[str, dict[str, str]]:
         return {"libraries": library_versions(), "plugins": plugin_versions(self.plugins)}
 
@@ -175,7 +177,7 @@ class RunStore:
         _require_mappings(state, behaviors)
         self.directory.require()
         self._sections = self.plugins.report_status(context, parameters, behaviors) | dict(parameters)
-        state["run"] |= {"sections": self._sections, "versions": self._versions()}
+        state["run"] |= {"sections": self._sections, "versions": self._versions}
         self._evaluation = state["run"]["evaluation"]
         try:
             path = save_checkpoint(self.directory.checkpoints, step, state, self._configuration)
