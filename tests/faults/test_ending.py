@@ -125,7 +125,7 @@ def test_ctrl_c_ends_an_evaluation_of_a_run_that_is_over(quick: Any, close_secon
     place = quick()
     assert place.finish()[0] == 0
     process = place.popen(
-        "evaluate", str(place.run), "--set", "environment.options.seconds=0.5",
+        "evaluate", "--allow-local", str(place.run), "--set", "environment.options.seconds=0.5",
         "--set", f"environment.options.close_seconds={close_seconds}", stdout=PIPE, stderr=PIPE,
     )  # fmt: skip
     time.sleep(2.0)
@@ -141,7 +141,11 @@ def test_ctrl_c_ends_an_evaluation_of_a_run_that_is_over(quick: Any, close_secon
     ("options", "code", "last"),
     [
         ({}, 0, "done: 400 steps; Agent mean reward"),
-        ({"fault": "raise in step", "at": 100}, 3, "error: environment SlowCorridor failed in step: ZeroDivisionError"),
+        (
+            {"fault": "raise in step", "at": 100},
+            3,
+            "error: environment 'slow' of plugin 'slow_plugin' (local) failed in step: ZeroDivisionError",
+        ),
     ],
 )
 def test_a_close_that_hangs_does_not_keep_a_run_that_is_over(
@@ -151,7 +155,8 @@ def test_a_close_that_hangs_does_not_keep_a_run_that_is_over(
     started = time.monotonic()
     answered, output, errors = place.finish()
     assert answered == code and time.monotonic() - started < 20
-    assert "warning: closing environment SlowCorridor takes more than 5 s; the process ends without it\n" in errors
+    environment = "environment 'slow' of plugin 'slow_plugin' (local)"
+    assert f"warning: closing {environment} takes more than 5 s; the process ends without it\n" in errors
     assert (output if code == 0 else errors).splitlines()[-1].startswith(last)
     assert place.result["outcome"] == ("done" if code == 0 else "failed")
     quick({"environment": {"type": "slow", "num_envs": 2}}).assert_resumes()  # the lock is free
@@ -189,7 +194,13 @@ def test_a_close_that_hangs_does_not_keep_an_evaluation(quick: Any) -> None:
     place = quick()
     assert place.finish()[0] == 0
     process = place.popen(
-        "evaluate", str(place.run), "--set", "environment.options.close_seconds=600.0", stdout=PIPE, stderr=PIPE
+        "evaluate",
+        "--allow-local",
+        str(place.run),
+        "--set",
+        "environment.options.close_seconds=600.0",
+        stdout=PIPE,
+        stderr=PIPE,
     )
     output, errors = process.communicate(timeout=20)
     assert process.returncode == 0 and output.startswith("Agent: mean reward ")
