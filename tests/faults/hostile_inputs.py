@@ -15,7 +15,7 @@ import numpy as np
 from hostile_recordings import RECORDINGS
 from safetensors.numpy import load_file, save_file
 
-from rlcore.config.dump import sealed
+from rlcore.config.seal import sealed
 
 SIZE = 990_000  # just below what a configuration may have
 BASE = "behaviors: {Agent: {trainer_type: ppo}}\nenvironment: {type: gymnasium, id: CartPole-v1}\n"

@@ -86,12 +86,20 @@ def _is_checkpoint(path: Path) -> bool:
 
 def foreign_entries(path: Path) -> list[Path]:
     """What is in a checkpoint and was not put there by rlcore."""
-    return [entry for entry in path.iterdir() if not _is_checkpoint_file(entry)]
+    own = _own_files(path)
+    return [entry for entry in path.iterdir() if entry not in own]
 
 
-def _is_checkpoint_file(entry: Path) -> bool:
-    known = entry.name in (MANIFEST, STATE, CONFIGURATION) or entry.suffix == _ARRAYS
-    return known and entry.is_file() and not entry.is_symlink()
+def _own_files(path: Path) -> set[Path]:
+    """The files of a checkpoint: those that its manifest lists, or, if that is damaged, those with names of such."""
+    files = [entry for entry in path.iterdir() if entry.is_file() and not entry.is_symlink()]
+    try:
+        listed = _listed(read_object(path / MANIFEST, MAX_MANIFEST).get("files"))
+    except (OSError, DamagedFile):
+        listed = None
+    if listed is None:
+        return {file for file in files if file.name in (MANIFEST, STATE, CONFIGURATION) or file.suffix == _ARRAYS}
+    return {file for file in files if file.name in (MANIFEST, *listed)}
 
 
 def save_checkpoint(directory: Path, step: int, state: Mapping[str, Any], configuration: str | None = None) -> Path:
@@ -134,9 +142,8 @@ def remove_checkpoint(path: Path) -> None:
         return
     if foreign_entries(path):
         # The manifest and the state first: without them a deletion that is cut short leaves no checkpoint.
-        for entry in sorted(path.iterdir(), key=lambda entry: entry.name not in (MANIFEST, STATE)):
-            if _is_checkpoint_file(entry):
-                entry.unlink()
+        for file in sorted(_own_files(path), key=lambda file: file.name not in (MANIFEST, STATE)):
+            file.unlink()
         return
     shutil.rmtree(_set_aside(path))
 
@@ -202,11 +209,7 @@ def verify_checkpoint(path: Path) -> tuple[str, ...]:
         what = "missing" if isinstance(error, FileNotFoundError) else f"damaged: {error}"
         raise RunStateError(f"checkpoint {path}: {MANIFEST} is {what}") from error
     version, step, files = manifest.get("format_version"), manifest.get("step"), _listed(manifest.get("files"))
-    if isinstance(version, int) and is_whole(version) and version > FORMAT_VERSION:
-        raise NewerFormat(
-            f"checkpoint {path}: format version {version} is of a newer rlcore; this one reads {FORMAT_VERSION}; "
-            "upgrade rlcore"
-        )
+    _require_format(path, manifest)
     if files is None or not is_whole(version) or not is_whole(step):
         raise RunStateError(f"checkpoint {path}: {MANIFEST} is damaged: it is no list of a checkpoint's files")
     if version != FORMAT_VERSION:
@@ -230,6 +233,16 @@ def verify_checkpoint(path: Path) -> tuple[str, ...]:
         if found_digest != digest:
             raise RunStateError(f"checkpoint {path}: {name} is damaged (its SHA-256 differs from the manifest)")
     return tuple(files)
+
+
+def _require_format(path: Path, manifest: Mapping[str, Any]) -> None:
+    """Raises NewerFormat if the manifest of the checkpoint at ``path`` is of a newer rlcore."""
+    version = manifest.get("format_version")
+    if isinstance(version, int) and is_whole(version) and version > FORMAT_VERSION:
+        raise NewerFormat(
+            f"checkpoint {path}: format version {version} is of a newer rlcore; this one reads {FORMAT_VERSION}; "
+            "upgrade rlcore"
+        )
 
 
 def newest_good(
@@ -294,12 +307,25 @@ def remove_checkpoints(directory: Path, checkpoints: list[Checkpoint]) -> None:
 
 
 def is_good(checkpoint: Checkpoint) -> bool:
-    """Whether everything in a checkpoint is as it was written."""
+    """Whether everything in a checkpoint is as it was written. Raises NewerFormat for one of a newer rlcore."""
     try:
         verify_checkpoint(checkpoint.path)
+    except NewerFormat:
+        raise
     except RunStateError:
         return False
     return True
+
+
+def require_no_newer(directory: Path) -> None:
+    """Raises NewerFormat if a checkpoint under ``directory`` is of a newer rlcore, which must not lose it."""
+    for checkpoint in find_checkpoints(directory):
+        try:
+            _require_format(checkpoint.path, read_object(checkpoint.path / MANIFEST, MAX_MANIFEST))
+        except NewerFormat:
+            raise
+        except (OSError, RunStateError):
+            continue  # damaged
 
 
 def sweep(directory: Path) -> None:

@@ -276,18 +276,14 @@ class Run:
             evaluation.load_state_dict(saved["run"].get("evaluation"))
             evaluation.overdue = saved["run"].get("overdue")
             self._resumed_from = self.directory.checkpoints / str(self._store.saved_step)
-            changed = self._store.configuration_changes()
-            if changed:
-                log.info("%s: resumes with another configuration: %s", self.directory.path, described(changed))
         for behavior in state.behaviors.values():
             behavior.set_boundaries()
         evaluation.restore_boundaries(state.behaviors)
         self._nothing_left = self._resumed_from is not None and self.finished
         if not (context.inference or self._nothing_left):
             evaluation.begin(state.steps)
-        self.directory.begin()
-        if not (context.inference or self._nothing_left):
-            self._store.forget_result()
+        self.directory.begin(self._nothing_left)
+        if saved is None:
             self._store.write_configuration()
         parts.summaries.open(self.config)
         for plugin in self.plugins.loaded:
@@ -300,6 +296,15 @@ class Run:
             raise
         if not context.inference:
             self.directory.started(self._plugin_files())
+        if self._resumed_from is not None and not self._nothing_left:
+            self._say_what_changed()
+            self._store.forget_result()
+            self._store.write_configuration()
+
+    def _say_what_changed(self) -> None:
+        changed = self._store.configuration_changes()
+        if changed:
+            log.info("%s: resumes with another configuration: %s", self.directory.path, described(changed))
 
     def _take_from_other_runs(self, state: RunState) -> None:
         """The weights and lessons that a new run is to begin with."""
@@ -406,8 +411,12 @@ class Run:
             self.plugins.evaluated(context, self.steps, self._evaluated)
         return True
 
-    def _save_checkpoint(self) -> None:
-        """Ends open episodes if the environment cannot save itself, then writes everything."""
+    def _save_checkpoint(self, regular: bool = True) -> None:
+        """Ends open episodes if the environment cannot save itself, then writes everything.
+
+        A ``regular`` checkpoint, of an interval or of the run's end, lets go of the run that this one replaces. The
+        checkpoint of a run that is stopped does not: a user who stops a run may have seen a mistake.
+        """
         context, state = self._parts.context, self._parts.state
         with self.timers.root.child("RLTrainer._checkpoint").measure():
             # Nothing was stepped since the checkpoint of this very step: its episodes have just begun.
@@ -419,6 +428,8 @@ class Run:
             captured["run"]["overdue"] = self._parts.evaluation.overdue
             parameters = {} if state.curricula is None else state.curricula.status()
             path = self._store.save(state.steps, captured, state.behaviors, context, parameters)
+            if regular:
+                self.directory.checkpoint_written()
             for behavior in state.behaviors.values():
                 behavior.checkpoint_saved()
             with self._ends_run():
@@ -448,7 +459,7 @@ class Run:
         if failure is None:
             return
         if not self._parts.context.inference and self._store.saved_step != self.steps:
-            self._save_checkpoint()
+            self._save_checkpoint(regular=False)
         raise failure
 
     # ------------------------------------------------------------ ending
@@ -465,7 +476,7 @@ class Run:
                 # After an error, a KeyboardInterrupt among them, the state may be half of a step: the last checkpoint
                 # stands.
                 if error is None and self._store.saved_step != self.steps:
-                    self._save_checkpoint()
+                    self._save_checkpoint(regular=outcome == "done")
                 if outcome == "done":
                     self._store.write_status(final=True)
                     for behavior in self.behaviors.values():
@@ -528,18 +539,23 @@ class Run:
         }
 
     def _release(self, level: int = logging.DEBUG) -> RlcoreError | None:
-        """Closes everything; see :func:`rlcore.blame.close_all`."""
-        held: list[Held] = []
+        """Closes everything; see :func:`rlcore.blame.close_all`.
+
+        The environments last: one that hangs may have the process ended, and the directory must be in order then.
+        """
+        writers: list[Held] = []
+        environments: list[Held] = []
         if self._started is not None:
             state, evaluator = self._started.state, self._started.evaluation.evaluator
-            held += [Held(writer, writer.described, PluginError) for writer in self._started.summaries.writers]
-            held.append(Held(evaluator, "the environment of evaluations", EnvironmentFailed))
+            writers = [Held(writer, writer.described, PluginError) for writer in self._started.summaries.writers]
+            environments = [Held(evaluator, "the environment of evaluations", EnvironmentFailed)]
             if state.environment is not None:
-                held.append(Held(state.environment, state.environment_name, EnvironmentFailed))
+                environments.append(Held(state.environment, state.environment_name, EnvironmentFailed))
         try:
-            return close_all(held, level, self.while_closing)
+            stopped = close_all(writers, level, self.while_closing)
         finally:
             self.directory.close(self._plugin_files())
+        return close_all(environments, level, self.while_closing) or stopped
 
     # ------------------------------------------------------------ small things
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import attrs
 
-from rlcore.checkpoint import CONFIGURATION, find_checkpoints, free_name, is_leftover, sweep
+from rlcore.checkpoint import CONFIGURATION, find_checkpoints, free_name, is_leftover, require_no_newer, sweep
 from rlcore.config import CheckpointSettings
 from rlcore.config.names import name_problem
 from rlcore.errors import ConfigError, RunStateError
@@ -109,6 +109,9 @@ class RunDirectory:
         if self._continuing:
             if mark is None and not self._has_checkpoint():
                 raise RunStateError(self._nothing_to_resume())
+            if self.settings.resume:
+                require_no_newer(self.checkpoints)
+                require_no_newer(self.best)
         elif mark is not None:
             reason = None if self.settings.force else self._worth_keeping(mark)
             if reason:
@@ -137,7 +140,7 @@ class RunDirectory:
     def _worth_keeping(self, mark: Mark) -> str | None:
         """Why the run that is here may not be replaced without ``--force``; None if nothing would be lost."""
         choices = "replace it (--force) or choose another --run-id"
-        result = self._worth_moving()
+        result = self._worth_moving(mark)
         if result:
             return f"{result}{choices}"
         foreign = foreign_files(self.path, mark)
@@ -145,7 +148,7 @@ class RunDirectory:
             return f"holds {foreign[0].relative_to(self.path)}, which rlcore did not write; move it, {choices}"
         return None
 
-    def _worth_moving(self) -> str | None:
+    def _worth_moving(self, mark: Mark) -> str | None:
         """What the run that is here has to show, as the beginning of a message; None if it was ended too early."""
         if self._has_checkpoint():
             return "this run exists; resume it (--resume), "
@@ -153,6 +156,9 @@ class RunDirectory:
             return "this run has no checkpoint to resume, but the policies of its best evaluation; "
         if outcome_in(self.path) not in (None, "failed"):
             return "this run is over, and its checkpoints are gone; "
+        for path in foreign_files(self.path, mark):
+            if path.is_relative_to(self.checkpoints):  # where the new run needs every name
+                return f"holds {path.relative_to(self.path)}, which rlcore did not write; move it, "
         return None
 
     def no_checkpoint(self) -> str:
@@ -182,36 +188,41 @@ class RunDirectory:
 
     # ------------------------------------------------------------ beginning
 
-    def begin(self) -> None:
+    def begin(self, nothing_left: bool = False) -> None:
         """Marks the directory as this run's. An earlier run that this one replaces is moved away first.
 
-        Until :meth:`started`, :meth:`close` brings it back.
+        Until :meth:`started`, :meth:`close` brings it back. ``nothing_left`` to learn: the mark stays as it is.
         """
         if self.settings.inference:
             return
+        self.require()  # making the environment took its time, in which the directory may have been replaced
         try:
             mark = read_mark(self.path)
+            if self._continuing and mark is not None and not nothing_left:
+                # No run that was to replace this one may delete it now: somebody works with it.
+                mark = attrs.evolve(mark, run=Mark().run)
             if not self._continuing:
                 self._starting = True
                 mark = Mark() if mark is None else self._make_room(mark)
             sweep(self.path)
-            self._set_mark(mark or Mark())
+            if nothing_left and mark is not None:
+                self._mark = mark
+            else:
+                self._set_mark(mark or Mark())
             self.logs.mkdir(exist_ok=True)
             for place in (self.logs, self.checkpoints, self.best):
                 sweep(place)
         except OSError as error:
             raise RunStateError(f"{self.path}: cannot be written to: {error.strerror or error}") from error
-        if self._continuing and self._has_checkpoint():
-            self.checkpoint_written()  # its process may have been killed before it could
 
     def _make_room(self, earlier: Mark) -> Mark:
         """Takes the name of an earlier run. Returns the mark of the new run, which says what that replaces."""
         # What the earlier run was to replace, and never did, goes with it.
         replaces = {name: run for name, run in earlier.replaces.items() if self._beside(name).is_dir()}
-        if self._worth_moving():
+        if self._worth_moving(earlier):
             replaces[self._move_away().name] = earlier.run
         else:
-            remove_own(self.path, earlier, keep_lock=True)
+            remove_own(self.path, earlier, keep=(LOCK, MARK))
         return Mark(replaces=replaces)
 
     def _move_away(self) -> Path:
@@ -249,7 +260,7 @@ class RunDirectory:
         self._lock.require()
 
     def checkpoint_written(self) -> None:
-        """Deletes what this run replaces: it has something of its own to show. What others put there stays."""
+        """Deletes what this run replaces, which has a checkpoint of its own now. What others put there stays."""
         if self._mark is None or not self._mark.replaces:
             return
         left = {}
@@ -277,13 +288,10 @@ class RunDirectory:
         try:
             if self._starting:
                 self._undo(attrs.evolve(self._mark or Mark(), files=tuple(files)))
-            elif self._mark is not None and not self._has_checkpoint():
+            if self._mark is not None and (self._replaced is None or not self._starting):
                 for name in self._mark.replaces:
-                    aside = self._beside(name)
-                    log.warning(
-                        "%s: this run has no checkpoint; the run that it was to replace is in %s", self.path, aside
-                    )
-            elif self._lock.held and self._mark is None:
+                    log.warning("%s: the run that was here before is still in %s", self.path, self._beside(name))
+            elif self._lock.held and not self._starting:
                 self._remove_if_bare()
         finally:
             self._starting = False
@@ -303,10 +311,13 @@ class RunDirectory:
     def _undo(self, mark: Mark) -> None:
         """Deletes what the run that failed to start wrote, and gives the name back to the earlier one."""
         try:
-            if self._replaced is None:
+            self.require()
+            if self._replaced is not None:
+                self._replaced.bring_back(self.path, mark)
+            elif mark.replaces:  # by a process that was killed: where that run is must stay known
+                remove_own(self.path, mark, keep=(LOCK, MARK))
+            else:
                 remove_own(self.path, mark)
-                return
-            self._replaced.bring_back(self.path, mark)
         except (OSError, RunStateError) as error:
             where = "" if self._replaced is None else f"; the run that it was to replace is in {self._replaced.path}"
             log.warning("%s: cannot be cleared of a run that failed to start: %s%s", self.path, error, where)

@@ -95,10 +95,11 @@ def foreign_files(directory: Path, mark: Mark) -> list[Path]:
     return [path for path, own in _entries(directory, mark) if not own]
 
 
-def remove_own(directory: Path, mark: Mark, keep_lock: bool = False) -> None:
+def remove_own(directory: Path, mark: Mark, keep: tuple[str, ...] = ()) -> None:
     """Deletes what rlcore and declared plugins wrote, and the folders that are empty then; the mark last of all.
 
-    What others put there stays; so does the lock, with ``keep_lock``. Raises OSError. Cut short, it can be done again.
+    What others put there stays; so do the lock and the mark if ``keep`` names them. Raises OSError. A deletion that is
+    cut short can be done again.
     """
     own = [path for path, own in _entries(directory, mark) if own]
     checkpoints = {each.path for place in _checkpoint_places(directory) for each in find_checkpoints(place)}
@@ -112,8 +113,9 @@ def remove_own(directory: Path, mark: Mark, keep_lock: bool = False) -> None:
     for folder in folders:
         if _is_folder(_relative(directory, folder), mark):
             remove_if_empty(folder)
-    for path in last[1:] if keep_lock else last:
-        path.unlink(missing_ok=True)
+    for path in last:
+        if path.name not in keep:
+            path.unlink(missing_ok=True)
     remove_if_empty(directory)
 
 

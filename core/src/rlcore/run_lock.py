@@ -8,6 +8,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from rlcore.errors import RunStateError
+from rlcore.json_files import DamagedFile, open_regular
 
 LOCK = ".lock"
 
@@ -24,7 +25,8 @@ class RunLock:
         self._file = directory / LOCK
         # A run may be started in one thread and closed in another.
         self._lock = FileLock(self._file, thread_local=False)
-        self._identity: tuple[int, int] | None = None
+        self._identity: tuple[int, int] | None = None  # of the file
+        self._place: tuple[int, int] | None = None  # of the directory
 
     @property
     def held(self) -> bool:
@@ -37,11 +39,17 @@ class RunLock:
             self._lock.acquire(timeout=0.2, poll_interval=0.05)  # is_locked() holds it for a moment
         except Timeout as error:
             raise RunStateError(f"{self.directory}: another process is writing to this run; wait or stop it") from error
-        self._identity = self._found()
+        self._identity, self._place = _identity(self._file), _identity(self.directory)
 
     def require(self) -> None:
-        """Raises RunStateError unless the directory still has the lock file that this process holds."""
-        if not self.held or self._found() != self._identity:
+        """Raises RunStateError unless the directory still has the lock file that this process holds.
+
+        A lock file that was deleted from the same directory is made again.
+        """
+        if self.held and not self._file.exists() and _identity(self.directory) == self._place:
+            self._lock.release()
+            self.acquire()
+        if not self.held or _identity(self._file) != self._identity:
             raise RunStateError(
                 f"{self.directory}: was moved, deleted or replaced while this run was using it; nothing is written to "
                 "what stands there now"
@@ -51,28 +59,28 @@ class RunLock:
         """Frees the lock; the file stays."""
         self._lock.release()
 
-    def _found(self) -> tuple[int, int] | None:
-        try:
-            status = os.stat(self._file)
-        except OSError:
-            return None
-        return status.st_dev, status.st_ino
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def is_locked(directory: Path) -> bool:
     """Whether a process holds the lock of the run in ``directory``; nothing is made there to find out."""
     try:
-        descriptor = os.open(directory / LOCK, os.O_RDONLY)
-    except OSError:
+        file = open_regular(directory / LOCK)
+    except (OSError, DamagedFile):
         return False
     import fcntl
 
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:  # a file system without locks
-        return False
-    finally:
-        os.close(descriptor)  # which frees what was locked
+    with file:  # closing it frees what was locked
+        try:
+            fcntl.flock(file.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:  # a file system without locks
+            return False
     return False

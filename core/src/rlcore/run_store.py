@@ -27,7 +27,8 @@ from rlcore.checkpoint import (
 )
 from rlcore.config import RunConfig, read_document
 from rlcore.config.document import parse_document
-from rlcore.config.dump import config_text, sealed
+from rlcore.config.dump import config_text
+from rlcore.config.seal import sealed
 from rlcore.errors import EnvironmentFailed, PluginError, RlcoreError, RunStateError, one_line
 from rlcore.paths import user_path
 from rlcore.plugins.calls import Plugins
@@ -110,7 +111,7 @@ class RunStore:
             before, after = then.get(kind, {}), now[kind]
             for name in sorted(before.keys() | after.keys() if before else ()):
                 if before.get(name) != after.get(name):
-                    was, is_now = before.get(name, "not loaded"), after.get(name, "not loaded")
+                    was, is_now = (side.get(name, "not loaded") or "without a version" for side in (before, after))
                     log.warning(f"{what}: %s when the run was saved, %s now", name, was, is_now)
 
     @cached_property
@@ -176,7 +177,11 @@ class RunStore:
         """
         _require_mappings(state, behaviors)
         self.directory.require()
-        self._sections = self.plugins.report_status(context, parameters, behaviors) | dict(parameters)
+        failure: PluginError | None = None
+        try:
+            self._sections = self.plugins.report_status(context, parameters, behaviors) | dict(parameters)
+        except PluginError as error:  # what was learned is saved all the same
+            failure = error
         state["run"] |= {"sections": self._sections, "versions": self._versions}
         self._evaluation = state["run"]["evaluation"]
         try:
@@ -186,7 +191,6 @@ class RunStore:
             raise PluginError(f"checkpoint of step {step}: {what}") from error
         self.saved_step = step
         self._whole[step] = True
-        self.directory.checkpoint_written()
         self._settle_best()
         keep = [behavior.settings.keep_checkpoints for behavior in behaviors.values()]
         stay = rotate(self.directory.checkpoints, 0 if min(keep) <= 0 else max(keep), step, self._is_whole)
@@ -196,6 +200,8 @@ class RunStore:
             older = [entry for entry in self._index.get(name, []) if entry["run_steps"] in kept - {step}]
             self._index[name] = [*older, checkpoint_entry(name, path, behavior.steps, behavior.mean_reward, now)]
         with self._status_of(step):
+            if failure is not None:
+                raise failure
             self.write_status()
         return path
 

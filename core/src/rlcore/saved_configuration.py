@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import attrs
 
-from rlcore.checkpoint import CONFIGURATION, find_checkpoints, is_good
+from rlcore.checkpoint import CONFIGURATION, NewerFormat, find_checkpoints, is_good
 from rlcore.config import Document
 from rlcore.config.document import MAX_BYTES, parse_document, read_document
-from rlcore.config.dump import is_sealed
 from rlcore.config.problems import KeyPath, dotted, shown
+from rlcore.config.seal import is_sealed
 from rlcore.errors import ConfigError
 from rlcore.json_files import DamagedFile, read_regular
 from rlcore.run_files import CHECKPOINTS
@@ -88,8 +89,12 @@ def _text(path: Path) -> tuple[str | None, str]:
 
 
 def _newest_copy(checkpoints: Path) -> Path | None:
-    found = (checkpoint for checkpoint in reversed(find_checkpoints(checkpoints)) if is_good(checkpoint))
-    return next((path for path in (each.path / CONFIGURATION for each in found) if path.is_file()), None)
+    for checkpoint in reversed(find_checkpoints(checkpoints)):
+        copy = checkpoint.path / CONFIGURATION
+        with suppress(NewerFormat):
+            if copy.is_file() and is_good(checkpoint):
+                return copy
+    return None
 
 
 def _changes_of_text(document: Document, text: str, name: str) -> list[Change] | None:

@@ -63,6 +63,18 @@ def _require_run(state: Mapping[str, Any]) -> None:
         saved_count(steps, name)
         _require_numbers(saved_mapping(behaviors, name), "recent")
         _require_finite(name, saved_mapping(state, name))
+        if not isinstance(behaviors[name].get("recent_updates", {}), Mapping):
+            raise SavedValueError("the entry 'recent_updates' is not a mapping")
+    overdue = saved_mapping(run, "overdue") if run.get("overdue") is not None else {}
+    for name in overdue:
+        if name not in steps:
+            raise SavedValueError(f"the entry 'overdue' names {name[:60]!r}, which is no behavior")
+        if overdue[name] is not None:
+            saved_count(overdue, name)
+    versions = saved_mapping(run, "versions") if "versions" in run else {}
+    for kind in versions:
+        if not all(isinstance(version, str) for version in saved_mapping(versions, kind).values()):
+            raise SavedValueError("the entry 'versions' holds what is no version")
     saved_mapping(run, "sections")
     saved_float(run, "wall_seconds")
     for name in ("environment", "curricula", "evaluation"):

@@ -306,6 +306,13 @@ def test_files_of_others_in_the_place_of_a_checkpoint_move_beside_it(
     )
 
 
+def test_a_file_of_a_user_is_known_by_the_manifest_not_by_its_name(tmp_path: Path) -> None:
+    (first, _) = good(tmp_path, 1, 2)
+    shutil.copy(first / "Agent.safetensors", first / "my_export.safetensors")
+    rotate(tmp_path, 1, 2, is_good)
+    assert [path.name for path in first.iterdir()] == ["my_export.safetensors"]
+
+
 def test_a_checkpoint_holds_the_configuration_among_its_verified_files(tmp_path: Path) -> None:
     path = save_checkpoint(tmp_path, 1, {"run": {"step": 1}}, "max_steps: 5\n")
     assert (path / "configuration.yaml").read_text() == "max_steps: 5\n"

@@ -17,6 +17,8 @@ from rlcore import hookimpl
 from rlcore.errors import ConfigError, EnvironmentFailed, RunStateError
 from rlcore.run import Run
 from rlcore.run_directory import RunDirectory
+from rlcore.run_lock import is_locked
+from rlcore.testing.fixtures import RunRlcore
 
 RESUME = {"checkpoint_settings.resume": True}
 FORCE = {"checkpoint_settings.force": True}
@@ -147,6 +149,37 @@ def test_a_run_copied_without_its_mark_is_resumed_and_marked(make_run: Any, file
         make_run(FORCE).train()
     make_run(RESUME, max_steps=240).train()
     make_run(FORCE).train()
+
+
+@pytest.mark.parametrize("place", ["checkpoints/80", "checkpoints/200", "checkpoints/best/100"])
+def test_a_run_with_a_checkpoint_of_a_newer_rlcore_is_not_resumed(make_run: Any, files: Any, place: str) -> None:
+    evaluated = {"evaluation": {"interval": 100, "episodes": 2}}
+    make_run(evaluated, keep_checkpoints=0).train()
+    if "best" in place:
+        (best,) = (files().path / "checkpoints" / "best").iterdir()
+        place = f"checkpoints/best/{best.name}"
+    manifest = files().path / place / "manifest.json"
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"format_version": 9}))
+    before = files().everything()
+    with pytest.raises(RunStateError, match=rf"{place}: format version 9 is of a newer rlcore"):
+        make_run(evaluated | RESUME, max_steps=400).train()
+    assert files().everything() == before
+
+
+def test_a_lock_file_that_was_deleted_is_made_again(make_run: Any, files: Any) -> None:
+    run = make_run()
+    next(run)
+    (files().path / ".lock").unlink()
+    run.train()
+    assert run.outcome == "done" and (files().path / ".lock").exists()
+
+
+def test_whether_a_run_is_locked_is_seen_without_waiting(make_run: Any, files: Any, run_rlcore: RunRlcore) -> None:
+    make_run().train()
+    (files().path / ".lock").unlink()
+    os.mkfifo(files().path / ".lock")
+    assert not is_locked(files().path)
+    assert run_rlcore("status", files().path).exit_code == 0
 
 
 @pytest.mark.parametrize("replaced", [True, False])

@@ -91,7 +91,7 @@ def test_a_run_that_fails_before_its_first_checkpoint_costs_no_old_run(
         make_run(diverges).train()
     aside = files("run.replaced").path
     assert f"{files().path}: the run that was here is kept in {aside} until this one has a checkpoint" in caplog.text
-    assert f"{files().path}: this run has no checkpoint; the run that it was to replace is in {aside}" in caplog.text
+    assert f"{files().path}: the run that was here before is still in {aside}" in caplog.text
     assert files("run.replaced").everything() == before
     with pytest.raises(RunStateError, match=rf"no checkpoint; the run that it was to replace is in {aside}; start it"):
         make_run(RESUME).train()
@@ -122,6 +122,82 @@ def test_the_old_run_can_be_resumed_by_the_name_that_it_was_given(make_run: Any,
     abandon(run)
     make_run({**RESUME, "checkpoint_settings.run_id": "run.replaced"}).train()
     assert files("run.replaced").steps == [80, 100, 120, 160, 200]
+
+
+@pytest.mark.parametrize("steps", [0, 20])
+def test_a_run_that_is_stopped_before_a_regular_checkpoint_costs_no_old_run(
+    make_run: Any, files: Any, steps: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A user who stops it may have seen that it was a mistake."""
+    make_run().train()
+    before = files().everything()
+    run = make_run(FORCE, summary_freq=20)
+    run.start()
+    if steps:
+        next(run)
+    run.close("interrupted")
+    assert files().steps == [steps] and files("run.replaced").everything() == before
+    assert f"{files().path}: the run that was here before is still in {files('run.replaced').path}" in caplog.text
+    resumed = make_run(RESUME, summary_freq=20)
+    resumed.start()
+    assert files("run.replaced").everything() == before
+    resumed.train()
+    assert not files("run.replaced").path.exists()
+
+
+def test_a_replaced_run_that_was_resumed_is_not_deleted_any_more(make_run: Any, files: Any, abandon: Any) -> None:
+    make_run(max_steps=100).train()
+    run = make_run(FORCE)
+    run.start()
+    abandon(run)
+    make_run({**RESUME, "checkpoint_settings.run_id": "run.replaced"}).train()
+    make_run().train()
+    assert files("run.replaced").steps == [80, 100, 120, 160, 200]
+
+
+def test_a_start_that_fails_after_a_killed_one_does_not_forget_the_old_run(
+    make_run: Any, files: Any, abandon: Any
+) -> None:
+    make_run().train()
+    before = files().everything()
+    run = make_run(FORCE)
+    run.start()
+    abandon(run)
+    failing = make_run()
+    failing.plugins.register(NoNetwork(OSError("no network")), "cloud")
+    with pytest.raises(PluginError, match="no network"):
+        failing.train()
+    assert files("run.replaced").everything() == before
+    with pytest.raises(RunStateError, match=rf"the run that it was to replace is in {files('run.replaced').path}"):
+        make_run(RESUME).train()
+
+
+def test_a_start_that_takes_long_notices_that_its_directory_was_replaced(make_run: Any, files: Any) -> None:
+    """Between the lock and the first write stands the making of the environment."""
+    ours = make_run()
+    configured = ours.plugins.configured
+
+    def replaced_meanwhile(config: Any) -> None:
+        shutil.rmtree(files().path)
+        make_run().train()
+        configured(config)
+
+    ours.plugins.configured = replaced_meanwhile
+    with pytest.raises(RunStateError, match="was moved, deleted or replaced"):
+        ours.train()
+    assert files().result["outcome"] == "done" and [path.name for path in files().path.parent.iterdir()] == ["run"]
+
+
+def test_a_resume_that_cannot_start_changes_neither_result_nor_configuration(make_run: Any, files: Any) -> None:
+    make_run().train()
+    before = files().everything()
+    run = make_run(RESUME, max_steps=400)
+    run.plugins._dispatch._strict = True
+    run.plugins.register(Refuses(OSError("no network")), "cloud")
+    with pytest.raises(PluginError):
+        run.train()
+    for name in ("result.json", "configuration.yaml", "metrics.jsonl"):
+        assert files().everything()[name] == before[name]
 
 
 def test_a_name_that_a_user_gave_is_not_taken(make_run: Any, files: Any) -> None:
@@ -186,8 +262,9 @@ def test_a_forced_run_killed_at_any_change_of_the_disk_leaves_the_old_run_or_a_c
 
 
 def holds(path: Path, everything: dict[str, bytes]) -> bool:
-    """Whether a run is there, whole."""
-    return all((path / name).is_file() and (path / name).read_bytes() == data for name, data in everything.items())
+    """Whether a run is there, whole; a resume gives its mark another id."""
+    wanted = {name: data for name, data in everything.items() if name != "rlcore_run.json"}
+    return all((path / name).is_file() and (path / name).read_bytes() == data for name, data in wanted.items())
 
 
 @pytest.mark.parametrize("changes", [{}, FORCE])

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from rlcore.config.dump import is_sealed, sealed
+from rlcore.checkpoint import load_checkpoint, save_checkpoint
+from rlcore.config.seal import is_sealed, sealed
 from rlcore.errors import ConfigError
 from rlcore.saved_configuration import read_saved_configuration
 from rlcore.testing.fixtures import RunRlcore
@@ -140,3 +141,47 @@ def test_a_run_that_was_copied_is_resumed_where_it_is(make_run: Any, files: Any,
     resumed = run_rlcore("run", "--resume", "--run-id", "run", *more)
     assert resumed.exit_code == 0 and (elsewhere / "checkpoints" / "160").is_dir(), resumed.stderr
     assert files().everything() == before
+
+
+def test_a_configuration_of_a_run_that_was_edited_says_so_where_it_is_named(
+    make_run: Any, files: Any, run_rlcore: RunRlcore
+) -> None:
+    make_run(max_steps=100).train()
+    path = files().path / "configuration.yaml"
+    path.write_text(path.read_text().replace("max_steps: 100", "max_steps: 60"))
+    result = run_rlcore("run", path, "--run-id", "other")
+    assert result.exit_code == 0 and files("other").steps[-1] == 60
+    assert "configuration.yaml: was edited or is damaged: its first line does not fit the rest" in result.stderr
+
+
+def test_the_configuration_of_a_copied_run_does_not_resume_the_original(
+    make_run: Any, files: Any, run_rlcore: RunRlcore
+) -> None:
+    make_run(max_steps=100).train()
+    before = files().everything()
+    shutil.copytree(files().path, files("copied").path)
+    more = ("--set", "behaviors.Agent.max_steps=160")
+    refused = run_rlcore("run", files("copied").path / "configuration.yaml", "--resume", *more)
+    assert refused.exit_code == 2
+    assert "stands in the directory of run 'copied' and names run 'run'; say which with --run-id" in refused.stderr
+    resumed = run_rlcore("run", files("copied").path / "configuration.yaml", "--resume", "--run-id", "copied", *more)
+    assert resumed.exit_code == 0 and files("copied").steps[-1] == 160
+    assert files().everything() == before
+
+
+@pytest.mark.parametrize(
+    ("entry", "value"),
+    [("overdue", "x"), ("overdue", [1]), ("overdue", {"Nope": 1}), ("overdue", {"Agent": "x"}), ("versions", "x"),
+     ("versions", {"libraries": [1]}), ("versions", {"plugins": {"core": 3}})],
+)  # fmt: skip
+def test_an_entry_that_is_not_what_it_should_be_is_damage(make_run: Any, files: Any, entry: str, value: Any) -> None:
+    make_run().train()
+    checkpoints = files().path / "checkpoints"
+    state = load_checkpoint(checkpoints / "200")
+    shutil.rmtree(checkpoints / "200")
+    state["run"][entry] = value
+    save_checkpoint(checkpoints, 200, state)
+    run = make_run(RESUME)
+    run.start()
+    assert run.steps == 160
+    run.close("interrupted")

@@ -72,16 +72,20 @@ def give_up(stream: TextIO) -> None:
 
 
 @contextmanager
-def lasting_console() -> Iterator[None]:
+def lasting_console() -> Iterator[list[Callable[[], None]]]:
     """While the block lasts, neither standard output nor standard error can end it by being lost.
 
-    The loss is said in one line on the other one, if that one is left.
+    A warning on the other stream says so, if that stream is left. The block may add functions to the list that it gets:
+    they are called when standard output is lost.
     """
     output, errors = sys.stdout, sys.stderr
+    told: list[Callable[[], None]] = []
 
     def output_lost(why: str) -> None:
         # Past a progress bar, which stood on the stream that is lost.
         print(_lost("standard output", why), file=kept_errors, flush=True)
+        for tell in told:
+            tell()
 
     def errors_lost(why: str) -> None:
         print(_lost("standard error", why), file=sys.stdout, flush=True)
@@ -90,7 +94,7 @@ def lasting_console() -> Iterator[None]:
     sys.stdout, sys.stderr = kept_output, kept_errors
     try:
         with _every_character(output):
-            yield
+            yield told
     finally:
         for kept in (kept_output, kept_errors):
             if kept is not None:

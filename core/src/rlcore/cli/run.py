@@ -89,14 +89,18 @@ def run_command(
     if flags["force"] and flags["resume"]:
         raise click.UsageError("--resume goes on with a run and --force replaces it; give one of them")
     limit_threads()
-    with lasting_console():
-        return train(
-            config, sets, flags, allow_local, dash_p=dash_p, no_plugins=no_plugins, strict_plugins=strict_plugins
-        )
+    chosen = {"dash_p": dash_p, "no_plugins": no_plugins, "strict_plugins": strict_plugins}
+    with lasting_console() as when_output_is_lost:
+        return train(config, sets, flags, allow_local, when_output_is_lost, **chosen)
 
 
 def train(
-    config: Path | None, sets: tuple[str, ...], flags: dict[str, Any], allow_local: bool, **plugin_flags: Any
+    config: Path | None,
+    sets: tuple[str, ...],
+    flags: dict[str, Any],
+    allow_local: bool,
+    when_output_is_lost: list[Callable[[], None]],
+    **plugin_flags: Any,
 ) -> int:
     """Runs what was typed to its end and returns the exit code."""
     from rlcore.cli.ending import ends_within
@@ -117,6 +121,10 @@ def train(
         refuse_code_of_others(document, run_directory(flags), local=True)
     plugins = plugins_for(document, **plugin_flags)
     run = Run(load_config(document, plugins), plugins)
+    if config is not None:
+        refuse_configuration_of_another(config, run)
+    if run.config.checkpoint_settings.inference:  # which has no other end
+        when_output_is_lost.append(run.request_stop)
     if run.offline and flags["num_envs"] is not None and not flags["inference"]:
         raise ConfigError(
             "--num-envs: this run learns from recorded data, so no environment is stepped; the copies of an evaluation "
@@ -202,6 +210,20 @@ def configuration_of_run(flags: dict[str, Any]) -> Document:
     directory = run_directory(flags)
     require_run(directory)
     return read_saved_configuration(directory)
+
+
+def refuse_configuration_of_another(config: Path, run: Run) -> None:
+    """ConfigError for a run's own configuration that would resume another run: its directory was copied or renamed."""
+    from rlcore.run_files import read_mark
+
+    settings, home = run.config.checkpoint_settings, config.absolute().parent
+    if not (settings.resume or settings.inference) or read_mark(home) is None:
+        return
+    if not (run.directory.path.exists() and home.samefile(run.directory.path)):
+        raise ConfigError(
+            f"{config}: stands in the directory of run {home.name!r} and names run {settings.run_id!r}; "
+            f"say which with --run-id and --results-dir, or leave CONFIG out: --resume --run-id {home.name}"
+        )
 
 
 def run_directory(flags: dict[str, Any]) -> Path:

@@ -57,6 +57,7 @@ def interrupts(run: Run, own_process: bool = False) -> Iterator[None]:
         yield
     finally:
         over.set()
+        thread.join()
         for number, handler in ours.items():
             signal.signal(number, signal.SIG_IGN if own_process and run.stop_signal is not None else handler)
 
@@ -76,6 +77,8 @@ def _say_what_it_waits_for(run: Run, over: threading.Event) -> None:
 def waiting_line(run: Run) -> str:
     """What a run that is asked to stop waits for, and what is lost if it is not waited for."""
     doing = "finishing the update, then saving a checkpoint" if run.updating else "saving a checkpoint"
+    if run.outcome is not None and run.saved_step == run.steps:
+        return "stopping: closing the environment; all that was learned is saved"
     lost = "everything" if run.saved_step is None else f"what was learned after step {run.saved_step}"
     if run.config.checkpoint_settings.inference:
         doing, lost = "ending", "nothing"

@@ -6,6 +6,7 @@ can expand to gigabytes), no tags beyond plain data, text keys only, and limits 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,10 +14,13 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from rlcore.config.problems import MAX_PROBLEMS, ConfigErrors, KeyPath, Origin, Problem, dotted, shown
+from rlcore.config.seal import is_broken
 from rlcore.errors import ConfigError
 
 if TYPE_CHECKING:
     import yaml
+
+log = logging.getLogger(__name__)
 
 MAX_BYTES = 1_000_000
 MAX_DEPTH = 40
@@ -58,7 +62,12 @@ def read_document(path: Path | None) -> Document:
     """Reads a file; None gives an empty document. Raises ConfigError with file and line."""
     if path is None:
         return Document(None, {})
-    return parse_document(_read_text(path), str(path))
+    text = _read_text(path)
+    if is_broken(text):
+        log.warning(
+            "%s: was edited or is damaged: its first line does not fit the rest (delete it after an edit)", path
+        )
+    return parse_document(text, str(path))
 
 
 def parse_document(text: str, name: str) -> Document:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,10 @@ from typing import Any
 import attrs
 
 from rlcore.config.problems import KeyPath, dotted, shown
+from rlcore.config.seal import sealed
 from rlcore.config.settings import RunConfig
 from rlcore.config.structure import settings_fields
 from rlcore.errors import ConfigError
-
-_SEAL = "# Written by rlcore. SHA-256 of what follows: "
 
 
 def dump_config(config: RunConfig) -> dict[str, Any]:
@@ -42,21 +40,6 @@ def write_config(config: RunConfig, path: Path) -> None:
     from rlcore.checkpoint import write_atomically  # which needs numpy
 
     write_atomically(path, sealed(config_text(config)).encode())
-
-
-def sealed(text: str) -> str:
-    """``text`` under a comment with its SHA-256, by which :func:`is_sealed` knows what was changed since."""
-    return f"{_SEAL}{_digest(text)}\n{text}"
-
-
-def is_sealed(text: str) -> bool:
-    """Whether ``text`` is, to the letter, what :func:`sealed` returned."""
-    first, _, rest = text.partition("\n")
-    return first == f"{_SEAL}{_digest(rest)}"
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def plain(value: Any, path: KeyPath) -> Any:

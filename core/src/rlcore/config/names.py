@@ -10,7 +10,7 @@ from rlcore.config.problems import shown
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
 
 # What stands beside a behavior's files in a run directory, or beside its entry in a checkpoint and in the status.
-_FILES = ("configuration.yaml", "metrics.jsonl", "result.json", "rlcore_run.json")
+_FILES = ("configuration.yaml", "metrics.jsonl", "metrics.jsonl.damaged", "result.json", "rlcore_run.json")
 RESERVED = frozenset({"run", "metadata", "checkpoints", "run_logs", *_FILES})
 
 

@@ -1,0 +1,27 @@
+"""A checksum in the first line of a configuration that rlcore wrote, by which edits and damage are noticed."""
+
+from __future__ import annotations
+
+import hashlib
+
+_SEAL = "# Written by rlcore. SHA-256 of what follows: "
+
+
+def sealed(text: str) -> str:
+    """``text`` under a comment with its SHA-256, by which :func:`is_sealed` knows what was changed since."""
+    return f"{_SEAL}{_digest(text)}\n{text}"
+
+
+def is_sealed(text: str) -> bool:
+    """Whether ``text`` is, to the letter, what :func:`sealed` returned."""
+    first, _, rest = text.partition("\n")
+    return first == f"{_SEAL}{_digest(rest)}"
+
+
+def is_broken(text: str) -> bool:
+    """Whether ``text`` begins with a checksum that does not fit."""
+    return text.startswith(_SEAL) and not is_sealed(text)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
