@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 import threading
@@ -30,13 +31,15 @@ def ends_within(seconds: float, what: str, last_words: Callable[[BaseException |
             _warn(f"{what} takes more than {seconds:g} s")
             end_process(last_words(error))
 
-    threading.Thread(target=end, name="deadline", daemon=True).start()
+    thread = threading.Thread(target=end, name="deadline", daemon=True)
+    thread.start()
     try:
         yield
     finally:
         over.set()
         if not claim.acquire(blocking=False):
             threading.Event().wait()  # the process is ending
+        thread.join()
 
 
 def end_soon(code: int) -> None:
@@ -50,6 +53,20 @@ def end_soon(code: int) -> None:
         end_process(code)
 
     threading.Thread(target=end, name="deadline", daemon=True).start()
+
+
+def end_in_order(code: int) -> NoReturn:
+    """Ends the process with ``code`` once its threads and exit handlers are done, for which they have a deadline.
+
+    The interpreter is not taken down: libraries with threads of their own sometimes abort the process in that, which
+    would change the exit code.
+    """
+    end_soon(code)
+    for thread in threading.enumerate():
+        if not thread.daemon and thread is not threading.current_thread():
+            thread.join()
+    atexit._run_exitfuncs()
+    end_process(code)
 
 
 def _warn(why: str) -> None:

@@ -96,9 +96,9 @@ def process() -> NoReturn:
     command = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
     code = main(own_process=True)
     if command in ("run", "evaluate"):
-        from rlcore.cli.ending import end_soon
+        from rlcore.cli.ending import end_in_order
 
-        end_soon(code)
+        end_in_order(code)
     sys.exit(code)
 
 
