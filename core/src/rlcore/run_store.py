@@ -116,7 +116,7 @@ class RunStore:
 
     @cached_property
     def _versions(self) -> dict[str, dict[str, str]]:
-        return {"libraries": library_versions(), "plugins": plugin_versions(self.plugins)}
+        return {"libraries": dict(library_versions()), "plugins": plugin_versions(self.plugins)}
 
     def configuration_changes(self) -> list[Change]:
         """What the run was configured otherwise when the checkpoint last read was saved."""

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from types import MappingProxyType
 
 
-def library_versions() -> dict[str, str]:
-    """The versions of rlcore, and of torch and numpy where they are installed."""
+@cache
+def library_versions() -> Mapping[str, str]:
+    """The versions of rlcore, and of torch and numpy where they are installed.
+
+    They are looked up once: metadata of packages is mail, and reading it takes as long as a fifth of a checkpoint.
+    """
     import rlcore
 
     found = {"rlcore": rlcore.__version__}
@@ -15,4 +22,4 @@ def library_versions() -> dict[str, str]:
             found[library] = version(library)
         except PackageNotFoundError:
             continue
-    return found
+    return MappingProxyType(found)
