@@ -181,7 +181,9 @@ class RunDirectory:
         """Whether nothing is there but what opening makes: a run that was refused, or killed, before its first step."""
         if not self.path.is_dir():
             return False
-        return all(entry.name == LOCK or is_leftover(entry.name) for entry in self.path.iterdir())
+        # Locking empties the file: one with something in it is of another program.
+        locks = [entry for entry in self.path.iterdir() if not is_leftover(entry.name)]
+        return all(entry.name == LOCK and entry.stat().st_size == 0 for entry in locks)
 
     def _beside(self, name: str) -> Path:
         return self.path.with_name(name)
@@ -213,7 +215,8 @@ class RunDirectory:
             for place in (self.logs, self.checkpoints, self.best):
                 sweep(place)
         except OSError as error:
-            raise RunStateError(f"{self.path}: cannot be written to: {error.strerror or error}") from error
+            what = error.filename2 or error.filename or self.path
+            raise RunStateError(f"{what}: cannot be written to: {error.strerror or error}") from error
 
     def _make_room(self, earlier: Mark) -> Mark:
         """Takes the name of an earlier run. Returns the mark of the new run, which says what that replaces."""

@@ -297,7 +297,8 @@ class RunStore:
             write_atomically(self.directory.result, (json.dumps(result, indent=4) + "\n").encode())
             timers.write(self.directory.logs / "timers.json")
         except OSError as error:
-            raise RunStateError(f"{self.directory.path}: cannot write the result: {error.strerror or error}") from error
+            what = error.filename2 or error.filename or self.directory.path
+            raise RunStateError(f"{what}: the result cannot be written: {error.strerror or error}") from error
 
 
 def _require_mappings(state: Mapping[str, Any], behaviors: Mapping[str, BehaviorRun]) -> None:

@@ -445,3 +445,21 @@ def test_a_plugin_declares_files_of_its_own_alone(make_run: Any, pattern: str) -
     run.plugins.register(Greedy(), "greedy")
     run.train()
     assert run.plugins.failures == []
+
+
+def test_a_lock_of_another_program_is_not_emptied(make_run: Any, files: Any) -> None:
+    files().path.mkdir(parents=True)
+    (files().path / ".lock").write_text("pid 7")
+    for changes in ({}, FORCE):
+        with pytest.raises(RunStateError, match="is not a run of rlcore"):
+            make_run(changes).train()
+    assert (files().path / ".lock").read_text() == "pid 7"
+
+
+@pytest.mark.parametrize("name", ["run_logs/timers.json", "result.json"])
+def test_what_cannot_be_written_is_named(make_run: Any, files: Any, name: str) -> None:
+    run = make_run()
+    run.start()
+    (files().path / name).mkdir()
+    with pytest.raises(RunStateError, match=rf"{name}: the result cannot be written: Is a directory"):
+        run.train()
