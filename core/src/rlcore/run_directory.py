@@ -256,7 +256,9 @@ class RunDirectory:
             raise RunStateError(f"{self.path / MARK}: {error.strerror or error}") from error
         for name in () if self._continuing else self._mark.replaces:
             aside = self._beside(name)
-            log.info("%s: the run that was here is kept in %s until this one has a regular checkpoint", self.path, aside)
+            log.info(
+                "%s: the run that was here is kept in %s until this one has a regular checkpoint", self.path, aside
+            )
 
     def require(self) -> None:
         """Raises RunStateError if the directory is not the one that this process locked any more."""

@@ -90,7 +90,10 @@ def test_a_run_that_fails_before_its_first_checkpoint_costs_no_old_run(
     with pytest.raises(NonFiniteError):
         make_run(diverges).train()
     aside = files("run.replaced").path
-    assert f"{files().path}: the run that was here is kept in {aside} until this one has a regular checkpoint" in caplog.text
+    assert (
+        f"{files().path}: the run that was here is kept in {aside} until this one has a regular checkpoint"
+        in caplog.text
+    )
     assert f"{files().path}: the run that was here before is still in {aside}" in caplog.text
     assert files("run.replaced").everything() == before
     with pytest.raises(RunStateError, match=rf"no checkpoint; the run that it was to replace is in {aside}; start it"):

@@ -291,14 +291,14 @@ def test_acting_only_leaves_the_normaliser_as_it_was_saved() -> None:
 
 
 def test_without_the_buffer_learning_waits_for_a_batch_and_owes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "rlcore")  # how large a buffer is, is said too
     environment = TinyCorridor(3)
     h: dict[str, Any] = {"batch_size": 30, "steps_per_update": 0.5, "buffer_init_steps": 45}
     trainer = counter(environment, **h)
     learn(trainer, environment, 50)
     assert trainer.gradient_steps == (150 - 45) * 2
     resumed = counter(environment, **h)
-    with caplog.at_level(logging.WARNING, "rlcore"):
-        resumed.load_state_dict(copied(trainer.state_dict()))
+    resumed.load_state_dict(copied(trainer.state_dict()))
     assert [record.getMessage() for record in caplog.records] == [
         "behavior 'Corridor': the checkpoint has no replay buffer, so learning goes on when 30 new transitions are "
         "stored; hyperparameters.save_replay_buffer: true keeps the buffer in checkpoints"
