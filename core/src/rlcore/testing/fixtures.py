@@ -123,8 +123,10 @@ def run_rlcore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunRlcore:
             for name, value in (("handlers", [*log.handlers]), ("propagate", log.propagate)):
                 patch.setattr(log, name, value)  # a command says where its log goes, for good: it ends with the process
             before = log.level
-            code = main([str(argument) for argument in argv])
-            log.setLevel(before)  # not by patching: setLevel forgets what it knew of the loggers below
+            try:
+                code = main([str(argument) for argument in argv])
+            finally:
+                log.setLevel(before)  # not by patching: setLevel forgets what it knew of the loggers below
         return CommandResult(code, out.getvalue(), err.getvalue())
 
     return run
