@@ -20,7 +20,10 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
-from rlcore.config import (
+from rlcore.config.structure import default_of, field_types, settings_fields
+from rlcore.plugins import HOOKS, HookInfo, hookspecs, load_plugins
+from rlcore.plugins.markers import registered
+from rlcore.settings import (
     BehavioralCloningSettings,
     BehaviorSettings,
     CheckpointSettings,
@@ -37,9 +40,6 @@ from rlcore.config import (
     TorchSettings,
     field_info,
 )
-from rlcore.config.structure import default_of, field_types, settings_fields
-from rlcore.plugins import HOOKS, HookInfo, hookspecs, load_plugins
-from rlcore.plugins.markers import registered
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import yaml
 
-from rlcore.checkpoint import load_checkpoint
-from rlcore.run import Run
+from rlcore.runs.run import Run
+from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.testing.fixtures import RunRlcore, run_rlcore
 
 __all__ = ["run_rlcore"]

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from rlcore import Run
-from rlcore.checkpoint import load_checkpoint
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec
 from rlcore.errors import ConfigError
 from rlcore.recordings import RecordingAbout
+from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.testing import environments
+from rlcore.testing.conformance.recordings import record
+from rlcore.testing.conformance.trainer import assert_equal
 from rlcore.testing.environments import SavingEnvironment
-from rlcore.testing.recordings import record
-from rlcore.testing.trainer import assert_equal
 from rlcore_offline.minari_format import MinariFormat
 
 KEY = np.array([2, 0, 1, 1, 2, 0, 2, 1])  # the option that opens each dial

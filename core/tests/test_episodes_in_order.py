@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlcore.checkpoint import load_checkpoint, save_checkpoint
-from rlcore.episodes_in_order import EpisodesInOrder
+from rlcore.curricula.episodes_in_order import EpisodesInOrder
+from rlcore.storage.checkpoint import load_checkpoint, save_checkpoint
 
 SLOTS = 4
 

@@ -9,7 +9,7 @@ import pytest
 
 from rlcore.cli.shown_paths import ShownPaths
 from rlcore.errors import ConfigError
-from rlcore.paths import user_path, working_directory
+from rlcore.files.paths import user_path, working_directory
 
 
 def test_only_a_leading_tilde_means_a_home(monkeypatch: pytest.MonkeyPatch) -> None:

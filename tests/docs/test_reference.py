@@ -14,15 +14,9 @@ import attrs
 import pytest
 import yaml
 
-from rlcore.config import (
-    BehaviorSettings,
-    CheckpointSettings,
-    NetworkSettings,
-    TorchSettings,
-    field_info,
-)
 from rlcore.config.structure import settings_fields
 from rlcore.plugins import HOOKS, Plugins, hookspecs
+from rlcore.settings import BehaviorSettings, CheckpointSettings, NetworkSettings, TorchSettings, field_info
 from rlcore_ppo.settings import PPOSettings
 from rlcore_sac.settings import SACSettings
 
@@ -112,7 +106,7 @@ def test_every_setting_has_a_description_and_is_documented(cls: type) -> None:
 
 
 def test_every_block_of_the_core_is_documented() -> None:
-    from rlcore.config import settings
+    from rlcore import settings
 
     # Shown as part of each class that derives from them.
     bases = {
@@ -122,7 +116,9 @@ def test_every_block_of_the_core_is_documented() -> None:
         settings.OfflineSettings,
         settings.CurriculumSettings,
     }
-    defined = {cls for _, cls in inspect.getmembers(settings, attrs.has) if cls.__module__ == settings.__name__}
+    defined = {
+        cls for _, cls in inspect.getmembers(settings, attrs.has) if cls.__module__.startswith(f"{settings.__name__}.")
+    }
     assert defined - bases == {cls for _, cls in generate.CORE_BLOCKS}
 
 

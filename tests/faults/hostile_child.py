@@ -16,7 +16,7 @@ from fault_child import command
 
 import rlcore_sac.trainer  # noqa: F401
 from rlcore.cli import evaluate, run, status, validate  # noqa: F401
-from rlcore.saved_run import SavedRun  # noqa: F401
+from rlcore.runs.saved_run import SavedRun  # noqa: F401
 
 
 def measured(argv: list[str], directory: str) -> None:

@@ -11,7 +11,7 @@ import attrs
 from stub_plugin import FaultyCorridor, NumpySettings, NumpyTrainer
 
 from rlcore import EnvironmentSpec, TrainerSpec, hookimpl
-from rlcore.config import setting
+from rlcore.settings import setting
 
 
 @hookimpl

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from rlcore.checkpoint import load_checkpoint, save_checkpoint
-from rlcore.run import Run
+from rlcore.runs.run import Run
+from rlcore.storage.checkpoint import load_checkpoint, save_checkpoint
 
 pytestmark = pytest.mark.faults
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from rlcore.checkpoint import find_checkpoints, load_checkpoint, save_checkpoint, verify_checkpoint
-from rlcore.run import Run
+from rlcore.runs.run import Run
+from rlcore.storage.checkpoint import find_checkpoints, load_checkpoint, save_checkpoint, verify_checkpoint
 
 pytestmark = pytest.mark.faults
 

@@ -12,8 +12,8 @@ import pytest
 import yaml
 from fault_cases import CASES
 
-from rlcore.checkpoint import load_checkpoint, save_checkpoint
-from rlcore.run import Run
+from rlcore.runs.run import Run
+from rlcore.storage.checkpoint import load_checkpoint, save_checkpoint
 
 pytestmark = pytest.mark.faults
 

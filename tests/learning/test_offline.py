@@ -13,7 +13,7 @@ import yaml
 from rlcore import Run
 from rlcore.config import load_config, read_document
 from rlcore.plugins import load_plugins
-from rlcore.saved_run import SavedRun
+from rlcore.runs.saved_run import SavedRun
 
 pytestmark = [pytest.mark.learning, pytest.mark.timeout(2400)]  # a recording waits for the training of its policy
 

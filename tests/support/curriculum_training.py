@@ -11,7 +11,7 @@ import yaml
 from rlcore import Run
 from rlcore.config import config_from_mapping
 from rlcore.plugins import load_plugins
-from rlcore.saved_run import SavedRun
+from rlcore.runs.saved_run import SavedRun
 
 LOCK, DIALS, CARTPOLE = "combination lock", "dials", "CartPole"
 NONE, LESSONS, ADR = "no curriculum", "lessons", "adr"

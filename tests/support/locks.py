@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import EnvironmentSpec, RunContext, hookimpl
-from rlcore.config import EnvironmentSettings
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec, Parameters, refuse_unknown_parameters
 from rlcore.seeding import EpisodeSeeds
+from rlcore.settings import EnvironmentSettings
 
 SECRET = 20  # seeds the right actions, which are always the same
 

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from rlcore.environment import Actions, AgentBatch
+from rlcore.testing.conformance.trainer import check_actions, learn, mean_reward, play
 from rlcore.testing.environments import (
     ConstantReward,
     IdentityEnvironment,
@@ -23,7 +24,6 @@ from rlcore.testing.environments import (
     identity_multi_binary,
     identity_multi_branch,
 )
-from rlcore.testing.trainer import check_actions, learn, mean_reward, play
 from rlcore_sac.trainer import SACTrainer
 
 MakeTrainer = Callable[..., SACTrainer]

@@ -11,8 +11,8 @@ import pytest
 from rlcore.config import config_from_mapping
 from rlcore.errors import ConfigError
 from rlcore.plugins import load_plugins
+from rlcore.testing.conformance.trainer import learn, play
 from rlcore.testing.environments import TinyCorridor, identity_continuous, identity_discrete, identity_hybrid
-from rlcore.testing.trainer import learn, play
 from rlcore.torch import memory
 from rlcore.torch.minibatch_trainer import GradientStep
 from rlcore.torch.transition_batch import TransitionBatch

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rlcore._version import __version__
 from rlcore.plugins.markers import hookimpl
 from rlcore.plugins.records import (
     CommandSpec,
@@ -22,22 +23,21 @@ from rlcore.plugins.records import (
 
 if TYPE_CHECKING:
     from rlcore.environment import Actions, AgentBatch, BehaviorSpec, Environment, ObservationSpec
+    from rlcore.plugins.run_context import RunContext
     from rlcore.recordings import Recording
-    from rlcore.run import EpochResult, Run
-    from rlcore.run_context import RunContext
-
-__version__ = "0.1.0"
+    from rlcore.results import EpochResult
+    from rlcore.runs.run import Run
 
 _LAZY = {
     "Actions": "rlcore.environment",
     "AgentBatch": "rlcore.environment",
     "BehaviorSpec": "rlcore.environment",
     "Environment": "rlcore.environment",
-    "EpochResult": "rlcore.run",
+    "EpochResult": "rlcore.results",
     "ObservationSpec": "rlcore.environment",
     "Recording": "rlcore.recordings",
-    "Run": "rlcore.run",
-    "RunContext": "rlcore.run_context",
+    "Run": "rlcore.runs.run",
+    "RunContext": "rlcore.plugins.run_context",
 }
 
 __all__ = [

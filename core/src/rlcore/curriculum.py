@@ -36,7 +36,7 @@ class EndedEpisodes:
 
     As they end, short episodes come first: of N copies that begin together, the first to be told are the N shortest,
     and their mean is not that of the agent's episodes. ``numbers`` are of the order in which the behavior's episodes
-    began; :class:`rlcore.episodes_in_order.EpisodesInOrder` hands them on in that order.
+    began; :class:`rlcore.curricula.episodes_in_order.EpisodesInOrder` hands them on in that order.
     """
 
     behavior: str
@@ -137,7 +137,7 @@ class Curriculum(Protocol):
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """Nested mappings of arrays and JSON values; see :mod:`rlcore.checkpoint`."""
+        """Nested mappings of arrays and JSON values; see :mod:`rlcore.storage.checkpoint`."""
         ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

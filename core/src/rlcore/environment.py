@@ -202,7 +202,7 @@ class SavesState(Protocol):
     """An environment that can write down where it is, so that a checkpoint need not cut its episodes."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Nested mappings of arrays and JSON values; see :mod:`rlcore.checkpoint`."""
+        """Nested mappings of arrays and JSON values; see :mod:`rlcore.storage.checkpoint`."""
         ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> dict[str, AgentBatch]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from rlcore.environment import Actions, BehaviorSpec
 from rlcore.errors import ConfigError, did_you_mean
-from rlcore.paths import user_path
+from rlcore.files.paths import user_path
 
 
 @attrs.frozen(eq=False)

@@ -5,15 +5,16 @@ For every ``load_state_dict``. A state that does not fit raises :class:`SavedVal
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from math import isfinite
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from rlcore.errors import RunStateError, one_line
-from rlcore.json_files import MAX_DEPTH, is_number, is_whole
+from rlcore.errors import RlcoreError, RunStateError, one_line
+from rlcore.files.json_files import MAX_DEPTH, is_number, is_whole
 
 # Entries of a trainer's state that hold learned numbers: what is below them is finite, or the training has diverged.
 LEARNED = ("model", "optimizer", "optimizers")
@@ -130,3 +131,19 @@ def _described(value: Any) -> str:
 def _shape(shape: Sequence[int | None]) -> str:
     sizes = ", ".join("any" if size is None else str(size) for size in shape)
     return f"({sizes},)" if len(shape) == 1 else f"({sizes})"
+
+
+@contextmanager
+def state_taken_up(where: str, owner: str) -> Iterator[None]:
+    """For a block in which ``owner`` takes up what ``where``, a checkpoint, holds of it.
+
+    An entry that is missing or is not what it should be becomes a RunStateError that names both and the entry.
+    """
+    try:
+        yield
+    except SavedValueError as error:
+        raise RunStateError(f"{where}: {owner}: {error}") from error
+    except RlcoreError:
+        raise
+    except BAD_STATE as error:
+        raise RunStateError(f"{where}: {owner} cannot take up its state: {bad_state(error)}") from error

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 import pytest
 
-from rlcore.config import CurriculumSettings, RewardSettings, RunConfig, load_config, setting
+from rlcore.config import load_config
 from rlcore.config.document import Document, parse_document
 from rlcore.config.overrides import apply_overrides
 from rlcore.errors import ConfigError, NotInstalled, did_you_mean
@@ -24,6 +24,7 @@ from rlcore.plugins.records import (
     StatsWriterSpec,
     TrainerSpec,
 )
+from rlcore.settings import CurriculumSettings, RewardSettings, RunConfig, setting
 
 
 @attrs.frozen(kw_only=True)

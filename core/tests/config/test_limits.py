@@ -8,7 +8,12 @@ from typing import Any
 import attrs
 import pytest
 
-from rlcore.config import (
+from rlcore.config.document import Document, document_from_mapping, parse_document
+from rlcore.config.inherit import inherit_defaults
+from rlcore.config.problems import MAX_PROBLEMS, ConfigErrors, dotted, shown
+from rlcore.config.structure import Problems
+from rlcore.errors import ConfigError, nearest
+from rlcore.settings import (
     BehavioralCloningSettings,
     BehaviorSettings,
     EnvironmentSettings,
@@ -21,11 +26,6 @@ from rlcore.config import (
     TorchSettings,
     field_info,
 )
-from rlcore.config.document import Document, document_from_mapping, parse_document
-from rlcore.config.inherit import inherit_defaults
-from rlcore.config.problems import MAX_PROBLEMS, ConfigErrors, dotted, shown
-from rlcore.config.structure import Problems
-from rlcore.errors import ConfigError, nearest
 
 CLASSES = (
     BehavioralCloningSettings, BehaviorSettings, EnvSettings, EnvironmentSettings, EvaluationSettings,

@@ -7,10 +7,11 @@ from typing import Any
 import attrs
 import pytest
 
-from rlcore.config import read_settings, setting
+from rlcore.config import read_settings
 from rlcore.config.document import parse_document
 from rlcore.config.structure import Problems, build
 from rlcore.errors import ConfigError
+from rlcore.settings import setting
 
 
 @attrs.frozen(kw_only=True)

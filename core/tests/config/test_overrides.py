@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from rlcore.config import RunConfig
 from rlcore.config.document import parse_document
 from rlcore.config.overrides import apply_overrides
 from rlcore.errors import ConfigError
+from rlcore.settings import RunConfig
 
 Load = Callable[..., RunConfig]
 Errors = Callable[..., list[str]]

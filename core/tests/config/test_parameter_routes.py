@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from rlcore.config import RunConfig, config_from_mapping, dump_config
+from rlcore.config import config_from_mapping, dump_config
 from rlcore.config.load import evaluation_environment
+from rlcore.settings import RunConfig
 
 START = "behaviors:\n  B: {}\nenvironment_parameters: {size: 3, heat: 1.5}\n"
 Load = Callable[[str], RunConfig]

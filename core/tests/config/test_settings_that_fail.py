@@ -17,7 +17,7 @@ __all__ = ["run_rlcore"]
 PLUGIN = """
 import attrs
 from rlcore import ConfigSection, CurriculumSpec, TrainerSpec, hookimpl
-from rlcore.config import CurriculumSettings, setting
+from rlcore.settings import CurriculumSettings, setting
 
 @hookimpl
 def rlcore_curricula():

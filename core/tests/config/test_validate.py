@@ -28,15 +28,15 @@ class TwoRecords:
 
     @hookimpl
     def rlcore_trainers(self) -> list[TrainerSpec]:
-        return [TrainerSpec(name="ppo", target="a:b", settings="rlcore.config:NetworkSettings")]
+        return [TrainerSpec(name="ppo", target="a:b", settings="rlcore.settings:NetworkSettings")]
 
     @hookimpl
     def rlcore_environments(self) -> list[EnvironmentSpec]:
-        return [EnvironmentSpec(name="toy", target="a:b", settings="rlcore.config:TorchSettings")]
+        return [EnvironmentSpec(name="toy", target="a:b", settings="rlcore.settings:TorchSettings")]
 
     @hookimpl
     def rlcore_config_sections(self) -> list[ConfigSection]:
-        return [ConfigSection(name="acme", target="rlcore.config:PluginSettings")]
+        return [ConfigSection(name="acme", target="rlcore.settings:PluginSettings")]
 
 
 @pytest.fixture

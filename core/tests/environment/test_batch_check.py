@@ -11,9 +11,9 @@ import attrs
 import numpy as np
 import pytest
 
-from rlcore.batch_check import FIRST_BATCHES, BatchCheck
 from rlcore.environment import AgentBatch, BehaviorSpec, ObservationSpec
 from rlcore.errors import EnvironmentFailed, NonFiniteError
+from rlcore.runs.batch_check import FIRST_BATCHES, BatchCheck
 
 SLOTS = 3
 SPEC = BehaviorSpec(

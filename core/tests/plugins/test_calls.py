@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from rlcore import EnvironmentSpec, RewardProviderSpec, StatsWriterSpec, TrainerSpec, hookimpl
-from rlcore.config import RunConfig
 from rlcore.errors import ConfigError, PluginError, RunStateError, UnsupportedSpace
 from rlcore.plugins import Plugins, load_plugins, selection_from
+from rlcore.settings import RunConfig
 from rlcore.testing.fixtures import InstallPlugin
 
 RUN: Any = SimpleNamespace()
@@ -96,7 +96,7 @@ def test_installing_a_strangers_package_never_turns_a_writer_on(
 
 
 def test_a_target_may_be_an_attribute_of_a_class_and_is_imported_once(plugins: Plugins) -> None:
-    record = RewardProviderSpec(name="r", target="pathlib:Path.cwd", settings="rlcore.config:RewardSettings")
+    record = RewardProviderSpec(name="r", target="pathlib:Path.cwd", settings="rlcore.settings:RewardSettings")
     assert plugins.resolve(record)() == Path.cwd()
     assert plugins.resolve(record, "settings").__name__ == "RewardSettings"
 

@@ -198,7 +198,7 @@ TRAINER = """
 from rlcore import TrainerSpec, hookimpl
 @hookimpl
 def rlcore_trainers():
-    return [TrainerSpec(name="tiny", target="{target}", settings="rlcore.config:RewardSettings", summary="tiny one")]
+    return [TrainerSpec(name="tiny", target="{target}", settings="rlcore.settings:RewardSettings", summary="tiny one")]
 """
 
 

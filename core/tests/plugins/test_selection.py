@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from rlcore.config import PluginSettings
 from rlcore.config.plugin_choice import recorded
 from rlcore.errors import ConfigError, PluginError
 from rlcore.plugins import Plugins, Selection, load_plugins, selection_from
 from rlcore.plugins.candidates import Candidate
 from rlcore.plugins.discover import decide, obstacles
+from rlcore.settings import PluginSettings
 from rlcore.testing.fixtures import InstallPlugin, RunRlcore
 
 EMPTY = "from rlcore import hookimpl\n@hookimpl\ndef rlcore_trainers():\n    return []\n"
@@ -86,7 +86,7 @@ from rlcore import TrainerSpec, hookimpl
 class T: ...
 @hookimpl
 def rlcore_trainers():
-    yield TrainerSpec(name="twin", target="acme_clashing:T", settings="rlcore.config:NetworkSettings")
+    yield TrainerSpec(name="twin", target="acme_clashing:T", settings="rlcore.settings:NetworkSettings")
 """
 
 

@@ -17,10 +17,10 @@ import pytest
 
 from rlcore import RecordingFormatSpec, hookimpl
 from rlcore.environment import Actions, BehaviorSpec, ObservationSpec
-from rlcore.episode_tap import EpisodeTap
 from rlcore.errors import ConfigError, PluginError, RunStateError
 from rlcore.plugins import Plugins
 from rlcore.plugins.recording import read_recording, recorded_behavior, recorded_to
+from rlcore.recording.episode_tap import EpisodeTap
 from rlcore.recordings import Recording, RecordingAbout
 
 WALKER = BehaviorSpec("Walker", (ObservationSpec("observation", (1,), np.float32),), discrete=(3,))

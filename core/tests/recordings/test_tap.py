@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec
-from rlcore.episode_tap import EpisodeTap
+from rlcore.recording.episode_tap import EpisodeTap
 from rlcore.recordings import Recording
+from rlcore.runs.whole_episodes import play
 from rlcore.testing.environments import FOR_CONFIGURATIONS
-from rlcore.whole_episodes import play
 
 SLOTS, STEPS = 3, 60
 SPEC = BehaviorSpec(

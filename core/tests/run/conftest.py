@@ -12,7 +12,7 @@ import attrs
 import pytest
 
 from rlcore.plugins.calls import Plugins
-from rlcore.run import Run
+from rlcore.runs.run import Run
 from rlcore.testing.fixtures import RunRlcore, hook_calls
 from rlcore.testing.fixtures import run_rlcore as bare_run_rlcore
 

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import CurriculumSpec, EnvironmentSpec, hookimpl
-from rlcore.config import CurriculumSettings, setting
 from rlcore.curriculum import NO_CHANGES, Changes, EndedEpisodes, EpisodeDraw, LessonChange
 from rlcore.environment import Actions, BehaviorSpec, ObservationSpec
 from rlcore.errors import RunStateError
-from rlcore.run_context import RunContext
+from rlcore.plugins.run_context import RunContext
 from rlcore.seeding import EpisodeUniforms
+from rlcore.settings import CurriculumSettings, setting
 from rlcore.testing.environments import ArrayEnvironment, SavingEnvironment
 
 

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import EnvironmentSpec, TrainerSpec, hookimpl
-from rlcore.config import BehaviorSettings, OfflineSettings, setting
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec, Parameters, refuse_unknown_parameters
 from rlcore.errors import RunStateError
-from rlcore.run_context import RunContext
+from rlcore.plugins.run_context import RunContext
 from rlcore.seeding import EpisodeSeeds, derive_generator, generator_state, restore_generator
+from rlcore.settings import BehaviorSettings, OfflineSettings, setting
 from rlcore.testing import IdentityEnvironment, TinyCorridor
 from rlcore.testing.environments import ArrayEnvironment
 

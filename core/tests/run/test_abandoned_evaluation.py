@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from rlcore import hookimpl
-from rlcore.checkpoint import load_checkpoint
-from rlcore.run import Run
+from rlcore.runs.run import Run
+from rlcore.storage.checkpoint import load_checkpoint
 
 RESUME = {"checkpoint_settings.resume": True}
 WHOLE = {"checkpoint_settings.run_id": "whole"}

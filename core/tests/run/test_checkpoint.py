@@ -15,8 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from rlcore import checkpoint as checkpoint_module
-from rlcore.checkpoint import (
+from rlcore.errors import RunStateError
+from rlcore.files.atomic import sweep
+from rlcore.storage import checkpoint as checkpoint_module
+from rlcore.storage.checkpoint import (
     NewerFormat,
     find_checkpoints,
     is_good,
@@ -24,10 +26,8 @@ from rlcore.checkpoint import (
     newest_good,
     rotate,
     save_checkpoint,
-    sweep,
     verify_checkpoint,
 )
-from rlcore.errors import RunStateError
 
 DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 DTYPES += ["float16", "float32", "float64"]

@@ -21,8 +21,8 @@ from rlcore.cli.log import EchoHandler
 from rlcore.cli.progress import _follow
 from rlcore.cli.run import resuming, typed_flags
 from rlcore.plugins.calls import Plugins
-from rlcore.run import Run
-from rlcore.run_store import RunStore
+from rlcore.runs.run import Run
+from rlcore.storage.store import RunStore
 from rlcore.testing.fixtures import RunRlcore
 
 Write = Callable[..., Path]

@@ -12,7 +12,7 @@ import pytest
 from rlcore import hookimpl
 from rlcore.curriculum import Curriculum
 from rlcore.errors import ConfigError, RunStateError
-from rlcore.run import Run
+from rlcore.runs.run import Run
 from rlcore.seeding import derive_generator, derive_seed
 
 STUBS = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_curriculum.py")]
@@ -162,7 +162,7 @@ def test_a_killed_run_resumed_equals_the_run_that_was_never_stopped(
 def test_without_any_part_of_its_state_a_resumed_run_differs(
     make_run: Any, files: Any, abandon: Any, monkeypatch: pytest.MonkeyPatch, left_out: str
 ) -> None:
-    from rlcore.run_curricula import RunCurricula
+    from rlcore.runs.curricula import RunCurricula
 
     keywords = {"checkpoint_interval": 26, "keep_checkpoints": 0}
     changes = {**SAVED, "environment_parameters.pace.curriculum.every": 7}

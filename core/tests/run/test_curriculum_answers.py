@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore.checked_curriculum import CheckedCurriculum
+from rlcore.curricula.checked import CheckedCurriculum
+from rlcore.curricula.parameter_feed import ParameterFeed
 from rlcore.curriculum import Changes, EpisodeDraw, LessonChange
 from rlcore.errors import PluginError, RunStateError
-from rlcore.parameter_feed import ParameterFeed
-from rlcore.run import Run
+from rlcore.runs.run import Run
 
 STUBS = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_curriculum.py")]
 PACED: dict[str, Any] = {

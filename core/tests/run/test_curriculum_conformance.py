@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore.config import PluginSettings
 from rlcore.curriculum import Changes, Curriculum, EpisodeDraw, LessonChange
 from rlcore.errors import PluginError
 from rlcore.plugins import Plugins, load_plugins
 from rlcore.plugins.discover import selection_from
+from rlcore.settings import PluginSettings
 from rlcore.testing import CurriculumConformance
 
 STUB = str(Path(__file__).parent / "stub_curriculum.py")

@@ -15,9 +15,9 @@ import yaml
 
 from rlcore import hookimpl
 from rlcore.errors import ConfigError, EnvironmentFailed, RunStateError
-from rlcore.run import Run
-from rlcore.run_directory import RunDirectory
-from rlcore.run_lock import is_locked
+from rlcore.runs.run import Run
+from rlcore.storage.directory import RunDirectory
+from rlcore.storage.lock import is_locked
 from rlcore.testing.fixtures import RunRlcore
 
 RESUME = {"checkpoint_settings.resume": True}

@@ -11,11 +11,11 @@ import pytest
 import yaml
 
 from rlcore.environment import Actions, BehaviorSpec, ObservationSpec
-from rlcore.episode_tap import EpisodeTap
+from rlcore.recording.episode_tap import EpisodeTap
 from rlcore.recordings import Recording
+from rlcore.runs.whole_episodes import play
 from rlcore.testing.environments import ArrayEnvironment, IdentityEnvironment
 from rlcore.testing.fixtures import RunRlcore
-from rlcore.whole_episodes import play
 
 
 class Guesses:

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 import yaml
 
-import rlcore.evaluation
+import rlcore.runs.evaluator
 from rlcore import hookimpl
-from rlcore.checkpoint import find_checkpoints, load_checkpoint, save_checkpoint, verify_checkpoint
 from rlcore.config import ConfigErrors
 from rlcore.errors import ConfigError, PluginError
 from rlcore.results import BehaviorEvaluation, EvaluationResult
-from rlcore.run import Run
+from rlcore.runs.run import Run
+from rlcore.storage.checkpoint import find_checkpoints, load_checkpoint, save_checkpoint, verify_checkpoint
 from rlcore.testing.fixtures import RunRlcore
 
 IDENTITY = {"environment.type": "identity"}  # cannot save itself: every checkpoint begins new episodes
@@ -58,7 +58,7 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Script:
 
     def make(*scores: float) -> None:
         iterator = iter(scores)
-        monkeypatch.setattr(rlcore.evaluation, "play", lambda policies, *_: play(iterator, policies))
+        monkeypatch.setattr(rlcore.runs.evaluator, "play", lambda policies, *_: play(iterator, policies))
 
     return make
 

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from rlcore import StatsWriterSpec, hookimpl
-from rlcore.checkpoint import load_checkpoint
 from rlcore.errors import (
     EnvironmentFailed,
     NonFiniteError,
@@ -21,8 +20,9 @@ from rlcore.errors import (
     TrainingDiverged,
     traceback_hint,
 )
-from rlcore.open_writer import OpenWriter
-from rlcore.status import read_status_file, write_status_file
+from rlcore.plugins.status_file import read_status_file, write_status_file
+from rlcore.runs.open_writer import OpenWriter
+from rlcore.storage.checkpoint import load_checkpoint
 
 ENVIRONMENT = "environment 'corridor' of plugin 'stub_plugin' (local)"
 RESUME = {"checkpoint_settings.resume": True}

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from rlcore import hookimpl
-from rlcore.checkpoint import load_checkpoint
 from rlcore.errors import NonFiniteError, PluginError, RunStateError
-from rlcore.run_directory import RunDirectory
-from rlcore.run_lock import is_locked
+from rlcore.storage.checkpoint import load_checkpoint
+from rlcore.storage.directory import RunDirectory
+from rlcore.storage.lock import is_locked
 
 FORCE = {"checkpoint_settings": {"force": True}}
 RESUME = {"checkpoint_settings": {"resume": True}}

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rlcore.json_files import DamagedFile, is_file_name, parse_json, read_json, read_object, read_tail
-from rlcore.terminal_text import printable
+from rlcore.builtin.terminal_text import printable
+from rlcore.files.json_files import DamagedFile, is_file_name, parse_json, read_json, read_object, read_tail
 
 
 @pytest.mark.parametrize(

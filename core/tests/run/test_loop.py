@@ -10,7 +10,7 @@ import pytest
 
 from rlcore import hookimpl
 from rlcore.errors import EnvironmentFailed, PluginError
-from rlcore.run import Run
+from rlcore.runs.run import Run
 from rlcore.testing import TinyCorridor
 
 PAIR: dict[str, Any] = {"environment.type": "pair"}

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import yaml
 
-from rlcore.checkpoint import load_checkpoint
 from rlcore.errors import RunStateError
-from rlcore.run import Run
+from rlcore.runs.run import Run
+from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.testing.fixtures import RunRlcore
 
 PAIR: dict[str, Any] = {"environment.type": "pair"}

@@ -14,8 +14,8 @@ import yaml
 from rlcore.config import ConfigErrors
 from rlcore.environment import BehaviorSpec, ObservationSpec
 from rlcore.errors import ConfigError, PluginError, RunStateError
-from rlcore.run import Run
-from rlcore.run_context import RunContext
+from rlcore.plugins.run_context import RunContext
+from rlcore.runs.run import Run
 from rlcore.testing.fixtures import RunRlcore
 
 CORRIDOR = BehaviorSpec("Agent", (ObservationSpec("position", (6,), np.float32),), discrete=(2,))
@@ -127,7 +127,7 @@ def test_a_recorded_behavior_must_be_listed(offline: Any) -> None:
 
 
 def test_a_trainer_of_recorded_data_without_a_demo_path_is_told_what_to_derive_from(offline: Any) -> None:
-    with pytest.raises(PluginError, match=r"'pathless' .* have no demo_path; derive them from rlcore.config.Offline"):
+    with pytest.raises(PluginError, match=r"'pathless' .* have no demo_path; derive them from rlcore.settings.Offline"):
         Run(offline(trainer_type="pathless", hyperparameters={})).train()
 
 

@@ -13,12 +13,12 @@ import pytest
 import yaml
 
 from rlcore import hookimpl
-from rlcore.checkpoint import load_checkpoint
 from rlcore.config import load_plugins_for
 from rlcore.config.document import document_from_mapping
 from rlcore.errors import PluginError
-from rlcore.open_files import WatchedDirectory
-from rlcore.run import Run
+from rlcore.files.open_files import WatchedDirectory
+from rlcore.runs.run import Run
+from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.testing.fixtures import RunRlcore
 
 STUBS = str(Path(__file__).parent / "stub_plugin.py")
@@ -228,7 +228,7 @@ def test_plugins_hear_that_a_run_failed_whose_result_cannot_be_written(
     run = make_run()
     run.plugins.register(Hears(), "hears")
     run.start()
-    monkeypatch.setattr("rlcore.run_store.write_atomically", lambda *_: (_ for _ in ()).throw(OSError(28, "full")))
+    monkeypatch.setattr("rlcore.storage.store.write_atomically", lambda *_: (_ for _ in ()).throw(OSError(28, "full")))
     with pytest.raises(Exception, match="the result cannot be written: full") as caught:
         run.close("done")
     assert heard == [("failed", str(caught.value))]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rlcore.curriculum import NO_CHANGES, Changes, EndedEpisodes, EpisodeDraw
 from rlcore.environment import AgentBatch
-from rlcore.run_curricula import RunCurricula
+from rlcore.runs.curricula import RunCurricula
 from rlcore.stats import EpisodeRecorder
 
 

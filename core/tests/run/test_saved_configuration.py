@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
-from rlcore.checkpoint import load_checkpoint, save_checkpoint
 from rlcore.config.seal import is_sealed, sealed
 from rlcore.errors import ConfigError
-from rlcore.saved_configuration import read_saved_configuration
+from rlcore.storage.checkpoint import load_checkpoint, save_checkpoint
+from rlcore.storage.configuration import read_saved_configuration
 from rlcore.testing.fixtures import RunRlcore
 
 RESUME = {"checkpoint_settings.resume": True}
@@ -98,7 +98,9 @@ def test_a_resume_with_other_libraries_is_told(make_run: Any, abandon: Any, capl
     run = make_run()
     next(run)
     abandon(run)
-    monkeypatch.setattr("rlcore.run_store.library_versions", lambda: {"rlcore": "0.9", "torch": "3.0", "numpy": "9.9"})
+    monkeypatch.setattr(
+        "rlcore.storage.store.library_versions", lambda: {"rlcore": "0.9", "torch": "3.0", "numpy": "9.9"}
+    )
     resumed = make_run(RESUME)
     resumed.start()
     resumed.close("interrupted")

@@ -16,7 +16,7 @@ from rlcore.cli.parameter_table import HEADINGS, parameter_rows, print_parameter
 from rlcore.cli.progress import _follow, progress_bar
 from rlcore.config.document import document_from_mapping
 from rlcore.curriculum import LessonChange
-from rlcore.run import Run
+from rlcore.runs.run import Run
 
 STUBS = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_curriculum.py")]
 PACED: dict[str, Any] = {

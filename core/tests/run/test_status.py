@@ -11,7 +11,7 @@ import pytest
 
 from rlcore import hookimpl
 from rlcore.errors import RunStateError
-from rlcore.run import Run
+from rlcore.runs.run import Run
 from rlcore.testing.fixtures import RunRlcore
 
 STUBS = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_curriculum.py")]
@@ -227,7 +227,7 @@ def test_status_shows_where_a_run_would_go_on_if_its_newest_checkpoint_is_damage
 def test_status_says_nothing_of_a_checkpoint_that_the_run_deletes_meanwhile(
     make_run: Any, files: Any, shown: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from rlcore import checkpoint
+    from rlcore.storage import checkpoint
 
     make_run(PACED, keep_checkpoints=0).train()
     found = checkpoint.find_checkpoints

@@ -24,7 +24,7 @@ import attrs
 import numpy as np
 import stub_plugin
 from rlcore import EnvironmentSpec, StatsWriterSpec, TrainerSpec, hookimpl
-from rlcore.config import setting
+from rlcore.settings import setting
 
 FAULT = Path(__file__).with_name("fault").read_text()
 CODE = Path(__file__).with_name("code").read_text()
@@ -187,7 +187,7 @@ def test_the_run_ends_with_exit_3_or_4_and_a_line_that_names_who_left(
 
 
 def test_an_error_of_a_run_is_one_in_python_too(leaving: Any, make_run: Any) -> None:
-    from rlcore.run import Run
+    from rlcore.runs.run import Run
 
     with pytest.raises(EnvironmentFailed, match="failed in step: SystemExit: 0"):
         Run(leaving("environment.step")).train()
@@ -196,7 +196,7 @@ def test_an_error_of_a_run_is_one_in_python_too(leaving: Any, make_run: Any) -> 
 
 
 def test_what_leaves_while_it_is_closed_keeps_nothing_else_open(leaving: Any, files: Any) -> None:
-    from rlcore.run import Run
+    from rlcore.runs.run import Run
 
     closed = []
     run = Run(leaving("writer.close"))
@@ -214,7 +214,7 @@ def test_what_leaves_while_it_is_closed_keeps_nothing_else_open(leaving: Any, fi
 
 
 def test_an_error_of_the_run_is_reported_before_one_of_closing(leaving: Any, caplog: pytest.LogCaptureFixture) -> None:
-    from rlcore.run import Run
+    from rlcore.runs.run import Run
 
     run = Run(leaving("environment.close"))
     run.start()

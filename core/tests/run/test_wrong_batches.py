@@ -11,7 +11,7 @@ import pytest
 
 from rlcore.environment import AgentBatch
 from rlcore.errors import EnvironmentFailed
-from rlcore.run import Run
+from rlcore.runs.run import Run
 from rlcore.testing import TinyCorridor
 
 Tamper = Callable[[AgentBatch], None]

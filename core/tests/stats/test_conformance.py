@@ -13,7 +13,7 @@ import pytest
 from rlcore.rewards import ExtrinsicReward, Transitions
 from rlcore.stats import StatsWriter
 from rlcore.testing import RewardProviderConformance, StatsWriterConformance
-from rlcore.testing.writers import Written
+from rlcore.testing.conformance.writers import Written
 
 
 class TestExtrinsic(RewardProviderConformance):

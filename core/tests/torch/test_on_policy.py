@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from rlcore.config import BehaviorSettings, NetworkSettings, OnPolicySettings, RunConfig
 from rlcore.environment import AgentBatch, BehaviorSpec, ObservationSpec
 from rlcore.rewards import ExtrinsicReward, Transitions
+from rlcore.settings import BehaviorSettings, NetworkSettings, OnPolicySettings, RunConfig
 from rlcore.torch.minibatch import Loss, Minibatch
 from rlcore.torch.networks import ActorCritic
 from rlcore.torch.on_policy import OnPolicyTrainer

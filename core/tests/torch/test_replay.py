@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore.checkpoint import load_checkpoint, save_checkpoint
 from rlcore.environment import AgentBatch, BehaviorSpec, ObservationSpec
 from rlcore.errors import ConfigError, RunStateError
+from rlcore.storage.checkpoint import load_checkpoint, save_checkpoint
 from rlcore.torch.replay import ReplayBuffer
 
 VECTOR = ObservationSpec("vector", (17,), np.float32)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore.checkpoint import load_checkpoint, save_checkpoint
 from rlcore.environment import AgentBatch, BehaviorSpec, ObservationSpec
+from rlcore.storage.checkpoint import load_checkpoint, save_checkpoint
 from rlcore.torch.rollout import RolloutBuffer
 
 SPEC = BehaviorSpec(

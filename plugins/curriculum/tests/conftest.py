@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 
 from rlcore import EnvironmentSpec, RunContext, TrainerSpec, hookimpl
-from rlcore.checkpoint import load_checkpoint, save_checkpoint
-from rlcore.config import ConfigErrors, RunConfig, load_config
+from rlcore.config import ConfigErrors, load_config
 from rlcore.config.document import parse_document
 from rlcore.curriculum import Changes, EndedEpisodes
 from rlcore.plugins import Plugins, load_plugins
+from rlcore.settings import RunConfig
 from rlcore.stats import StatSummary
+from rlcore.storage.checkpoint import load_checkpoint, save_checkpoint
 from rlcore.testing.fixtures import installed_plugin
 from rlcore_curriculum.lessons import Lessons, make_curriculum
 
@@ -35,12 +36,12 @@ class Still:
 
     @hookimpl
     def rlcore_trainers(self) -> list[TrainerSpec]:
-        named = "rlcore.config:TorchSettings"
+        named = "rlcore.settings:TorchSettings"
         return [TrainerSpec(name="still", target=named, settings=named)]
 
     @hookimpl
     def rlcore_environments(self) -> list[EnvironmentSpec]:
-        return [EnvironmentSpec(name="still", target="rlcore.config:EnvironmentSettings")]
+        return [EnvironmentSpec(name="still", target="rlcore.settings:EnvironmentSettings")]
 
 
 @pytest.fixture(scope="session")

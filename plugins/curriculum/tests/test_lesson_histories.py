@@ -18,9 +18,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rlcore import RunContext
-from rlcore.config import BehaviorSettings, RunConfig
 from rlcore.curriculum import EndedEpisodes, LessonChange
 from rlcore.plugins import Plugins
+from rlcore.settings import BehaviorSettings, RunConfig
 from rlcore.stats import StatSummary
 from rlcore_curriculum.criterion_settings import CriterionSettings, DemotionSettings
 from rlcore_curriculum.lesson_settings import LessonSettings, LessonsSettings

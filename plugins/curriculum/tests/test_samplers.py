@@ -141,7 +141,7 @@ TRIANGULAR = """
 import attrs
 import numpy as np
 from rlcore import hookimpl
-from rlcore.config import setting
+from rlcore.settings import setting
 from rlcore_curriculum.records import SamplerSpec
 from rlcore_curriculum.sampler_settings import SamplerParameters
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 
-from rlcore.config import EnvironmentSettings
 from rlcore.environment import Environment
+from rlcore.settings import EnvironmentSettings
 from rlcore.testing import EnvironmentConformance
 from rlcore_gymnasium.cartpole import CartPoleEnvironment
 from rlcore_gymnasium.environment import make_environment

@@ -11,11 +11,11 @@ import gymnasium
 import numpy as np
 import pytest
 
-from rlcore.config import EnvironmentSettings
 from rlcore.environment import Actions
 from rlcore.errors import EnvironmentFailed
-from rlcore.run import Run
+from rlcore.runs.run import Run
 from rlcore.seeding import EpisodeSeeds
+from rlcore.settings import EnvironmentSettings
 from rlcore.testing.fixtures import run_rlcore
 from rlcore_gymnasium.environment import make_environment
 from rlcore_gymnasium.in_process import InProcessEnvironment

@@ -15,7 +15,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 from rlcore.environment import Actions, Environment
 from rlcore.errors import EnvironmentFailed
-from rlcore.run import Run
+from rlcore.runs.run import Run
 from rlcore.seeding import EpisodeSeeds
 from rlcore_gymnasium.native import ADAPTERS
 

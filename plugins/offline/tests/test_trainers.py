@@ -17,17 +17,17 @@ import pytest
 import yaml
 
 from rlcore import Run
-from rlcore.checkpoint import load_checkpoint, save_checkpoint
 from rlcore.config import ConfigErrors, config_from_mapping, dump_config
 from rlcore.environment import Actions, AgentBatch, Environment
 from rlcore.errors import ConfigError, RunStateError
 from rlcore.plugins import load_plugins
 from rlcore.recordings import Recording
+from rlcore.storage.checkpoint import load_checkpoint, save_checkpoint
 from rlcore.testing import PluginConformance
+from rlcore.testing.conformance.recordings import record
+from rlcore.testing.conformance.trainer import assert_equal, check_actions, check_storable, copied, first_batch
 from rlcore.testing.environments import TinyCorridor, identity_continuous, identity_hybrid, identity_multi_branch
 from rlcore.testing.fixtures import RunRlcore
-from rlcore.testing.recordings import record
-from rlcore.testing.trainer import assert_equal, check_actions, check_storable, copied, first_batch
 
 MakeTrainer = Callable[..., Any]
 NAMES = pytest.mark.parametrize("name", ["bc", "iql"])

@@ -7,7 +7,7 @@ from pathlib import Path
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from rlcore.testing import PluginConformance, StatsWriterConformance
-from rlcore.testing.writers import Written
+from rlcore.testing.conformance.writers import Written
 
 
 class TestPlugin(PluginConformance):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from rlcore.config import SCHEDULES, OnPolicySettings, setting
+from rlcore.settings import SCHEDULES, OnPolicySettings, setting
 
 
 @attrs.frozen(kw_only=True)

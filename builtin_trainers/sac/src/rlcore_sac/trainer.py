@@ -21,8 +21,8 @@ import torch
 from torch import Tensor
 
 from rlcore import RunContext
-from rlcore.config import BehaviorSettings
 from rlcore.environment import BehaviorSpec
+from rlcore.settings import BehaviorSettings
 from rlcore.torch.flat import FlatParameters
 from rlcore.torch.minibatch_trainer import GradientStep
 from rlcore.torch.networks import Critic, lesser

@@ -7,8 +7,8 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from rlcore.checkpoint import write_atomically
-from rlcore.json_files import open_regular, parse_json
+from rlcore.files.atomic import write_atomically
+from rlcore.files.json_files import open_regular, parse_json
 
 log = logging.getLogger(__name__)
 

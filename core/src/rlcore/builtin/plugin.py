@@ -12,7 +12,7 @@ def rlcore_reward_providers() -> list[RewardProviderSpec]:
         RewardProviderSpec(
             name="extrinsic",
             target="rlcore.rewards:ExtrinsicReward.create",
-            settings="rlcore.config:RewardSettings",
+            settings="rlcore.settings:RewardSettings",
             summary="the environment's own reward, the group's included",
         )
     ]

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from rlcore.builtin.metrics_file import METRICS_FILE, keep_until
-from rlcore.config.data_source import learns_offline
-from rlcore.open_files import WatchedDirectory
+from rlcore.builtin.terminal_text import printable
+from rlcore.files.open_files import WatchedDirectory
 from rlcore.stats import (
     CUMULATIVE_REWARD,
     EVALUATION_REWARD,
@@ -23,10 +23,9 @@ from rlcore.stats import (
     StatSummary,
     lesson_numbers,
 )
-from rlcore.terminal_text import printable
 
 if TYPE_CHECKING:
-    from rlcore.run_context import RunContext
+    from rlcore.plugins.run_context import RunContext
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +87,7 @@ class ConsoleWriter:
 
     @classmethod
     def create(cls, settings: Any, run: RunContext) -> ConsoleWriter:
-        return cls(plays=run.inference or not learns_offline(run.config, run.plugins), silent=run.config.lone_lessons)
+        return cls(plays=run.inference or not run.offline, silent=run.config.lone_lessons)
 
     def write(self, behavior: str, step: int, stats: Mapping[str, StatSummary]) -> None:
         line = console_line(behavior, step, time.monotonic() - self._started, stats, self._plays, self._silent)

@@ -18,8 +18,8 @@ from rlcore.cli.report import report
 from rlcore.cli.run import limit_threads
 from rlcore.cli.shown_paths import UserPath
 from rlcore.cli.terminal import echo
-from rlcore.config.settings import MAX_EPISODES
 from rlcore.errors import EXIT_DONE, EXIT_SIGINT, ConfigError
+from rlcore.settings.limits import MAX_EPISODES
 
 if TYPE_CHECKING:
     from rlcore.results import EvaluationResult
@@ -88,8 +88,8 @@ def evaluate_command(
         raise ConfigError(f"--video {video}: is not empty; name a directory of its own for the films")
     limit_threads()
     from rlcore.config import apply_overrides, load_config
-    from rlcore.saved_configuration import read_saved_configuration
-    from rlcore.saved_run import SavedRun, find_run
+    from rlcore.runs.saved_run import SavedRun, find_run
+    from rlcore.storage.configuration import read_saved_configuration
 
     show_log()
     directory = find_run(run)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from rlcore.builtin.terminal_text import printable
 from rlcore.cli.terminal import cells, plain_console
-from rlcore.terminal_text import printable
 
 if TYPE_CHECKING:
     from rlcore.config import Document
@@ -24,7 +24,7 @@ def print_parameters(configuration: Document, status: Mapping[str, Any], none_ye
         return
     from rich.table import Column, Table
 
-    from rlcore.status import about
+    from rlcore.storage.status import about
 
     console = plain_console()
     step = about(status).get("run_steps")

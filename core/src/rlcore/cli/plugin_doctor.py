@@ -6,6 +6,7 @@ import json
 
 import click
 
+from rlcore.cli.main import COMMANDS
 from rlcore.cli.options import debug_option
 from rlcore.cli.plugin_info import decisions_for
 from rlcore.cli.terminal import echo
@@ -26,7 +27,7 @@ def doctor_command(context: click.Context, name: str | None, import_targets: boo
     pulls in, its hooks and records, clashes with others, and entry points that were not reinstalled.
     """
     decisions = decisions_for(name)
-    findings = [finding for decision in decisions for finding in diagnose(decision, import_targets)]
+    findings = [finding for decision in decisions for finding in diagnose(decision, import_targets, COMMANDS)]
     findings += diagnose_together(decisions_for(None), only={each.candidate.label for each in decisions})
     if as_json:
         click.echo(json.dumps({"findings": [finding._asdict() for finding in findings]}, indent=4))

@@ -116,7 +116,7 @@ def _record(plugins: Plugins, record: Any) -> dict[str, Any]:
 def _fields(settings: Any) -> list[dict[str, Any]]:
     import attrs
 
-    from rlcore.config.fields import field_info
+    from rlcore.settings.fields import field_info
 
     if not attrs.has(settings):
         return []

@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from rlcore.terminal_text import printable
+from rlcore.builtin.terminal_text import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
 
-    from rlcore.run import Run
+    from rlcore.runs.run import Run
 
 REFRESH_SECONDS = 0.25
 WIDE = 120  # columns, in which the names of lessons' parameters leave room for the bar

@@ -19,11 +19,11 @@ from rlcore.cli.options import plugin_options, plugins_for
 from rlcore.cli.shown_paths import ShownPaths, UserPath
 from rlcore.cli.terminal import echo
 from rlcore.errors import ConfigError
-from rlcore.paths import user_path
+from rlcore.files.paths import user_path
 
 if TYPE_CHECKING:
     from rlcore.config import Document
-    from rlcore.run import Run
+    from rlcore.runs.run import Run
 
 
 # Flags of mlagents-learn that rlcore has not, and what to say of them.
@@ -108,7 +108,7 @@ def train(
     from rlcore.cli.report import report
     from rlcore.cli.stopping import interrupts
     from rlcore.config import apply_overrides, load_config, read_document
-    from rlcore.run import Run
+    from rlcore.runs.run import Run
 
     show_log()
     if config is None:
@@ -201,8 +201,8 @@ def configuration_of_run(flags: dict[str, Any]) -> Document:
     if not (flags["resume"] or flags["inference"]) or flags["run_id"] is None:
         raise click.UsageError("CONFIG is missing; only --resume or --inference with --run-id can do without")
     from rlcore.config.names import name_problem
-    from rlcore.saved_configuration import read_saved_configuration
-    from rlcore.saved_run import require_run
+    from rlcore.runs.saved_run import require_run
+    from rlcore.storage.configuration import read_saved_configuration
 
     problem = name_problem("a run id", flags["run_id"])
     if problem:
@@ -214,7 +214,7 @@ def configuration_of_run(flags: dict[str, Any]) -> Document:
 
 def refuse_configuration_of_another(config: Path, run: Run) -> None:
     """ConfigError for a run's own configuration that would resume another run: its directory was copied or renamed."""
-    from rlcore.run_files import read_mark
+    from rlcore.storage.run_files import read_mark
 
     settings, home = run.config.checkpoint_settings, config.absolute().parent
     if not (settings.resume or settings.inference) or read_mark(home) is None:

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rlcore.builtin.terminal_text import printable
 from rlcore.cli.foreign_code import allow_local_option
 from rlcore.cli.log import show_log
 from rlcore.cli.options import debug_option, plugin_options, plugins_for
 from rlcore.cli.parameter_table import print_parameters
 from rlcore.cli.shown_paths import UserPath
 from rlcore.cli.terminal import cells, echo, plain_console
-from rlcore.terminal_text import printable
 
 if TYPE_CHECKING:
-    from rlcore.checkpoint import Checkpoint
+    from rlcore.storage.checkpoint import Checkpoint
 
 
 _LAST_SUMMARIES = 8_000_000  # bytes at the end of metrics.jsonl, in which every behavior has a summary
@@ -34,13 +34,14 @@ def status_command(
     run: Path, as_json: bool, dash_p: tuple[str, ...], no_plugins: bool, strict_plugins: bool, allow_local: bool
 ) -> None:
     """Show how far RUN (a run directory, or the id of a run in results/) is."""
-    from rlcore.checkpoint import find_checkpoints, load_without_arrays, verify_checkpoint
     from rlcore.errors import RunStateError
-    from rlcore.run_lock import is_locked
-    from rlcore.saved_configuration import read_saved_configuration
-    from rlcore.saved_run import find_run
-    from rlcore.saved_state import require_run
-    from rlcore.status import DamagedStatusFile, about
+    from rlcore.plugins.status_file import DamagedStatusFile
+    from rlcore.runs.saved_run import find_run
+    from rlcore.storage.checkpoint import find_checkpoints, load_without_arrays, verify_checkpoint
+    from rlcore.storage.configuration import read_saved_configuration
+    from rlcore.storage.lock import is_locked
+    from rlcore.storage.saved_state import require_run
+    from rlcore.storage.status import about
 
     show_log()
     directory = find_run(run)
@@ -98,7 +99,7 @@ def status_command(
 
 def _result(path: Path, damages: list[str]) -> dict[str, Any] | None:
     """How the run ended; None if it did not, or if the file that says so is damaged, which is then noted."""
-    from rlcore.json_files import DamagedFile, is_number, read_object
+    from rlcore.files.json_files import DamagedFile, is_number, read_object
 
     try:
         result = read_object(path)
@@ -117,9 +118,9 @@ def _brought_to(
     newest: Checkpoint | None, status: Mapping[str, Any] | None, found: Sequence[Checkpoint]
 ) -> dict[str, Any]:
     """What a resumed run would go on with: the status, if it is of the newest checkpoint that is whole."""
-    from rlcore.checkpoint import load_without_arrays
     from rlcore.errors import RunStateError
-    from rlcore.status import SavedStatus, about
+    from rlcore.storage.checkpoint import load_without_arrays
+    from rlcore.storage.status import SavedStatus, about
 
     if newest is not None and about(status).get("run_steps") != newest.step:
         try:
@@ -130,15 +131,15 @@ def _brought_to(
 
 
 def _step_of(status: Mapping[str, Any] | None) -> str:
-    from rlcore.status import about
+    from rlcore.storage.status import about
 
     return "is missing" if status is None else f"is of step {about(status).get('run_steps', 'unknown')}"
 
 
 def _targets(configured: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str, int]:
     """``max_steps`` of every behavior, listed or not, in what the run wrote down."""
-    from rlcore.json_files import is_whole
-    from rlcore.status import listed_checkpoints
+    from rlcore.files.json_files import is_whole
+    from rlcore.storage.status import listed_checkpoints
 
     listed = configured.get("behaviors")
     blocks: dict[str, Any] = {
@@ -154,9 +155,9 @@ def _targets(configured: Mapping[str, Any], status: Mapping[str, Any]) -> dict[s
 
 def _evaluation(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Last and best score as of the last checkpoint; None before the first evaluation."""
-    from rlcore.saved_state import require_scores
     from rlcore.saved_values import SavedValueError
-    from rlcore.status import about
+    from rlcore.storage.saved_state import require_scores
+    from rlcore.storage.status import about
 
     scores = about(status).get("evaluation")
     if not isinstance(scores, Mapping) or scores.get("score") is None:
@@ -171,7 +172,7 @@ def _evaluation(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
 def _summarised(directory: Path) -> dict[str, int]:
     """The step of each behavior's last summary, where the run writes ``metrics.jsonl``."""
     from rlcore.builtin.metrics_file import METRICS_FILE
-    from rlcore.json_files import DamagedFile, is_whole, parse_json, read_tail
+    from rlcore.files.json_files import DamagedFile, is_whole, parse_json, read_tail
 
     seen: dict[str, int] = {}
     try:
@@ -190,7 +191,7 @@ def _summarised(directory: Path) -> dict[str, int]:
 
 def _steps(status: Mapping[str, Any], summarised: Mapping[str, int]) -> dict[str, int]:
     """Agent steps by behavior: those of the last checkpoint, or of the last summary."""
-    from rlcore.status import listed_checkpoints
+    from rlcore.storage.status import listed_checkpoints
 
     steps = dict(summarised)
     for name, section in status.items():
@@ -210,7 +211,7 @@ def _print(
 ) -> None:
     from rich.table import Table
 
-    from rlcore.status import listed_checkpoints
+    from rlcore.storage.status import listed_checkpoints
 
     console = plain_console()
     console.print(printable(f"{directory}: {outcome}"))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from rlcore.run import Run
+    from rlcore.runs.run import Run
 
 # A signal that comes again within these seconds is the first one: `timeout` and wrappers of commands send it to the
 # process and to its group, and a person who presses Ctrl-C twice has not read yet what the second one costs.

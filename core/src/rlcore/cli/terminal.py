@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from rlcore.terminal_text import printable
+from rlcore.builtin.terminal_text import printable
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -1,32 +1,8 @@
-"""The configuration: settings classes, reading a file, and the errors that say what to mend."""
+"""From a configuration file to a :class:`rlcore.settings.RunConfig`, and the errors that say what to fix."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-
-from rlcore.config.fields import FieldInfo, field_info, setting
-from rlcore.config.settings import (
-    SCHEDULES,
-    BehavioralCloningSettings,
-    BehaviorSettings,
-    CheckpointSettings,
-    CurriculumSettings,
-    EngineSettings,
-    EnvironmentParameter,
-    EnvironmentSettings,
-    EnvSettings,
-    EvaluationSettings,
-    MinibatchSettings,
-    NetworkSettings,
-    OfflineSettings,
-    OffPolicySettings,
-    OnPolicySettings,
-    PluginSettings,
-    PrioritizedReplaySettings,
-    RewardSettings,
-    RunConfig,
-    TorchSettings,
-)
 
 if TYPE_CHECKING:
     from rlcore.config.document import Document, read_document
@@ -54,39 +30,16 @@ _LAZY = {
 }
 
 __all__ = [
-    "SCHEDULES",
-    "BehaviorSettings",
-    "BehavioralCloningSettings",
-    "CheckpointSettings",
     "ConfigErrors",
-    "CurriculumSettings",
     "Document",
-    "EngineSettings",
-    "EnvSettings",
-    "EnvironmentParameter",
-    "EnvironmentSettings",
-    "EvaluationSettings",
-    "FieldInfo",
-    "MinibatchSettings",
-    "NetworkSettings",
-    "OffPolicySettings",
-    "OfflineSettings",
-    "OnPolicySettings",
-    "PluginSettings",
-    "PrioritizedReplaySettings",
-    "RewardSettings",
-    "RunConfig",
-    "TorchSettings",
     "apply_overrides",
     "config_from_mapping",
     "dump_config",
-    "field_info",
     "json_schema",
     "load_config",
     "load_plugins_for",
     "read_document",
     "read_settings",
-    "setting",
     "write_config",
 ]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rlcore.config.problems import dotted
-from rlcore.config.settings import BehaviorSettings, RunConfig
 from rlcore.config.structure import Problems
+from rlcore.settings import BehaviorSettings, RunConfig
 
 if TYPE_CHECKING:
     from rlcore.plugins.calls import Plugins

@@ -11,9 +11,9 @@ import attrs
 
 from rlcore.config.problems import KeyPath, dotted, shown
 from rlcore.config.seal import sealed
-from rlcore.config.settings import RunConfig
 from rlcore.config.structure import settings_fields
 from rlcore.errors import ConfigError
+from rlcore.settings import RunConfig
 
 
 def dump_config(config: RunConfig) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def config_text(config: RunConfig) -> str:
 
 def write_config(config: RunConfig, path: Path) -> None:
     """Writes the complete configuration as YAML, sealed, replacing ``path`` in one step."""
-    from rlcore.checkpoint import write_atomically  # which needs numpy
+    from rlcore.files.atomic import write_atomically  # which needs numpy
 
     write_atomically(path, sealed(config_text(config)).encode())
 

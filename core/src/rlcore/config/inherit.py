@@ -13,7 +13,7 @@ import attrs
 
 from rlcore.config.document import Document
 from rlcore.config.problems import KeyPath
-from rlcore.config.settings import EnvironmentSettings
+from rlcore.settings import EnvironmentSettings
 
 
 def inherit_defaults(document: Document) -> Document:

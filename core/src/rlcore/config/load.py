@@ -17,7 +17,9 @@ from rlcore.config.parameter_blocks import LESSONS, PLACES, with_parameter_block
 from rlcore.config.parameter_routes import check_routes
 from rlcore.config.plugin_choice import checked_block, directory_of, recorded
 from rlcore.config.problems import KeyPath, Problem, dotted, shown
-from rlcore.config.settings import (
+from rlcore.config.structure import INVALID, Problems, build, settings_fields, structure
+from rlcore.errors import NotInstalled, PluginError, RlcoreError, one_line
+from rlcore.settings import (
     BehaviorSettings,
     CheckpointSettings,
     EnvironmentParameter,
@@ -27,8 +29,6 @@ from rlcore.config.settings import (
     RunConfig,
     TorchSettings,
 )
-from rlcore.config.structure import INVALID, Problems, build, settings_fields, structure
-from rlcore.errors import NotInstalled, PluginError, RlcoreError, one_line
 
 if TYPE_CHECKING:
     from rlcore.plugins.calls import Plugins

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rlcore.config.problems import KeyPath
-from rlcore.config.settings import RunConfig
 from rlcore.config.structure import Problems
 from rlcore.errors import did_you_mean
+from rlcore.settings import RunConfig
 
 
 def check_routes(config: RunConfig, problems: Problems) -> None:

@@ -12,11 +12,11 @@ import attrs
 from rlcore.config.document import Document
 from rlcore.config.parameter_blocks import PLACES
 from rlcore.config.problems import ConfigErrors
-from rlcore.config.settings import PluginSettings
 from rlcore.config.structure import Problems, build
 from rlcore.plugins.calls import Plugins, load_plugins
 from rlcore.plugins.candidates import LOCAL_PREFIX
 from rlcore.plugins.discover import Selection, anchored, is_local, reference_problem, selection_from
+from rlcore.settings import PluginSettings
 
 MAX_REFERENCES = 1_000
 

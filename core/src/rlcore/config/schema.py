@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 
 from rlcore.config.dump import plain
-from rlcore.config.fields import FieldInfo, field_info
 from rlcore.config.names import NAME_PATTERN
 from rlcore.config.parameter_blocks import LESSONS
-from rlcore.config.settings import BehaviorSettings, EnvironmentSettings, EvaluationSettings, RunConfig
 from rlcore.config.structure import default_of, field_types, settings_fields
+from rlcore.settings import BehaviorSettings, EnvironmentSettings, EvaluationSettings, RunConfig
+from rlcore.settings.fields import FieldInfo, field_info
 
 if TYPE_CHECKING:
     from rlcore.plugins.calls import Owned, Plugins

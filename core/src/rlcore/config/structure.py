@@ -19,9 +19,9 @@ from typing import Any, Final, Literal
 import attrs
 
 from rlcore.config.document import Document
-from rlcore.config.fields import field_info
 from rlcore.config.problems import MAX_PROBLEMS, ConfigErrors, KeyPath, Problem, dotted, shown
 from rlcore.errors import ConfigError, PluginError, did_you_mean, nearest
+from rlcore.settings.fields import field_info
 
 
 class _Invalid(enum.Enum):

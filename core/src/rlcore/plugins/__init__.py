@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rlcore.plugins.markers import hookspec, registry_of
     from rlcore.plugins.recording import read_recording
     from rlcore.plugins.records import Record
+    from rlcore.plugins.run_context import RunPlugins
 
 __all__ = [
     "HOOKS",
@@ -27,6 +28,7 @@ __all__ = [
     "Owned",
     "Plugins",
     "Record",
+    "RunPlugins",
     "Selection",
     "hookspec",
     "load_plugins",
@@ -43,6 +45,7 @@ _LAZY = {
     "Owned": "rlcore.plugins.calls",
     "Plugins": "rlcore.plugins.calls",
     "Record": "rlcore.plugins.records",
+    "RunPlugins": "rlcore.plugins.run_context",
     "Selection": "rlcore.plugins.discover",
     "hookspec": "rlcore.plugins.markers",
     "load_plugins": "rlcore.plugins.calls",

@@ -33,12 +33,13 @@ from rlcore.plugins.registry import Registry
 from rlcore.plugins.targets import import_target, require_protocol, require_space
 
 if TYPE_CHECKING:
-    from rlcore.config import BehaviorSettings, EnvironmentSettings, RunConfig
     from rlcore.curriculum import Curriculum, LessonChange
     from rlcore.environment import BehaviorSpec, Environment
+    from rlcore.plugins.run_context import RunContext
+    from rlcore.recordings import Recording
     from rlcore.results import EvaluationResult
     from rlcore.rewards import RewardProvider
-    from rlcore.run_context import RunContext
+    from rlcore.settings import BehaviorSettings, EnvironmentSettings, RunConfig
     from rlcore.stats import StatSummary, StatsWriter
     from rlcore.trainer import Trainer
 
@@ -193,6 +194,24 @@ class Plugins:
         """The record with its plugin, distribution and version, for messages."""
         return self._registry.described(record)
 
+    def reference(self, record: Record) -> str:
+        """DIST/NAME of a record."""
+        return self._registry.reference(record)
+
+    # ------------------------------------------------------------ recordings
+
+    def read_recording(self, path: str | Path, behavior: str, start: Path = Path()) -> Recording:
+        """The whole recording that ``path``, relative to ``start``, names; ConfigError if it is missing or unsound."""
+        from rlcore.plugins.recording import read_recording
+
+        return read_recording(self, path, behavior, start)
+
+    def recorded_behavior(self, path: str | Path, behavior: str, start: Path = Path()) -> BehaviorSpec:
+        """The behavior of the recording that ``path``, relative to ``start``, names, without reading its episodes."""
+        from rlcore.plugins.recording import recorded_behavior
+
+        return recorded_behavior(self, path, behavior, start)
+
     # ------------------------------------------------------------ factories
 
     def create_trainer(
@@ -224,14 +243,12 @@ class Plugins:
         return cast(StatsWriter, made)
 
     def create_curriculum(self, spec: CurriculumSpec, blocks: Mapping[str, Any], run: RunContext) -> Curriculum:
-        """The curriculum of all parameters in ``blocks``, which hold their settings; its answers are checked."""
-        from rlcore.checked_curriculum import CheckedCurriculum
+        """The curriculum of all parameters in ``blocks``, which hold their settings."""
         from rlcore.curriculum import Curriculum
 
-        described = self.described(spec)
         made = self._make(spec, "rlcore_curricula", blocks, run)
-        require_protocol(made, Curriculum, described)
-        return cast(Curriculum, CheckedCurriculum(made, tuple(blocks), described, self._registry.reference(spec)))
+        require_protocol(made, Curriculum, self.described(spec))
+        return cast(Curriculum, made)
 
     def create_environment(self, spec: EnvironmentSpec, settings: EnvironmentSettings, run: RunContext) -> Environment:
         from rlcore.environment import Environment
@@ -249,7 +266,7 @@ class Plugins:
 
         ``parameters`` have sections of their own; to those of ``behaviors`` a plugin may add.
         """
-        from rlcore.status import plain
+        from rlcore.files.plain import plain
 
         sections: dict[str, Any] = {}
         owners: dict[str, LoadedPlugin] = {}
@@ -287,7 +304,7 @@ class Plugins:
             )
 
     def read_status(self, directory: Path) -> Mapping[str, Any] | None:
-        from rlcore.status import plain
+        from rlcore.files.plain import plain
 
         status = self._dispatch.first("rlcore_read_status", directory=directory)
         if status is not None and not isinstance(status, Mapping):

@@ -9,7 +9,7 @@ from importlib import metadata
 
 import attrs
 
-from rlcore import __version__
+from rlcore._version import __version__
 from rlcore.plugins.markers import ENTRY_POINT_GROUP
 
 PLUGIN_NAME = re.compile(r"[a-z][a-z0-9-]*")

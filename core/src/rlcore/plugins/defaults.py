@@ -12,9 +12,9 @@ from rlcore.plugins.records import EnvironmentSpec, Record, RewardProviderSpec, 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rlcore.config import BehaviorSettings, EnvironmentSettings
     from rlcore.environment import BehaviorSpec
-    from rlcore.run_context import RunContext
+    from rlcore.plugins.run_context import RunContext
+    from rlcore.settings import BehaviorSettings, EnvironmentSettings
 
 DEFAULTS_NAME = "rlcore-defaults"
 
@@ -47,14 +47,14 @@ class CoreDefaults:
 
     @hookimpl(trylast=True)
     def rlcore_write_status(self, status: Mapping[str, Any], directory: Path) -> bool:
-        from rlcore.status import write_status_file
+        from rlcore.plugins.status_file import write_status_file
 
         write_status_file(status, directory)
         return True
 
     @hookimpl(trylast=True)
     def rlcore_read_status(self, directory: Path) -> Mapping[str, Any] | None:
-        from rlcore.status import read_status_file
+        from rlcore.plugins.status_file import read_status_file
 
         return read_status_file(directory)
 

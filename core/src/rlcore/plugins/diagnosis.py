@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -48,8 +48,8 @@ def loaded_among_others(decision: Decision) -> Plugins:
     return plugins
 
 
-def diagnose(decision: Decision, import_targets: bool) -> Iterator[Finding]:
-    """What can be said of one plugin by itself."""
+def diagnose(decision: Decision, import_targets: bool, own_commands: Collection[str] = ()) -> Iterator[Finding]:
+    """What can be said of one plugin by itself. A plugin's command may not be called like one of ``own_commands``."""
     candidate = decision.candidate
     label = candidate.label
     if decision.refused:
@@ -66,9 +66,7 @@ def diagnose(decision: Decision, import_targets: bool) -> Iterator[Finding]:
     implemented = plugins.implemented(label)
     if not implemented:
         yield Finding(label, "error", f"{candidate.module} implements no hook; mark functions with @rlcore.hookimpl")
-    from rlcore.cli.main import COMMANDS
-
-    for name in sorted({record.name for record in records if record.kind == "command"} & set(COMMANDS)):
+    for name in sorted({record.name for record in records if record.kind == "command"} & set(own_commands)):
         yield Finding(label, "error", f"the command {name!r} is core's own and would never be called")
     for hook in HOOKS:
         if hook.deprecated and hook.name in implemented:

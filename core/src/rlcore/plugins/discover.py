@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Literal
 import attrs
 
 from rlcore.errors import ConfigError, PluginError, did_you_mean
-from rlcore.paths import user_path
+from rlcore.files.paths import user_path
 from rlcore.plugins.candidates import LOCAL_PREFIX, Candidate, canonical, handshake
 
 if TYPE_CHECKING:
-    from rlcore.config import PluginSettings
+    from rlcore.settings import PluginSettings
 
 Why = Literal["autoload", "config", "env", "-p"]
 

@@ -35,12 +35,12 @@ from rlcore.plugins.records import (
 if TYPE_CHECKING:
     from pluggy import PluginManager
 
-    from rlcore.config import BehaviorSettings, EnvironmentSettings, RunConfig
     from rlcore.curriculum import LessonChange
     from rlcore.environment import BehaviorSpec, Environment
+    from rlcore.plugins.run_context import RunContext
     from rlcore.results import EvaluationResult
     from rlcore.rewards import RewardProvider
-    from rlcore.run_context import RunContext
+    from rlcore.settings import BehaviorSettings, EnvironmentSettings, RunConfig
     from rlcore.stats import StatSummary, StatsWriter
     from rlcore.trainer import Trainer
 

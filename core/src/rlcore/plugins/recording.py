@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Any, Protocol, cast
 
 import attrs
 
 from rlcore.environment import BehaviorSpec
-from rlcore.episode_tap import EpisodeTap, one_slot
 from rlcore.errors import ConfigError, PluginError, RlcoreError, RunStateError, one_line
-from rlcore.plugins.calls import Plugins
 from rlcore.plugins.lookup import Owned
+from rlcore.plugins.records import Record, RecordingFormatSpec
 from rlcore.plugins.targets import require_protocol
+from rlcore.recording.episode_tap import EpisodeTap, one_slot
 from rlcore.recordings import (
     Recording,
     RecordingAbout,
@@ -26,7 +26,17 @@ from rlcore.recordings import (
 )
 
 
-def read_recording(plugins: Plugins, path: str | Path, behavior: str, start: Path = Path()) -> Recording:
+class Formats(Protocol):
+    """Where formats are found: :class:`rlcore.plugins.Plugins`."""
+
+    def records(self, kind: str) -> Sequence[Owned]: ...
+
+    def recording_format(self, reference: str | None = None) -> RecordingFormatSpec: ...
+
+    def resolve(self, record: Record, attribute: str = "target") -> Any: ...
+
+
+def read_recording(plugins: Formats, path: str | Path, behavior: str, start: Path = Path()) -> Recording:
     """The whole recording that ``path``, relative to ``start``, names; ConfigError if it is not there or not sound."""
     found, location, owner = _find(plugins, path, behavior, start)
     with _readable(owner, location):
@@ -37,7 +47,7 @@ def read_recording(plugins: Plugins, path: str | Path, behavior: str, start: Pat
     return recording
 
 
-def recorded_behavior(plugins: Plugins, path: str | Path, behavior: str, start: Path = Path()) -> BehaviorSpec:
+def recorded_behavior(plugins: Formats, path: str | Path, behavior: str, start: Path = Path()) -> BehaviorSpec:
     """The behavior of the recording that ``path``, relative to ``start``, names, without reading its episodes."""
     found, location, owner = _find(plugins, path, behavior, start)
     with _readable(owner, location):
@@ -46,7 +56,7 @@ def recorded_behavior(plugins: Plugins, path: str | Path, behavior: str, start: 
 
 @contextmanager
 def recorded_to(
-    plugins: Plugins,
+    plugins: Formats,
     directory: Path,
     behaviors: Mapping[str, BehaviorSpec],
     about: Mapping[str, RecordingAbout],
@@ -110,7 +120,7 @@ def _written(owner: Owned, path: Path) -> Iterator[None]:
         ) from error
 
 
-def _find(plugins: Plugins, path: str | Path, behavior: str, start: Path) -> tuple[RecordingFormat, Path, Owned]:
+def _find(plugins: Formats, path: str | Path, behavior: str, start: Path) -> tuple[RecordingFormat, Path, Owned]:
     owners = plugins.records("recording")
     formats = [_Searched(_format(plugins, owned), owned) for owned in owners]
     found, location = find_recording(path, behavior, formats, start)
@@ -133,7 +143,7 @@ class _Searched:
             return self.format.stored()
 
 
-def _format(plugins: Plugins, owner: Owned) -> RecordingFormat:
+def _format(plugins: Formats, owner: Owned) -> RecordingFormat:
     target = plugins.resolve(owner.record)
     with _blamed(owner, "begin"):
         made = target()

@@ -87,7 +87,7 @@ def _consented(record: Record, owner: LoadedPlugin) -> Record:
 def _refuse_core_sections(record_class: type[Record], names: set[str], owner: LoadedPlugin) -> None:
     if record_class is not ConfigSection or not names:
         return
-    from rlcore.config import RunConfig
+    from rlcore.settings import RunConfig
 
     taken = sorted(names & {field.name for field in attrs.fields(RunConfig)})
     if taken:

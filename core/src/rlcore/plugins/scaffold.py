@@ -11,7 +11,7 @@ from string import Template
 
 import attrs
 
-from rlcore import __version__
+from rlcore._version import __version__
 from rlcore.errors import ConfigError
 from rlcore.plugins.candidates import PLUGIN_NAME, installed
 

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rlcore.testing.environment import EnvironmentConformance
+from rlcore.testing.conformance.environment import EnvironmentConformance
 from rlcore.testing.environments import ConstantReward, IdentityEnvironment, TinyCorridor, tiny_env
 
 if TYPE_CHECKING:
-    from rlcore.testing.curriculum import CurriculumConformance
-    from rlcore.testing.plugin import PluginConformance
-    from rlcore.testing.rewards import RewardProviderConformance
-    from rlcore.testing.trainer import TrainerConformance
-    from rlcore.testing.writers import StatsWriterConformance
+    from rlcore.testing.conformance.curriculum import CurriculumConformance
+    from rlcore.testing.conformance.plugin import PluginConformance
+    from rlcore.testing.conformance.rewards import RewardProviderConformance
+    from rlcore.testing.conformance.trainer import TrainerConformance
+    from rlcore.testing.conformance.writers import StatsWriterConformance
 
 __all__ = [
     "ConstantReward",
@@ -36,11 +36,11 @@ pytest_plugins = ["rlcore.testing.fixtures"]
 
 # These need pytest, which whoever uses the environments alone may not have.
 _LAZY = {
-    "CurriculumConformance": "rlcore.testing.curriculum",
-    "PluginConformance": "rlcore.testing.plugin",
-    "RewardProviderConformance": "rlcore.testing.rewards",
-    "StatsWriterConformance": "rlcore.testing.writers",
-    "TrainerConformance": "rlcore.testing.trainer",
+    "CurriculumConformance": "rlcore.testing.conformance.curriculum",
+    "PluginConformance": "rlcore.testing.conformance.plugin",
+    "RewardProviderConformance": "rlcore.testing.conformance.rewards",
+    "StatsWriterConformance": "rlcore.testing.conformance.writers",
+    "TrainerConformance": "rlcore.testing.conformance.trainer",
 }
 
 

@@ -14,9 +14,9 @@ from rlcore.plugins.markers import hookimpl
 from rlcore.plugins.records import EnvironmentSpec
 
 if TYPE_CHECKING:
-    from rlcore.config import EnvironmentSettings
     from rlcore.environment import Environment
-    from rlcore.run_context import RunContext
+    from rlcore.plugins.run_context import RunContext
+    from rlcore.settings import EnvironmentSettings
 
 
 @hookimpl

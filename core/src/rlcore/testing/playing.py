@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.batch_check import outside_bounds
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec, Environment, ObservationSpec
+from rlcore.runs.batch_check import outside_bounds
 from rlcore.seeding import EpisodeSeeds
 
 Batches = Mapping[str, AgentBatch]

@@ -11,11 +11,11 @@ import attrs
 from rlcore.config import config_from_mapping
 from rlcore.environment import Environment
 from rlcore.plugins.calls import Plugins, load_plugins
-from rlcore.run_context import RunContext
+from rlcore.plugins.run_context import RunContext
 from rlcore.trainer import Trainer
 
 if TYPE_CHECKING:
-    from rlcore.run import Run
+    from rlcore.runs.run import Run
 
 
 @attrs.frozen
@@ -64,7 +64,7 @@ class SmallTrainings:
         ``block`` are other settings of the behavior, ``start`` those of ``checkpoint_settings``. It has one summary, at
         its end, and prints nothing.
         """
-        from rlcore.run import Run
+        from rlcore.runs.run import Run
 
         settings = {**self._settings(hyperparameters, network), "summary_freq": 1_000_000, **block}
         return Run(

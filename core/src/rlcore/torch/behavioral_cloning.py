@@ -16,12 +16,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import mse_loss
 
-from rlcore.config import BehavioralCloningSettings
 from rlcore.environment import BehaviorSpec
 from rlcore.errors import RunStateError, TrainingDiverged
-from rlcore.run_context import RunContext
+from rlcore.plugins.run_context import RunContext
 from rlcore.saved_values import saved_mapping
 from rlcore.seeding import derive_generator, generator_state, restore_generator
+from rlcore.settings import BehavioralCloningSettings
 from rlcore.torch.actions import ActionLayout, categorical_log_prob_entropy, mask_logits, squashed_gaussian
 from rlcore.torch.divergence import remedy
 from rlcore.torch.flat import FlatParameters

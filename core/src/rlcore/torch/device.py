@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from rlcore.config import BehaviorSettings
 from rlcore.errors import ConfigError
-from rlcore.run_context import RunContext
+from rlcore.plugins.run_context import RunContext
+from rlcore.settings import BehaviorSettings
 
 
 def choose_device(settings: BehaviorSettings, run: RunContext) -> torch.device:

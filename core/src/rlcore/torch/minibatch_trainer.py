@@ -14,13 +14,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rlcore.config import BehaviorSettings, MinibatchSettings
 from rlcore.environment import BehaviorSpec
 from rlcore.errors import RunStateError, TrainingDiverged
+from rlcore.plugins.run_context import RunContext
 from rlcore.rewards import ExtrinsicReward, RewardProvider
-from rlcore.run_context import RunContext
 from rlcore.saved_values import saved_count, saved_mapping
 from rlcore.seeding import derive_generator, derive_seed, generator_state, restore_generator
+from rlcore.settings import BehaviorSettings, MinibatchSettings
 from rlcore.torch.device import choose_device
 from rlcore.torch.divergence import remedy, strength_of
 from rlcore.torch.flat import FlatParameters

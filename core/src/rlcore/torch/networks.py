@@ -15,8 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rlcore.config import NetworkSettings
 from rlcore.environment import BehaviorSpec, ObservationSpec
+from rlcore.settings import NetworkSettings
 from rlcore.torch.actions import ActionLayout
 from rlcore.torch.encoders import image_encoder
 from rlcore.torch.memory import require_network_memory

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.config import BehaviorSettings, OffPolicySettings
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec
 from rlcore.errors import ConfigError, PluginError, RunStateError
-from rlcore.run_context import RunContext
+from rlcore.plugins.run_context import RunContext
 from rlcore.saved_values import saved_mapping
 from rlcore.seeding import derive_generator, generator_state, restore_generator
+from rlcore.settings import BehaviorSettings, OffPolicySettings
 from rlcore.torch.action_noise import ActionNoise
 from rlcore.torch.actions import MASKED_LOGIT
 from rlcore.torch.behavioral_cloning import (

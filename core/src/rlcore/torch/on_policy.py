@@ -23,13 +23,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlcore.config import BehaviorSettings, OnPolicySettings
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec
 from rlcore.errors import RunStateError, TrainingDiverged
+from rlcore.plugins.run_context import RunContext
 from rlcore.rewards import RewardProvider, Transitions
-from rlcore.run_context import RunContext
 from rlcore.saved_values import fill, saved_array, saved_count, saved_mapping
 from rlcore.seeding import derive_generator, derive_seed, generator_state, restore_generator
+from rlcore.settings import BehaviorSettings, OnPolicySettings
 from rlcore.torch.action_noise import ActionNoise
 from rlcore.torch.actions import joint_log_prob_entropy, mask_logits
 from rlcore.torch.advantages import explained_variance, generalised_advantages, trajectory_cuts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from rlcore.config import OffPolicySettings, setting
+from rlcore.settings import OffPolicySettings, setting
 
 
 @attrs.frozen(kw_only=True)

@@ -12,8 +12,8 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from rlcore.curricula.episodes_in_order import EpisodesInOrder
 from rlcore.curriculum import Changes, EndedEpisodes
-from rlcore.episodes_in_order import EpisodesInOrder
 from rlcore.errors import ConfigError, RunStateError, did_you_mean
 from rlcore.seeding import EpisodeUniforms
 from rlcore.stats import StatSummary

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from rlcore.config import CurriculumSettings, setting
 from rlcore.errors import ConfigError, did_you_mean
+from rlcore.settings import CurriculumSettings, setting
 
 if TYPE_CHECKING:
-    from rlcore.config import RunConfig
     from rlcore.plugins import Plugins
+    from rlcore.settings import RunConfig
 
 MEASURES = ("reward", "group_reward", "length")
 Bounds = tuple[float, float]

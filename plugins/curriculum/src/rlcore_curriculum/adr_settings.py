@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from rlcore.config import setting
 from rlcore.errors import ConfigError
+from rlcore.settings import setting
 from rlcore_curriculum.adaptive_settings import Bounds, Problem, RangeSettings, as_bounds, shown
 
 if TYPE_CHECKING:
-    from rlcore.config import RunConfig
     from rlcore.plugins import Plugins
+    from rlcore.settings import RunConfig
 
 
 @attrs.frozen(kw_only=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import attrs
 
-from rlcore.config import setting
 from rlcore.errors import ConfigError, did_you_mean
+from rlcore.settings import setting
 
 REWARD, PROGRESS, GROUP_REWARD = "reward", "progress", "group_reward"
 STAT = "stat:"  # and a tag

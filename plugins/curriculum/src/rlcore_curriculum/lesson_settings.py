@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from rlcore.config import CurriculumSettings, setting
 from rlcore.errors import ConfigError, did_you_mean
+from rlcore.settings import CurriculumSettings, setting
 from rlcore_curriculum.criterion_settings import GROUP_REWARD, PROGRESS, CriterionSettings, DemotionSettings
 from rlcore_curriculum.sampler_settings import SamplerSettings
 
 if TYPE_CHECKING:
-    from rlcore.config import RunConfig
     from rlcore.plugins import Plugins
+    from rlcore.settings import RunConfig
 
 Problem = tuple[tuple[str | int, ...], str]
 

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore import RunContext
+from rlcore.curricula.episodes_in_order import EpisodesInOrder
 from rlcore.curriculum import NO_CHANGES, Changes, EndedEpisodes, EpisodeDraw, LessonChange
-from rlcore.episodes_in_order import EpisodesInOrder
 from rlcore.errors import ConfigError, RunStateError, did_you_mean
 from rlcore.stats import LESSON_NUMBER, StatSummary
 from rlcore_curriculum.criterion_settings import PROGRESS, CriterionSettings

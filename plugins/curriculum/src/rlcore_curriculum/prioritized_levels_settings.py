@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import attrs
 
-from rlcore.config import setting
 from rlcore.errors import ConfigError
+from rlcore.settings import setting
 from rlcore_curriculum.adaptive_settings import AdaptiveSettings
 
 SCORES = ("change", "learnability")

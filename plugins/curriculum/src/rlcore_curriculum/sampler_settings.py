@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from rlcore.config import read_settings, setting
+from rlcore.config import read_settings
 from rlcore.errors import ConfigError, NotInstalled, PluginError
+from rlcore.settings import setting
 from rlcore_curriculum.records import SamplerSpec
 
 if TYPE_CHECKING:
-    from rlcore.plugins import Plugins
+    from rlcore.plugins import RunPlugins
 
 Path = tuple[str | int, ...]
 
@@ -24,18 +25,18 @@ class SamplerSettings:
     sampler_type: str = setting(description="Which sampler: a registered name, or DISTRIBUTION/NAME.")
     sampler_parameters: dict[str, Any] = setting(factory=dict, description="The sampler's own settings.")
 
-    def spec(self, plugins: Plugins) -> SamplerSpec:
+    def spec(self, plugins: RunPlugins) -> SamplerSpec:
         """Its record. NotInstalled or PluginError if it does not name one."""
         return plugins.record(SamplerSpec, self.sampler_type)
 
-    def parameters(self, plugins: Plugins) -> Any:
+    def parameters(self, plugins: RunPlugins) -> Any:
         """The sampler's own settings. ConfigError if they are wrong."""
         settings, problems = read_settings(plugins.resolve(self.spec(plugins), "settings"), self.sampler_parameters)
         for path, message in problems:
             raise ConfigError(f"sampler {self.sampler_type!r}: {'.'.join(map(str, path))}: {message}")
         return settings
 
-    def problems(self, plugins: Plugins) -> Iterator[tuple[Path, str]]:
+    def problems(self, plugins: RunPlugins) -> Iterator[tuple[Path, str]]:
         """What is wrong with it: paths within this block, and messages."""
         try:
             spec = self.spec(plugins)

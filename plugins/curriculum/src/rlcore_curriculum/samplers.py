@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.errors import PluginError, RlcoreError, one_line
-from rlcore.plugins import Plugins
+from rlcore.plugins import RunPlugins
 from rlcore_curriculum.sampler_settings import (
     ConstantParameters,
     GaussianParameters,
@@ -123,7 +123,7 @@ class SeededSampler:
         return values
 
 
-def make_sampler(value: float | SamplerSettings, plugins: Plugins) -> SeededSampler:
+def make_sampler(value: float | SamplerSettings, plugins: RunPlugins) -> SeededSampler:
     """The sampler of a lesson's value. ConfigError if its settings are wrong, PluginError if it cannot be made."""
     if not isinstance(value, SamplerSettings):
         return SeededSampler(ConstantSampler(ConstantParameters(value=value)))

@@ -15,9 +15,9 @@ import attrs
 import numpy as np
 import pytest
 
-from rlcore.checkpoint import load_checkpoint, save_checkpoint
 from rlcore.curriculum import Curriculum, EndedEpisodes
 from rlcore.seeding import EpisodeUniforms, derive_generator
+from rlcore.storage.checkpoint import load_checkpoint, save_checkpoint
 
 SEED, COPIES = 7, 5
 BEHAVIOR = "Walker"

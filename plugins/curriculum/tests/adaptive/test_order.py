@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore.checkpoint import load_checkpoint, save_checkpoint
 from rlcore.curriculum import Curriculum, EndedEpisodes
+from rlcore.storage.checkpoint import load_checkpoint, save_checkpoint
 from rlcore_curriculum import adr, learning_progress
 from rlcore_curriculum.adr_settings import AdrSettings
 from rlcore_curriculum.learning_progress_settings import LearningProgressSettings

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from rlcore.config import BehaviorSettings, EnvironmentParameter, EvaluationSettings, RunConfig
 from rlcore.errors import ConfigError
 from rlcore.plugins import Plugins, load_plugins
+from rlcore.settings import BehaviorSettings, EnvironmentParameter, EvaluationSettings, RunConfig
 from rlcore.testing.blocks import checked_block
 from rlcore_curriculum.adr_settings import AdrSettings
 from rlcore_curriculum.learning_progress_settings import LearningProgressSettings

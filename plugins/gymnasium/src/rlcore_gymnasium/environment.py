@@ -12,9 +12,9 @@ from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import SyncVectorEnv
 
-from rlcore.config import EnvironmentSettings
 from rlcore.environment import Environment
 from rlcore.errors import ConfigError, EnvironmentFailed, RlcoreError, did_you_mean, one_line
+from rlcore.settings import EnvironmentSettings
 from rlcore_gymnasium.cartpole import CartPoleEnvironment, native_parameters
 from rlcore_gymnasium.in_process import InProcessEnvironment
 from rlcore_gymnasium.native import ADAPTERS

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import attrs
 
-from rlcore.config import setting
 from rlcore.errors import ConfigError
+from rlcore.settings import setting
 from rlcore_gymnasium.attribute_path import PATH
 
 WAYS = ("attribute", "reset_option", "constructor")

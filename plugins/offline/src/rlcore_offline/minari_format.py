@@ -14,7 +14,7 @@ from typing import Any
 
 from rlcore.environment import BehaviorSpec
 from rlcore.errors import ConfigError, one_line
-from rlcore.json_files import DamagedFile, is_whole, read_object
+from rlcore.files.json_files import DamagedFile, is_whole, read_object
 from rlcore.recordings import Recording, RecordingAbout, RecordingWriter
 from rlcore_offline.containment import require_small_space
 from rlcore_offline.layout import RLCORE, Layout

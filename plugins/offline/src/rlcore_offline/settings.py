@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from rlcore.config import OfflineSettings, setting
+from rlcore.settings import OfflineSettings, setting
 
 
 @attrs.frozen(kw_only=True)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from rlcore.checkpoint import fsync_directory
 from rlcore.errors import ConfigError
+from rlcore.files.atomic import fsync_directory
 
 # Only rlcore gives such names, so what has one and is locked by no process may be deleted.
 RECORDING = ".rlcore-tmp-recording-"

@@ -1,0 +1,89 @@
+"""The open episodes of a behavior's agents: what each began with, for the curricula that hear of its end.
+
+S slots, N copies of the environment, P parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.curricula.parameter_feed import ParameterFeed, as_slice
+from rlcore.saved_values import fill, saved_count
+
+
+@attrs.frozen
+class Beginnings:
+    """What K agents' episodes began with."""
+
+    numbers: NDArray[np.int64]  # [K]
+    values: NDArray[np.float64]  # [K, P]
+    stamp: NDArray[np.int64]  # [K, P]
+
+
+class AgentEpisodes:
+    """What the open episode of each agent of a behavior began with, and its number among all of the behavior."""
+
+    def __init__(self, env_index: NDArray[np.int64], feed: ParameterFeed) -> None:
+        """``env_index`` [S] says in which copy of the environment each agent is."""
+        self._feed = feed
+        self._env_index = env_index
+        slots, columns = len(env_index), len(feed.names)
+        # With one agent in each copy, what it began with is what the copy plays: the same arrays.
+        self._alone = np.array_equal(self._env_index, np.arange(len(feed.playing)))
+        self._values = feed.values if self._alone else np.zeros((slots, columns))  # [S, P]
+        self._stamp = feed.stamp if self._alone else np.zeros((slots, columns), np.int64)  # [S, P]
+        self._numbers: NDArray[np.int64] = np.zeros(slots, np.int64)  # [S]
+        self._begun = 0  # episodes, ever
+
+    @property
+    def settled(self) -> int:
+        """All episodes with smaller numbers are over."""
+        return int(np.minimum.reduce(self._numbers))
+
+    def beginnings(self, rows: NDArray[np.intp]) -> Beginnings:
+        """Those of agents ``rows`` [K], before :meth:`begin` makes them others."""
+        return Beginnings(self._numbers.take(rows), self._values.take(rows, 0), self._stamp.take(rows, 0))
+
+    def begin_all(self) -> None:
+        """All agents begin an episode."""
+        self._take(np.arange(len(self._numbers)))
+
+    def begin(self, copies: NDArray[np.int64], ended: NDArray[np.intp], aborted: NDArray[np.bool_] | None) -> None:
+        """So do those in ``copies`` that have begun theirs, and in others those whose own has ended or was lost."""
+        if self._alone and aborted is None and ended.tolist() == copies.tolist():
+            self._take(copies)
+            return
+        fresh = np.zeros(len(self._feed.playing), np.bool_)
+        fresh[copies] = True
+        fresh = fresh[self._env_index]
+        fresh[ended] = True
+        if aborted is not None:
+            fresh |= aborted
+        self._take(fresh.nonzero()[0])
+
+    def _take(self, rows: NDArray[np.intp]) -> None:
+        self._numbers[as_slice(rows)] = np.arange(self._begun, self._begun + len(rows))
+        self._begun += len(rows)
+        if not self._alone:
+            copies = self._env_index[rows]
+            self._values[rows] = self._feed.values[copies]
+            self._stamp[rows] = self._feed.stamp[copies]
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "values": self._values.copy(),
+            "stamp": self._stamp.copy(),
+            "numbers": self._numbers.copy(),
+            "begun": self._begun,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        fill(self._values, state, "values")
+        fill(self._stamp, state, "stamp")
+        fill(self._numbers, state, "numbers")
+        self._begun = saved_count(state, "begun")

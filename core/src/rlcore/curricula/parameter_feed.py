@@ -1,0 +1,150 @@
+"""Feeds environment parameters to the copies of an environment, one episode ahead.
+
+What a copy's next episode begins with is *staged* before the current one ends, because an environment resets itself
+within the step that ends an episode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.curriculum import Curriculum, EpisodeDraw
+from rlcore.environment import Environment, Parameters
+from rlcore.errors import RlcoreError
+from rlcore.plugins.failures import environment_failed
+from rlcore.saved_values import fill
+
+# Copies [K] and episode numbers [K] to the draws of all P parameters.
+Draw = Callable[[NDArray[np.int64], NDArray[np.int64]], EpisodeDraw]
+
+
+class ParameterFeed:
+    """Keeps what every copy plays with and what it goes on with; tells the environment."""
+
+    def __init__(self, environment: Environment, names: Sequence[str], draw: Draw, named: str = "environment") -> None:
+        """``names`` [P] are the columns of what ``draw`` gives; ``named`` is what messages call the environment."""
+        self._environment = environment
+        self._named = named
+        self._draw = draw
+        self.names = tuple(names)
+        copies, columns = environment.num_envs, len(self.names)
+        self._copies: NDArray[np.int64] = _read_only(np.arange(copies))
+        self._nobody: NDArray[np.int64] = self._copies[:0]
+        self.playing: NDArray[np.int64] = np.full(copies, -1, np.int64)  # [N] episode each copy is in
+        self.values: NDArray[np.float64] = np.zeros((copies, columns))  # [N, P] of that episode
+        self.stamp: NDArray[np.int64] = np.zeros((copies, columns), np.int64)  # [N, P]
+        self._next_values: NDArray[np.float64] = np.zeros((copies, columns))  # [N, P] of the one that follows
+        self._next_stamp: NDArray[np.int64] = np.zeros((copies, columns), np.int64)
+        # Views: what is staged changes in them, and nobody who is told them can change it.
+        self._told: Parameters = self._columns(self._next_values)
+
+    def before_reset(self, episodes: NDArray[np.int64]) -> None:
+        """Every copy c is about to begin episode ``episodes[c]``."""
+        self._stage(self._copies, episodes.copy())
+
+    def after_reset(self, episodes: NDArray[np.int64]) -> None:
+        """They have begun."""
+        self.playing[:] = episodes
+        self.values[:] = self._next_values
+        self.stamp[:] = self._next_stamp
+        self._stage(self._copies, episodes + 1)
+
+    def after_step(self) -> NDArray[np.int64]:
+        """Takes note of the copies [K] whose next episode has begun, and returns them; see :meth:`restage`."""
+        episodes = self._environment.episodes
+        if episodes.tobytes() == self.playing.tobytes():  # as in most steps; a fifth of the time of what follows
+            return self._nobody
+        began: NDArray[np.int64] = (episodes != self.playing).nonzero()[0]
+        if began.size:
+            rows = as_slice(began)
+            self.playing[rows] = episodes[rows]
+            self.values[rows] = self._next_values[rows]
+            self.stamp[rows] = self._next_stamp[rows]
+        return began
+
+    def episode_of(self, copy: int, latest: bool) -> NDArray[np.float64]:
+        """[P] of the episode the copy is in; ``latest``: of the one it has begun and is not noted yet, if there is."""
+        began = self._environment.episodes[copy] != self.playing[copy]
+        values: NDArray[np.float64] = (self._next_values if latest and began else self.values)[copy]
+        return values
+
+    def described(self, copy: int, latest: bool) -> str:
+        """The same for messages: ``length 0.5, gravity 9.8``."""
+        values = self.episode_of(copy, latest).tolist()
+        return ", ".join(f"{name} {value:g}" for name, value in zip(self.names, values, strict=True))
+
+    def restage(self, copies: NDArray[np.int64] | None = None) -> None:
+        """Draws what these copies, or all, go on with."""
+        copies = self._copies if copies is None else copies
+        if copies.size:
+            self._stage(_read_only(copies), self.playing[as_slice(copies)] + 1)
+
+    def _stage(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> None:
+        drawn, rows = self._draw(copies, episodes), as_slice(copies)
+        self._next_values[rows] = drawn.values
+        self._next_stamp[rows] = drawn.stamp
+        self._tell(self._told)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "playing": self.playing.copy(),
+            "values": self.values.copy(),
+            "stamp": self.stamp.copy(),
+            "next_values": self._next_values.copy(),
+            "next_stamp": self._next_stamp.copy(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """The environment hears of it by :meth:`begin_again` or :meth:`go_on`."""
+        fill(self.playing, state, "playing")
+        fill(self.values, state, "values")
+        fill(self.stamp, state, "stamp")
+        fill(self._next_values, state, "next_values")
+        fill(self._next_stamp, state, "next_stamp")
+
+    def begin_again(self) -> None:
+        """Every copy is about to begin the episode it is in; :meth:`go_on` is to follow."""
+        self._tell(self._columns(self.values.copy()))
+
+    def go_on(self) -> None:
+        """Every copy is in the episode it was in."""
+        self._tell(self._told)
+
+    def _columns(self, values: NDArray[np.float64]) -> Parameters:
+        """Those of ``values`` [N, P] by name, to look at."""
+        return {name: _read_only(values[:, column]) for column, name in enumerate(self.names)}
+
+    def _tell(self, parameters: Parameters) -> None:
+        try:
+            self._environment.set_parameters(parameters)
+        except RlcoreError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise environment_failed(self._named, "set_parameters", error) from error
+
+
+def target_feed(curricula: Sequence[Curriculum], environment: Environment, named: str) -> ParameterFeed:
+    """Feeds an environment to evaluate in, which messages call ``named``, with the task that training is for."""
+
+    def draw(copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
+        values = np.concatenate([curriculum.draw_target(copies, episodes) for curriculum in curricula], axis=1)
+        return EpisodeDraw(values, np.zeros(values.shape, np.int64))
+
+    return ParameterFeed(environment, [name for each in curricula for name in each.parameters], draw, named)
+
+
+def as_slice(rows: NDArray[np.intp]) -> NDArray[np.intp] | slice:
+    """The same rows to index by; where it is one, a slice, which takes a third of the time of an array."""
+    if len(rows) != 1:
+        return rows
+    row = int(rows[0])
+    return slice(row, row + 1)
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    array.flags.writeable = False
+    return array

@@ -1,0 +1,69 @@
+"""Writing files whole or not at all, and deleting them so that a kill leaves nothing that looks complete.
+
+Names of files that are being written or deleted begin with ``.rlcore-tmp-``.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from itertools import count
+from pathlib import Path
+
+from rlcore.errors import RunStateError
+
+TEMPORARY = ".rlcore-tmp-"  # how the names begin of what is being written or deleted
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Replaces a file so that readers see the old content or the new, also after a crash."""
+    temporary = path.with_name(f"{TEMPORARY}{path.name}-{os.getpid()}")
+    try:
+        with temporary.open("wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    fsync_directory(path.parent)
+
+
+def fsync_directory(path: Path) -> None:
+    """Makes renames in ``path`` last."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def free_name(path: Path) -> Path:
+    """``NAME.replaced`` beside ``NAME``, or the first of ``NAME.replaced-2`` and so on that does not exist."""
+    names = (f"{path.name}.replaced{'' if number == 1 else f'-{number}'}" for number in count(1))
+    return next(place for place in map(path.with_name, names) if not os.path.lexists(place))
+
+
+def remove(path: Path) -> None:
+    """Deletes a file, a link or a whole directory."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+def is_leftover(name: str) -> bool:
+    """Whether a file or directory of that name is being written or deleted, or was when its process was killed."""
+    return name.startswith(TEMPORARY)
+
+
+def sweep(directory: Path) -> None:
+    """Removes what killed processes left half-written or half-deleted. Only for the holder of the run's lock."""
+    try:
+        for leftover in [path for path in directory.iterdir() if is_leftover(path.name)]:
+            remove(leftover)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        raise RunStateError(f"{directory}: cannot be cleared of leftovers: {error.strerror or error}") from error

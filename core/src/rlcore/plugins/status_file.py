@@ -1,0 +1,40 @@
+"""Core's own answers to the status hooks: ``training_status.json`` in the directory of logs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rlcore.errors import RunStateError
+from rlcore.files.atomic import write_atomically
+from rlcore.files.json_files import DamagedFile, read_object
+from rlcore.files.plain import plain
+
+FILE_NAME = "training_status.json"
+
+
+def write_status_file(status: Mapping[str, Any], directory: Path) -> bool:
+    """Core's own ``rlcore_write_status``."""
+    text = json.dumps(plain(status), indent=4, allow_nan=False) + "\n"
+    try:
+        write_atomically(directory / FILE_NAME, text.encode())
+    except OSError as error:
+        raise RunStateError(f"{directory / FILE_NAME}: {error.strerror or error}") from error
+    return True
+
+
+class DamagedStatusFile(RunStateError):
+    """Core's own file cannot be read. Nothing is lost: checkpoints have a copy, and the next one writes it anew."""
+
+
+def read_status_file(directory: Path) -> Mapping[str, Any] | None:
+    """Core's own ``rlcore_read_status``: None if there is no file. Raises DamagedStatusFile."""
+    path = directory / FILE_NAME
+    try:
+        return read_object(path)
+    except FileNotFoundError:
+        return None
+    except DamagedFile as error:
+        raise DamagedStatusFile(str(error)) from error

@@ -1,0 +1,212 @@
+"""One behavior while it runs: its trainer, its open episodes, its statistics and its boundaries."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from rlcore.environment import Actions, AgentBatch, BehaviorSpec
+from rlcore.plugins.failures import trainer_does
+from rlcore.results import BehaviorResult
+from rlcore.runs.batch_check import BatchCheck
+from rlcore.saved_values import saved_count, saved_entry, saved_mapping
+from rlcore.seeding import derive_seed
+from rlcore.settings import BehaviorSettings
+from rlcore.stats import CUMULATIVE_REWARD, EPISODE_LENGTH, GROUP_REWARD, EpisodeRecorder, StatSummary, StatsWindow
+from rlcore.trainer import Policy, Trainer
+
+# How many of the latest episodes the mean reward of results and progress is taken over.
+RECENT_EPISODES = 100
+# Agent steps between checkpoints where the configuration gives none and max_steps are many; ML-Agents' default.
+MAX_DEFAULT_INTERVAL = 500_000
+# How many of the latest values of an update's scalar its moving average is taken over.
+RECENT_UPDATES = 100
+
+
+class BehaviorRun:
+    """What the loop keeps for each behavior."""
+
+    def __init__(
+        self,
+        spec: BehaviorSpec,
+        settings: BehaviorSettings,
+        trainer: Trainer,
+        first_batch: AgentBatch,
+        seed: int = 0,
+        offline: bool = False,
+    ) -> None:
+        self.spec = spec
+        self.name = spec.name
+        self.settings = settings
+        self.trainer = trainer
+        self.batch = first_batch
+        self.seed = seed  # of the run
+        self.offline = offline  # the trainer learns from recorded data, and is told nothing of an environment
+        self.checks = BatchCheck(spec, lambda: f"at step {self.steps}")
+        self.episodes = EpisodeRecorder(spec.slots)
+        self.window = StatsWindow()
+        self.recent: deque[float] = deque(maxlen=RECENT_EPISODES)
+        self.recent_updates: dict[str, deque[float]] = {}  # by tag; only what is finite
+        self.evaluated: float | None = None  # mean reward of the latest evaluation of this process
+        self.epoch_episodes = StatsWindow()  # of this epoch, as the window is of this summary
+        self.epoch_updates = StatsWindow()
+        self.updates = 0
+        self.policy_steps: int | None = None  # that the policy was trained for, where only that was loaded
+        self.inferred = 0  # agent steps acted under --inference
+        self.exploited = 0  # environment steps since it stopped learning
+        self.learning = True
+        self.finished_at_cut: int | None = None  # episodes, when a checkpoint last cut the open ones; None: not yet
+        self.next_summary = 0
+        self.next_checkpoint = 0
+        self.next_boundary = 0  # the next step at which anything is due
+
+    @property
+    def steps(self) -> int:
+        """Agent steps learned from."""
+        return self.trainer.steps if self.policy_steps is None else self.policy_steps
+
+    @property
+    def policy(self) -> Policy:
+        """The trainer's current policy."""
+        with trainer_does(self, "policy"):
+            return self.trainer.policy
+
+    @property
+    def checkpoint_interval(self) -> int:
+        settings = self.settings
+        if settings.even_checkpoints and settings.keep_checkpoints > 0:
+            return max(1, settings.max_steps // settings.keep_checkpoints)
+        if settings.checkpoint_interval is None:
+            return max(1, min(settings.max_steps // 10, MAX_DEFAULT_INTERVAL))
+        return settings.checkpoint_interval
+
+    def set_boundaries(self) -> None:
+        """The next multiples of the intervals after the trainer's step."""
+        steps, settings = self.steps, self.settings
+        self.learning = steps < settings.max_steps
+        self.next_summary = (steps // settings.summary_freq + 1) * settings.summary_freq
+        self.checkpoint_saved()
+
+    def checkpoint_saved(self) -> None:
+        """The next checkpoint is due at the next multiple of its interval."""
+        interval = self.checkpoint_interval
+        self.next_checkpoint = (self.steps // interval + 1) * interval
+        self.next_boundary = min(self.next_summary, self.next_checkpoint, self.settings.max_steps)
+
+    def make_due(self, summary: int | None) -> None:
+        """Has the boundary ``summary`` be crossed again, if it was; and a checkpoint be made again at this step."""
+        if summary is not None:
+            self.learning = True  # at max_steps a summary is always due
+            self.next_summary = summary
+        self.next_checkpoint = self.steps
+
+    def look_up(self, step: int) -> None:
+        """Something of the run's may be due at ``step``, until the boundaries are set anew."""
+        self.next_boundary = min(self.next_summary, self.next_checkpoint, self.settings.max_steps, step)
+
+    @property
+    def summary_due(self) -> bool:
+        """Whether a summary boundary, or the end of learning, was crossed."""
+        return self.learning and self.steps >= min(self.next_summary, self.settings.max_steps)
+
+    @property
+    def checkpoint_due(self) -> bool:
+        return self.learning and self.steps >= self.next_checkpoint
+
+    def exploit(self) -> Actions:
+        """What the policy does now, for a behavior that does not learn (any more)."""
+        deterministic = self.settings.network_settings.deterministic
+        policy = self.trainer.policy
+        if not deterministic:
+            # A policy's generator is nobody's to save, and evaluating seeds it anew: each step has a seed of its own.
+            policy.seed(derive_seed(self.seed, f"{self.name}/exploit", self.exploited))
+        self.exploited += 1
+        return policy.act(self.batch.observations, self.batch.action_mask, deterministic)
+
+    def begin(self, batch: AgentBatch) -> None:
+        """All slots start an episode: the environment was reset."""
+        self.batch = batch
+        self.episodes.begin()
+        if not self.offline:
+            self.trainer.begin(batch)
+
+    def cut(self) -> bool:
+        """A checkpoint is about to end all open episodes. Whether none has ended by itself since the last one did."""
+        before, self.finished_at_cut = self.finished_at_cut, self.episodes.finished
+        return self.learning and self.episodes.finished == before
+
+    def add_update(self, stats: Mapping[str, float | Sequence[float]]) -> None:
+        """One update of the trainer, and the scalars it returned."""
+        self.window.add(stats)
+        self.epoch_updates.add(stats)
+        for tag, value in stats.items():
+            values = value if isinstance(value, Sequence) else (value,)
+            latest = self.recent_updates.setdefault(tag, deque(maxlen=RECENT_UPDATES))
+            latest.extend(float(each) for each in values if isfinite(each))
+        self.updates += 1
+
+    def take_episodes(self) -> None:
+        """Moves finished episodes into the window."""
+        returns, group_returns, lengths = self.episodes.take_finished()
+        self.recent.extend(returns)
+        self.window.extend(CUMULATIVE_REWARD, returns)
+        self.window.extend(GROUP_REWARD, group_returns)
+        self.window.extend(EPISODE_LENGTH, [float(length) for length in lengths])
+        self.epoch_episodes.extend(CUMULATIVE_REWARD, returns)
+        self.epoch_episodes.extend(EPISODE_LENGTH, [float(length) for length in lengths])
+
+    def begin_epoch(self) -> None:
+        """What follows is of a new epoch."""
+        self.take_episodes()
+        self.epoch_episodes, self.epoch_updates = StatsWindow(), StatsWindow()
+
+    def result(self, stats: Mapping[str, StatSummary]) -> BehaviorResult:
+        """Where the behavior stands, and what this epoch brought; ``stats`` are those of its summary."""
+        self.take_episodes()
+        episodes = self.epoch_episodes.summaries()
+        return BehaviorResult(
+            steps=self.steps,
+            episodes=self.episodes.finished,
+            updates=self.updates,
+            mean_reward=self.mean_reward,
+            stats=stats,
+            returns=episodes.get(CUMULATIVE_REWARD),
+            lengths=episodes.get(EPISODE_LENGTH),
+            update_stats={tag: summary.mean for tag, summary in self.epoch_updates.summaries().items()},
+            moving_averages={tag: fmean(values) for tag, values in self.recent_updates.items() if values},
+        )
+
+    def summarise(self) -> dict[str, StatSummary]:
+        self.take_episodes()
+        return self.window.summarise()
+
+    @property
+    def mean_reward(self) -> float | None:
+        """Mean return of the latest episodes, None before the first one ended."""
+        returns = [*self.recent, *self.episodes.finished_returns][-RECENT_EPISODES:]
+        return float(np.mean(returns)) if returns else None
+
+    def state_dict(self) -> dict[str, Any]:
+        self.take_episodes()
+        return {
+            **self.episodes.state_dict(),
+            "recent": list(self.recent),
+            "window": self.window.state_dict(),
+            "updates": self.updates,
+            "recent_updates": {tag: list(values) for tag, values in self.recent_updates.items()},
+            "exploited": self.exploited,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.episodes.load_state_dict(state)
+        self.recent.extend(saved_entry(state, "recent"))
+        self.window.load_state_dict(saved_mapping(state, "window"))
+        self.updates = saved_count(state, "updates")
+        for tag, values in saved_mapping(state, "recent_updates").items():
+            self.recent_updates[tag] = deque(map(float, values), maxlen=RECENT_UPDATES)
+        self.exploited = saved_count(state, "exploited")

@@ -1,0 +1,258 @@
+"""The curricula of a run: they are told how episodes ended, and say what the next ones begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.curricula.agent_episodes import AgentEpisodes, Beginnings
+from rlcore.curricula.checked import CheckedCurriculum
+from rlcore.curricula.parameter_feed import ParameterFeed
+from rlcore.curriculum import NO_CHANGES, Curriculum, EndedEpisodes, EpisodeDraw, LessonChange
+from rlcore.environment import Environment
+from rlcore.errors import RunStateError
+from rlcore.files.plain import plain
+from rlcore.runs.behavior import BehaviorRun
+from rlcore.saved_values import saved_mapping
+from rlcore.stats import (
+    CUMULATIVE_REWARD,
+    EPISODE_LENGTH,
+    EVALUATION_LENGTH,
+    EVALUATION_REWARD,
+    GROUP_REWARD,
+    IS_TRAINING,
+    LESSON_NUMBER,
+    PARAMETER,
+    STEPS_PER_SECOND,
+    StatSummary,
+    lesson_numbers,
+)
+
+# Tags of summaries that are not for curricula to give.
+_TAKEN = frozenset(
+    {CUMULATIVE_REWARD, GROUP_REWARD, EPISODE_LENGTH, EVALUATION_REWARD, EVALUATION_LENGTH, IS_TRAINING}
+    | {STEPS_PER_SECOND}
+)
+
+
+class RunCurricula:
+    """All curricula of a run, by type, side by side: P is the number of parameters of all together."""
+
+    def __init__(
+        self,
+        curricula: Mapping[str, Curriculum],
+        environment: Environment,
+        behaviors: Mapping[str, BehaviorRun],
+        lesson_changed: Callable[[LessonChange], None],
+        environment_name: str = "environment",
+    ) -> None:
+        self._curricula = {kind: CheckedCurriculum.of(curriculum, kind) for kind, curriculum in curricula.items()}
+        self._behaviors = behaviors
+        self._lesson_changed = lesson_changed
+        self._columns: dict[str, slice] = {}
+        names: list[str] = []
+        for kind, curriculum in self._curricula.items():
+            self._columns[kind] = slice(len(names), len(names) + len(curriculum.parameters))
+            names += curriculum.parameters
+        first, *others = self._curricula.values()
+        self._feed = ParameterFeed(environment, names, self._draw if others else first.draw, environment_name)
+        self._agents = {
+            name: AgentEpisodes(behavior.spec.env_index, self._feed) for name, behavior in behaviors.items()
+        }
+        self._pairs = tuple((behavior, self._agents[name]) for name, behavior in behaviors.items())
+        # The number of each parameter's lesson, if it has lessons. Replaced, never changed: other threads look at it.
+        self.lessons: Mapping[str, float] = lesson_numbers(self.stats())
+
+    # ------------------------------------------------------------ episodes
+
+    def before_reset(self, episodes: NDArray[np.int64]) -> None:
+        """Every copy c is about to begin episode ``episodes[c]``."""
+        self._feed.before_reset(episodes)
+
+    def after_reset(self, episodes: NDArray[np.int64]) -> None:
+        """They have begun, and so have the episodes of all agents."""
+        self._feed.after_reset(episodes)
+        for agents in self._agents.values():
+            agents.begin_all()
+
+    def after_step(self) -> bool:
+        """Hands on what ended in the last environment step. Whether all copies are to begin their next episode now."""
+        ended: list[tuple[BehaviorRun, AgentEpisodes, Beginnings]] = []
+        for behavior, agents in self._pairs:
+            if behavior.batch.ended.size and behavior.learning:
+                ended.append((behavior, agents, agents.beginnings(behavior.batch.ended)))
+        began = self._feed.after_step()
+        moved = False
+        for behavior, agents in self._pairs:
+            batch = behavior.batch
+            if began.size or batch.ended.size or batch.aborted is not None:
+                agents.begin(began, batch.ended, batch.aborted)
+                moved = True
+        if not moved:
+            for each in self._curricula.values():
+                if each.every_step:
+                    return self._advance(None)
+            return False
+        for behavior, agents, episodes in ended:
+            self._tell(behavior, episodes, agents.settled)
+        return self._advance(began)
+
+    def follow(self) -> None:
+        """The same where nothing is learned: only what the next episodes begin with."""
+        began = self._feed.after_step()
+        if began.size:
+            self._feed.restage(began)
+
+    def _tell(self, behavior: BehaviorRun, of: Beginnings, settled: int) -> None:
+        rows, episodes = behavior.batch.ended, behavior.episodes
+        copies, returns = behavior.spec.env_index.take(rows), episodes.latest_returns
+        shared, lengths = episodes.latest_group_returns, episodes.latest_lengths
+        alone = len(self._curricula) == 1
+        for kind, curriculum in self._curricula.items():
+            columns = self._columns[kind]
+            values, stamp = (of.values, of.stamp) if alone else (of.values[:, columns], of.stamp[:, columns])
+            told = EndedEpisodes(
+                behavior.name, rows, copies, of.numbers, settled, returns, shared, lengths, values, stamp
+            )
+            curriculum.episodes_ended(told)
+
+    def _advance(self, began: NDArray[np.int64] | None) -> bool:
+        """``began`` are copies [K] for which something must be staged whether or not anything changes."""
+        steps = MappingProxyType({name: behavior.steps for name, behavior in self._behaviors.items()})
+        lessons: list[LessonChange] = []
+        redraw = reset = False
+        for curriculum in self._curricula.values():
+            if began is None and not curriculum.every_step:
+                continue
+            changes = curriculum.advance(steps)
+            if changes is NO_CHANGES:
+                continue
+            lessons += changes.lessons
+            redraw, reset = redraw or changes.redraw, reset or changes.reset
+        if redraw:
+            self._feed.restage()
+        elif began is not None:
+            self._feed.restage(began)
+        if lessons:
+            self.lessons = {**self.lessons, **{change.parameter: change.lesson for change in lessons}}
+        for change in lessons:
+            self._lesson_changed(change)
+        return reset
+
+    def _draw(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
+        """Of several curricula."""
+        drawn = [curriculum.draw(copies, episodes) for curriculum in self._curricula.values()]
+        return EpisodeDraw(
+            np.concatenate([each.values for each in drawn], axis=1),
+            np.concatenate([each.stamp for each in drawn], axis=1),
+        )
+
+    # ------------------------------------------------------------ summaries and status
+
+    def stats(self) -> dict[str, float]:
+        """What every behavior's summary says of the curricula, by tag; and what copies play with now, on average."""
+        tags: dict[str, float] = {}
+        owners: dict[str, CheckedCurriculum] = {}
+        for curriculum in self._curricula.values():
+            stats = curriculum.stats()
+            for tag in stats:
+                _refuse_foreign_tag(tag, curriculum, owners.get(tag))
+                owners[tag] = curriculum
+            tags |= stats
+        means = self._feed.values.mean(axis=0).tolist()
+        return tags | {f"{PARAMETER}{name}": mean for name, mean in zip(self._feed.names, means, strict=True)}
+
+    def episode_of(self, copy: int, latest: bool) -> str:
+        """What an episode of a copy began with, for messages: ``length 0.5, gravity 9.8``.
+
+        Within the step that ends an episode, that is the one which has just begun if ``latest``, else the one before.
+        """
+        return self._feed.described(copy, latest)
+
+    def summarised(self, behavior: str, stats: dict[str, StatSummary]) -> None:
+        for curriculum in self._curricula.values():
+            curriculum.summarised(behavior, MappingProxyType(stats))
+
+    def status(self) -> dict[str, Mapping[str, Any]]:
+        """A section of JSON values for each parameter, by its name; what is not finite is null."""
+        sections: dict[str, Mapping[str, Any]] = {}
+        for curriculum in self._curricula.values():
+            for name, section in curriculum.status().items():
+                try:
+                    sections[name] = plain(section)
+                except (TypeError, RecursionError) as error:
+                    curriculum.refuse("status", f"returned a section {name!r} that is not JSON: {error}")
+        return sections
+
+    def load_status(self, sections: Mapping[str, Any]) -> Mapping[str, float]:
+        """Begins where the status of another run, or of ML-Agents, says; returns the lessons it says."""
+        for curriculum in self._curricula.values():
+            curriculum.load_status(sections)
+        self.lessons = lesson_numbers(self.stats())
+        told = {name for name, each in sections.items() if isinstance(each, Mapping) and "lesson_num" in each}
+        return {name: number for name, number in self.lessons.items() if name in told}
+
+    # ------------------------------------------------------------ state
+
+    def state_dict(self) -> dict[str, Any]:
+        states = {
+            kind: {
+                "reference": curriculum.reference,
+                "parameters": list(curriculum.parameters),
+                "state": curriculum.state_dict(),
+            }
+            for kind, curriculum in self._curricula.items()
+        }
+        agents = {name: each.state_dict() for name, each in self._agents.items()}
+        return {"curricula": states, "feed": self._feed.state_dict(), "agents": agents}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """The environment hears of it by :meth:`begin_again` or :meth:`go_on`. RunStateError for other parameters."""
+        self.load_curricula(state)
+        self._feed.load_state_dict(saved_mapping(state, "feed"))
+        for name, agents in self._agents.items():
+            agents.load_state_dict(saved_mapping(saved_mapping(state, "agents"), name))
+
+    def load_curricula(self, state: Mapping[str, Any]) -> None:
+        """The same for the curricula alone, without what was being played."""
+        # By what the names stood for: with and without the distribution in front, a curriculum is the same one.
+        states = {each["reference"]: each["state"] for each in state["curricula"].values()}
+        saved = {name: each["reference"] for each in state["curricula"].values() for name in each["parameters"]}
+        ours = {name: each.reference for each in self._curricula.values() for name in each.parameters}
+        if saved != ours:
+            raise RunStateError(f"{_difference(saved, ours)}; resume with the configuration of the run")
+        for curriculum in self._curricula.values():
+            curriculum.load_state_dict(states[curriculum.reference])
+        self.lessons = lesson_numbers(self.stats())
+
+    def begin_again(self) -> None:
+        self._feed.begin_again()
+
+    def go_on(self) -> None:
+        self._feed.go_on()
+
+
+def _refuse_foreign_tag(tag: str, curriculum: CheckedCurriculum, other: CheckedCurriculum | None) -> None:
+    """PluginError for a tag that says something else already: of rlcore, of another parameter or curriculum."""
+    if tag in _TAKEN or tag.startswith(PARAMETER):
+        curriculum.refuse("stats", f"returned the tag {tag!r}, which is rlcore's own; call it something else")
+    if tag.startswith(LESSON_NUMBER) and tag.removeprefix(LESSON_NUMBER) not in curriculum.parameters:
+        curriculum.refuse("stats", f"returned the tag {tag!r}, but has {', '.join(curriculum.parameters)} only")
+    if other is not None:
+        curriculum.refuse("stats", f"returned the tag {tag!r}, as {other.described} does; call it something else")
+
+
+def _difference(saved: Mapping[str, str], ours: Mapping[str, str]) -> str:
+    """What differs between the parameters of a checkpoint and of a configuration, each with its curriculum's name."""
+    if saved.keys() != ours.keys():
+        there, here = (", ".join(sorted(names)) or "none" for names in (saved, ours))
+        return f"environment_parameters: the checkpoint has {there}, this configuration {here}"
+    name = next(name for name, kind in saved.items() if ours[name] != kind)
+    return (
+        f"environment_parameters.{name}: the checkpoint is of the curriculum {saved[name]!r}, this configuration has "
+        f"{ours[name]!r}"
+    )

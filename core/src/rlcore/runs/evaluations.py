@@ -1,0 +1,136 @@
+"""Evaluations within a run: when one is due, what its score means, and what of it survives a resume."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+
+from rlcore.plugins.failures import trainer_does
+from rlcore.results import EvaluationResult
+from rlcore.runs.behavior import BehaviorRun
+from rlcore.runs.evaluator import Evaluator
+from rlcore.runs.whole_episodes import Abandoned
+from rlcore.settings import EvaluationSettings
+from rlcore.stats import EVALUATION_LENGTH, EVALUATION_REWARD
+from rlcore.storage.store import RunStore
+
+Behaviors = Mapping[str, BehaviorRun]
+
+
+@attrs.define
+class Scores:
+    """What the evaluations of a run found so far; part of its checkpoints. A score is compared, never averaged."""
+
+    score: float | None = None  # the latest
+    step: int | None = None  # of the run, where it was scored
+    best_score: float | None = None
+    best_step: int | None = None
+    stopped: bool = False  # by `stop_at`
+
+    def add(self, score: float, step: int, stop_at: float | None) -> bool:
+        """Takes the latest score; whether it is the best so far."""
+        self.score, self.step = score, step
+        self.stopped = stop_at is not None and score >= stop_at
+        best = self.best_score is None or score > self.best_score
+        if best:
+            self.best_score, self.best_step = score, step
+        return best
+
+
+class RunEvaluation:
+    """The evaluations that the ``evaluation`` block of a run asks for; with ``interval: null``, none is ever due."""
+
+    def __init__(self, settings: EvaluationSettings | None, evaluator: Evaluator, store: RunStore) -> None:
+        self.settings = settings
+        self._interval = None if settings is None else settings.interval
+        self.evaluator = evaluator
+        self.scores = Scores()
+        self._store = store
+        self._next = 0  # the step of the run at which the next one is due
+        # Set where an evaluation was abandoned because the run was to stop: the boundary of the summary that was due at
+        # the same step, by behavior, None where none was. The resumed run begins with all that.
+        self.overdue: Mapping[str, int | None] | None = None
+
+    def state_dict(self) -> dict[str, Any]:
+        return attrs.asdict(self.scores)
+
+    def load_state_dict(self, state: Mapping[str, Any] | None) -> None:
+        """Goes on from a checkpoint; one without such an entry is of a run that had no evaluation."""
+        known = attrs.fields_dict(Scores)
+        self.scores = Scores(**{name: value for name, value in (state or {}).items() if name in known})
+        scores, settings = self.scores, self.settings
+        stop_at = None if settings is None else settings.stop_at
+        # Raised, or removed, it has the run go on.
+        scores.stopped = scores.stopped and stop_at is not None and (scores.score or 0.0) >= stop_at
+
+    def restore_boundaries(self, behaviors: Behaviors) -> None:
+        """Makes due again what was due at an evaluation that was abandoned."""
+        for name, summary in (self.overdue or {}).items():
+            behaviors[name].make_due(summary)
+
+    def begin(self, step: int) -> None:
+        """Sets when the first one is due, and makes the environment: what is wrong with it is told before training."""
+        if self.settings is not None and self._interval is not None:
+            self._next = _multiple_after(step, self._interval) if self.overdue is None else step
+            self.evaluator.open(self.settings.episodes)
+
+    def due(self, step: int, ending: bool) -> bool:
+        """Whether to evaluate at ``step``, which is past a multiple of the interval or where training ends."""
+        return self._interval is not None and (step >= self._next or (ending and self.scores.step != step))
+
+    def watch(self, behaviors: Behaviors, step: int) -> None:
+        """Has the loop look up before the run's steps, which all behaviors add to, can cross the next multiple."""
+        if self._interval is None:
+            return
+        learning = [behavior for behavior in behaviors.values() if behavior.learning]
+        share = -(-(self._next - step) // len(learning))  # one of them has taken this many by then
+        for behavior in learning:
+            behavior.look_up(behavior.steps + share)
+
+    def evaluate(
+        self, behaviors: Behaviors, step: int, run_seed: int, stop_requested: Callable[[], bool]
+    ) -> EvaluationResult | None:
+        """Plays, notes the score in statistics, and keeps the policies if they are the best so far.
+
+        Returns None where ``stop_requested`` had the evaluation abandoned: nothing is noted, and it stays due.
+        ``run_seed`` stands beside those policies, as it does in every checkpoint.
+        """
+        settings, interval = self.settings, self._interval
+        assert settings is not None and interval is not None, "one was due"
+        policies = {name: behavior.policy for name, behavior in behaviors.items()}
+        try:
+            result = self.evaluator.evaluate(
+                lambda _: policies,
+                settings.episodes,
+                deterministic=settings.deterministic,
+                stop_requested=stop_requested,
+            )
+        except Abandoned:
+            self.overdue = {
+                name: behavior.next_summary if behavior.summary_due else None for name, behavior in behaviors.items()
+            }
+            return None
+        self._next = _multiple_after(step, interval)
+        for name, behavior in behaviors.items():
+            measured = result.behaviors[name]
+            behavior.evaluated = measured.mean_reward
+            if behavior.learning:
+                behavior.window.add({EVALUATION_REWARD: measured.mean_reward, EVALUATION_LENGTH: measured.mean_length})
+        if self.scores.add(result.score, step, settings.stop_at) and settings.keep_best:
+            models = {}
+            for name, behavior in behaviors.items():
+                with trainer_does(behavior, "state_dict"):
+                    models[name] = behavior.trainer.state_dict()["model"]
+            steps = {name: behavior.steps for name, behavior in behaviors.items()}
+            self._store.save_best(step, models, {"seed": run_seed, "steps": steps, "score": result.score})
+        return result
+
+    def to_json(self) -> dict[str, Any] | None:
+        """For ``result.json`` and the status; None before the first evaluation."""
+        return None if self.scores.score is None else self.state_dict()
+
+
+def _multiple_after(step: int, interval: int) -> int:
+    return (step // interval + 1) * interval

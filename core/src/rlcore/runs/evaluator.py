@@ -1,0 +1,209 @@
+"""Measuring policies: whole episodes in an environment of their own, learning nothing."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from pathlib import Path
+
+import attrs
+
+from rlcore.config.load import evaluation_environment
+from rlcore.curricula.parameter_feed import ParameterFeed, target_feed
+from rlcore.environment import BehaviorSpec, Environment, misfit
+from rlcore.errors import ConfigError, EnvironmentFailed, NonFiniteError
+from rlcore.plugins.calls import Plugins
+from rlcore.plugins.failures import environment_does
+from rlcore.plugins.run_context import RunContext
+from rlcore.recording.episode_tap import EpisodeTap
+from rlcore.results import EvaluationResult
+from rlcore.runs.batch_check import BatchCheck
+from rlcore.runs.closing import closing
+from rlcore.runs.setup import environment_name, make_curricula, make_environment
+from rlcore.runs.whole_episodes import checks_of, play
+from rlcore.seeding import derive_seed
+from rlcore.settings import EnvironmentParameter, EnvironmentSettings, RunConfig
+from rlcore.settings.limits import MAX_EPISODE_STEPS
+from rlcore.trainer import Policy
+
+log = logging.getLogger(__name__)
+
+# Copies stepped together; more would only help an evaluation of very many episodes.
+MAX_COPIES = 16
+
+
+PoliciesFor = Callable[[Mapping[str, BehaviorSpec]], Mapping[str, Policy]]
+TapsFor = Callable[[Mapping[str, BehaviorSpec]], AbstractContextManager[Mapping[str, EpisodeTap]]]
+
+
+class Evaluator:
+    """Measures policies for one run: all evaluations within it, by :meth:`rlcore.runs.run.Run.evaluate` and by
+    ``rlcore evaluate`` are made here.
+
+    The environment is made on first use and kept for all evaluations that want as many copies. ``specs`` are what the
+    policies were made for, which the environment must fit; None where they are made for the environment. ``video``, a
+    directory, has every episode filmed.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        plugins: Plugins,
+        context: RunContext,
+        specs: Mapping[str, BehaviorSpec] | None = None,
+        video: Path | None = None,
+    ) -> None:
+        self._config = config
+        self._plugins = plugins
+        self._context = context
+        self._specs = specs
+        self._video = video
+        settings = config.evaluation
+        self._max_episode_steps = MAX_EPISODE_STEPS if settings is None else settings.max_episode_steps
+        self._warned_of_cuts = False
+        self._environment: Environment | None = None
+        self._checks: dict[str, BatchCheck] = {}  # of its behaviors; they warn once
+
+    def evaluate(
+        self,
+        policies_for: PoliciesFor,
+        episodes: int,
+        seed: int | None = None,
+        deterministic: bool = True,
+        taps_for: TapsFor | None = None,
+        stop_requested: Callable[[], bool] | None = None,
+    ) -> EvaluationResult:
+        """Plays ``episodes`` episodes, the same ones for one ``seed``, which is the run's if it is None.
+
+        ``policies_for`` is called with the environment's behaviors, before the first reset. ``taps_for``, called with
+        the behaviors too, records what is played. Raises :class:`rlcore.runs.whole_episodes.Abandoned` soon after
+        ``stop_requested`` has become true.
+        """
+        if episodes < 1:
+            raise ValueError("episodes must be at least 1")
+        seed = derive_seed(self._context.seed if seed is None else seed, "evaluation")
+        environment, kept = self._open(episodes)
+        name = environment_name(self._settings(), self._plugins)
+        with nullcontext() if kept else closing(environment, name, EnvironmentFailed):
+            policies = policies_for(environment.behaviors)
+            with _of_an_evaluation():
+                feed = self._feed(environment, name, seed)
+                with taps_for(environment.behaviors) if taps_for is not None else nullcontext({}) as taps:
+                    result = play(
+                        policies, environment, episodes, seed, deterministic, taps, feed,
+                        self._max_episode_steps, stop_requested, name, self._checks if kept else None,
+                    )  # fmt: skip
+        self._warn_of_cuts(result)
+        return result
+
+    def _warn_of_cuts(self, result: EvaluationResult) -> None:
+        """Once."""
+        cut = sum(behavior.cut for behavior in result.behaviors.values())
+        if cut and not self._warned_of_cuts:
+            self._warned_of_cuts = True
+            log.warning(
+                "evaluation: %d of %d episodes had not ended after %d environment steps and count as truncated there; "
+                "evaluation.max_episode_steps sets the limit",
+                cut, sum(behavior.episodes for behavior in result.behaviors.values()), self._max_episode_steps,
+            )  # fmt: skip
+
+    def open(self, episodes: int) -> None:
+        """Makes the environment for evaluations of ``episodes`` episodes before the first of them."""
+        self._open(episodes)
+
+    def close(self) -> None:
+        if self._environment is not None:
+            with environment_does(environment_name(self._settings(), self._plugins), "close"):
+                self._environment.close()
+
+    def _open(self, episodes: int) -> tuple[Environment, bool]:
+        """An environment, and whether it stays open."""
+        settings = self._settings()
+        copies = 1 if self._video is not None else settings.num_envs or min(episodes, MAX_COPIES)
+        if self._environment is not None:
+            if self._environment.num_envs == copies:
+                return self._environment, True
+            return self._make(settings, copies), False
+        self._environment = self._make(settings, copies)
+        self._checks = checks_of(self._environment)
+        return self._environment, True
+
+    def _feed(self, environment: Environment, name: str, seed: int) -> ParameterFeed | None:
+        """Of the task that training is for, but for what the evaluation block gives."""
+        parameters = self._parameters()
+        if not parameters:
+            return None
+        context = attrs.evolve(self._context, seed=seed, num_envs=environment.num_envs)
+        return target_feed(list(make_curricula(parameters, self._plugins, context).values()), environment, name)
+
+    def _parameters(self) -> dict[str, EnvironmentParameter]:
+        own = {} if self._config.evaluation is None else self._config.evaluation.environment_parameters
+        return {**self._config.environment_parameters, **own}
+
+    def _settings(self) -> EnvironmentSettings:
+        settings = evaluation_environment(self._config, self._plugins)
+        if settings is None:
+            raise ConfigError(
+                "environment: missing, so there is nowhere to measure the policies; name one in the configuration, or "
+                "with --set environment.type=gymnasium --set environment.id=... of rlcore evaluate"
+            )
+        if self._video is not None and not self._plugins.environment(settings.type).video:
+            raise ConfigError(f"--video: environments of type {settings.type!r} cannot record video")
+        return settings
+
+    def _is_of_own_block(self, error: ConfigError) -> bool:
+        """Whether it is of a key or a parameter that only evaluations have: environments know just its name."""
+        if self._config.environment is None and str(error).startswith("environment."):
+            return True
+        own = set(self._parameters()) - set(self._config.environment_parameters)
+        keys = () if self._config.evaluation is None else self._config.evaluation.environment
+        places = [f"environment_parameters.{name}:" for name in own] + [f"environment.{key}" for key in keys]
+        return any(re.match(rf"{re.escape(place)}(?!\w)", str(error)) for place in places)
+
+    def _make(self, settings: EnvironmentSettings, copies: int) -> Environment:
+        config = attrs.evolve(
+            self._config,
+            environment=attrs.evolve(settings, num_envs=copies),
+            environment_parameters=self._parameters(),
+            env_settings=attrs.evolve(self._config.env_settings, num_envs=copies),
+        )
+        context = attrs.evolve(self._context, config=config, num_envs=copies, video=self._video)
+        try:
+            with _of_an_evaluation():
+                environment = make_environment(config, self._plugins, context)
+        except ConfigError as error:
+            if self._is_of_own_block(error):
+                raise ConfigError(f"evaluation.{error}") from error
+            raise
+        if self._specs is not None:
+            problem = misfit_of_all(self._specs, environment.behaviors)
+            if problem:
+                with suppress(Exception, SystemExit):  # the error to report is the misfit
+                    environment.close()
+                raise ConfigError(f"environment {settings.id or settings.type!r} to evaluate in: {problem}")
+        return environment
+
+
+@contextmanager
+def _of_an_evaluation() -> Iterator[None]:
+    """Says of an environment that failed that it is an evaluation's: training may have another."""
+    try:
+        yield
+    except NonFiniteError:  # which says so by itself
+        raise
+    except EnvironmentFailed as error:
+        error.args = (f"evaluation: {error}",)
+        raise
+
+
+def misfit_of_all(learned: Mapping[str, BehaviorSpec], played: Mapping[str, BehaviorSpec]) -> str | None:
+    """Where behaviors of an environment are not those that policies learned, in one line; None if they fit."""
+    if learned.keys() != played.keys():
+        return f"has behaviors {', '.join(sorted(played))}, the policies are of {', '.join(sorted(learned))}"
+    for name, spec in learned.items():
+        problem = misfit(spec, played[name])
+        if problem:
+            return f"behavior {name!r}: {problem}, which the policy learned"
+    return None

@@ -1,0 +1,169 @@
+"""A run read back from its directory, to be measured or exported; nothing in the directory is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from rlcore.config.load import evaluation_environment
+from rlcore.environment import BehaviorSpec
+from rlcore.errors import EnvironmentFailed, RunStateError
+from rlcore.files.paths import working_directory
+from rlcore.plugins.calls import Plugins
+from rlcore.plugins.failures import called_trainer
+from rlcore.plugins.recording import recorded_to
+from rlcore.plugins.run_context import RunContext
+from rlcore.recording.episode_tap import EpisodeTap
+from rlcore.recordings import RecordingAbout
+from rlcore.results import EvaluationResult
+from rlcore.runs.closing import WhileClosing, closing, no_deadline
+from rlcore.runs.evaluator import Evaluator
+from rlcore.runs.setup import run_context, settings_of, with_seed
+from rlcore.saved_values import state_taken_up
+from rlcore.settings import RunConfig
+from rlcore.storage.checkpoint import CONFIGURATION, Checkpoint, find_checkpoints, newest_good
+from rlcore.storage.run_files import BEST, CHECKPOINTS
+from rlcore.storage.saved_state import require_models
+from rlcore.storage.store import by_score, model_of, models_in
+from rlcore.trainer import Policy
+
+
+def find_run(run: Path) -> Path:
+    """``run`` itself if it is a run directory, else the run of that id under ``results``."""
+    for directory in (run, Path("results") / run):
+        if _is_run(directory):
+            return directory
+    raise RunStateError(f"{run}: neither a run directory nor the id of a run in results/")
+
+
+def require_run(directory: Path) -> None:
+    """Raises RunStateError unless ``directory`` is a run directory."""
+    if not _is_run(directory):
+        raise RunStateError(f"{directory}: there is no run to resume")
+
+
+def _is_run(directory: Path) -> bool:
+    """Whether a run can be read from there: it has a configuration (runs of ML-Agents have one) or a checkpoint."""
+    return (directory / CONFIGURATION).is_file() or bool(find_checkpoints(directory / CHECKPOINTS))
+
+
+@attrs.define(eq=False)
+class SavedRun:
+    """A run at one of its checkpoints."""
+
+    config: RunConfig
+    plugins: Plugins
+    context: RunContext
+    step: int
+    models: dict[str, Any]  # by behavior
+    # Entered around the close of the environment, as in :class:`rlcore.runs.run.Run`.
+    while_closing: WhileClosing = attrs.field(default=no_deadline, kw_only=True)
+
+    @classmethod
+    def load(cls, directory: Path, config: RunConfig, plugins: Plugins, checkpoint: str = "last") -> SavedRun:
+        """The newest good checkpoint (``last``), the policies of the ``best`` evaluation, or the checkpoint of a step.
+
+        Raises RunStateError if there is no such checkpoint, saying which there are.
+        """
+        found, state = _find(directory, checkpoint)
+        config = with_seed(config, int(state["run"]["seed"]))
+        start = working_directory()
+        context = run_context(config, plugins, start / directory, start)
+        context.inference = True  # trainers are made for their policies alone
+        return cls(config, plugins, context, found.step, models_in(state))
+
+    def policies(self, behaviors: Mapping[str, BehaviorSpec]) -> dict[str, Policy]:
+        """The policy of every behavior, made anew."""
+        policies = {}
+        for name, spec in behaviors.items():
+            settings = settings_of(self.config, name)
+            record = self.plugins.trainer(settings.trainer_type)
+            trainer = self.plugins.create_trainer(record, settings, spec, self.context)
+            model = model_of(self.models, name, f"{self.context.directory}")
+            where = f"checkpoint {self.step} of {self.context.directory}"
+            with called_trainer(name, settings.trainer_type, "load_model"), state_taken_up(where, f"behavior {name!r}"):
+                trainer.load_model(model)
+                policies[name] = trainer.policy
+        return policies
+
+    def evaluate(
+        self,
+        episodes: int,
+        seed: int | None,
+        deterministic: bool = True,
+        video: Path | None = None,
+        record: Path | None = None,
+        record_format: str | None = None,
+    ) -> EvaluationResult:
+        """Plays in an environment of its own, the only one that is made; ``video``: every episode is filmed there.
+
+        ``record``: the episodes become a recording of each behavior there, ``record/<behavior>``, of the format called
+        ``record_format``, or of the only installed one.
+        """
+        with self.evaluated(episodes, seed, deterministic, video, record, record_format) as result:
+            return result
+
+    @contextmanager
+    def evaluated(
+        self,
+        episodes: int,
+        seed: int | None,
+        deterministic: bool = True,
+        video: Path | None = None,
+        record: Path | None = None,
+        record_format: str | None = None,
+    ) -> Iterator[EvaluationResult]:
+        """What :meth:`evaluate` returns, for a block that reads it before the environment is closed."""
+        taps_for = None if record is None else partial(self._taps, self.context.absolute(record), record_format)
+        films = None if video is None else self.context.absolute(video)
+        evaluator = Evaluator(self.config, self.plugins, self.context, video=films)
+        # A film may be encoded when it is closed, which takes its time.
+        while_closing = self.while_closing if video is None else no_deadline
+        with closing(evaluator, "the environment", EnvironmentFailed, while_closing):
+            result = evaluator.evaluate(self.policies, episodes, seed, deterministic, taps_for)
+            self.plugins.evaluated(self.context, self.step, result)
+            yield result
+
+    def _taps(
+        self, directory: Path, record_format: str | None, behaviors: Mapping[str, BehaviorSpec]
+    ) -> AbstractContextManager[Mapping[str, EpisodeTap]]:
+        settings = evaluation_environment(self.config, self.plugins)
+        assert settings is not None  # or there would be no behaviors
+        about = {
+            name: RecordingAbout(
+                self.plugins.environment(settings.type).name,
+                settings.id,
+                settings.options if isinstance(settings.options, Mapping) else {},
+                settings_of(self.config, name).trainer_type,
+                f"Episodes played by run {self.context.run_id} as it was at step {self.step}.",
+            )
+            for name in behaviors
+        }
+        return recorded_to(self.plugins, directory, behaviors, about, record_format)
+
+
+def _find(directory: Path, checkpoint: str) -> tuple[Checkpoint, dict[str, Any]]:
+    checkpoints = directory / CHECKPOINTS
+    if checkpoint == "last":
+        return newest_good(checkpoints, f"{directory}", check=require_models)
+    steps = [str(found.step) for found in find_checkpoints(checkpoints)]
+    best = find_checkpoints(checkpoints / BEST)
+    whole = by_score(best)
+    there = f"; there are {', '.join(steps) or 'none'}" + (f", and best (of step {whole[-1].step})" if whole else "")
+    if checkpoint == "best":
+        if not best:
+            raise RunStateError(
+                f"{directory}: there is no best checkpoint, because no evaluation was made while it trained, or "
+                f"evaluation.keep_best was off{there}"
+            )
+        if not whole:
+            return newest_good(checkpoints / BEST, f"{directory}")  # which says what is wrong with each
+        return newest_good(checkpoints / BEST, f"{directory}", step=whole[-1].step, check=require_models)
+    if checkpoint not in steps:
+        raise RunStateError(f"{directory}: there is no checkpoint {checkpoint!r}{there}")
+    return newest_good(checkpoints, f"{directory}", step=int(checkpoint), check=require_models)

@@ -1,0 +1,231 @@
+"""From a configuration to the things a run is made of: plugins, environment, trainers, writers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, cast
+
+import attrs
+import numpy as np
+
+from rlcore.config import dump_config, load_config, load_plugins_for, read_document
+from rlcore.config.data_source import learns_offline
+from rlcore.config.document import document_from_mapping
+from rlcore.config.names import behavior_name_problems
+from rlcore.config.plugin_choice import recorded
+from rlcore.curricula.checked import CheckedCurriculum
+from rlcore.curriculum import Curriculum
+from rlcore.environment import AgentBatch, BehaviorSpec, Environment
+from rlcore.errors import ConfigError, EnvironmentFailed, PluginError, did_you_mean
+from rlcore.plugins.calls import Plugins
+from rlcore.plugins.records import CurriculumSpec, StatsWriterSpec
+from rlcore.plugins.run_context import RunContext
+from rlcore.runs.behavior import BehaviorRun
+from rlcore.runs.open_writer import OpenWriter
+from rlcore.seeding import fresh_seed
+from rlcore.settings import BehaviorSettings, EnvironmentParameter, EnvironmentSettings, RunConfig
+
+
+def resolve_config(
+    config: RunConfig | Mapping[str, Any] | str | Path, plugins: Plugins | None
+) -> tuple[RunConfig, Plugins]:
+    """A checked configuration and the plugins it was checked with; loads plugins if none are given."""
+    if isinstance(config, RunConfig):
+        if plugins is None:
+            plugins = load_plugins_for(document_from_mapping(dump_config(config)))
+            config = attrs.evolve(config, plugins=recorded(config.plugins, None, plugins))
+        return config, plugins
+    document = document_from_mapping(config) if isinstance(config, Mapping) else read_document(Path(config))
+    if plugins is None:
+        plugins = load_plugins_for(document)
+    return load_config(document, plugins), plugins
+
+
+def with_seed(config: RunConfig, seed: int | None) -> RunConfig:
+    """The configuration with the run's seed in it: ``seed`` of a resumed run, the configured one, or a fresh one."""
+    configured = config.env_settings.seed
+    if seed is None:
+        seed = configured if configured >= 0 else fresh_seed()
+    elif configured not in (-1, seed):
+        raise ConfigError(
+            f"env_settings.seed: the run was started with seed {seed}, not {configured}; leave the seed out to go on"
+        )
+    return attrs.evolve(config, env_settings=attrs.evolve(config.env_settings, seed=seed))
+
+
+def fresh_start(config: RunConfig) -> RunConfig:
+    """The configuration that starts this run again: without ``resume``, ``force`` and ``inference``."""
+    settings = attrs.evolve(config.checkpoint_settings, resume=False, force=False, inference=False)
+    return attrs.evolve(config, checkpoint_settings=settings)
+
+
+def run_context(
+    config: RunConfig,
+    plugins: Plugins,
+    directory: Path,
+    working_directory: Path,
+    resumed_steps: Mapping[str, int] | None = None,
+) -> RunContext:
+    """What plugins are told. The number of copies means nothing where no environment is stepped."""
+    copies = None if config.environment is None else config.environment.num_envs
+    return RunContext(
+        config=config,
+        plugins=plugins,
+        directory=directory,
+        seed=config.env_settings.seed,
+        num_envs=copies or config.env_settings.num_envs,
+        inference=config.checkpoint_settings.inference,
+        resumed_steps=dict(resumed_steps or {}),
+        offline=learns_offline(config, plugins),
+        working_directory=working_directory,
+    )
+
+
+def environment_settings(config: RunConfig) -> EnvironmentSettings:
+    """The ``environment`` block, which a run cannot do without."""
+    if config.environment is None:
+        raise ConfigError(
+            "environment: missing; say which environment to train or act in, for example "
+            "environment: {type: gymnasium, id: CartPole-v1}"
+        )
+    return config.environment
+
+
+def environment_name(settings: EnvironmentSettings, plugins: Plugins) -> str:
+    """What messages call an environment: its type, the plugin that makes it, and its id."""
+    described = plugins.described(plugins.environment(settings.type))
+    return f"{described}, id {settings.id!r}," if settings.id else described
+
+
+def make_environment(config: RunConfig, plugins: Plugins, context: RunContext) -> Environment:
+    """The environment of ``config``, in ``context.num_envs`` copies."""
+    settings = environment_settings(config)
+    environment = plugins.create_environment(plugins.environment(settings.type), settings, context)
+    unusable = behavior_name_problems(environment.behaviors)
+    problem = ""
+    if unusable:
+        problem = f"has a behavior whose name cannot be used: {next(iter(unusable.values()))}"
+    elif not environment.behaviors:
+        problem = "has no behaviors, so there is nobody to train"
+    elif environment.num_envs != context.num_envs:
+        problem = f"was made with num_envs {environment.num_envs} where run.num_envs is {context.num_envs}"
+    if problem:
+        with suppress(Exception, SystemExit):  # the first error is the one to report
+            environment.close()
+        raise EnvironmentFailed(f"environment {settings.id or settings.type!r}: {problem}")
+    return environment
+
+
+def make_curricula(
+    parameters: Mapping[str, EnvironmentParameter], plugins: Plugins, context: RunContext
+) -> dict[str, Curriculum]:
+    """The curricula that ``parameters`` name, each with all of its parameters, by the name it was first given.
+
+    Parameters are in the order of their names, whatever the file's, so that a state fits the file in any order.
+    """
+    blocks: dict[str, dict[str, Any]] = {}
+    specs: dict[str, CurriculumSpec] = {}
+    for name, parameter in sorted(parameters.items()):
+        spec = plugins.curriculum(parameter.curriculum.type)
+        kind = next((known for known, other in specs.items() if other is spec), parameter.curriculum.type)
+        specs[kind] = spec
+        blocks.setdefault(kind, {})[name] = parameter.curriculum
+    return {
+        kind: cast(
+            Curriculum,
+            CheckedCurriculum(
+                plugins.create_curriculum(spec, blocks[kind], context),
+                tuple(blocks[kind]),
+                plugins.described(spec),
+                plugins.reference(spec),
+            ),
+        )
+        for kind, spec in specs.items()
+    }
+
+
+def settings_of(config: RunConfig, behavior: str) -> BehaviorSettings:
+    """A behavior's block, or ``default_settings`` for one that is not listed."""
+    settings = config.behaviors.get(behavior, config.default_settings)
+    if settings is None:
+        raise ConfigError(
+            f"behaviors: the environment has a behavior {behavior!r}, which the configuration does not list"
+            f"{did_you_mean(behavior, config.behaviors)}; add it, or default_settings for all that are not listed"
+        )
+    return settings
+
+
+def recorded_behaviors(config: RunConfig, plugins: Plugins, context: RunContext) -> dict[str, BehaviorSpec]:
+    """What the recorded data of a run without an environment says of its behaviors."""
+    specs = {}
+    for name, settings in config.behaviors.items():
+        demo_path = getattr(settings.hyperparameters, "demo_path", None)
+        if demo_path is None:
+            raise PluginError(
+                f"trainer {settings.trainer_type!r} learns from recorded data, but its hyperparameters have no "
+                "demo_path; derive them from rlcore.settings.OfflineSettings"
+            )
+        specs[name] = context.recorded_behavior(demo_path, name)
+    return specs
+
+
+def make_behavior_runs(
+    config: RunConfig, plugins: Plugins, context: RunContext, specs: Mapping[str, BehaviorSpec], offline: bool
+) -> dict[str, BehaviorRun]:
+    """A trainer for every behavior of the environment, or, ``offline``, of the recorded data."""
+    idle = sorted(set(config.behaviors) - set(specs))
+    if idle:
+        raise ConfigError(
+            f"behaviors.{idle[0]}: the environment has no such behavior; it has "
+            f"{', '.join(sorted(specs))}{did_you_mean(idle[0], specs)}"
+        )
+    runs = {}
+    for name, spec in specs.items():
+        settings = settings_of(config, name)
+        record = plugins.trainer(settings.trainer_type)
+        if record.offline != offline:
+            raise ConfigError(
+                f"behaviors: the environment has a behavior {name!r}, which trainer {settings.trainer_type!r} of "
+                "default_settings would learn from recorded data; list it with a trainer that learns in an environment"
+            )
+        trainer = plugins.create_trainer(record, settings, spec, context)
+        runs[name] = BehaviorRun(spec, settings, trainer, empty_batch(spec), context.seed, offline)
+    return runs
+
+
+def empty_batch(spec: BehaviorSpec) -> AgentBatch:
+    """The batch of a behavior before its first reset: all zeros."""
+    return AgentBatch(
+        observations={o.name: np.zeros((spec.slots, *o.shape), o.dtype) for o in spec.observations},
+        reward=np.zeros(spec.slots, np.float32),
+        terminated=np.zeros(spec.slots, np.bool_),
+        truncated=np.zeros(spec.slots, np.bool_),
+    )
+
+
+def make_writers(config: RunConfig, plugins: Plugins, context: RunContext) -> list[OpenWriter]:
+    """The writers that are on by default and not turned off, and those the ``stats`` block names."""
+    configured = {plugins.stats_writer(reference): settings for reference, settings in config.stats.items()}
+    chosen: dict[StatsWriterSpec, Any] = {
+        owned.record: None
+        for owned in plugins.records("writer")
+        if isinstance(owned.record, StatsWriterSpec) and owned.record.default_on and owned.record not in configured
+    }
+    chosen |= {spec: settings for spec, settings in configured.items() if settings is not False}
+    writers: list[OpenWriter] = []
+    try:
+        for spec, settings in chosen.items():
+            if context.inference and not spec.inference:
+                continue
+            if settings is None and spec.settings is not None:
+                settings = plugins.resolve(spec, "settings")()
+            writer = plugins.create_stats_writer(spec, settings, context)
+            writers.append(OpenWriter(writer, plugins.described(spec)))
+    except BaseException:
+        for opened in writers:
+            with suppress(Exception, SystemExit):  # the first error is the one to report
+                opened.close()
+        raise
+    return writers

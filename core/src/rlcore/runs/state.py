@@ -1,0 +1,288 @@
+"""Where a run is: everything in it that moves, written down and taken up again.
+
+A checkpoint ends open episodes unless the environment can save itself, in the run that goes on as in the one that is
+resumed; that is what makes the two equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.curriculum import LessonChange
+from rlcore.environment import AgentBatch, Environment, SavesState
+from rlcore.errors import NonFiniteError, RunStateError, TrainingDiverged
+from rlcore.plugins.calls import Plugins
+from rlcore.plugins.failures import environment_does, trainer_does
+from rlcore.plugins.run_context import RunContext
+from rlcore.runs.batch_check import batch_of
+from rlcore.runs.behavior import BehaviorRun
+from rlcore.runs.curricula import RunCurricula
+from rlcore.runs.setup import (
+    environment_name,
+    environment_settings,
+    make_behavior_runs,
+    make_curricula,
+    make_environment,
+    recorded_behaviors,
+)
+from rlcore.saved_values import non_finite, state_taken_up
+from rlcore.seeding import EpisodeSeeds
+from rlcore.settings import RunConfig
+from rlcore.storage.store import model_of, model_of_path
+
+
+@attrs.define(eq=False)
+class RunState:
+    """The environment, the behaviors that live in it, and the curricula that change it."""
+
+    seed: int
+    environment: Environment | None  # None where trainers learn from recorded data
+    behaviors: dict[str, BehaviorRun]
+    environment_name: str = "environment"  # for messages
+    curricula: RunCurricula | None = None  # where the environment has parameters
+
+    @classmethod
+    def make(
+        cls,
+        config: RunConfig,
+        plugins: Plugins,
+        context: RunContext,
+        offline: bool,
+        lesson_changed: Callable[[LessonChange], None],
+    ) -> Self:
+        """Everything as it is before the first episode. ``offline``: the trainers learn from recorded data."""
+        if offline and not context.inference:
+            specs = recorded_behaviors(config, plugins, context)
+            return cls(context.seed, None, make_behavior_runs(config, plugins, context, specs, offline))
+        environment = make_environment(config, plugins, context)
+        name = environment_name(environment_settings(config), plugins)
+        try:
+            behaviors = make_behavior_runs(config, plugins, context, environment.behaviors, offline)
+            state = cls(context.seed, environment, behaviors, name)
+            if config.environment_parameters:
+                curricula = make_curricula(config.environment_parameters, plugins, context)
+                state.curricula = RunCurricula(curricula, environment, behaviors, lesson_changed, name)
+        except BaseException:
+            with suppress(Exception, SystemExit):  # the first error is the one to report
+                environment.close()
+            raise
+        return state
+
+    @property
+    def steps(self) -> int:
+        """Agent steps of all behaviors."""
+        return sum(behavior.steps for behavior in self.behaviors.values())
+
+    # ------------------------------------------------------------ episodes
+
+    def begin(self) -> None:
+        """Every copy begins its first episode."""
+        if self.environment is not None:
+            self._begin_episodes(self.environment, np.zeros(self.environment.num_envs, np.int64))
+        for behavior in self.behaviors.values():
+            behavior.finished_at_cut = 0
+
+    def begin_anew(self) -> None:
+        """Every copy begins its next episode; what is open bootstraps as if truncated."""
+        if self.environment is not None:
+            self._begin_episodes(self.environment, self.environment.episodes + 1)
+
+    def _begin_episodes(self, environment: Environment, episodes: NDArray[np.int64]) -> None:
+        if self.curricula is not None:
+            self.curricula.before_reset(episodes)
+        with environment_does(self.environment_name, "reset"):
+            batches = environment.reset(EpisodeSeeds(self.seed), episodes)
+        if self.curricula is not None:
+            self.curricula.after_reset(episodes)
+        for name, behavior in self.behaviors.items():
+            batch = batch_of(batches, name, self.environment_name, "reset")
+            self.check_batch(behavior, batch)
+            with trainer_does(behavior, "begin"):
+                behavior.begin(batch)
+
+    def check_batch(self, behavior: BehaviorRun, batch: AgentBatch) -> None:
+        """Raises EnvironmentFailed for a batch that breaks its contract.
+
+        A NaN or an infinity is reported with the parameters that its episode began with.
+        """
+        try:
+            behavior.checks.check(batch)
+        except NonFiniteError as error:
+            if self.curricula is None:
+                raise
+            began = self.curricula.episode_of(error.copy, error.latest)
+            raise NonFiniteError(f"{error} (its episode began with {began})", error.copy, error.latest) from None
+
+    def settle_episodes(self) -> list[BehaviorRun]:
+        """Begins all episodes anew before a checkpoint, unless the environment can save itself.
+
+        Returns the behaviors of which no episode has ended by itself since the checkpoint before.
+        """
+        if self.environment is None or isinstance(self.environment, SavesState):
+            return []
+        hidden = [behavior for behavior in self.behaviors.values() if behavior.cut()]
+        self.begin_anew()
+        return hidden
+
+    # ------------------------------------------------------------ checkpoints
+
+    def capture(self, evaluation: Mapping[str, Any], wall_seconds: float) -> dict[str, Any]:
+        """The state of a checkpoint: an entry for each behavior's trainer, and ``run`` for the rest.
+
+        ``evaluation`` is what the run's evaluations found.
+        """
+        environment, behaviors = self.environment, self.behaviors
+        state: dict[str, Any] = {}
+        for name, behavior in behaviors.items():
+            with trainer_does(behavior, "state_dict"):
+                state[name] = behavior.trainer.state_dict()
+            found = non_finite(state[name])
+            if found is not None:
+                raise TrainingDiverged(
+                    f"behavior {name!r}: {found} is not finite at step {behavior.steps}, and is not saved; a lower "
+                    "learning_rate helps, as does reward_signals.extrinsic.strength below 1 where rewards are large"
+                )
+        where = None
+        if isinstance(environment, SavesState):
+            with environment_does(self.environment_name, "state_dict"):
+                where = environment.state_dict()
+        state["run"] = {
+            "seed": self.seed,
+            "steps": {name: behavior.steps for name, behavior in behaviors.items()},
+            "episodes": None if environment is None else environment.episodes.copy(),
+            "environment": where,
+            "behaviors": {name: behavior.state_dict() for name, behavior in behaviors.items()},
+            "curricula": None if self.curricula is None else self.curricula.state_dict(),
+            "evaluation": evaluation,
+            "wall_seconds": wall_seconds,
+        }
+        return state
+
+    def restore(self, saved: Mapping[str, Any], where: Path) -> None:
+        """Puts everything where :meth:`capture` found it. ``where`` is the run directory, for messages."""
+        state, environment, curricula = saved["run"], self.environment, self.curricula
+        checkpoint = f"checkpoint {where / 'checkpoints' / str(sum(state['steps'].values()))}"
+        _require_behaviors(state, self.behaviors, where)
+        _require_environment(state, environment, where)
+        _require_curricula(state, curricula, where)
+        if curricula is not None:
+            with state_taken_up(checkpoint, "environment_parameters"):
+                curricula.load_state_dict(state["curricula"])
+        for name, behavior in self.behaviors.items():
+            trainer = f"behavior {name!r}: trainer {behavior.settings.trainer_type!r}"
+            with trainer_does(behavior, "load_state_dict"), state_taken_up(checkpoint, trainer):
+                behavior.trainer.load_state_dict(saved[name])
+            with state_taken_up(checkpoint, f"behavior {name!r}"):
+                behavior.load_state_dict(state["behaviors"][name])
+        if environment is None:
+            return
+        if isinstance(environment, SavesState) and state["environment"] is not None:
+            owner = self.environment_name
+            with environment_does(owner, "load_state_dict"), state_taken_up(checkpoint, owner):
+                batches = environment.load_state_dict(state["environment"])
+            doing = "load_state_dict"
+        else:
+            if curricula is not None:
+                curricula.begin_again()
+            doing = "reset"
+            with environment_does(self.environment_name, "reset"):
+                batches = environment.reset(EpisodeSeeds(int(state["seed"])), np.asarray(state["episodes"]))
+        if curricula is not None:
+            curricula.go_on()
+        for name, behavior in self.behaviors.items():
+            batch = batch_of(batches, name, self.environment_name, doing)
+            self.check_batch(behavior, batch)
+            behavior.batch = batch
+
+    # ------------------------------------------------------------ what other runs learned
+
+    def take_policies(self, saved: Mapping[str, Any], where: Path) -> None:
+        """What acting needs of a checkpoint; the environment and its number of copies may be others."""
+        checkpoint = f"checkpoint in {where}"
+        if self.curricula is not None and saved["run"].get("curricula") is not None:
+            with state_taken_up(checkpoint, "environment_parameters"):
+                self.curricula.load_curricula(saved["run"]["curricula"])
+        _require_behaviors(saved["run"], self.behaviors, where)
+        for name, behavior in self.behaviors.items():
+            with trainer_does(behavior, "load_model"), state_taken_up(checkpoint, f"behavior {name!r}"):
+                behavior.trainer.load_model(saved[name]["model"])
+            behavior.policy_steps = int(saved["run"]["steps"][name])
+
+    def take_models(self, context: RunContext, models: Mapping[str, Any] | None, origin: str) -> None:
+        """Weights from a behavior's ``init_path``, else from ``models``, which ``origin`` brought, if there are any."""
+        for name, behavior in self.behaviors.items():
+            path = behavior.settings.init_path
+            if path is not None:
+                taken_from = f"behaviors.{name}.init_path {path!r}"
+                model = model_of_path(context.absolute(path), name, taken_from)
+            elif models is not None:
+                taken_from = origin
+                model = model_of(models, name, origin)
+            else:
+                continue
+            with trainer_does(behavior, "load_model"), state_taken_up(taken_from, f"behavior {name!r}"):
+                behavior.trainer.load_model(model)
+
+
+def cut_warning(behaviors: Mapping[str, BehaviorRun], hidden: BehaviorRun) -> str:
+    """What to say where checkpoints end the episodes of ``hidden`` before any of them ends by itself."""
+    shortest = min(behaviors.values(), key=lambda behavior: behavior.checkpoint_interval)
+    interval, slots, settings = shortest.checkpoint_interval, shortest.spec.slots, shortest.settings
+    even = settings.even_checkpoints and settings.keep_checkpoints > 0
+    advice = "lower keep_checkpoints, which even_checkpoints divides max_steps by" if even else "raise it"
+    return (
+        f"behavior {hidden.name!r}: no episode ended between two checkpoints, so there is no mean reward: this "
+        "environment cannot save itself, and every checkpoint begins new episodes. "
+        f"behaviors.{shortest.name}.checkpoint_interval is {interval} agent steps, {interval // slots} for each of "
+        f"{slots} agents; {advice}, so that it is many times the length of an episode"
+    )
+
+
+def unlearned_warning(behavior: BehaviorRun) -> str:
+    """What to say where ``max_steps`` came before the trainer's first update."""
+    return (
+        f"behavior {behavior.name!r}: nothing was learned: {behavior.steps} steps were taken and the trainer was still "
+        "waiting for more before its first update; raise max_steps, or lower what it waits for, such as "
+        "hyperparameters.buffer_size of ppo or buffer_init_steps of sac"
+    )
+
+
+def _require_behaviors(state: Mapping[str, Any], behaviors: Mapping[str, BehaviorRun], where: Path) -> None:
+    if state["behaviors"].keys() != behaviors.keys():
+        raise RunStateError(
+            f"{where}: the checkpoint has behaviors {', '.join(sorted(state['behaviors']))}, this "
+            f"configuration {', '.join(sorted(behaviors))}; resume with the configuration of the run"
+        )
+
+
+def _require_curricula(state: Mapping[str, Any], curricula: RunCurricula | None, where: Path) -> None:
+    if (state.get("curricula") is None) != (curricula is None):
+        then, now = ("without", "has") if curricula is not None else ("with", "has no")
+        raise RunStateError(
+            f"{where}: the checkpoint was learned {then} environment_parameters, this configuration {now} such block; "
+            "resume with the configuration of the run"
+        )
+
+
+def _require_environment(state: Mapping[str, Any], environment: Environment | None, where: Path) -> None:
+    """Raises RunStateError unless the checkpoint learned in as many copies, or as this run does in none."""
+    if (state["episodes"] is None) != (environment is None):
+        data, played = "from recorded data", "in an environment"
+        then, now = (data, played) if environment is not None else (played, data)
+        raise RunStateError(
+            f"{where}: the run learned {then}, this configuration learns {now}; resume with the configuration of the "
+            "run"
+        )
+    if environment is not None and len(state["episodes"]) != environment.num_envs:
+        copies = len(state["episodes"])
+        raise RunStateError(
+            f"{where}: the checkpoint is of {copies} environment copies, this run has {environment.num_envs}; set "
+            f"environment.num_envs to {copies}"
+        )

@@ -1,0 +1,60 @@
+"""The summaries of a run: what its behaviors did in ``summary_freq`` steps, told to all who want to know."""
+
+from __future__ import annotations
+
+from rlcore.errors import PluginError
+from rlcore.plugins.calls import Plugins
+from rlcore.plugins.run_context import RunContext
+from rlcore.runs.behavior import BehaviorRun
+from rlcore.runs.curricula import RunCurricula
+from rlcore.runs.open_writer import OpenWriter
+from rlcore.runs.setup import make_writers
+from rlcore.runs.timers import Timers, gauge_name
+from rlcore.settings import RunConfig
+from rlcore.stats import IS_TRAINING, STEPS_PER_SECOND, StatSummary
+
+
+class RunSummaries:
+    """Tells stats writers, plugins and curricula. ``failure`` is the first one that is to end the run."""
+
+    def __init__(
+        self,
+        plugins: Plugins,
+        context: RunContext,
+        curricula: RunCurricula | None,
+        timers: Timers,
+    ) -> None:
+        self.writers: list[OpenWriter] = []
+        self.failure: PluginError | None = None
+        self._plugins = plugins
+        self._context = context
+        self._curricula = curricula
+        self._timers = timers
+
+    def open(self, config: RunConfig) -> None:
+        """Makes the writers; whoever holds this closes them."""
+        self.writers = make_writers(config, self._plugins, self._context)
+
+    def summarise(self, behavior: BehaviorRun, steps_per_second: float) -> dict[str, StatSummary]:
+        """One summary of ``behavior``, of everything since the one before."""
+        inference, curricula = self._context.inference, self._curricula
+        # ML-Agents' x value: the boundary that was crossed, not the step that crossed it.
+        step = behavior.inferred if inference else min(behavior.next_summary, behavior.steps)
+        behavior.window.add({STEPS_PER_SECOND: steps_per_second, IS_TRAINING: float(not inference)})
+        if curricula is not None:
+            behavior.window.add(curricula.stats())
+        stats = behavior.summarise()
+        for tag, summary in stats.items():
+            self._timers.set_gauge(gauge_name(behavior.name, tag), summary.mean)
+        for writer in self.writers:
+            try:
+                writer.write(behavior.name, step, stats, self._plugins.strict)
+            except PluginError as failure:
+                self.failure = self.failure or failure
+        try:
+            self._plugins.summary_written(self._context, behavior.name, step, stats)
+        except PluginError as failure:
+            self.failure = self.failure or failure
+        if curricula is not None and not inference:
+            curricula.summarised(behavior.name, stats)
+        return stats

@@ -1,0 +1,127 @@
+"""Where a run's time went: a tree of timers, written as ``timers.json`` in ML-Agents' shape.
+
+The loop measures with :func:`time.perf_counter` and hands seconds over, because a context manager costs more than
+some of what it would measure::
+
+    step = timers.root.child("env_step")
+    started = perf_counter()
+    batch = environment.step(actions)
+    step.add(perf_counter() - started)
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from math import isfinite
+from time import perf_counter, time
+from typing import Any
+
+import attrs
+
+FORMAT_VERSION = "0.1.0"  # ML-Agents' timer_format_version
+
+
+class Timer:
+    """Seconds spent in one block and how often it was entered. Blocks inside it are its children."""
+
+    __slots__ = ("children", "count", "total")
+
+    def __init__(self) -> None:
+        self.total = 0.0  # seconds, children included
+        self.count = 0
+        self.children: dict[str, Timer] = {}
+
+    def child(self, name: str) -> Timer:
+        """The timer of a block inside this one; the same one at every call."""
+        timer = self.children.get(name)
+        if timer is None:
+            timer = self.children[name] = Timer()
+        return timer
+
+    def add(self, seconds: float, count: int = 1) -> None:
+        self.total += seconds
+        self.count += count
+
+    @contextmanager
+    def measure(self) -> Iterator[Timer]:
+        """Times a block that runs seldom: a setup, a checkpoint, an update."""
+        started = perf_counter()
+        try:
+            yield self
+        finally:
+            self.add(perf_counter() - started)
+
+    @property
+    def self_seconds(self) -> float:
+        """Seconds not accounted for by children."""
+        return max(0.0, self.total - sum(child.total for child in self.children.values()))
+
+    def to_json(self) -> dict[str, Any]:
+        node: dict[str, Any] = {"total": self.total, "count": self.count, "self": self.self_seconds}
+        if self.children:
+            node["children"] = {name: child.to_json() for name, child in self.children.items()}
+        return node
+
+
+@attrs.define
+class Gauge:
+    """The last value of something measured now and then, and its extremes."""
+
+    value: float
+    min: float
+    max: float
+    count: int = 1
+
+    def set(self, value: float) -> None:
+        self.value = value
+        self.min = min(self.min, value)
+        self.max = max(self.max, value)
+        self.count += 1
+
+
+def gauge_name(behavior: str, tag: str) -> str:
+    """``Walker.Environment.CumulativeReward.mean``: the name of a statistic's gauge in ML-Agents."""
+    return f"{behavior}.{tag}.mean".replace("/", ".").replace(" ", "")
+
+
+class Timers:
+    """The timers and gauges of one run."""
+
+    def __init__(self, metadata: Mapping[str, str] | None = None) -> None:
+        self.root = Timer()
+        self.gauges: dict[str, Gauge] = {}
+        self._metadata = dict(metadata or {})
+        self._started = perf_counter()
+        self._start_time = time()
+
+    def set_gauge(self, name: str, value: float) -> None:
+        """A value that is not finite is left out: JSON has no word for it."""
+        if not isfinite(value):
+            return
+        gauge = self.gauges.get(name)
+        if gauge is None:
+            self.gauges[name] = Gauge(value, value, value)
+        else:
+            gauge.set(value)
+
+    def to_json(self) -> dict[str, Any]:
+        """``name``, ``gauges``, ``metadata`` and the tree; the root lasts from the creation of this object."""
+        self.root.total = perf_counter() - self._started
+        self.root.count = 1
+        return {
+            "name": "root",
+            "gauges": {name: attrs.asdict(gauge) for name, gauge in self.gauges.items()},
+            "metadata": {
+                "timer_format_version": FORMAT_VERSION,
+                "start_time_seconds": str(int(self._start_time)),
+                "python_version": sys.version.replace("\n", " "),
+                "platform": platform.platform(),
+                "command_line_arguments": " ".join(sys.argv),
+                **self._metadata,
+                "end_time_seconds": str(int(time())),
+            },
+            **self.root.to_json(),
+        }

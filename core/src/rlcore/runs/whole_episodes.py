@@ -1,0 +1,223 @@
+"""Playing whole episodes with policies that learn nothing: each copy of an environment its share of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.curricula.parameter_feed import ParameterFeed
+from rlcore.environment import AgentBatch, BehaviorSpec, Environment
+from rlcore.errors import NonFiniteError, RlcoreError
+from rlcore.plugins.failures import environment_does, policy_failed
+from rlcore.recording.episode_tap import EpisodeTap
+from rlcore.results import BehaviorEvaluation, EvaluationResult
+from rlcore.runs.batch_check import BatchCheck, batch_of
+from rlcore.seeding import EpisodeSeeds, derive_seed
+from rlcore.stats import EpisodeRecorder
+from rlcore.trainer import Policy
+
+
+class Abandoned(Exception):
+    """Episodes were left half way because a stop was asked for; nothing was measured."""
+
+
+def play(
+    policies: Mapping[str, Policy],
+    environment: Environment,
+    episodes: int,
+    seed: int,
+    deterministic: bool,
+    taps: Mapping[str, EpisodeTap],
+    feed: ParameterFeed | None = None,
+    max_episode_steps: int | None = None,
+    stop_requested: Callable[[], bool] | None = None,
+    named: str = "environment",
+    checks: Mapping[str, BatchCheck] | None = None,
+) -> EvaluationResult:
+    """Plays until every copy has finished its share of ``episodes``, which ``taps`` of behaviors catch.
+
+    ``feed`` says what episodes begin with, where the environment has parameters; ``named`` is what messages call it.
+    ``checks``, by behavior, are those of earlier evaluations in the same environment. An episode that has not ended
+    after ``max_episode_steps`` environment steps counts as truncated there. Raises :class:`Abandoned` after the
+    environment step in which ``stop_requested`` has become true.
+
+    Each copy's share is fixed beforehand: taking the first episodes to finish would favour short ones.
+    """
+    checks = checks_of(environment) if checks is None else checks
+    share = np.full(environment.num_envs, episodes // environment.num_envs)
+    share[: episodes % environment.num_envs] += 1
+    counted = {
+        name: _Counted(spec, share[spec.env_index].copy(), taps.get(name))
+        for name, spec in environment.behaviors.items()
+    }
+    for name, policy in policies.items():
+        try:
+            policy.seed(derive_seed(seed, name))
+        except RlcoreError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise policy_failed(name, policy, "seed", error) from error
+    batches = _begin(environment, seed, np.zeros(environment.num_envs, np.int64), feed, counted, named, checks)
+    while any(each.unfinished for each in counted.values()):
+        if stop_requested is not None and stop_requested():
+            raise Abandoned
+        if not any(each.playing for each in counted.values()):  # all that is missing waits behind episodes without end
+            batches = _begin(environment, seed, environment.episodes + 1, feed, counted, named, checks)
+        actions = {}
+        for name, policy in policies.items():
+            batch = batches[name]
+            try:
+                actions[name] = policy.act(batch.observations, batch.action_mask, deterministic)
+            except RlcoreError:
+                raise
+            except (Exception, SystemExit) as error:
+                raise policy_failed(name, policy, "act", error) from error
+        for name, tap in taps.items():
+            tap.act(batches[name], actions[name])
+        with environment_does(named, "step"):
+            batches = environment.step(actions)
+        check_batches(batches, checks, named, "step", feed)
+        if feed is not None:
+            feed.restage(feed.after_step())
+        for name, each in counted.items():
+            each.observe(batches[name], max_episode_steps)
+    return EvaluationResult({name: each.result() for name, each in counted.items()})
+
+
+def _begin(
+    environment: Environment,
+    seed: int,
+    episodes: NDArray[np.int64],
+    feed: ParameterFeed | None,
+    counted: Mapping[str, _Counted],
+    named: str,
+    checks: Mapping[str, BatchCheck],
+) -> Mapping[str, AgentBatch]:
+    """Every copy c begins episode ``episodes[c]``."""
+    if feed is not None:
+        feed.before_reset(episodes)
+    with environment_does(named, "reset"):
+        batches = environment.reset(EpisodeSeeds(seed), episodes)
+    if feed is not None:
+        feed.after_reset(episodes)
+    check_batches(batches, checks, named, "reset", feed)
+    for each in counted.values():
+        each.begin()
+    return batches
+
+
+@attrs.define(eq=False)
+class _Counted:
+    """The episodes of one behavior that are part of the result."""
+
+    spec: BehaviorSpec
+    left: NDArray[np.int64]  # [S] episodes still to be counted
+    tap: EpisodeTap | None
+    recorder: EpisodeRecorder = attrs.field(init=False)
+    taken: int = 0  # environment steps
+    began: NDArray[np.int64] = attrs.field(init=False)  # [S] the step at which the episode to be counted began
+    waiting: NDArray[np.bool_] = attrs.field(init=False)  # [S] for a new episode: the open one was cut and goes on
+    returns: list[float] = attrs.field(factory=list)
+    group_returns: list[float] = attrs.field(factory=list)
+    lengths: list[int] = attrs.field(factory=list)
+    cut: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        self.recorder = EpisodeRecorder(self.spec.slots)
+        self.began = np.zeros(self.spec.slots, np.int64)
+        self.waiting = np.zeros(self.spec.slots, np.bool_)
+
+    @property
+    def unfinished(self) -> bool:
+        return bool((self.left > 0).any())
+
+    @property
+    def playing(self) -> bool:
+        """Whether an episode to be counted is open."""
+        return bool(((self.left > 0) & ~self.waiting).any())
+
+    def begin(self) -> None:
+        """All slots begin an episode: the environment was reset."""
+        self.recorder.begin()
+        self.began[:] = self.taken
+        self.waiting[:] = False
+        if self.tap is not None:
+            self.tap.begin()
+
+    def observe(self, batch: AgentBatch, max_steps: int | None) -> None:
+        """Counts the episodes that ended in the latest step, and those that are open after ``max_steps`` of them."""
+        self.taken += 1
+        ended = batch.ended
+        self.recorder.record(batch)
+        wanted = (self.left[ended] > 0) & ~self.waiting[ended]
+        if self.tap is not None:
+            self.tap.observe(batch, ended[wanted])
+        if ended.size:
+            own, of_group, took = self.recorder.take_finished()
+            self.returns.extend(np.array(own)[wanted].tolist())
+            if of_group:
+                self.group_returns.extend(np.array(of_group)[wanted].tolist())
+            self.lengths.extend(np.array(took)[wanted].tolist())
+            self.left[ended[wanted]] -= 1
+            self.began[ended] = self.taken
+            self.waiting[ended] = False
+        if max_steps is not None and self.taken >= max_steps:
+            late = (self.taken - self.began >= max_steps) & (self.left > 0) & ~self.waiting
+            if late.any():
+                self._cut(np.flatnonzero(late), batch)
+
+    def _cut(self, rows: NDArray[np.intp], batch: AgentBatch) -> None:
+        """Counts the open episodes of ``rows``.
+
+        A single copy cannot be reset, so these slots wait until all others have played their share.
+        """
+        recorder = self.recorder
+        self.returns.extend(recorder.returns[rows].tolist())
+        if recorder.shared:
+            self.group_returns.extend(recorder.group_returns[rows].tolist())
+        self.lengths.extend(recorder.lengths[rows].tolist())
+        self.left[rows] -= 1
+        self.waiting[rows] = True
+        self.cut += len(rows)
+        if self.tap is not None:
+            self.tap.cut(batch, rows)
+
+    def result(self) -> BehaviorEvaluation:
+        return BehaviorEvaluation(
+            mean_reward=float(np.mean(self.returns)),
+            std_reward=float(np.std(self.returns)),
+            episodes=len(self.returns),
+            mean_length=float(np.mean(self.lengths)),
+            returns=tuple(self.returns),
+            mean_group_reward=float(np.mean(self.group_returns)) if self.group_returns else None,
+            cut=self.cut,
+        )
+
+
+def checks_of(environment: Environment) -> dict[str, BatchCheck]:
+    """A check for the batches of each behavior, for evaluations."""
+    return {name: BatchCheck(spec, lambda: "while evaluating") for name, spec in environment.behaviors.items()}
+
+
+def check_batches(
+    batches: Mapping[str, AgentBatch],
+    checks: Mapping[str, BatchCheck],
+    environment: str,
+    doing: str,
+    feed: ParameterFeed | None,
+) -> None:
+    """Raises EnvironmentFailed unless ``doing`` of the environment returned what every behavior's spec says.
+
+    A NaN or an infinity is reported with the parameters that its episode began with.
+    """
+    for name, check in checks.items():
+        try:
+            check.check(batch_of(batches, name, environment, doing))
+        except NonFiniteError as error:
+            if feed is None:
+                raise
+            began = feed.described(error.copy, error.latest)
+            raise NonFiniteError(f"{error} (its episode began with {began})", error.copy, error.latest) from None

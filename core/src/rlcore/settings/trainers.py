@@ -1,0 +1,161 @@
+"""Settings of trainers, reward signals and networks: names, defaults and meanings are ML-Agents' where it has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from rlcore.errors import ConfigError
+from rlcore.settings.fields import setting
+from rlcore.settings.limits import MAX_LAYERS, MAX_N_STEPS, MAX_PASSES, MAX_ROLLOUT, MAX_ROWS, MAX_STEPS, MAX_UNITS
+
+
+@attrs.frozen(kw_only=True)
+class NetworkSettings:
+    """The network of a policy or a critic."""
+
+    normalize: bool = setting(False, "Normalise vector observations by their running mean and variance.")
+    hidden_units: int = setting(128, "Width of each hidden layer.", minimum=1, maximum=MAX_UNITS)
+    num_layers: int = setting(
+        2, "Number of hidden layers after the observation encoders.", minimum=0, maximum=MAX_LAYERS
+    )
+    vis_encode_type: str = setting(
+        "simple",
+        "Encoder of image observations.",
+        choices=("simple", "nature_cnn", "resnet", "match3", "fully_connected"),
+    )
+    memory: dict[str, Any] | None = setting(None, "Recurrent memory.", not_supported="recurrent policies")
+    goal_conditioning_type: str = setting(
+        "hyper", "How goal observations enter the network, where an environment has any.", choices=("hyper", "none")
+    )
+    deterministic: bool = setting(False, "Act by the mean or most likely action also while training.")
+    activation: str = setting(
+        "swish",
+        "Non-linearity of the hidden layers (an rlcore key; ML-Agents has swish).",
+        choices=("swish", "tanh", "relu"),
+    )
+    init: str = setting(
+        "kaiming",
+        "Initial weights: ML-Agents' Kaiming normal, orthogonal, or PyTorch's own uniform (an rlcore key).",
+        choices=("kaiming", "orthogonal", "uniform"),
+    )
+
+
+@attrs.frozen(kw_only=True)
+class RewardSettings:
+    """What every reward signal has; a reward plugin's settings class derives from it."""
+
+    gamma: float = setting(0.99, "Discount factor of this reward.", minimum=0.0, maximum=1.0)
+    strength: float = setting(1.0, "Factor on this reward.")
+    network_settings: NetworkSettings = setting(
+        factory=NetworkSettings, description="Network of the signal itself, where it has one."
+    )
+
+
+SCHEDULES = ("linear", "constant")
+
+
+@attrs.frozen(kw_only=True)
+class OnPolicySettings:
+    """``hyperparameters`` of a trainer built on :class:`rlcore.torch.on_policy.OnPolicyTrainer`; derive from it."""
+
+    batch_size: int = setting(1024, "Transitions in one minibatch.", minimum=1, maximum=MAX_ROLLOUT)
+    buffer_size: int = setting(
+        10240, "Agent steps collected, over all agents, before an update.", minimum=2, maximum=MAX_ROLLOUT
+    )
+    learning_rate: float = setting(3e-4, "Step size of Adam.", exclusive_minimum=0.0)
+    learning_rate_schedule: str = setting("linear", "How learning_rate falls over max_steps.", choices=SCHEDULES)
+    lambd: float = setting(0.95, "Lambda of generalised advantage estimation.", minimum=0.0, maximum=1.0)
+    num_epoch: int = setting(3, "Passes over the rollout in one update.", minimum=1, maximum=MAX_PASSES)
+    max_grad_norm: float = setting(0.5, "L2 norm the gradient is clipped to (an rlcore key).", exclusive_minimum=0.0)
+    target_kl: float | None = setting(
+        None,
+        "An update stops after the first pass whose KL divergence exceeds 1.5 times this (an rlcore key).",
+        exclusive_minimum=0.0,
+    )
+    advantage_normalization: str = setting(
+        "rollout",
+        "Advantages are standardised over the rollout, over each minibatch, or not (an rlcore key).",
+        choices=("rollout", "minibatch", "none"),
+    )
+    adam_epsilon: float = setting(1e-5, "Epsilon of Adam (an rlcore key).", exclusive_minimum=0.0)
+
+    def __attrs_post_init__(self) -> None:
+        if self.batch_size > self.buffer_size:
+            raise ConfigError(f"batch_size: must be at most buffer_size ({self.buffer_size}), not {self.batch_size}")
+
+
+@attrs.frozen(kw_only=True)
+class MinibatchSettings:
+    """``hyperparameters`` of every trainer that draws minibatches from a store of transitions."""
+
+    batch_size: int = setting(128, "Transitions in one minibatch.", minimum=1, maximum=MAX_ROWS)
+    learning_rate: float = setting(3e-4, "Step size of Adam.", exclusive_minimum=0.0)
+    learning_rate_schedule: str = setting("constant", "How learning_rate falls over max_steps.", choices=SCHEDULES)
+    adam_epsilon: float = setting(1e-8, "Epsilon of Adam (an rlcore key).", exclusive_minimum=0.0)
+
+
+@attrs.frozen(kw_only=True)
+class PrioritizedReplaySettings:
+    """Proportional prioritised replay (Schaul et al. 2016, arXiv:1511.05952)."""
+
+    alpha: float = setting(0.6, "Exponent of priorities; 0 is uniform sampling.", minimum=0.0)
+    beta: float = setting(0.4, "Exponent of importance weights at the start.", minimum=0.0, maximum=1.0)
+    final_beta: float = setting(1.0, "What beta has grown to, linearly, at max_steps.", minimum=0.0, maximum=1.0)
+
+
+@attrs.frozen(kw_only=True)
+class OffPolicySettings(MinibatchSettings):
+    """``hyperparameters`` of a trainer built on :class:`rlcore.torch.off_policy.OffPolicyTrainer`; derive from it."""
+
+    buffer_size: int = setting(50_000, "Rows of the replay buffer, over all agents.", minimum=2, maximum=MAX_ROWS)
+    buffer_init_steps: int = setting(
+        0, "Agent steps of random actions before the first gradient step.", minimum=0, maximum=MAX_STEPS
+    )
+    steps_per_update: float = setting(1.0, "Agent steps for each gradient step; any ratio.", exclusive_minimum=0.0)
+    reward_signal_steps_per_update: float | None = setting(
+        None, "Agent steps for each update of learning reward signals; without it, steps_per_update.",
+        exclusive_minimum=0.0,
+    )  # fmt: skip
+    save_replay_buffer: bool = setting(False, "Keep the replay buffer in checkpoints, for an exact resume.")
+    n_steps: int = setting(1, "Rewards summed before bootstrapping (an rlcore key).", minimum=1, maximum=MAX_N_STEPS)
+    prioritized_replay: PrioritizedReplaySettings | None = setting(
+        None, "Sample by temporal-difference error instead of uniformly (an rlcore key)."
+    )
+
+    def __attrs_post_init__(self) -> None:
+        if self.batch_size > self.buffer_size:
+            raise ConfigError(f"batch_size: must be at most buffer_size ({self.buffer_size}), not {self.batch_size}")
+
+
+@attrs.frozen(kw_only=True)
+class OfflineSettings(MinibatchSettings):
+    """``hyperparameters`` of a trainer built on :class:`rlcore.torch.offline.OfflineTrainer`; derive from it.
+
+    ``max_steps``, ``summary_freq`` and ``checkpoint_interval`` count gradient steps here.
+    """
+
+    demo_path: str = setting(description="Recorded data: a dataset's directory, or one that holds several.")
+
+
+@attrs.frozen(kw_only=True)
+class BehavioralCloningSettings:
+    """Imitating demonstrations beside reinforcement learning (ML-Agents' ``behavioral_cloning``)."""
+
+    demo_path: str = setting(description="Recorded data: a dataset's directory, or one that holds several.")
+    strength: float = setting(1.0, "Learning rate of imitation, as a factor on learning_rate.", exclusive_minimum=0.0)
+    steps: int = setting(0, "Agent steps over which imitation fades out; 0 never does.", minimum=0, maximum=MAX_STEPS)
+    samples_per_update: int = setting(
+        0,
+        "Demonstrated steps in one pass of an update; 0 takes all of them, or one minibatch in off-policy trainers, "
+        "which update in every step.",
+        minimum=0,
+        maximum=MAX_ROWS,
+    )
+    num_epoch: int | None = setting(
+        None, "Passes over them in one update; without it, the trainer's, or 3.", minimum=1, maximum=MAX_PASSES
+    )
+    batch_size: int | None = setting(
+        None, "Steps in one minibatch; without it, the trainer's.", minimum=1, maximum=MAX_ROWS
+    )

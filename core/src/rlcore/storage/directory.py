@@ -1,0 +1,329 @@
+"""The directory of one run: where things are, who may write there, and when another run may take its name."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import attrs
+
+from rlcore.config.names import name_problem
+from rlcore.errors import ConfigError, RunStateError
+from rlcore.files.atomic import free_name, is_leftover, sweep
+from rlcore.files.paths import user_path, working_directory
+from rlcore.settings import CheckpointSettings
+from rlcore.storage.checkpoint import CONFIGURATION, find_checkpoints, require_no_newer
+from rlcore.storage.lock import LOCK, RunLock
+from rlcore.storage.replacement import Replaced, discard
+from rlcore.storage.run_files import (
+    BEST,
+    CHECKPOINTS,
+    LOGS,
+    MARK,
+    RESULT,
+    Mark,
+    foreign_files,
+    outcome_in,
+    read_mark,
+    remove_own,
+    write_mark,
+)
+
+log = logging.getLogger(__name__)
+
+
+class RunDirectory:
+    """``results_dir/run_id`` and its lock.
+
+    A run that takes the name of an earlier one moves it to ``run_id.replaced`` and deletes it only when its own first
+    checkpoint is written. A directory without the mark of rlcore is never emptied.
+    """
+
+    def __init__(self, settings: CheckpointSettings) -> None:
+        problem = name_problem("a run id", settings.run_id)
+        if problem:
+            raise ConfigError(f"checkpoint_settings.run_id: {problem}")
+        self.settings = settings
+        self.working_directory = working_directory()  # which an environment may change later
+        self.path = self.working_directory / user_path(settings.results_dir) / settings.run_id
+        self._lock = RunLock(self.path)
+        self._mark: Mark | None = None  # once this run has begun to write
+        self._replaced: Replaced | None = None  # the earlier run that this process moved away
+        self._starting = False  # the new run has begun to write and may still fail to start
+
+    @property
+    def configuration(self) -> Path:
+        return self.path / CONFIGURATION
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / CHECKPOINTS
+
+    @property
+    def best(self) -> Path:
+        """Where the policies of the best evaluation are, a directory beside the checkpoints of the run."""
+        return self.checkpoints / BEST
+
+    @property
+    def logs(self) -> Path:
+        return self.path / LOGS
+
+    @property
+    def result(self) -> Path:
+        return self.path / RESULT
+
+    # ------------------------------------------------------------ opening
+
+    def open(self) -> None:
+        """Locks the directory for the run that the settings describe. Raises RunStateError, and changes nothing.
+
+        Under ``inference`` it is only read: nothing is made or locked, so that a run may be watched while it trains.
+        """
+        try:
+            self._check()
+            if self.settings.inference:
+                return
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock.acquire()
+        except OSError as error:
+            raise RunStateError(f"{self.path}: cannot be written to: {error.strerror or error}") from error
+        try:
+            self._check()  # another process may have begun, and ended, a run since we looked
+            if self.settings.resume:
+                self.logs.mkdir(exist_ok=True)  # plugins look for their status there
+        except BaseException:
+            self._lock.release()
+            raise
+
+    @property
+    def _continuing(self) -> bool:
+        return self.settings.resume or self.settings.inference
+
+    def _check(self) -> None:
+        """Raises RunStateError if the directory does not hold what the settings ask for, or holds what they forbid."""
+        if self.path.is_symlink():
+            raise RunStateError(f"{self.path}: is a symbolic link; name the run's real directory")
+        mark = read_mark(self.path)
+        if self._continuing:
+            if mark is None and not self._has_checkpoint():
+                raise RunStateError(self._nothing_to_resume())
+            if self.settings.resume:
+                require_no_newer(self.checkpoints)
+                require_no_newer(self.best)
+        elif mark is not None:
+            reason = None if self.settings.force else self._worth_keeping(mark)
+            if reason:
+                raise RunStateError(f"{self.path}: {reason}")
+        elif self.path.exists() and not self._is_bare():
+            raise RunStateError(
+                f"{self.path}: exists and is not a run of rlcore (it has no {MARK}), so nothing in it is touched; "
+                "choose another --run-id or --results-dir"
+            )
+
+    def _has_checkpoint(self) -> bool:
+        """Whether there is a checkpoint of rlcore: a run that was copied without its mark is one all the same."""
+        return bool(find_checkpoints(self.checkpoints))
+
+    def _nothing_to_resume(self) -> str:
+        if not self.path.exists() or self._is_bare():
+            option = "--resume" if self.settings.resume else "--inference"
+            return f"{self.path}: there is no run to resume; start it without {option}{self._moved_away()}"
+        return f"{self.path}: there is no run of rlcore to resume (it has no {MARK}, and no checkpoint of rlcore)"
+
+    def _moved_away(self) -> str:
+        """Where the run is that a killed process moved away before it made a directory of its own."""
+        aside = self._beside(f"{self.path.name}.replaced")
+        return f"; {aside} holds a run that was to be replaced" if aside.is_dir() else ""
+
+    def _worth_keeping(self, mark: Mark) -> str | None:
+        """Why the run that is here may not be replaced without ``--force``; None if nothing would be lost."""
+        choices = "replace it (--force) or choose another --run-id"
+        result = self._worth_moving(mark)
+        if result:
+            return f"{result}{choices}"
+        foreign = foreign_files(self.path, mark)
+        if foreign:
+            return f"holds {foreign[0].relative_to(self.path)}, which rlcore did not write; move it, {choices}"
+        return None
+
+    def _worth_moving(self, mark: Mark) -> str | None:
+        """What the run that is here has to show, as the beginning of a message; None if it was ended too early."""
+        if self._has_checkpoint():
+            return "this run exists; resume it (--resume), "
+        if find_checkpoints(self.best):
+            return "this run has no checkpoint to resume, but the policies of its best evaluation; "
+        if outcome_in(self.path) not in (None, "failed"):
+            return "this run is over, and its checkpoints are gone; "
+        for path in foreign_files(self.path, mark):
+            if path.is_relative_to(self.checkpoints):  # where the new run needs every name
+                return f"holds {path.relative_to(self.path)}, which rlcore did not write; move it, "
+        return None
+
+    def no_checkpoint(self) -> str:
+        """What to say of this run where a checkpoint is asked for and there is none."""
+        message = f"{self.path}: this run has no checkpoint"
+        if self.checkpoints.is_symlink() and not self.checkpoints.exists():
+            return f"{message}: {self.checkpoints} is a link to {os.readlink(self.checkpoints)}, which is not there"
+        mark = read_mark(self.path)
+        replaced = [] if mark is None else [name for name in mark.replaces if self._beside(name).is_dir()]
+        if replaced:
+            message += f"; the run that it was to replace is in {self._beside(replaced[0])}"
+        if self.settings.inference:
+            return f"{message}; train it first"
+        if find_checkpoints(self.best):
+            message += f"; the policies of its best evaluation are in {self.best}"
+        needs_force = mark is None or self._worth_keeping(mark) is not None
+        return f"{message}; start it again {'with --force' if needs_force else 'without --resume'}"
+
+    def _is_bare(self) -> bool:
+        """Whether nothing is there but what opening makes: a run that was refused, or killed, before its first step."""
+        if not self.path.is_dir():
+            return False
+        # Locking empties the file: one with something in it is of another program.
+        locks = [entry for entry in self.path.iterdir() if not is_leftover(entry.name)]
+        return all(entry.name == LOCK and entry.stat().st_size == 0 for entry in locks)
+
+    def _beside(self, name: str) -> Path:
+        return self.path.with_name(name)
+
+    # ------------------------------------------------------------ beginning
+
+    def begin(self, nothing_left: bool = False) -> None:
+        """Marks the directory as this run's. An earlier run that this one replaces is moved away first.
+
+        Until :meth:`started`, :meth:`close` brings it back. ``nothing_left`` to learn: the mark stays as it is.
+        """
+        if self.settings.inference:
+            return
+        self.require()  # making the environment took its time, in which the directory may have been replaced
+        try:
+            mark = read_mark(self.path)
+            if self._continuing and mark is not None and not nothing_left:
+                # No run that was to replace this one may delete it now: somebody works with it.
+                mark = attrs.evolve(mark, run=Mark().run)
+            if not self._continuing:
+                self._starting = True
+                mark = Mark() if mark is None else self._make_room(mark)
+            sweep(self.path)
+            if nothing_left and mark is not None:
+                self._mark = mark
+            else:
+                self._set_mark(mark or Mark())
+            self.logs.mkdir(exist_ok=True)
+            for place in (self.logs, self.checkpoints, self.best):
+                sweep(place)
+        except OSError as error:
+            what = error.filename2 or error.filename or self.path
+            raise RunStateError(f"{what}: cannot be written to: {error.strerror or error}") from error
+
+    def _make_room(self, earlier: Mark) -> Mark:
+        """Takes the name of an earlier run. Returns the mark of the new run, which says what that replaces."""
+        # What the earlier run was to replace, and never did, goes with it.
+        replaces = {name: run for name, run in earlier.replaces.items() if self._beside(name).is_dir()}
+        if self._worth_moving(earlier):
+            replaces[self._move_away().name] = earlier.run
+        else:
+            remove_own(self.path, earlier, keep=(LOCK, MARK))
+        return Mark(replaces=replaces)
+
+    def _move_away(self) -> Path:
+        """Renames the earlier run, whole, and makes the directory anew. Returns where the run is now."""
+        aside = free_name(self.path)
+        try:
+            self.path.rename(aside)
+        except OSError as error:
+            raise RunStateError(
+                f"{self.path}: cannot be moved to {aside}, where it stays until the new run has a checkpoint: "
+                f"{error.strerror or error}; choose another --run-id"
+            ) from error
+        self._replaced = Replaced(aside, self._lock)
+        self._lock = RunLock(self.path)
+        self.path.mkdir()
+        self._lock.acquire()
+        return aside
+
+    def started(self, files: Iterable[str] = ()) -> None:
+        """Nothing can keep the run from starting any more. ``files`` are patterns of what its plugins write."""
+        assert self._mark is not None
+        self._starting = False
+        known = tuple(dict.fromkeys((*self._mark.files, *files)))
+        try:
+            if known != self._mark.files:
+                self._set_mark(attrs.evolve(self._mark, files=known))
+        except OSError as error:
+            raise RunStateError(f"{self.path / MARK}: {error.strerror or error}") from error
+        for name in () if self._continuing else self._mark.replaces:
+            aside = self._beside(name)
+            log.info(
+                "%s: the run that was here is kept in %s until this one has a regular checkpoint", self.path, aside
+            )
+
+    def require(self) -> None:
+        """Raises RunStateError if the directory is not the one that this process locked any more."""
+        self._lock.require()
+
+    def checkpoint_written(self) -> None:
+        """Deletes what this run replaces, which has a checkpoint of its own now. What others put there stays."""
+        if self._mark is None or not self._mark.replaces:
+            return
+        left = {}
+        for name, run in self._mark.replaces.items():
+            if not name.startswith(f"{self.path.name}.replaced"):
+                continue  # this directory was given another name since
+            mine = self._replaced if self._replaced is not None and self._replaced.path.name == name else None
+            if not discard(mine or Replaced(self._beside(name), None), run, self.path):
+                left[name] = run
+        self._replaced = None
+        with suppress(OSError):  # the next start tries again
+            self._set_mark(attrs.evolve(self._mark, replaces=left))
+
+    def _set_mark(self, mark: Mark) -> None:
+        write_mark(self.path, mark)
+        self._mark = mark
+
+    # ------------------------------------------------------------ closing
+
+    def close(self, files: Iterable[str] = ()) -> None:
+        """Frees the lock; a run that began and never started leaves the directory as it was, or none.
+
+        ``files`` are patterns of what its plugins wrote meanwhile.
+        """
+        try:
+            if self._starting:
+                self._undo(attrs.evolve(self._mark or Mark(), files=tuple(files)))
+            if self._mark is not None and (self._replaced is None or not self._starting):
+                for name in self._mark.replaces:
+                    log.warning("%s: the run that was here before is still in %s", self.path, self._beside(name))
+            elif self._lock.held and not self._starting:
+                self._remove_if_bare()
+        finally:
+            self._starting = False
+            self._lock.release()
+            if self._replaced is not None:
+                self._replaced.release()
+                self._replaced = None
+
+    def _remove_if_bare(self) -> None:
+        """Removes what opening made where nothing else came of it. While the lock is held: who waits for it retries."""
+        with suppress(OSError):  # what cannot be removed is taken over by the next start
+            if self._is_bare():
+                sweep(self.path)
+                (self.path / LOCK).unlink(missing_ok=True)
+                self.path.rmdir()
+
+    def _undo(self, mark: Mark) -> None:
+        """Deletes what the run that failed to start wrote, and gives the name back to the earlier one."""
+        try:
+            self.require()
+            if self._replaced is not None:
+                self._replaced.bring_back(self.path, mark)
+            elif mark.replaces:  # by a process that was killed: where that run is must stay known
+                remove_own(self.path, mark, keep=(LOCK, MARK))
+            else:
+                remove_own(self.path, mark)
+        except (OSError, RunStateError) as error:
+            where = "" if self._replaced is None else f"; the run that it was to replace is in {self._replaced.path}"
+            log.warning("%s: cannot be cleared of a run that failed to start: %s%s", self.path, error, where)

@@ -1,0 +1,86 @@
+"""The lock of a run directory: the operating system frees it when the process dies."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from rlcore.errors import RunStateError
+from rlcore.files.json_files import DamagedFile, open_regular
+
+LOCK = ".lock"
+
+
+class RunLock:
+    """The lock of the run in ``directory``.
+
+    The lock is a file's, not a name's. When the directory is moved away and another one takes its name, the process
+    still holds the file that went away: :meth:`require` notices.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._file = directory / LOCK
+        # A run may be started in one thread and closed in another.
+        self._lock = FileLock(self._file, thread_local=False)
+        self._identity: tuple[int, int] | None = None  # of the file
+        self._place: tuple[int, int] | None = None  # of the directory
+
+    @property
+    def held(self) -> bool:
+        """Whether this process holds the lock, wherever its file may be now."""
+        return self._lock.is_locked
+
+    def acquire(self) -> None:
+        """Takes the lock. Raises RunStateError if another process holds it, OSError if it cannot be made."""
+        try:
+            self._lock.acquire(timeout=0.2, poll_interval=0.05)  # is_locked() holds it for a moment
+        except Timeout as error:
+            raise RunStateError(f"{self.directory}: another process is writing to this run; wait or stop it") from error
+        self._identity, self._place = _identity(self._file), _identity(self.directory)
+
+    def require(self) -> None:
+        """Raises RunStateError unless the directory still has the lock file that this process holds.
+
+        A lock file that was deleted from the same directory is made again.
+        """
+        if self.held and not self._file.exists() and _identity(self.directory) == self._place:
+            self._lock.release()
+            self.acquire()
+        if not self.held or _identity(self._file) != self._identity:
+            raise RunStateError(
+                f"{self.directory}: was moved, deleted or replaced while this run was using it; nothing is written to "
+                "what stands there now"
+            )
+
+    def release(self) -> None:
+        """Frees the lock; the file stays."""
+        self._lock.release()
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def is_locked(directory: Path) -> bool:
+    """Whether a process holds the lock of the run in ``directory``; nothing is made there to find out."""
+    try:
+        file = open_regular(directory / LOCK)
+    except (OSError, DamagedFile):
+        return False
+    import fcntl
+
+    with file:  # closing it frees what was locked
+        try:
+            fcntl.flock(file.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:  # a file system without locks
+            return False
+    return False

@@ -1,0 +1,153 @@
+"""What rlcore wrote into a run directory, told apart from what others put there.
+
+A directory is a run by its mark, ``rlcore_run.json``, which rlcore alone writes. The mark also names the files that
+plugins write into the directory. Nothing else in a run directory is ever deleted.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+
+import attrs
+
+from rlcore.files.atomic import is_leftover, remove, write_atomically
+from rlcore.files.json_files import DamagedFile, is_file_name, read_object
+from rlcore.files.patterns import pattern_problem
+from rlcore.storage.checkpoint import CONFIGURATION, find_checkpoints, foreign_entries, remove_checkpoint
+from rlcore.storage.lock import LOCK
+
+MARK = "rlcore_run.json"
+CHECKPOINTS = "checkpoints"
+BEST = "best"
+LOGS = "run_logs"
+RESULT = "result.json"
+FORMAT = 1
+
+_FILES = frozenset({LOCK, MARK, CONFIGURATION, RESULT, f"{LOGS}/training_status.json", f"{LOGS}/timers.json"})
+_FOLDERS = frozenset({LOGS, CHECKPOINTS, f"{CHECKPOINTS}/{BEST}"})
+
+
+@attrs.frozen
+class Mark:
+    """What the mark of a run says."""
+
+    run: str = attrs.field(factory=lambda: uuid.uuid4().hex)  # two runs of one name differ in it
+    files: tuple[str, ...] = ()  # patterns of what plugins write, relative to the directory
+    replaces: Mapping[str, str] = attrs.field(factory=dict)  # `run` by directory name: kept until the first checkpoint
+
+
+def read_mark(directory: Path) -> Mark | None:
+    """The mark of the run in ``directory``; None if there is none that rlcore could have written."""
+    try:
+        found = read_object(directory / MARK)
+        mark = Mark(found["run"], tuple(found["files"]), dict(found["replaces"]))
+    except (OSError, DamagedFile, ValueError, LookupError, TypeError):
+        return None
+    if not all(isinstance(text, str) for text in (mark.run, *mark.files, *mark.replaces.values())):
+        return None
+    # A mark that somebody else wrote must not reach beyond its run.
+    files = tuple(pattern for pattern in mark.files if pattern_problem(pattern) is None)
+    return attrs.evolve(mark, files=files, replaces={k: v for k, v in mark.replaces.items() if is_file_name(k)})
+
+
+def write_mark(directory: Path, mark: Mark) -> None:
+    """Writes the mark of a run. Raises OSError."""
+    from rlcore._version import __version__
+
+    content = {"format": FORMAT, "rlcore_version": __version__, **attrs.asdict(mark)}
+    write_atomically(directory / MARK, (json.dumps(content, indent=4) + "\n").encode())
+
+
+def outcome_in(directory: Path) -> str | None:
+    """How the run in ``directory`` ended, by its result; None before the end, ``unknown`` if that cannot be read."""
+    try:
+        outcome = read_object(directory / RESULT).get("outcome")
+    except FileNotFoundError:
+        return None
+    except (OSError, DamagedFile):
+        return "unknown"
+    return outcome if isinstance(outcome, str) else "unknown"
+
+
+def foreign_files(directory: Path, mark: Mark) -> list[Path]:
+    """What is in the run directory and was not put there by rlcore or a plugin that declared it; links among it."""
+    return [path for path, own in _entries(directory, mark) if not own]
+
+
+def remove_own(directory: Path, mark: Mark, keep: tuple[str, ...] = ()) -> None:
+    """Deletes what rlcore and declared plugins wrote, and the folders that are empty then; the mark last of all.
+
+    What others put there stays; so do the lock and the mark if ``keep`` names them. Raises OSError. A deletion that is
+    cut short can be done again.
+    """
+    own = [path for path, own in _entries(directory, mark) if own]
+    checkpoints = {each.path for place in _checkpoint_places(directory) for each in find_checkpoints(place)}
+    last = [directory / LOCK, directory / MARK]
+    for path in own:
+        if path in checkpoints:
+            remove_checkpoint(path)
+        elif path not in last:
+            remove(path)
+    folders = [folder for folder in sorted(directory.rglob("*"), reverse=True) if folder.is_dir()]
+    for folder in folders:
+        if _is_folder(_relative(directory, folder), mark):
+            remove_if_empty(folder)
+    for path in last:
+        if path.name not in keep:
+            path.unlink(missing_ok=True)
+    remove_if_empty(directory)
+
+
+def remove_if_empty(folder: Path) -> None:
+    """Deletes a folder unless there is something in it."""
+    with suppress(OSError):
+        folder.rmdir()
+
+
+def _entries(directory: Path, mark: Mark) -> Iterator[tuple[Path, bool]]:
+    """Every file, link, checkpoint and unknown folder, and whether it is rlcore's or a declared plugin's."""
+    checkpoints = {each.path for place in _checkpoint_places(directory) for each in find_checkpoints(place)}
+    open_folders = [directory]
+    while open_folders:
+        for path in sorted(open_folders.pop().iterdir()):
+            relative = _relative(directory, path)
+            if path.is_symlink():  # rlcore makes none
+                yield path, False
+            elif path in checkpoints:
+                yield path, True
+                yield from ((entry, False) for entry in foreign_entries(path))
+            elif path.is_dir() and _is_folder(relative, mark):
+                open_folders.append(path)
+            else:
+                yield path, _is_own(relative, mark)
+
+
+def _is_own(relative: str, mark: Mark) -> bool:
+    name = PurePosixPath(relative).name
+    return relative in _FILES or is_leftover(name) or any(_matches(relative, pattern) for pattern in mark.files)
+
+
+def _is_folder(relative: str, mark: Mark) -> bool:
+    """Whether rlcore or a declared plugin makes a folder of that name."""
+    parents = (str(parent) for pattern in mark.files for parent in PurePosixPath(pattern).parents)
+    return relative in _FOLDERS or any(_matches(relative, parent) for parent in parents)
+
+
+def _matches(relative: str, pattern: str) -> bool:
+    """Whether the path fits the pattern, part by part: ``*`` stands for no slash."""
+    parts, patterns = PurePosixPath(relative).parts, PurePosixPath(pattern).parts
+    return len(parts) == len(patterns) and all(map(fnmatchcase, parts, patterns))
+
+
+def _checkpoint_places(directory: Path) -> list[Path]:
+    places = [directory / CHECKPOINTS, directory / CHECKPOINTS / BEST]
+    return [place for place in places if not any(part.is_symlink() for part in (directory / CHECKPOINTS, place))]
+
+
+def _relative(directory: Path, path: Path) -> str:
+    return path.relative_to(directory).as_posix()

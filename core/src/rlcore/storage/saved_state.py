@@ -1,0 +1,111 @@
+"""What the state of a checkpoint must hold before anything is done with it; see :meth:`RunState.capture`.
+
+The manifest's checksums find damage. What they cannot find is looked for here: a checkpoint of other software, one that
+somebody made, or one of a training that had diverged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rlcore.errors import RunStateError
+from rlcore.files.json_files import is_number
+from rlcore.saved_values import (
+    SavedValueError,
+    non_finite,
+    saved_array,
+    saved_count,
+    saved_entry,
+    saved_float,
+    saved_mapping,
+)
+
+RUN = "run"  # the entry of the run itself; every other one is of a behavior's trainer
+
+
+def require_models(path: Path, state: Mapping[str, Any]) -> None:
+    """Raises RunStateError unless the checkpoint at ``path`` has a seed, steps, and a finite model of each behavior."""
+    with_entry(path, _require_models, state)
+
+
+def require_run(path: Path, state: Mapping[str, Any]) -> None:
+    """Raises RunStateError unless a run can go on from the checkpoint at ``path``; arrays may be left out."""
+    with_entry(path, _require_run, state)
+
+
+def with_entry(path: Path, check: Any, state: Mapping[str, Any]) -> None:
+    try:
+        check(state)
+    except SavedValueError as error:
+        raise RunStateError(f"checkpoint {path}: cannot be used: {error}") from error
+
+
+def _require_models(state: Mapping[str, Any]) -> None:
+    run = saved_mapping(state, RUN)
+    saved_count(run, "seed")
+    for name in saved_mapping(run, "steps"):
+        saved_count(run["steps"], name)
+    for name in state:
+        if name != RUN:
+            saved_mapping(saved_mapping(state, name), "model")
+            _require_finite(name, state[name])
+
+
+def _require_run(state: Mapping[str, Any]) -> None:
+    run = saved_mapping(state, RUN)
+    saved_count(run, "seed")
+    steps, behaviors = saved_mapping(run, "steps"), saved_mapping(run, "behaviors")
+    if steps.keys() != behaviors.keys() or steps.keys() != state.keys() - {RUN}:
+        raise SavedValueError("the entries 'steps' and 'behaviors' do not name the behaviors that have a state")
+    for name in steps:
+        saved_count(steps, name)
+        _require_numbers(saved_mapping(behaviors, name), "recent")
+        _require_finite(name, saved_mapping(state, name))
+        if not isinstance(behaviors[name].get("recent_updates", {}), Mapping):
+            raise SavedValueError("the entry 'recent_updates' is not a mapping")
+    overdue = saved_mapping(run, "overdue") if run.get("overdue") is not None else {}
+    for name in overdue:
+        if name not in steps:
+            raise SavedValueError(f"the entry 'overdue' names {name[:60]!r}, which is no behavior")
+        if overdue[name] is not None:
+            saved_count(overdue, name)
+    versions = saved_mapping(run, "versions") if "versions" in run else {}
+    for kind in versions:
+        if not all(isinstance(version, str) for version in saved_mapping(versions, kind).values()):
+            raise SavedValueError("the entry 'versions' holds what is no version")
+    saved_mapping(run, "sections")
+    saved_float(run, "wall_seconds")
+    for name in ("environment", "curricula", "evaluation"):
+        if run.get(name) is not None:
+            saved_mapping(run, name)
+    if run.get("evaluation") is not None:
+        require_scores(run["evaluation"])
+    if saved_entry(run, "episodes") is not None and not isinstance(run["episodes"], Mapping):  # a mark of the array
+        saved_array(run, "episodes", "int64", (None,))
+
+
+def require_scores(scores: Mapping[str, Any]) -> None:
+    """SavedValueError unless these are the scores of a run's evaluations."""
+    for name in ("score", "best_score"):
+        if scores.get(name) is not None:
+            saved_float(scores, name)
+    for name in ("step", "best_step"):
+        if scores.get(name) is not None:
+            saved_count(scores, name)
+    parts = ("score", "step", "best_score", "best_step")
+    if len({scores.get(name) is None for name in parts}) > 1:
+        raise SavedValueError(f"the entry 'evaluation' has only some of {', '.join(parts)}")
+
+
+def _require_numbers(state: Mapping[str, Any], name: str) -> None:
+    value = saved_entry(state, name)
+    if not isinstance(value, list) or not all(map(is_number, value)):
+        raise SavedValueError(f"the entry {name!r} is not a list of numbers")
+
+
+def _require_finite(behavior: str, state: Mapping[str, Any]) -> None:
+    found = non_finite(state)
+    if found is not None:
+        raise SavedValueError(f"{behavior}/{found} is not finite; the training had diverged")

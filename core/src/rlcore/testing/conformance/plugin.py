@@ -1,0 +1,77 @@
+"""The rules every plugin keeps, as tests that its author inherits.
+
+::
+
+    class TestMyPlugin(PluginConformance):
+        plugin = "acme-ppo/ppo"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MethodType
+from typing import ClassVar
+
+import pytest
+
+from rlcore.cli.main import COMMANDS
+from rlcore.plugins.calls import Plugins
+from rlcore.plugins.candidates import PLUGIN_NAME, installed
+from rlcore.plugins.diagnosis import Finding, diagnose, loaded_among_others
+from rlcore.plugins.discover import Choice, Decision, Selection, decide
+
+
+class PluginConformance:
+    """Set ``plugin``; ``skip`` maps the name of a test that cannot hold to the reason."""
+
+    plugin: ClassVar[str] = ""  # NAME or DIST/NAME, as installed
+    skip: ClassVar[Mapping[str, str]] = {}
+
+    def setup_method(self, method: MethodType) -> None:
+        reason = self.skip.get(method.__name__)
+        if reason:
+            pytest.skip(reason)
+
+    def decision(self) -> Decision:
+        """The plugin as it is installed."""
+        choice = Choice(self.plugin, True, "-p")
+        found = [each for each in decide(installed(), Selection()) if choice.matches(each.candidate)]
+        assert found, f"{self.plugin!r} is not installed; run pip install -e . in the plugin's directory"
+        assert len(found) == 1, f"{self.plugin!r} is ambiguous: {[each.candidate.label for each in found]}"
+        return found[0]
+
+    def loaded(self) -> Plugins:
+        """The plugin, beside those whose hooks it may implement."""
+        decision = self.decision()
+        plugins = loaded_among_others(decision)
+        assert decision.candidate.label not in plugins.broken, plugins.broken[decision.candidate.label]
+        return plugins
+
+    def findings(self, import_targets: bool = False) -> list[Finding]:
+        return list(diagnose(self.decision(), import_targets, COMMANDS))
+
+    def test_has_a_name_that_references_can_use(self) -> None:
+        assert PLUGIN_NAME.fullmatch(self.decision().candidate.name)
+
+    def test_fits_the_running_rlcore(self) -> None:
+        assert self.decision().refused is None
+
+    def test_bounds_the_rlcore_it_was_made_for(self) -> None:
+        assert not [each.message for each in self.findings() if "bounds" in each.message]
+
+    def test_loads_and_implements_a_hook(self) -> None:
+        plugins = self.loaded()
+        assert plugins.implemented(self.decision().candidate.label)
+
+    def test_every_record_has_a_summary(self) -> None:
+        plugins = self.loaded()
+        records = plugins.brought_by(self.decision().candidate.label)
+        assert [record.name for record in records if not record.summary] == []
+
+    def test_importing_it_is_cheap(self) -> None:
+        heavy = [each.message for each in self.findings() if " imports " in each.message]
+        assert heavy == []
+
+    def test_every_target_can_be_imported(self) -> None:
+        errors = [each.message for each in self.findings(import_targets=True) if each.level == "error"]
+        assert errors == []

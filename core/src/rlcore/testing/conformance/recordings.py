@@ -1,0 +1,73 @@
+"""Recordings of small environments, for tests of trainers that learn from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from rlcore.environment import Actions, AgentBatch, BehaviorSpec, Environment
+from rlcore.recording.episode_tap import EpisodeTap
+from rlcore.recordings import Recording
+from rlcore.seeding import EpisodeSeeds
+
+Choose = Callable[[AgentBatch], Actions]
+
+
+def random_actions(behavior: BehaviorSpec, seed: int = 0) -> Choose:
+    """Uniform over the range of each part, [-1, 1] where it has none, and over the allowed options of each branch."""
+    generator = np.random.default_rng(seed)
+    bounded = np.isfinite(behavior.low) & np.isfinite(behavior.high)
+    low, high = np.where(bounded, behavior.low, -1.0), np.where(bounded, behavior.high, 1.0)
+    offsets = np.cumsum((0, *behavior.discrete))
+
+    def choose(batch: AgentBatch) -> Actions:
+        continuous = discrete = None
+        if behavior.continuous:
+            drawn = generator.uniform(low, high, (behavior.slots, behavior.continuous))
+            continuous = np.clip(drawn.astype(np.float32), behavior.low, behavior.high)
+        if behavior.discrete:
+            lot = generator.random((behavior.slots, behavior.mask_size))
+            if batch.action_mask is not None:
+                lot = np.where(batch.action_mask, lot, -1.0)
+            discrete = np.stack([lot[:, first:last].argmax(1) for first, last in pairwise(offsets)], axis=1)
+        return Actions(continuous, discrete)
+
+    return choose
+
+
+def record(environment: Environment, steps: int, choose: Choose | None = None, seed: int = 1) -> Recording:
+    """The whole episodes that end within ``steps`` environment steps; without ``choose``, of random actions."""
+    [(name, behavior)] = environment.behaviors.items()
+    choose = choose or random_actions(behavior, seed)
+    episodes: list[Recording] = []
+    tap = EpisodeTap(behavior, episodes.append)
+    batch = environment.reset(EpisodeSeeds(seed), np.zeros(environment.num_envs, np.int64))[name]
+    for _ in range(steps):
+        actions = choose(batch)
+        tap.act(batch, actions)
+        batch = environment.step({name: actions})[name]
+        tap.observe(batch, batch.ended)
+    return joined(episodes)
+
+
+def joined(parts: Sequence[Recording]) -> Recording:
+    """One recording of the episodes of several, in order."""
+    first = parts[0]
+
+    def actions(part: str) -> np.ndarray | None:
+        arrays = [getattr(each.actions, part) for each in parts]
+        return None if arrays[0] is None else np.concatenate(arrays)
+
+    masks = [each.action_mask for each in parts if each.action_mask is not None]
+    return Recording(
+        first.behavior,
+        {name: np.concatenate([each.observations[name] for each in parts]) for name in first.observations},
+        Actions(actions("continuous"), actions("discrete")),
+        np.concatenate([each.reward for each in parts]),
+        np.concatenate([each.terminated for each in parts]),
+        np.concatenate([each.truncated for each in parts]),
+        np.concatenate([each.lengths for each in parts]),
+        np.concatenate(masks) if masks else None,
+    )

@@ -1,0 +1,143 @@
+"""The rules of :class:`rlcore.rewards.RewardProvider` as tests that a provider's author inherits.
+
+::
+
+    class TestMyReward(RewardProviderConformance):
+        reward = "acme-rewards/novelty"
+        settings = {"strength": 0.5}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from rlcore.environment import Actions, BehaviorSpec
+from rlcore.errors import ConfigError
+from rlcore.plugins.calls import Plugins, load_plugins
+from rlcore.plugins.discover import selection_from
+from rlcore.plugins.run_context import RunContext
+from rlcore.rewards import RewardProvider, Transitions
+from rlcore.settings import BehaviorSettings, RunConfig
+from rlcore.storage.checkpoint import load_checkpoint, save_checkpoint
+from rlcore.testing.blocks import checked_block
+from rlcore.testing.environments import identity_hybrid
+
+__all__ = ["RewardProviderConformance"]
+
+
+class RewardProviderConformance:
+    """Set ``reward``; ``settings`` is its block under ``reward_signals``."""
+
+    reward: ClassVar[str] = ""  # NAME or DIST/NAME, as installed
+    settings: ClassVar[Mapping[str, Any]] = {}
+    slots: ClassVar[int] = 3
+    rows: ClassVar[int] = 5
+
+    @pytest.fixture(autouse=True)
+    def _place(self, tmp_path: Path) -> None:
+        self.directory = tmp_path
+
+    def plugins(self) -> Plugins:
+        return load_plugins(selection_from(None, {}, (), False, used=(self.reward,)))
+
+    def behavior(self) -> BehaviorSpec:
+        """What the transitions are of: vector and one-hot observations, real and discrete actions."""
+        [behavior] = identity_hybrid(self.slots).behaviors.values()
+        return behavior
+
+    def make(self, **settings: Any) -> RewardProvider:
+        plugins, behavior = self.plugins(), self.behavior()
+        block = checked_block(plugins, plugins.reward_provider(self.reward), {**self.settings, **settings})
+        learning = BehaviorSettings(reward_signals={self.reward: block})
+        run = RunContext(RunConfig(behaviors={behavior.name: learning}), plugins, self.directory, 1, self.slots)
+        [provider] = run.create_reward_providers(behavior, learning)
+        return provider
+
+    def transitions(self, seed: int = 0) -> Transitions:
+        """A random rollout, [rows, slots]."""
+        random, behavior, lead = np.random.default_rng(seed), self.behavior(), (self.rows, self.slots)
+        terminated = random.random(lead) < 0.2
+        return Transitions(
+            observations={o.name: random.random((*lead, *o.shape)).astype(o.dtype) for o in behavior.observations},
+            actions=Actions(
+                random.uniform(-1, 1, (*lead, behavior.continuous)).astype(np.float32),
+                random.integers(behavior.discrete, size=(*lead, len(behavior.discrete))),
+            ),
+            reward=random.standard_normal(lead).astype(np.float32),
+            terminated=terminated,
+            truncated=(random.random(lead) < 0.2) & ~terminated,
+        )
+
+    def test_has_the_discount_and_strength_it_was_given(self) -> None:
+        provider = self.make(gamma=0.5, strength=0.25)
+        assert provider.name == self.reward.rpartition("/")[2]
+        assert (provider.gamma, provider.strength) == (0.5, 0.25)
+        assert isinstance(provider.ignore_done, bool)
+
+    def test_unknown_settings_are_refused(self) -> None:
+        with pytest.raises(ConfigError, match="no_such_key"):
+            self.make(no_such_key=1)
+
+    def test_rewards_are_finite_and_one_for_each_transition(self) -> None:
+        given = self.transitions()
+        reward = self.make().evaluate(given)
+        assert reward.shape == (self.rows, self.slots) and reward.dtype == np.float32
+        assert np.isfinite(reward).all()
+
+    def test_a_minibatch_is_rewarded_like_the_rollout_it_is_of(self) -> None:
+        given = self.transitions()
+        flat = first_axes_joined(given)
+        np.testing.assert_allclose(
+            self.make().evaluate(flat), self.make().evaluate(given).reshape(-1), rtol=1e-5, atol=1e-6
+        )
+
+    def test_what_it_is_shown_stays_as_it_is(self) -> None:
+        provider, given, untouched = self.make(), self.transitions(), self.transitions()
+        provider.evaluate(given)
+        provider.update(given)
+        for ours, theirs in zip(arrays_of(given), arrays_of(untouched), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+    def test_an_update_returns_finite_scalars_by_tag(self) -> None:
+        stats = self.make().update(self.transitions())
+        assert all(isinstance(tag, str) and np.isfinite(value) for tag, value in stats.items())
+
+    def test_goes_on_from_its_state_as_if_never_stopped(self) -> None:
+        provider, resumed = self.make(), self.make()
+        for seed in range(3):
+            provider.evaluate(self.transitions(seed))
+            provider.update(self.transitions(seed))
+        path = save_checkpoint(self.directory, 1, {"provider": provider.state_dict()})
+        resumed.load_state_dict(load_checkpoint(path)["provider"])
+        for seed in range(3, 6):
+            given = self.transitions(seed)
+            np.testing.assert_array_equal(provider.evaluate(given), resumed.evaluate(given))
+            assert dict(provider.update(given)) == dict(resumed.update(given))
+
+
+def arrays_of(transitions: Transitions) -> list[Any]:
+    actions = transitions.actions
+    return [
+        *transitions.observations.values(), actions.continuous, actions.discrete,
+        transitions.reward, transitions.terminated, transitions.truncated,
+    ]  # fmt: skip
+
+
+def first_axes_joined(transitions: Transitions) -> Transitions:
+    """The same transitions, [rows * slots]."""
+
+    def joined(array: Any) -> Any:
+        return None if array is None else array.reshape(-1, *array.shape[2:])
+
+    return Transitions(
+        observations={name: joined(array) for name, array in transitions.observations.items()},
+        actions=Actions(joined(transitions.actions.continuous), joined(transitions.actions.discrete)),
+        reward=joined(transitions.reward),
+        terminated=joined(transitions.terminated),
+        truncated=joined(transitions.truncated),
+    )

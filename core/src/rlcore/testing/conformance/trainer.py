@@ -1,0 +1,480 @@
+"""The rules of :class:`rlcore.trainer.Trainer` as tests that a trainer's author inherits.
+
+::
+
+    class TestMyTrainer(TrainerConformance):
+        trainer = "acme-ppo/ppo"
+        hyperparameters = {"buffer_size": 256}
+        learns_within = 20_000
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from rlcore.config import config_from_mapping, dump_config
+from rlcore.environment import Actions, AgentBatch, BehaviorSpec, Environment
+from rlcore.errors import ConfigError, RunStateError, UnsupportedSpace
+from rlcore.plugins.calls import Plugins, load_plugins
+from rlcore.plugins.diagnosis import diagnose
+from rlcore.plugins.discover import selection_from
+from rlcore.plugins.markers import hookimpl
+from rlcore.plugins.records import RewardProviderSpec
+from rlcore.rewards import Transitions
+from rlcore.seeding import EpisodeSeeds
+from rlcore.settings import RewardSettings
+from rlcore.storage.checkpoint import load_checkpoint, save_checkpoint
+from rlcore.testing.environments import (
+    ConstantReward,
+    IdentityEnvironment,
+    TinyCorridor,
+    identity_continuous,
+    identity_discrete,
+    identity_hybrid,
+    identity_multi_branch,
+)
+from rlcore.testing.trainings import SmallTrainings
+from rlcore.trainer import Trainer
+
+__all__ = ["TrainerConformance"]
+
+Mask = NDArray[np.bool_] | None
+
+SPACES: dict[str, Callable[[int], IdentityEnvironment]] = {
+    "continuous": identity_continuous,
+    "discrete": identity_multi_branch,
+    "hybrid": identity_hybrid,
+}
+
+
+def mean_reward(trainer: Trainer, environment: Environment) -> float:
+    """Of 50 steps by the policy."""
+    [name] = environment.behaviors
+    batch = first_batch(environment, seed=99)
+    rewards = []
+    for _ in range(50):
+        actions = trainer.policy.act(batch.observations, batch.action_mask)
+        batch = environment.step({name: actions})[name]
+        rewards.append(batch.reward.mean())
+    return float(np.mean(rewards))
+
+
+class TrainerConformance:
+    """Set ``trainer`` and ``hyperparameters``; ``skip`` maps the name of a test that cannot hold to the reason."""
+
+    trainer: ClassVar[str] = ""  # NAME or DIST/NAME, as installed
+    hyperparameters: ClassVar[Mapping[str, Any]] = {}  # small ones, so that updates come early
+    settings: ClassVar[Mapping[str, Any]] = {}  # other keys of the behavior's block
+    num_envs: ClassVar[int] = 4
+    steps: ClassVar[int] = 300  # environment steps that are enough for two updates
+    learns_within: ClassVar[int] = 20_000  # agent steps to learn one branch of four options
+    skip: ClassVar[Mapping[str, str]] = {}
+
+    @pytest.fixture(autouse=True)
+    def _skip_and_place(self, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+        reason = self.skip.get(request.node.originalname)
+        if reason:
+            pytest.skip(reason)
+        self.directory = tmp_path
+
+    # ------------------------------------------------------------ making
+
+    def make(self, environment: Environment, seed: int = 1, plugins: Plugins | None = None, **settings: Any) -> Trainer:
+        """The trainer of the environment's only behavior, made as a run makes it; ``settings`` go over the class's."""
+        trainings = SmallTrainings(self.trainer, self.directory, self.hyperparameters)
+        block = {**self.settings, **settings}
+        return trainings.trainer(environment, block=block, plugins=plugins or self.plugins(), seed=seed)
+
+    def plugins(self) -> Plugins:
+        return load_plugins(selection_from(None, {}, (), False, used=(self.trainer,)))
+
+    @property
+    def spaces(self) -> frozenset[str]:
+        """The kinds of action its record declares."""
+        return self.plugins().trainer(self.trainer).spaces
+
+    def environment(self) -> Environment:
+        """Some environment whose actions the trainer can learn: the simplest it declares."""
+        kind = next(kind for kind in ("discrete", "continuous", "hybrid") if kind in self.spaces)
+        return SPACES[kind](self.num_envs)
+
+    # ------------------------------------------------------------ its record
+
+    def test_its_record_is_complete_and_light(self) -> None:
+        plugins = self.plugins()
+        spec = plugins.trainer(self.trainer)
+        assert spec.summary, "a record needs a summary for `rlcore plugins list`"
+        assert spec.spaces and spec.spaces <= SPACES.keys(), f"spaces are any of {sorted(SPACES)}"
+        assert callable(plugins.resolve(spec))
+        [owned] = [each for each in plugins.records("trainer") if each.record is spec]
+        for decision in plugins.decisions:
+            if (decision.candidate.name, decision.candidate.distribution) == (owned.plugin, owned.distribution):
+                heavy = [
+                    each.message for each in diagnose(decision, import_targets=False) if " imports " in each.message
+                ]
+                assert heavy == []
+
+    def test_its_settings_are_written_and_read_back_alike(self) -> None:
+        plugins = self.plugins()
+        block = {"trainer_type": self.trainer, "hyperparameters": dict(self.hyperparameters), **self.settings}
+        config = config_from_mapping({"behaviors": {"Walker": block}}, plugins)
+        assert isinstance(
+            config.behaviors["Walker"].hyperparameters, plugins.resolve(plugins.trainer(self.trainer), "settings")
+        )
+        assert config_from_mapping(dump_config(config), plugins) == config
+
+    # ------------------------------------------------------------ making one
+
+    def test_is_made_for_every_kind_of_action_it_declares(self) -> None:
+        for kind in self.spaces:
+            environment = SPACES[kind](self.num_envs)
+            for mask, actions, _ in play(self.make(environment), environment, 5):
+                check_actions(next(iter(environment.behaviors.values())), mask, actions)
+
+    def test_refuses_actions_it_does_not_declare(self) -> None:
+        for kind in SPACES.keys() - self.spaces:
+            with pytest.raises(UnsupportedSpace):
+                self.make(SPACES[kind](self.num_envs))
+
+    def test_unknown_hyperparameters_are_refused(self) -> None:
+        plugins = self.plugins()
+        block = {"trainer_type": self.trainer, "hyperparameters": {**self.hyperparameters, "no_such_key": 1}}
+        with pytest.raises(ConfigError, match="no_such_key"):
+            config_from_mapping({"behaviors": {"Walker": block}}, plugins)
+
+    # ------------------------------------------------------------ acting
+
+    def test_never_takes_an_option_that_is_masked(self) -> None:
+        if "discrete" not in self.spaces:
+            pytest.skip("has no discrete actions")
+        environment = TinyCorridor(self.num_envs, masked=True)
+        [behavior] = environment.behaviors.values()
+        for mask, actions, _ in play(self.make(environment), environment, self.steps):
+            check_actions(behavior, mask, actions)
+
+    def test_the_policy_acts_by_itself_and_repeats_itself(self) -> None:
+        environment = self.environment()
+        [behavior] = environment.behaviors.values()
+        trainer = self.make(environment)
+        batch = first_batch(environment)
+        trainer.begin(batch)
+        before = trainer.state_dict()
+        for deterministic in (True, False):
+            answers = []
+            for _ in range(2):
+                trainer.policy.seed(3)
+                answers.append(trainer.policy.act(batch.observations, batch.action_mask, deterministic))
+                check_actions(behavior, batch.action_mask, answers[-1])
+            assert_equal(as_state(answers[0]), as_state(answers[1]))
+        one_row = {name: array[:1] for name, array in batch.observations.items()}
+        parts = as_state(trainer.policy.act(one_row, None if batch.action_mask is None else batch.action_mask[:1]))
+        assert all(len(part) == 1 for part in parts.values()), "a policy takes any number of rows"
+        assert_equal(before, trainer.state_dict(), "using the policy changed the trainer")
+
+    # ------------------------------------------------------------ learning
+
+    def test_counts_agent_steps_and_updates_with_finite_statistics(self) -> None:
+        environment = self.environment()
+        trainer = self.make(environment)
+        updates = learn(trainer, environment, self.steps)
+        assert trainer.steps == self.steps * self.num_envs
+        assert updates, f"no update in {self.steps * self.num_envs} agent steps; set smaller hyperparameters"
+        for stats in updates:
+            assert all(isinstance(tag, str) and np.isfinite(value) for tag, value in stats.items()), stats
+
+    def test_equal_seeds_learn_equally(self) -> None:
+        outcomes = []
+        for _ in range(2):
+            environment = self.environment()
+            trainer = self.make(environment)
+            outcomes.append({"updates": learn(trainer, environment, self.steps), "state": trainer.state_dict()})
+        assert_equal(outcomes[0], outcomes[1])
+
+    def test_learns(self) -> None:
+        environment = identity_discrete(self.num_envs) if "discrete" in self.spaces else self.environment()
+        assert isinstance(environment, IdentityEnvironment)
+        candidates = (self.make(environment, seed) for seed in range(1, 10))
+        # Now and then initial weights happen to do what is asked for, which would prove nothing.
+        trainer = next(t for t in candidates if mean_reward(t, environment) < 0.7)
+        learn(trainer, environment, self.learns_within // self.num_envs)
+        reached = mean_reward(trainer, environment)
+        assert reached > 0.8, f"mean reward {reached:.2f} of at most 1 after {trainer.steps} steps"
+
+    @pytest.mark.parametrize("case", ["episodes of one step", "time limits only", "cut by a reset"])
+    def test_takes_episodes_of_every_kind(self, case: str) -> None:
+        if "discrete" not in self.spaces:
+            pytest.skip("has no discrete actions")
+        environment: Environment = {
+            "episodes of one step": IdentityEnvironment(self.num_envs, discrete=(2,), episode_length=1),
+            "time limits only": ConstantReward(self.num_envs, max_steps=3),
+            "cut by a reset": TinyCorridor(self.num_envs),
+        }[case]
+        trainer = self.make(environment)
+        for _ in range(4 if case == "cut by a reset" else 1):
+            for stats in learn(trainer, environment, self.steps // 3):
+                assert all(np.isfinite(value) for value in stats.values()), stats
+
+    def test_reads_a_batch_only_while_it_is_given(self) -> None:
+        """Environments write the next step into the same memory."""
+        outcomes = []
+        for spoil in (False, True):
+            environment = self.environment()
+            trainer = self.make(environment)
+            [name] = environment.behaviors
+            batch = first_batch(environment)
+            trainer.begin(batch)
+            for _ in range(self.steps):
+                actions = trainer.act(batch)
+                later = environment.step({name: actions})[name]
+                if spoil:
+                    spoil_arrays(batch)
+                batch = later
+                trainer.observe(actions, batch)
+                if trainer.ready():
+                    trainer.update()
+            outcomes.append(trainer.state_dict())
+        assert_equal(outcomes[0], outcomes[1], "a batch was read after it had become invalid")
+
+    def test_steps_call_no_hooks(self) -> None:
+        environment, plugins = self.environment(), self.plugins()
+        trainer = self.make(environment, plugins=plugins)
+        before = dict(plugins.hook_calls)
+        learn(trainer, environment, self.steps)
+        assert dict(plugins.hook_calls) == before
+
+    def test_leaves_no_threads_behind(self) -> None:
+        before = set(threading.enumerate())
+        environment = self.environment()
+        trainer = self.make(environment)
+        learn(trainer, environment, self.steps)
+        del trainer
+        gc.collect()
+        assert set(threading.enumerate()) <= before
+
+    # ------------------------------------------------------------ saving
+
+    def test_goes_on_from_its_state_as_if_never_stopped(self) -> None:
+        environment, other = self.environment(), self.environment()
+        trainer = self.make(environment)
+        learn(trainer, environment, self.steps // 2 + 3)  # to the middle of a rollout
+        state = copied(trainer.state_dict())
+        check_storable(state)
+        resumed = self.make(other)
+        resumed.load_state_dict(load_checkpoint(save_checkpoint(self.directory, 1, {"trainer": state}))["trainer"])
+        assert_equal(state, resumed.state_dict(), "load_state_dict does not restore what state_dict gave")
+        ours = [*learn(trainer, environment, self.steps, seed=7), trainer.state_dict()]
+        theirs = [*learn(resumed, other, self.steps, seed=7), resumed.state_dict()]
+        assert_equal({"all": ours}, {"all": theirs})
+
+    def test_rewards_that_learn_are_updated_saved_and_restored(self) -> None:
+        environment, other = self.environment(), self.environment()
+        trainer, reward = self.make_with_a_reward_that_learns(environment)
+        updates = learn(trainer, environment, self.steps)
+        assert reward.rewarded, "the provider's evaluate() was not called"
+        assert reward.updates == len(updates), "an update of the trainer calls update() of each reward provider once"
+        assert all(stats.get(LearningReward.TAG) for stats in updates), "what the provider returns is not passed on"
+        state = copied(trainer.state_dict())
+        check_storable(state)
+        resumed, restored = self.make_with_a_reward_that_learns(other)
+        resumed.load_state_dict(load_checkpoint(save_checkpoint(self.directory, 1, {"trainer": state}))["trainer"])
+        assert restored.updates == reward.updates, "the provider's state was not saved and restored"
+        ours = [*learn(trainer, environment, self.steps, seed=7), trainer.state_dict()]
+        theirs = [*learn(resumed, other, self.steps, seed=7), resumed.state_dict()]
+        assert_equal({"all": ours}, {"all": theirs})
+
+    def make_with_a_reward_that_learns(self, environment: Environment) -> tuple[Trainer, LearningReward]:
+        """A trainer with two rewards of different discounts, the second of which changes with every update."""
+        plugins, maker = self.plugins(), LearningRewards()
+        plugins.register(maker, "learning-reward")
+        signals = {"extrinsic": {}, LearningReward.name: {"gamma": 0.5, "strength": 0.1}}
+        trainer = self.make(environment, plugins=plugins, reward_signals=signals)
+        assert len(maker.made) == 1, "reward providers come from run.create_reward_providers(behavior, settings)"
+        return trainer, maker.made[0]
+
+    def test_a_state_that_does_not_fit_is_refused_and_changes_nothing(self) -> None:
+        trainer = self.make(self.environment())
+        before = copied(trainer.state_dict())
+        [behavior] = self.environment().behaviors.values()
+        wider = IdentityEnvironment(
+            self.num_envs,
+            continuous=behavior.continuous and behavior.continuous + 1,
+            discrete=tuple(options + 1 for options in behavior.discrete),
+        )
+        state = self.make(wider).state_dict()
+        for load, what in ((trainer.load_state_dict, state), (trainer.load_model, state["model"])):
+            with pytest.raises(RunStateError):
+                load(what)
+            assert_equal(before, trainer.state_dict(), "a refused state left traces")
+
+    def test_weights_start_another_run_without_its_counters(self) -> None:
+        environment = self.environment()
+        trainer = self.make(environment)
+        learn(trainer, environment, self.steps)
+        state = copied(trainer.state_dict())
+        fresh = self.make(self.environment(), seed=2)
+        fresh.load_model(state["model"])
+        batch = first_batch(environment)
+        assert fresh.steps == 0
+        assert_equal(
+            as_state(trainer.policy.act(batch.observations, batch.action_mask)),
+            as_state(fresh.policy.act(batch.observations, batch.action_mask)),
+        )
+
+
+# ---------------------------------------------------------------- what the tests are made of
+
+
+class LearningReward:
+    """The environment's reward, weighted by how often this provider was updated."""
+
+    name = "learning"
+    ignore_done = False
+    TAG = "Losses/Learning Reward"
+
+    def __init__(self, gamma: float, strength: float) -> None:
+        self.gamma = gamma
+        self.strength = strength
+        self.rewarded = 0
+        self.updates = 0
+
+    def evaluate(self, transitions: Transitions) -> NDArray[np.float32]:
+        self.rewarded += transitions.reward.size
+        return transitions.reward * np.float32(1 + self.updates / 10)
+
+    def update(self, transitions: Transitions) -> Mapping[str, float]:
+        assert transitions.reward.size, "update() was given no transitions"
+        self.updates += 1
+        return {self.TAG: float(self.updates)}
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"updates": self.updates}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.updates = int(state["updates"])
+
+
+class LearningRewards:
+    """A plugin that makes :class:`LearningReward` and keeps what it made."""
+
+    def __init__(self) -> None:
+        self.made: list[LearningReward] = []
+
+    @hookimpl
+    def rlcore_reward_providers(self) -> list[RewardProviderSpec]:
+        return [
+            RewardProviderSpec(
+                name=LearningReward.name,
+                target="rlcore.testing.conformance.trainer:LearningReward",
+                settings="rlcore.settings:RewardSettings",
+                summary="A reward that changes with every update",
+            )
+        ]
+
+    @hookimpl
+    def rlcore_create_reward_provider(self, spec: RewardProviderSpec, settings: RewardSettings) -> Any:
+        if spec.name != LearningReward.name:
+            return None
+        self.made.append(LearningReward(settings.gamma, settings.strength))
+        return self.made[-1]
+
+
+def first_batch(environment: Environment, seed: int = 1) -> AgentBatch:
+    [batch] = environment.reset(EpisodeSeeds(seed), np.zeros(environment.num_envs, np.int64)).values()
+    return batch
+
+
+def play(
+    trainer: Trainer, environment: Environment, steps: int, seed: int = 1
+) -> Iterator[tuple[Mask, Actions, Mapping[str, float] | None]]:
+    """The loop of a run; yields the mask of each step, the actions, and what the update returned if there was one."""
+    batch = first_batch(environment, seed)
+    trainer.begin(batch)
+    [name] = environment.behaviors
+    for _ in range(steps):
+        mask = None if batch.action_mask is None else batch.action_mask.copy()
+        actions = trainer.act(batch)
+        batch = environment.step({name: actions})[name]
+        trainer.observe(actions, batch)
+        stats = trainer.update() if trainer.ready() else None
+        yield mask, actions, None if stats is None else {tag: float(np.mean(value)) for tag, value in stats.items()}
+
+
+def learn(trainer: Trainer, environment: Environment, steps: int, seed: int = 1) -> list[Mapping[str, float]]:
+    """What each update returned."""
+    return [stats for _, _, stats in play(trainer, environment, steps, seed) if stats is not None]
+
+
+def spoil_arrays(batch: AgentBatch) -> None:
+    """Overwrites a batch as the environment it belongs to may."""
+    for array in (*batch.observations.values(), *(batch.final_observations or {}).values()):
+        array[...] = 77
+    for flags in (batch.reward, batch.terminated, batch.truncated):
+        flags[...] = 1
+    if batch.action_mask is not None:
+        batch.action_mask[...] = False
+
+
+def check_actions(behavior: BehaviorSpec, mask: Mask, actions: Actions) -> None:
+    """Shapes, types and limits of one answer."""
+    if behavior.continuous:
+        assert actions.continuous is not None
+        assert actions.continuous.shape == (behavior.slots, behavior.continuous)
+        assert actions.continuous.dtype == np.float32
+        assert (actions.continuous >= behavior.low).all() and (actions.continuous <= behavior.high).all()
+    if behavior.discrete:
+        assert actions.discrete is not None
+        assert actions.discrete.shape == (behavior.slots, len(behavior.discrete))
+        assert actions.discrete.dtype == np.int64
+        assert (actions.discrete >= 0).all() and (actions.discrete < behavior.discrete).all()
+        if mask is not None:
+            columns = actions.discrete + np.cumsum([0, *behavior.discrete[:-1]])
+            assert np.take_along_axis(mask, columns, axis=1).all(), "took an option that is masked"
+
+
+def as_state(actions: Actions) -> dict[str, Any]:
+    parts = {"continuous": actions.continuous, "discrete": actions.discrete}
+    return {name: part.copy() for name, part in parts.items() if part is not None}
+
+
+def copied(state: Any) -> Any:
+    if isinstance(state, Mapping):
+        return {key: copied(value) for key, value in state.items()}
+    if isinstance(state, list | tuple):
+        return [copied(value) for value in state]
+    return state.copy() if isinstance(state, np.ndarray) else state
+
+
+def check_storable(state: Any, where: str = "state_dict()") -> None:
+    """Nested mappings of numpy arrays and JSON values."""
+    if isinstance(state, Mapping):
+        for key, value in state.items():
+            assert isinstance(key, str), f"{where}: the key {key!r} is no string"
+            check_storable(value, f"{where}[{key!r}]")
+    elif isinstance(state, list | tuple):
+        for value in state:
+            check_storable(value, f"{where}[...]")
+    else:
+        plain = state is None or isinstance(state, bool | int | float | str | np.ndarray)
+        assert plain, f"{where} is a {type(state).__name__}, neither a numpy array nor JSON"
+
+
+def assert_equal(ours: Any, theirs: Any, message: str = "", where: str = "") -> None:
+    """Bit for bit."""
+    if isinstance(ours, Mapping):
+        assert ours.keys() == theirs.keys(), f"{message} {where}"
+        for key in ours:
+            assert_equal(ours[key], theirs[key], message, f"{where}[{key!r}]")
+    elif isinstance(ours, list | tuple):
+        assert len(ours) == len(theirs), f"{message} {where}"
+        for index, (mine, other) in enumerate(zip(ours, theirs, strict=True)):
+            assert_equal(mine, other, message, f"{where}[{index}]")
+    else:
+        np.testing.assert_array_equal(ours, theirs, err_msg=f"{message} {where}")
