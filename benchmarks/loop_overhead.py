@@ -87,7 +87,7 @@ class StubPolicy:
 class StubTrainer:
     """Counts agent steps."""
 
-    def __init__(self, behavior: BehaviorSpec, settings: Any, run: Any) -> None:
+    def __init__(self, settings: Any, behavior: BehaviorSpec, run: Any) -> None:
         self.policy = StubPolicy(behavior.slots)
         self.steps = 0
         self._slots = behavior.slots

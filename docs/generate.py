@@ -199,12 +199,12 @@ def settings_page() -> str:
 def plugin_blocks() -> Iterator[tuple[str, type, str]]:
     """Title, settings class and distribution of each block that a member of this workspace brings."""
     plugins = load_plugins()
-    found = [(title, attribute, owned) for kind, title, attribute in PLUGIN_BLOCKS for owned in plugins.records(kind)]
-    for title, attribute, owned in found:
-        if owned.distribution in members() and getattr(owned.record, attribute) is not None:
-            cls = plugins.resolve(owned.record, attribute)
-            for path, block in blocks_in(cls, title.format(name=owned.record.name)):
-                yield path, block, owned.distribution
+    found = [(title, attribute, record) for kind, title, attribute in PLUGIN_BLOCKS for record in plugins.records(kind)]
+    for title, attribute, record in found:
+        distribution = record.plugin.distribution if record.plugin is not None else ""
+        if distribution in members() and getattr(record, attribute) is not None:
+            for path, block in blocks_in(record.resolve(attribute), title.format(name=record.name)):
+                yield path, block, distribution
 
 
 def blocks_in(cls: type, title: str) -> Iterator[tuple[str, type]]:

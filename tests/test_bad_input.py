@@ -92,7 +92,7 @@ def test_a_value_out_of_range(run_rlcore: RunRlcore, working: Path) -> None:
 
 def test_an_unknown_trainer(run_rlcore: RunRlcore, working: Path) -> None:
     rewrite(working, "trainer_type: ppo", "trainer_type: pp0")
-    known = ", ".join(sorted(owned.record.name for owned in load_plugins().records("trainer")))
+    known = ", ".join(sorted(record.name for record in load_plugins().records("trainer")))
     refused(
         run_rlcore("run", "config.yaml"), 2,
         f"config.yaml:9: behaviors.Agent.trainer_type: unknown trainer 'pp0'; allowed: {known}; did you mean 'ppo'?",
@@ -117,7 +117,7 @@ def test_a_file_that_is_missing(run_rlcore: RunRlcore, working: Path) -> None:
 # ---------------------------------------------------------------- plugins
 
 BROKEN = "import a_module_that_is_absent\n"
-WHY = "plugin 'broken' (acme-broken 0.4) not loaded: ModuleNotFoundError: No module named 'a_module_that_is_absent'"
+WHY = "plugin 'broken' (acme-broken 0.4) failed to load: ModuleNotFoundError: No module named 'a_module_that_is_absent'"
 
 
 def test_a_plugin_that_fails_to_import_is_fatal_if_asked_for(

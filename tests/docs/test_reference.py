@@ -81,7 +81,7 @@ def test_the_examples_are_one_valid_plugin_with_every_hook() -> None:
     (label,) = (each.label for each in plugins.loaded)
     assert plugins.implemented(label) == tuple(sorted(SPECIFIED))
     for kind in plugins.kinds:
-        assert [owned.record.summary for owned in plugins.records(kind)] != [""]
+        assert [record.summary for record in plugins.records(kind)] != [""]
 
 
 # ---------------------------------------------------------------- settings

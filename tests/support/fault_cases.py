@@ -92,6 +92,6 @@ def record_cartpole(path: Path) -> None:
     context = RunContext(config, plugins, path.parent, seed=1, num_envs=1)
     environment = plugins.create_environment(plugins.environment("gymnasium"), config.environment, context)
     recording = record(environment, 1500)
-    writer = plugins.resolve(plugins.recording_format())().writer(path, recording.behavior, RecordingAbout())
+    writer = plugins.recording_format().resolve()().writer(path, recording.behavior, RecordingAbout())
     writer.write(recording)
     writer.close()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import attrs
@@ -13,8 +15,7 @@ from rlcore.config import load_config
 from rlcore.config.document import Document, parse_document
 from rlcore.config.overrides import apply_overrides
 from rlcore.errors import ConfigError, NotInstalled, did_you_mean
-from rlcore.plugins.discover import Selection
-from rlcore.plugins.lookup import Owned
+from rlcore.plugins.plugin import Plugin
 from rlcore.plugins.records import (
     ConfigSection,
     CurriculumSpec,
@@ -24,6 +25,7 @@ from rlcore.plugins.records import (
     StatsWriterSpec,
     TrainerSpec,
 )
+from rlcore.plugins.selection import Selection
 from rlcore.settings import CurriculumSettings, RewardSettings, RunConfig, setting
 
 
@@ -113,11 +115,28 @@ class WheelLike(CurriculumSettings):
                 yield ("spokes", index), "is longer than 9"
 
 
+# The module that the records of FakePlugins name.
+sys.modules["fake"] = fake = ModuleType("fake")
+for _cls in (
+    PPOLike,
+    OtherTrainer,
+    RewardSettings,
+    BonusReward,
+    FileWriter,
+    GridOptions,
+    GridRoute,
+    AcmeSection,
+    LessonsLike,
+    WheelLike,
+):
+    setattr(fake, _cls.__name__, _cls)
+
+
 class FakePlugins:
     """What load_config and json_schema use of ``rlcore.plugins.calls.Plugins``."""
 
     selection = Selection()
-    decisions = ()
+    found = ()
 
     def __init__(self) -> None:
         self._records: list[Record] = [
@@ -133,31 +152,13 @@ class FakePlugins:
             CurriculumSpec(name="wheel", target="fake:Wheel", settings="fake:WheelLike"),
             ConfigSection(name="acme", target="fake:AcmeSection", summary="Acme's block."),
         ]
-        self._classes = {
-            f"fake:{cls.__name__}": cls
-            for cls in (
-                PPOLike,
-                OtherTrainer,
-                RewardSettings,
-                BonusReward,
-                FileWriter,
-                GridOptions,
-                GridRoute,
-                AcmeSection,
-                LessonsLike,
-                WheelLike,
-            )
-        }
 
-    def records(self, kind: str) -> tuple[Owned, ...]:
-        return tuple(
-            Owned(record, plugin="fake", distribution="rlcore-fake", version="1.0", label="rlcore-fake/fake")
-            for record in self._records
-            if record.kind == kind
-        )
+    def records(self, kind: str) -> tuple[Record, ...]:
+        plugin = Plugin("fake", "fake", "rlcore-fake", "1.0")
+        return tuple(attrs.evolve(record, plugin=plugin) for record in self._records if record.kind == kind)
 
     def _find(self, kind: str, reference: str) -> Any:
-        names = {owned.record.name: owned.record for owned in self.records(kind)}
+        names = {record.name: record for record in self.records(kind)}
         names |= {f"rlcore-fake/{name}": record for name, record in names.items()}
         if reference not in names:
             raise NotInstalled(f"unknown {kind} {reference!r}{did_you_mean(reference, names)}")
@@ -177,9 +178,6 @@ class FakePlugins:
 
     def curriculum(self, reference: str) -> Any:
         return self._find("curriculum", reference)
-
-    def resolve(self, record: Record, attribute: str = "target") -> Any:
-        return self._classes[getattr(record, attribute)]
 
 
 @pytest.fixture

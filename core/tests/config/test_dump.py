@@ -15,7 +15,7 @@ from rlcore.config import dump_config, load_config, read_document, write_config
 from rlcore.config.document import document_from_mapping, parse_document
 from rlcore.config.dump import config_text
 from rlcore.errors import ConfigError
-from rlcore.plugins.discover import reference_problem
+from rlcore.plugins.selection import reference_problem
 from rlcore.settings import RunConfig
 
 Load = Callable[..., RunConfig]

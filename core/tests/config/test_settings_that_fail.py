@@ -65,8 +65,9 @@ environment_parameters:
 """
 WHO = r"curriculum 'spiral' of plugin 'spiral' \(local\)"
 CASES = {
-    "init": rf"run.yaml:\d: environment_parameters.size.curriculum: {WHO}: its settings class Settings failed: ZeroDiv",
-    "raises": rf"curriculum: {WHO}: problems\(\) of its settings class failed: KeyError: 'zzz'",
+    "init": r"run.yaml:\d: environment_parameters.size.curriculum: "
+    + rf"{WHO} failed in its settings class Settings: ZeroDiv",
+    "raises": rf"curriculum: {WHO} failed in problems\(\) of its settings class: KeyError: 'zzz'",
     "text": rf"curriculum: {WHO}: problems\(\) of its settings class gave 'just text', not a pair of a path",
 }
 
@@ -96,7 +97,9 @@ def test_of_a_curriculum(written: Any, fault: str) -> None:
 
 
 def test_of_a_section(written: Any) -> None:
-    with pytest.raises(PluginError, match=r"turns: section 'turns' of plugin 'spiral' \(local\): its settings class"):
+    with pytest.raises(
+        PluginError, match=r"turns: section 'turns' of plugin 'spiral' \(local\) failed in its settings class"
+    ):
         load(written("''", count=0))
 
 
@@ -107,4 +110,4 @@ def test_what_it_says_of_the_file_is_the_files_fault(written: Any) -> None:
 
 def test_validate_says_so_too(written: Any, run_rlcore: Any) -> None:
     said = run_rlcore("validate", "--allow-local", str(written("raises")))
-    assert said.exit_code == 4 and "plugin 'spiral' (local): problems() of its settings class failed" in said.stderr
+    assert said.exit_code == 4 and "plugin 'spiral' (local) failed in problems() of its settings class" in said.stderr

@@ -58,10 +58,10 @@ def registry(installed_plugin: InstallPlugin, monkeypatch: pytest.MonkeyPatch) -
 def test_a_record_is_found_by_its_name_and_by_its_distribution(registry: InstallPlugin) -> None:
     registry("one")
     plugins = load_plugins()
-    (owned,) = plugins.records("opponent")
-    assert (owned.record, owned.reference) == (OPPONENT, "acme-one/past")
+    (record,) = plugins.records("opponent")
+    assert (record.name, record.target, record.reference) == ("past", "acme:Past", "acme-one/past")
     for reference in ("past", "acme-one/past"):
-        assert plugins.record(OpponentSpec, reference) == OPPONENT
+        assert plugins.record(OpponentSpec, reference) is record
 
 
 def test_an_unknown_name_is_told_with_the_nearest(registry: InstallPlugin) -> None:
@@ -97,10 +97,10 @@ def test_what_such_a_plugin_brings_is_diagnosed(registry: InstallPlugin, run_rlc
     registry("two")
     told = json.loads(run_rlcore("plugins", "doctor", "one", "--import", "--json").stdout)["findings"]
     messages = [each["message"] for each in told]
-    assert "opponent 'past' is brought by 2 plugins; users must write acme-one/past or acme-two/past" in messages
+    assert "opponent 'past' is provided by 2 plugins; users must write acme-one/past or acme-two/past" in messages
     assert (
-        "opponent 'past' of plugin 'one' (acme-one 2): cannot import acme: ModuleNotFoundError: No module named 'acme'"
-        in messages
+        "opponent 'past' of plugin 'one' (acme-one 2) failed to import acme: "
+        "ModuleNotFoundError: No module named 'acme'" in messages
     )
 
 

@@ -52,7 +52,7 @@ def test_an_unknown_name_mentions_plugins_that_were_refused_or_are_off(installed
     with pytest.raises(ConfigError) as caught:
         load_plugins(selection_from(None, {}, ["no:quiet"], False)).trainer("dreamer")
     assert "turned off: plugin 'quiet' (acme-quiet 2)" in str(caught.value)
-    assert "plugin 'broken' (acme-broken 0.4) not loaded: ModuleNotFoundError" in str(caught.value)
+    assert "plugin 'broken' (acme-broken 0.4) failed to load: ModuleNotFoundError" in str(caught.value)
 
 
 def test_two_owners_of_a_name_are_an_error_only_where_the_bare_name_is_used(plugins: Plugins) -> None:
@@ -60,12 +60,12 @@ def test_two_owners_of_a_name_are_an_error_only_where_the_bare_name_is_used(plug
     plugins.register(Brings(PPO), "ppo", "rlcore-ppo", "0.1.0")
     plugins.register(Brings(mine), "acme", "Acme.PPO", "1.0")
     assert len(plugins.records("trainer")) == 2
-    assert plugins.trainer("acme-ppo/ppo") is mine
-    assert plugins.trainer("rlcore-ppo/ppo") is PPO
+    assert plugins.trainer("acme-ppo/ppo").target == mine.target == "json:dumps"
+    assert plugins.trainer("rlcore-ppo/ppo").target == PPO.target == "json:loads"
     with pytest.raises(PluginError) as caught:
         plugins.trainer("ppo")
     assert str(caught.value) == (
-        "trainer 'ppo' is brought by plugin 'acme' (Acme.PPO 1.0) and plugin 'ppo' (rlcore-ppo 0.1.0); "
+        "trainer 'ppo' is provided by plugin 'acme' (Acme.PPO 1.0) and plugin 'ppo' (rlcore-ppo 0.1.0); "
         "write trainer_type: Acme.PPO/ppo or rlcore-ppo/ppo"
     )
 
@@ -77,6 +77,12 @@ def test_equal_records_of_two_plugins_keep_their_owners(plugins: Plugins) -> Non
     for distribution in ("acme-one", "acme-two"):
         with pytest.raises(PluginError, match=rf"\({distribution} \d\)"):
             plugins.create_trainer(plugins.trainer(f"{distribution}/x"), None, WALKER, RUN)  # type: ignore[arg-type]
+    one, two = plugins.records("trainer")
+    assert one != two
+    assert [(record.reference, record.described) for record in (one, two)] == [
+        ("acme-one/x", "trainer 'x' of plugin 'one' (acme-one 1)"),
+        ("acme-two/x", "trainer 'x' of plugin 'two' (acme-two 2)"),
+    ]
 
 
 @pytest.mark.parametrize(("distribution", "honoured"), [("rlcore-tensorboard", True), ("acme-logs", False)])
@@ -95,17 +101,17 @@ def test_installing_a_strangers_package_never_turns_a_writer_on(
 # ---------------------------------------------------------------- targets
 
 
-def test_a_target_may_be_an_attribute_of_a_class_and_is_imported_once(plugins: Plugins) -> None:
+def test_a_target_may_be_an_attribute_of_a_class() -> None:
     record = RewardProviderSpec(name="r", target="pathlib:Path.cwd", settings="rlcore.settings:RewardSettings")
-    assert plugins.resolve(record)() == Path.cwd()
-    assert plugins.resolve(record, "settings").__name__ == "RewardSettings"
+    assert record.resolve()() == Path.cwd()
+    assert record.resolve("settings").__name__ == "RewardSettings"
 
 
 @pytest.mark.parametrize(
     ("target", "expected"),
     [
-        ("absent_module:X", "cannot import absent_module: ModuleNotFoundError: No module named 'absent_module'"),
-        ("json:Absent.x", "json has no 'Absent.x'"),
+        ("absent_module:X", " failed to import absent_module: ModuleNotFoundError: No module named 'absent_module'"),
+        ("json:Absent.x", ": json has no 'Absent.x'"),
     ],
 )
 def test_a_target_that_cannot_be_imported_names_record_plugin_and_distribution(
@@ -113,8 +119,8 @@ def test_a_target_that_cannot_be_imported_names_record_plugin_and_distribution(
 ) -> None:
     plugins.register(Brings(TrainerSpec(name="x", target=target, settings="a:b")), "acme", "acme-rl", "3.1")
     with pytest.raises(PluginError) as caught:
-        plugins.resolve(plugins.trainer("x"))
-    assert str(caught.value) == f"trainer 'x' of plugin 'acme' (acme-rl 3.1): {expected}"
+        plugins.trainer("x").resolve()
+    assert str(caught.value) == f"trainer 'x' of plugin 'acme' (acme-rl 3.1){expected}"
 
 
 def test_a_target_whose_module_calls_sys_exit_is_named(
@@ -123,8 +129,8 @@ def test_a_target_whose_module_calls_sys_exit_is_named(
     (tmp_path / "leaves_at_import.py").write_text("import sys; sys.exit(0)")
     monkeypatch.syspath_prepend(str(tmp_path))
     plugins.register(Brings(TrainerSpec(name="x", target="leaves_at_import:X", settings="a:b")), "acme", "acme-rl", "3")
-    with pytest.raises(PluginError, match=r"plugin 'acme' \(acme-rl 3\): cannot import leaves_at_import: SystemExit"):
-        plugins.resolve(plugins.trainer("x"))
+    with pytest.raises(PluginError, match=r"plugin 'acme' \(acme-rl 3\) failed to import leaves_at_import: SystemExit"):
+        plugins.trainer("x").resolve()
 
 
 # ---------------------------------------------------------------- factories
@@ -134,7 +140,7 @@ class FakeTrainer:
     policy: Any = None
     steps = 0
 
-    def __init__(self, *arguments: Any) -> None:
+    def __init__(self, **arguments: Any) -> None:
         self.arguments = arguments
 
     def begin(self, batch: Any) -> None: ...
@@ -153,15 +159,15 @@ class FakeTrainer:
     def load_model(self, model: Any) -> None: ...
 
 
-def fails(*arguments: Any) -> Any:
+def fails(**arguments: Any) -> Any:
     raise ZeroDivisionError("division\nby zero")
 
 
-def refuses(*arguments: Any) -> Any:
+def refuses(**arguments: Any) -> Any:
     raise UnsupportedSpace("trainer 'x' cannot learn hybrid actions")
 
 
-def incomplete(*arguments: Any) -> Any:
+def incomplete(**arguments: Any) -> Any:
     return SimpleNamespace(act=1, observe=1, steps=0)
 
 
@@ -180,15 +186,16 @@ def making(plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> Any:
     return make
 
 
-def test_the_default_calls_the_target_with_the_documented_arguments(making: Any) -> None:
-    assert making(FakeTrainer).arguments == (WALKER, "settings", RUN)
+def test_the_default_calls_the_target_by_keyword(making: Any) -> None:
+    assert making(FakeTrainer).arguments == {"settings": "settings", "behavior": WALKER, "run": RUN}
 
 
 def test_an_error_in_a_target_names_its_plugin_not_core(making: Any) -> None:
     with pytest.raises(PluginError) as caught:
         making(fails)
     assert str(caught.value) == (
-        "plugin 'acme' (acme-rl 3.1) failed in rlcore_create_trainer: ZeroDivisionError: division by zero"
+        "trainer 'x' of plugin 'acme' (acme-rl 3.1) failed in rlcore_create_trainer: "
+        "ZeroDivisionError: division by zero"
     )
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
@@ -202,7 +209,7 @@ def test_what_a_factory_returns_must_keep_the_protocol(making: Any) -> None:
     with pytest.raises(PluginError) as caught:
         making(incomplete)
     assert str(caught.value) == (
-        "trainer 'x' of plugin 'acme' (acme-rl 3.1) returned a SimpleNamespace, which is no Trainer: "
+        "trainer 'x' of plugin 'acme' (acme-rl 3.1) returned a SimpleNamespace, which is not a Trainer: "
         "it lacks begin, load_model, load_state_dict, policy, ready, state_dict, update"
     )
 
@@ -240,10 +247,14 @@ def test_a_wrapper_may_decorate_any_answer(making: Any) -> None:
         @hookimpl(wrapper=True)
         def rlcore_create_trainer(self) -> Generator[None, FakeTrainer, FakeTrainer]:
             outer = FakeTrainer()
-            outer.arguments = ((yield),)
+            outer.arguments = {"inner": (yield)}
             return outer
 
-    assert making(FakeTrainer, Wraps()).arguments[0].arguments == (WALKER, "settings", RUN)
+    assert making(FakeTrainer, Wraps()).arguments["inner"].arguments == {
+        "settings": "settings",
+        "behavior": WALKER,
+        "run": RUN,
+    }
 
 
 class BadWrapper:
@@ -278,11 +289,11 @@ def test_an_error_below_a_wrapper_is_not_the_wrappers(making: Any) -> None:
 def test_environments_writers_and_rewards_are_made_alike(plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("json.made_by_this_test", incomplete, raising=False)
     target = "json:made_by_this_test"
-    with pytest.raises(PluginError, match=r"which is no Environment: it lacks .*episodes.*reset"):
+    with pytest.raises(PluginError, match=r"which is not a Environment: it lacks .*episodes.*reset"):
         plugins.create_environment(EnvironmentSpec(name="e", target=target), None, RUN)  # type: ignore[arg-type]
-    with pytest.raises(PluginError, match="which is no StatsWriter: it lacks close, write"):
+    with pytest.raises(PluginError, match="which is not a StatsWriter: it lacks close, write"):
         plugins.create_stats_writer(StatsWriterSpec(name="w", target=target), None, RUN)
-    with pytest.raises(PluginError, match="which is no RewardProvider: it lacks evaluate, gamma"):
+    with pytest.raises(PluginError, match="which is not a RewardProvider: it lacks evaluate, gamma"):
         plugins.create_reward_provider(
             RewardProviderSpec(name="r", target=target, settings="a:b"),
             None,
@@ -370,7 +381,7 @@ def test_run_started_may_not_refuse(plugins: Plugins) -> None:
 
     plugins.register(Refuses(), "late", "acme-late", "1")
     plugins.run_started(RUN)
-    assert plugins.failures == ["plugin 'late' (acme-late 1) failed in rlcore_run_started: ConfigError: too late"]
+    assert plugins.failures == ["plugin 'late' (acme-late 1) failed in rlcore_run_started: too late"]
 
 
 def test_configured_is_heard_by_plugins_that_register_later_and_once(plugins: Plugins) -> None:

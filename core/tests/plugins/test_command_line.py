@@ -142,7 +142,7 @@ def test_help_and_plugins_list_work_although_every_plugin_is_broken(
     assert run_rlcore("plugins", "info", "broken").exit_code == 0
     doctor = run_rlcore("plugins", "doctor", "broken")
     assert doctor.exit_code == 1
-    assert "error: plugin 'broken' (acme-broken 1) not loaded: ModuleNotFoundError" in doctor.stdout
+    assert "error: plugin 'broken' (acme-broken 1) failed to load: ModuleNotFoundError" in doctor.stdout
 
 
 # ---------------------------------------------------------------- commands of plugins

@@ -12,7 +12,8 @@ import pytest
 from rlcore import TrainerSpec, hookimpl
 from rlcore.errors import PluginError
 from rlcore.plugins import Plugins, load_plugins, selection_from
-from rlcore.plugins.manager import HookManager, LoadedPlugin
+from rlcore.plugins.manager import HookManager
+from rlcore.plugins.plugin import Plugin
 from rlcore.testing.fixtures import InstallPlugin
 
 HEAD = "from rlcore import TrainerSpec, hookimpl\n"
@@ -120,8 +121,11 @@ def test_a_plugin_that_pluggy_refuses_half_way_leaves_nothing_behind() -> None:
     manager = HalfWay()
     plugin = ModuleType("half")
     exec(GOOD, vars(plugin))
-    with pytest.raises(PluginError, match=r"plugin 'half' \(acme-half 1\): PluginValidationError: found out too late"):
-        manager.admit(plugin, LoadedPlugin("half", "acme-half", "1"))
+    with pytest.raises(
+        PluginError,
+        match=r"plugin 'half' \(acme-half 1\) failed to register: PluginValidationError: found out too late",
+    ):
+        manager.admit(plugin, Plugin("half", "half", "acme-half", "1"))
     assert manager.implementations("rlcore_trainers") == []
     assert manager.get_plugin("acme-half/half") is None
     assert manager.owners == {}
@@ -238,7 +242,7 @@ def test_bad_records_lose_the_whole_plugin_and_are_fatal_only_if_asked_for(
             plugins.records("trainer")
         assert expected in str(caught.value)
         return
-    assert "bad" not in [owned.plugin for owned in plugins.records("trainer")]
+    assert "bad" not in [record.plugin and record.plugin.name for record in plugins.records("trainer")]
     [warning] = plugins.warnings
     assert expected in warning
     plugins.run_started(SimpleNamespace())  # type: ignore[arg-type]

@@ -129,7 +129,7 @@ def test_the_name_of_a_class_says_nothing_twice(tmp_path: Path, name: str, kind:
 
 @pytest.mark.parametrize("name", ["Big", "under_score", "9lives", "", "a--b", "a-", "class"])
 def test_names_that_cannot_be_used_are_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ConfigError, match="is no plugin name"):
+    with pytest.raises(ConfigError, match="is not a plugin name"):
         write_plugin(name, "reward", tmp_path)
 
 

@@ -10,22 +10,22 @@ import pytest
 from rlcore.config.plugin_choice import recorded
 from rlcore.errors import ConfigError, PluginError
 from rlcore.plugins import Plugins, Selection, load_plugins, selection_from
-from rlcore.plugins.candidates import Candidate
-from rlcore.plugins.discover import decide, obstacles
+from rlcore.plugins.plugin import Plugin
+from rlcore.plugins.selection import decide, obstacles
 from rlcore.settings import PluginSettings
 from rlcore.testing.fixtures import InstallPlugin, RunRlcore
 
 EMPTY = "from rlcore import hookimpl\n@hookimpl\ndef rlcore_trainers():\n    return []\n"
 EXPLODES = "raise RuntimeError('imported although it is off')\n"
 
-CORE = Candidate("core", "rlcore.builtin.plugin", "rlcore", "0.1.0")
-PPO = Candidate("ppo", "rlcore_ppo.plugin", "rlcore-ppo", "0.1.0")
-ACME = Candidate("acme", "acme.hooks", "Acme_RL", "2.0")
+CORE = Plugin("core", "rlcore.builtin.plugin", "rlcore", "0.1.0")
+PPO = Plugin("ppo", "rlcore_ppo.plugin", "rlcore-ppo", "0.1.0")
+ACME = Plugin("acme", "acme.hooks", "Acme_RL", "2.0")
 
 
-def verdict(candidate: Candidate, selection: Selection) -> tuple[bool, str]:
-    [decision] = decide([candidate], selection)
-    return decision.on, decision.why
+def verdict(plugin: Plugin, selection: Selection) -> tuple[bool, str]:
+    [decided] = decide([plugin], selection)
+    return decided.on, decided.why
 
 
 OFF = PluginSettings(autoload=False)
@@ -111,8 +111,9 @@ def test_no_plugins_leaves_core_on() -> None:
 
 def test_core_cannot_be_turned_off() -> None:
     selection = selection_from(None, {}, ["no:core"], False)
-    [message] = obstacles(decide([CORE], selection), selection)
-    assert "cannot be turned off" in message
+    [obstacle] = obstacles(decide([CORE], selection), selection)
+    assert "cannot be turned off" in obstacle.message
+    assert [plugin.label for plugin in obstacle.plugins] == ["rlcore/core"]
 
 
 def test_turning_off_what_is_not_installed_is_fine() -> None:
@@ -132,9 +133,8 @@ def test_asking_for_what_is_not_installed_names_the_nearest(
     config: PluginSettings | None, environ: dict[str, str], dash_p: list[str], why: str
 ) -> None:
     selection = selection_from(config, environ, dash_p, False)
-    assert obstacles(decide([PPO], selection), selection) == (
-        f"plugin 'poo' (asked for by {why}) is not installed; did you mean 'ppo'?",
-    )
+    [obstacle] = obstacles(decide([PPO], selection), selection)
+    assert obstacle.message == f"plugin 'poo' (asked for by {why}) is not installed; did you mean 'ppo'?"
 
 
 def test_a_missing_plugin_that_a_later_source_turns_off_is_not_missed() -> None:
@@ -272,7 +272,7 @@ def test_a_local_file_is_relative_to_the_configuration(tmp_path: Path) -> None:
     )
     config = PluginSettings(autoload=False, local=["./acme_local_rewards.py"])
     plugins = load_plugins(selection_from(config, {}, [], False), config_dir=tmp_path)
-    assert plugins.resolve(plugins.trainer("mine")).__name__ == "T"
+    assert plugins.trainer("mine").resolve().__name__ == "T"
     assert plugins.trainer("acme_local_rewards/mine").name == "mine"
     assert ("acme_local_rewards", "config") in [(plugin.name, plugin.why) for plugin in plugins.loaded]
 

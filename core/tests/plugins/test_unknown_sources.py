@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from rlcore.errors import NotInstalled
-from rlcore.plugins.lookup import Owned, find
+from rlcore.plugins.lookup import find
+from rlcore.plugins.plugin import Plugin
 from rlcore.plugins.records import CurriculumSpec
 
-SPEC = CurriculumSpec(name="bandit", target="json:loads", settings="json:loads")
-THERE = Owned(SPEC, "acme", "acme-rl-curricula", "1.0", "acme-rl-curricula/acme")
+ACME = Plugin("acme", "acme.hooks", "acme-rl-curricula", "1.0")
+THERE = CurriculumSpec(name="bandit", target="json:loads", settings="json:loads", plugin=ACME)
 
 
 @pytest.mark.parametrize(

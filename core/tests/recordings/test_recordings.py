@@ -312,7 +312,9 @@ def test_a_full_disk_is_one_line(tmp_path: Path, counts: CountsFormat, brings_co
 def test_the_format_is_named_where_there_are_several(tmp_path: Path, counts: CountsFormat, brings_counts: Any) -> None:
     plugins = brings_counts("counts", "tallies")
     with (
-        pytest.raises(PluginError, match=r"say which with --record-format: acme-counts/counts or acme-tallies/tallies"),
+        pytest.raises(
+            PluginError, match=r"choose one with --record-format: acme-counts/counts or acme-tallies/tallies"
+        ),
         recorded_to(plugins, tmp_path, {"A": WALKER}, ABOUT),
     ):
         pass

@@ -51,14 +51,14 @@ class StageSettings(CurriculumSettings):
 class Stages:
     """Every ``every`` episodes of a stage the next one begins; a value is 10 x stage plus a number in [0, 1)."""
 
-    def __init__(self, blocks: Mapping[str, StageSettings], run: RunContext) -> None:
-        self.parameters = tuple(blocks)
-        self.blocks = list(blocks.values())
+    def __init__(self, settings: Mapping[str, StageSettings], run: RunContext) -> None:
+        self.parameters = tuple(settings)
+        self.blocks = list(settings.values())
         self.every_step = any(block.each_step for block in self.blocks)
-        self.stage: NDArray[np.int64] = np.zeros(len(blocks), np.int64)
-        self.counted: NDArray[np.int64] = np.zeros(len(blocks), np.int64)
+        self.stage: NDArray[np.int64] = np.zeros(len(settings), np.int64)
+        self.counted: NDArray[np.int64] = np.zeros(len(settings), np.int64)
         self.looks = 0
-        self.uniforms = EpisodeUniforms(run.seed, [f"parameters/{name}" for name in blocks], run.num_envs)
+        self.uniforms = EpisodeUniforms(run.seed, [f"parameters/{name}" for name in settings], run.num_envs)
         self.told: list[EndedEpisodes] = []  # for tests; no state
 
     def draw(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:

@@ -75,10 +75,10 @@ class NumpyPolicy:
 class NumpyTrainer:
     """Learns nothing useful, but everything it does shows in its state."""
 
-    def __init__(self, spec: BehaviorSpec, settings: BehaviorSettings, run: RunContext) -> None:
-        self.spec = spec
+    def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
+        self.spec = behavior
         self.settings: NumpySettings = settings.hyperparameters
-        self.generator = derive_generator(run.seed, f"{spec.name}/numpy")
+        self.generator = derive_generator(run.seed, f"{behavior.name}/numpy")
         self.weights: NDArray[np.float64] = self.generator.standard_normal(self.settings.width)
         self.momentum = np.zeros_like(self.weights)
         self.buffer: list[float] = []

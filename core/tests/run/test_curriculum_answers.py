@@ -31,7 +31,7 @@ Answer = Callable[..., Any]
 
 def class_of(run: Run) -> Any:
     """The stub's, as its plugin was imported for this run."""
-    return run.plugins.resolve(run.plugins.curriculum("stages"))
+    return run.plugins.curriculum("stages").resolve()
 
 
 @pytest.fixture
@@ -138,8 +138,8 @@ def test_the_parameters_of_a_curriculum_are_its_blocks_names(
     run = make_run(PACED)
     original = class_of(run).__init__
 
-    def begin(self: Any, blocks: Any, context: Any) -> None:
-        original(self, blocks, context)
+    def begin(self: Any, settings: Any, run: Any) -> None:
+        original(self, settings, run)
         self.parameters = given
 
     monkeypatch.setattr(class_of(run), "__init__", begin)

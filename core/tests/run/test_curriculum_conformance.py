@@ -12,7 +12,7 @@ import pytest
 from rlcore.curriculum import Changes, Curriculum, EpisodeDraw, LessonChange
 from rlcore.errors import PluginError
 from rlcore.plugins import Plugins, load_plugins
-from rlcore.plugins.discover import selection_from
+from rlcore.plugins.selection import selection_from
 from rlcore.settings import PluginSettings
 from rlcore.testing import CurriculumConformance
 

@@ -49,7 +49,7 @@ def test_the_parameters_of_its_episode_are_told_from_the_first_observation_on(ma
             "evaluation": {"interval": 30, "episodes": 4},
         }
     )
-    stages = run.plugins.resolve(run.plugins.curriculum("stages"))
+    stages = run.plugins.curriculum("stages").resolve()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stages, "draw_target", lambda self, copies, episodes: np.full((len(copies), 1), 1e300))
         with pytest.raises(NonFiniteError, match=r"observation 'pace' .*inf.* \(its episode began with pace 1e\+300\)"):

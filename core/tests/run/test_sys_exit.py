@@ -74,9 +74,9 @@ class Policy(stub_plugin.NumpyPolicy):
         return super().act(*given, **named)
 
 class Trainer(stub_plugin.NumpyTrainer):
-    def __init__(self, *given):
+    def __init__(self, settings, behavior, run):
         leave("trainer")
-        super().__init__(*given)
+        super().__init__(settings, behavior, run)
         self._policy = Policy(self)
 
     @property
@@ -117,8 +117,8 @@ leave("import")
 WHO = r"plugin 'leaving' \(local\)"
 TRAINER = r"behavior 'Agent': trainer 'leaving' failed in"
 FAULTS = {
-    "import": (4, rf"{WHO} not loaded"),
-    "settings": (4, rf"trainer 'leaving' of {WHO}: its settings class Settings failed"),
+    "import": (4, rf"{WHO} failed to load"),
+    "settings": (4, rf"trainer 'leaving' of {WHO} failed in its settings class Settings"),
     "environment": (4, rf"{WHO} failed in rlcore_create_environment"),
     "environment.reset": (3, "environment 'leaving' of plugin 'leaving' .local. failed in reset"),
     "environment.step": (3, "environment 'leaving' of plugin 'leaving' .local. failed in step"),
@@ -133,7 +133,7 @@ FAULTS = {
     "trainer.state_dict": (4, f"{TRAINER} state_dict"),
     "policy.seed": (4, "behavior 'Agent': policy Policy failed in seed"),
     "policy.act": (4, "behavior 'Agent': policy Policy failed in act"),
-    "writer settings": (4, rf"writer 'leaving' of {WHO}: its settings class WriterSettings failed"),
+    "writer settings": (4, rf"writer 'leaving' of {WHO} failed in its settings class WriterSettings"),
     "writer": (4, rf"{WHO} failed in rlcore_create_stats_writer"),
     "writer.write": (4, "writer 'leaving' of plugin 'leaving' .local. failed at step 50"),
     "writer.close": (4, "writer 'leaving' of plugin 'leaving' .local. failed to close"),
@@ -258,7 +258,7 @@ def test_rlcore_evaluate_says_so_too(
 def test_rlcore_validate_says_so_too(leaving: Any, run_rlcore: RunRlcore, tmp_path: Path) -> None:
     leaving("settings")
     result = run_rlcore("validate", str(tmp_path / "config.yaml"))
-    assert result.exit_code == 4 and "its settings class Settings failed: SystemExit: 0" in result.stderr
+    assert result.exit_code == 4 and "failed in its settings class Settings: SystemExit: 0" in result.stderr
 
 
 def test_a_system_exit_that_nothing_caught_is_an_unexpected_error(

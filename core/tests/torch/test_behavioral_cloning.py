@@ -296,7 +296,7 @@ def trainer_of(
         reward_signals={"extrinsic": None},
         behavioral_cloning=None if block is None else BehavioralCloningSettings(demo_path="demos", **block),
     )
-    return kind(spec_of(identity_hybrid(2)), settings, context(recording, inference))
+    return kind(settings, spec_of(identity_hybrid(2)), context(recording, inference))
 
 
 @pytest.fixture(scope="module")

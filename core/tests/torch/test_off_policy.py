@@ -84,7 +84,7 @@ def counter(
     run: Any = SimpleNamespace(
         config=RunConfig(), seed=1, inference=inference, create_reward_providers=lambda *_: rewards
     )
-    return Counter(behavior, behavior_settings, run)
+    return Counter(behavior_settings, behavior, run)
 
 
 # ---------------------------------------------------------------- how many gradient steps

@@ -125,7 +125,7 @@ def watcher(
         create_reward_providers=lambda *_: providers or [ExtrinsicReward(gamma=0.9)],
         read_recording=read_recording,
     )
-    return Watcher(BOUNDED, settings, run)
+    return Watcher(settings, BOUNDED, run)
 
 
 # ---------------------------------------------------------------- recorded episodes as transitions

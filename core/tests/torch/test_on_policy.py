@@ -92,7 +92,7 @@ def recorder(slots: int, gamma: float, lambd: float, time_horizon: int, buffer_s
     )
     providers = [ExtrinsicReward(gamma, strength=2.0), ObservationReward()]
     run: Any = SimpleNamespace(config=RunConfig(), seed=1, create_reward_providers=lambda *_: providers)
-    return Recorder(behavior_of(slots), behavior_settings, run)
+    return Recorder(behavior_settings, behavior_of(slots), run)
 
 
 class History:

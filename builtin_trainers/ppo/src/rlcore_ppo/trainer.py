@@ -33,8 +33,8 @@ class PPOTrainer(OnPolicyTrainer):
 
     hyperparameters: PPOSettings
 
-    def __init__(self, behavior: BehaviorSpec, settings: BehaviorSettings, run: RunContext) -> None:
-        super().__init__(behavior, settings, run)
+    def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
+        super().__init__(settings, behavior, run)
         h = self.hyperparameters
         self._epsilon = Schedule(h.epsilon_schedule, h.epsilon, FINAL_EPSILON, settings.max_steps)
         self._beta = Schedule(h.beta_schedule, h.beta, FINAL_BETA, settings.max_steps)

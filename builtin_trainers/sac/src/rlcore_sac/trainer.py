@@ -48,8 +48,8 @@ class SACTrainer(OffPolicyTrainer):
     hyperparameters: SACSettings
     model: SoftActorCritic
 
-    def __init__(self, behavior: BehaviorSpec, settings: BehaviorSettings, run: RunContext) -> None:
-        super().__init__(behavior, settings, run)
+    def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
+        super().__init__(settings, behavior, run)
         self._pair = Pair(self.device)
         h, layout = self.hyperparameters, self.policy.layout
         self._continuous_target = h.continuous_target_entropy * layout.continuous  # nats

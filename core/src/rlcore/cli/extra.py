@@ -9,7 +9,7 @@ import click
 from rlcore.cli.terminal import echo
 from rlcore.errors import PluginError
 from rlcore.plugins.calls import load_plugins
-from rlcore.plugins.discover import selection_from
+from rlcore.plugins.selection import selection_from
 
 
 def plugin_command(name: str) -> click.Command | None:
@@ -17,11 +17,11 @@ def plugin_command(name: str) -> click.Command | None:
     plugins = load_plugins(selection_from(None, os.environ, (), False))
     for warning in plugins.warnings:
         echo(f"warning: {warning}", err=True)
-    names = {word for owned in plugins.records("command") for word in (owned.record.name, owned.reference)}
+    names = {word for record in plugins.records("command") for word in (record.name, record.reference)}
     if name not in names:
         return None
     record = plugins.command(name)
-    command = plugins.resolve(record)
+    command = record.resolve()
     if not isinstance(command, click.Command):
         raise PluginError(f"command {name!r}: {record.target} is a {type(command).__name__}, not a click command")
     return command

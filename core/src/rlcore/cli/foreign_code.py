@@ -39,10 +39,10 @@ def allow_local_option(command: Command) -> Command:
 def warn_of_left_out(document: Document, plugins: Plugins) -> None:
     """Says which files and modules that the configuration names were not imported, and how they are."""
     from rlcore.config.plugin_choice import directory_of, local_references
-    from rlcore.plugins.candidates import LOCAL_PREFIX
-    from rlcore.plugins.discover import anchored
+    from rlcore.plugins.plugin import LOCAL_PREFIX
+    from rlcore.plugins.selection import anchored
 
-    loaded = {decision.candidate.label for decision in plugins.decisions if decision.on}
+    loaded = {plugin.label for plugin in plugins.found if plugin.on}
     for name in local_references(document):
         if anchored(LOCAL_PREFIX + name, directory_of(document)) not in loaded:  # or -p names it too
             place = document.where(("plugins",))

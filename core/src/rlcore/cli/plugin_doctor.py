@@ -1,4 +1,4 @@
-"""``rlcore plugins doctor``: prints what :mod:`rlcore.plugins.diagnosis` finds."""
+"""``rlcore plugins doctor``: prints the findings of :mod:`rlcore.plugins.diagnosis`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 
 from rlcore.cli.main import COMMANDS
 from rlcore.cli.options import debug_option
-from rlcore.cli.plugin_info import decisions_for
+from rlcore.cli.plugin_info import plugins_called
 from rlcore.cli.terminal import echo
 from rlcore.errors import EXIT_INTERNAL
 from rlcore.plugins.diagnosis import Finding, diagnose, diagnose_together
@@ -21,19 +21,19 @@ from rlcore.plugins.diagnosis import Finding, diagnose, diagnose_together
 @debug_option
 @click.pass_context
 def doctor_command(context: click.Context, name: str | None, import_targets: bool, as_json: bool) -> None:
-    """Check plugins, and say how to mend them. Exits with 1 if there is an error.
+    """Check plugins, and say how to fix them. Exits with 1 if there is an error.
 
     Checks all plugins, or NAME (DIST/NAME, module:acme.hooks): its bounds on rlcore, what importing it costs and
-    pulls in, its hooks and records, clashes with others, and entry points that were not reinstalled.
+    imports, its hooks and records, clashes with others, and entry points that were not reinstalled.
     """
-    decisions = decisions_for(name)
-    findings = [finding for decision in decisions for finding in diagnose(decision, import_targets, COMMANDS)]
-    findings += diagnose_together(decisions_for(None), only={each.candidate.label for each in decisions})
+    plugins = plugins_called(name)
+    findings = [finding for plugin in plugins for finding in diagnose(plugin, import_targets, COMMANDS)]
+    findings += diagnose_together(plugins_called(None), only={plugin.label for plugin in plugins})
     if as_json:
         click.echo(json.dumps({"findings": [finding._asdict() for finding in findings]}, indent=4))
     else:
-        for decision in decisions:
-            _print(decision.candidate.label, [each for each in findings if each.plugin == decision.candidate.label])
+        for plugin in plugins:
+            _print(plugin.label, [finding for finding in findings if finding.plugin == plugin.label])
     if any(finding.level == "error" for finding in findings):
         context.exit(EXIT_INTERNAL)
 

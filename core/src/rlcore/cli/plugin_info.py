@@ -1,4 +1,4 @@
-"""``rlcore plugins info``: all that is known of one plugin."""
+"""``rlcore plugins info``: everything that is known about one plugin."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ import click
 from rlcore.cli.options import debug_option
 from rlcore.cli.terminal import echo
 from rlcore.errors import PluginError, did_you_mean
-from rlcore.plugins.calls import Plugins
-from rlcore.plugins.candidates import LOCAL_PREFIX, installed
 from rlcore.plugins.diagnosis import loaded_among_others
-from rlcore.plugins.discover import Choice, Decision, Selection, decide
+from rlcore.plugins.discovery import installed
+from rlcore.plugins.plugin import LOCAL_PREFIX, Plugin
+from rlcore.plugins.records import Record
+from rlcore.plugins.selection import Choice, Selection, decide
 
 
 @click.command("info")
@@ -23,17 +24,17 @@ from rlcore.plugins.discover import Choice, Decision, Selection, decide
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @debug_option
 def info_command(name: str, as_json: bool) -> None:
-    """Show all about one plugin: NAME, DIST/NAME, module:acme.hooks, or what it brings, such as a trainer_type.
+    """Show everything about one plugin: NAME, DIST/NAME, module:acme.hooks, or what it provides, as a trainer_type.
 
     This imports the plugin, and the settings classes of its records.
     """
     try:
-        decisions = decisions_for(name)
+        plugins = plugins_called(name)
     except PluginError:
-        decisions = tuple(each for each in decisions_for(None) if _brings(each, name))
-        if not decisions:
+        plugins = tuple(plugin for plugin in plugins_called(None) if _provides(plugin, name))
+        if not plugins:
             raise
-    reports = [_report(decision) for decision in decisions]
+    reports = [_report(plugin) for plugin in plugins]
     if as_json:
         click.echo(json.dumps(reports, indent=4, default=str))
         return
@@ -41,45 +42,43 @@ def info_command(name: str, as_json: bool) -> None:
         _print(report)
 
 
-def decisions_for(name: str | None) -> tuple[Decision, ...]:
-    """The plugins that NAME means, turned on; all of them without one. PluginError if there is none."""
+def plugins_called(name: str | None) -> tuple[Plugin, ...]:
+    """The plugins that NAME means, turned on; all of them for None. PluginError if there is none."""
     local = Selection(choices=(Choice(name, True, "-p"),)) if name and name.startswith(LOCAL_PREFIX) else Selection()
-    decisions = decide(installed(), local)
+    found = decide(installed(), local)
     if name is None:
-        return decisions
-    chosen = tuple(decision for decision in decisions if Choice(name, True, "-p").matches(decision.candidate))
+        return found
+    chosen = tuple(filter(Choice(name, True, "-p").matches, found))
     if not chosen:
-        names = sorted(decision.candidate.name for decision in decisions)
+        names = sorted(plugin.name for plugin in found)
         raise PluginError(f"plugin {name!r} is not installed; installed: {', '.join(names)}{did_you_mean(name, names)}")
     return chosen
 
 
-def _brings(decision: Decision, name: str) -> bool:
+def _provides(plugin: Plugin, name: str) -> bool:
     """Whether a record of the plugin has this name, such as ``iql`` of the plugin ``offline``."""
-    if decision.state != "on":  # what is turned off, or made for another rlcore, is not imported for a guess
+    if plugin.state != "on":  # a plugin that is off, or made for another rlcore, is not imported for a guess
         return False
-    return any(record.name == name for record in loaded_among_others(decision).brought_by(decision.candidate.label))
+    return any(record.name == name for record in loaded_among_others(plugin).records_of(plugin.label))
 
 
-def _report(decision: Decision) -> dict[str, Any]:
-    candidate = decision.candidate
-    plugins = loaded_among_others(decision)
-    records = [_record(plugins, record) for record in plugins.brought_by(candidate.label)]
+def _report(plugin: Plugin) -> dict[str, Any]:
+    plugins = loaded_among_others(plugin)
     report: dict[str, Any] = {
-        "name": candidate.name,
-        "distribution": candidate.distribution,
-        "version": candidate.version,
-        **_about(candidate.distribution),
-        "requires": list(candidate.requires),
-        "state": decision.state,
-        "module": candidate.module,
-        "file": getattr(sys.modules.get(candidate.module.partition(":")[0]), "__file__", None),
-        "editable": candidate.editable,
-        "hooks": list(plugins.implemented(candidate.label)),
-        "records": records,
+        "name": plugin.name,
+        "distribution": plugin.distribution,
+        "version": plugin.version,
+        **_about(plugin.distribution),
+        "requires": list(plugin.requires),
+        "state": plugin.state,
+        "module": plugin.module,
+        "file": getattr(sys.modules.get(plugin.module.partition(":")[0]), "__file__", None),
+        "editable": plugin.editable,
+        "hooks": list(plugins.implemented(plugin.label)),
+        "records": [_record(record) for record in plugins.records_of(plugin.label)],
     }
-    if candidate.label in plugins.broken:
-        report["problem"] = plugins.broken[candidate.label]
+    if plugin.label in plugins.broken:
+        report["problem"] = str(plugins.broken[plugin.label])
     return report
 
 
@@ -101,13 +100,18 @@ def _link(line: str) -> tuple[str, str]:
     return label.strip().lower(), url.strip()
 
 
-def _record(plugins: Plugins, record: Any) -> dict[str, Any]:
-    described = {"kind": record.kind, "name": record.name, "summary": record.summary, "target": record.target}
+def _record(record: Record) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "kind": record.kind,
+        "name": record.name,
+        "summary": record.summary,
+        "target": record.target,
+    }
     for attribute in ("settings", "parameters"):
         settings = getattr(record, attribute, None)
         if settings:
             try:
-                described[attribute] = {"class": settings, "fields": _fields(plugins.resolve(record, attribute))}
+                described[attribute] = {"class": settings, "fields": _fields(record.resolve(attribute))}
             except PluginError as error:
                 described[attribute] = {"class": settings, "problem": str(error)}
     return described

@@ -1,4 +1,4 @@
-"""``rlcore plugins``: what is installed, what it brings, and whether it is sound."""
+"""``rlcore plugins``: the installed plugins, what they provide, and whether they work."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import click
 from rlcore.cli.lazy import LazyCommand, LazyGroup
 from rlcore.cli.options import debug_option, selection_options
 from rlcore.cli.terminal import echo
-from rlcore.plugins.candidates import installed
-from rlcore.plugins.discover import Decision, decide, obstacles, selection_from
+from rlcore.plugins.discovery import installed
+from rlcore.plugins.plugin import Plugin
+from rlcore.plugins.selection import decide, obstacles, selection_from
 
 COMMANDS = {
     "list": LazyCommand("rlcore.cli.plugins:list_command", "List the installed plugins."),
     "info": LazyCommand("rlcore.cli.plugin_info:info_command", "Show all about one plugin."),
-    "doctor": LazyCommand("rlcore.cli.plugin_doctor:doctor_command", "Check plugins, and say how to mend them."),
+    "doctor": LazyCommand("rlcore.cli.plugin_doctor:doctor_command", "Check plugins, and say how to fix them."),
     "new": LazyCommand("rlcore.cli.plugin_new:new_command", "Write a new plugin package, tests included."),
 }
 
@@ -29,22 +30,22 @@ def plugins_command() -> None:
 
 @click.command("list")
 @selection_options
-@click.option("--provides", is_flag=True, help="Also what each brings; this imports the plugins.")
+@click.option("--provides", is_flag=True, help="Also what each provides; this imports the plugins.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @debug_option
 def list_command(dash_p: tuple[str, ...], no_plugins: bool, provides: bool, as_json: bool) -> None:
     """List the installed plugins.
 
-    STATE is on, off or refused (built for another rlcore); WHY says who decided. Without --provides nothing of a
+    STATE is on, off or refused (built for another rlcore); WHY says what decided it. Without --provides nothing of a
     plugin is imported.
     """
     selection = selection_from(None, os.environ, dash_p, no_plugins)
-    decisions = decide(installed(), selection)
-    rows = [_row(decision) for decision in decisions]
-    notes = list(obstacles(decisions, selection))
-    notes += [f"{each.candidate.described}: {each.refused}" for each in decisions if each.state == "refused"]
+    found = decide(installed(), selection)
+    rows = [_row(plugin) for plugin in found]
+    notes = [obstacle.message for obstacle in obstacles(found, selection)]
+    notes += [f"{plugin.described}: {plugin.refused}" for plugin in found if plugin.state == "refused"]
     if provides:
-        notes += _add_provided(rows, decisions)
+        notes += _add_provided(rows, found)
     if as_json:
         click.echo(json.dumps({"plugins": rows, "problems": notes}, indent=4))
         return
@@ -53,31 +54,26 @@ def list_command(dash_p: tuple[str, ...], no_plugins: bool, provides: bool, as_j
         echo(f"warning: {note}", err=True)
 
 
-def _row(decision: Decision) -> dict[str, Any]:
-    candidate = decision.candidate
+def _row(plugin: Plugin) -> dict[str, Any]:
     return {
-        "name": candidate.name,
-        "distribution": candidate.distribution,
-        "version": candidate.version,
-        "state": decision.state,
-        "why": decision.why,
-        "editable": candidate.editable,
-        "module": candidate.module,
+        "name": plugin.name,
+        "distribution": plugin.distribution,
+        "version": plugin.version,
+        "state": plugin.state,
+        "why": plugin.why,
+        "editable": plugin.editable,
+        "module": plugin.module,
     }
 
 
-def _add_provided(rows: list[dict[str, Any]], decisions: tuple[Decision, ...]) -> list[str]:
+def _add_provided(rows: list[dict[str, Any]], found: tuple[Plugin, ...]) -> list[str]:
+    """Adds the records of each plugin to its row; returns the warnings about plugins that cannot be loaded."""
     from rlcore.plugins.calls import Plugins
 
-    admitted = tuple(decision for decision in decisions if decision.state == "on")
-    plugins = Plugins(decisions=admitted, tolerant=True)
+    plugins = Plugins(found=tuple(plugin for plugin in found if plugin.state == "on"), tolerant=True)
     plugins.load()
-    provided: dict[tuple[str, str], list[str]] = {}
-    for kind in plugins.kinds:
-        for owned in plugins.records(kind):
-            provided.setdefault((owned.plugin, owned.distribution), []).append(f"{kind}:{owned.record.name}")
-    for row in rows:
-        row["provides"] = provided.get((row["name"], row["distribution"]), [])
+    for row, plugin in zip(rows, found, strict=True):
+        row["provides"] = [f"{record.kind}:{record.name}" for record in plugins.records_of(plugin.label)]
     return list(plugins.warnings)
 
 

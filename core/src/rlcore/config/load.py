@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -18,7 +19,9 @@ from rlcore.config.parameter_routes import check_routes
 from rlcore.config.plugin_choice import checked_block, directory_of, recorded
 from rlcore.config.problems import KeyPath, Problem, dotted, shown
 from rlcore.config.structure import INVALID, Problems, build, settings_fields, structure
-from rlcore.errors import NotInstalled, PluginError, RlcoreError, one_line
+from rlcore.errors import NotInstalled, PluginError
+from rlcore.plugins.failures import blamed
+from rlcore.plugins.known import NOT_BUILT
 from rlcore.settings import (
     BehaviorSettings,
     CheckpointSettings,
@@ -35,12 +38,6 @@ if TYPE_CHECKING:
     from rlcore.plugins.records import Record
 
 MAX_NAMES = 1_000  # behaviors, reward signals, writers, environment parameters
-
-# Names ML-Agents knows, refused as such while no installed plugin brings them.
-NOT_BUILT: Mapping[str, Mapping[str, str]] = {
-    "trainer": {"poca": "the POCA trainer"},
-    "reward": {"curiosity": "the curiosity reward", "gail": "the GAIL reward", "rnd": "the RND reward"},
-}
 
 
 def config_from_mapping(data: Mapping[str, Any], plugins: Plugins) -> RunConfig:
@@ -258,12 +255,14 @@ class _Loader:
         """Plugins' own top-level blocks, those left out included, by name."""
         owners: dict[str, str] = {}
         sections = {}
-        for owned in self.plugins.records("section"):
-            name = owned.record.name
+        for record in self.plugins.records("section"):
+            name = record.name
             if name in owners:
-                raise PluginError(f"{owned.described} clashes with {owners[name]}; turn one off with -p no:DIST/PLUGIN")
-            owners[name] = owned.described
-            sections[name] = self._settings(owned.record, self.data.get(name, {}), (name,), "target")
+                raise PluginError(
+                    f"{record.described} clashes with {owners[name]}; turn one off with -p no:DIST/PLUGIN"
+                )
+            owners[name] = record.described
+            sections[name] = self._settings(record, self.data.get(name, {}), (name,), "target")
         return sections
 
     def _each(self, data: Any, path: KeyPath, build_one: Callable[[Any, KeyPath], Any]) -> Any:
@@ -280,7 +279,7 @@ class _Loader:
         try:
             return find(reference)
         except NotInstalled as error:
-            part = NOT_BUILT.get(kind, {}).get(reference)
+            part = NOT_BUILT.get((kind, reference))
             if part:
                 self.problems.add(path, f"not supported yet: {part}")
             else:
@@ -291,14 +290,9 @@ class _Loader:
 
     def _settings(self, record: Record, data: Any, path: KeyPath, attribute: str = "settings") -> Any:
         """What the class that the record names in ``attribute`` makes of the data; its own errors are its plugin's."""
-        cls = self.plugins.resolve(record, attribute)
-        try:
+        cls = record.resolve(attribute)
+        with blamed(record.described, f"in its settings class {cls.__name__}", partial(_at, self.problems, path)):
             return build(cls, data, path, self.problems)
-        except RlcoreError:
-            raise
-        except (Exception, SystemExit) as error:
-            what = f"{self.plugins.described(record)}: its settings class {cls.__name__} failed: {one_line(error)}"
-            raise _at(self.problems, path, what) from error
 
 
 def _at(problems: Problems, path: KeyPath, message: str) -> PluginError:
@@ -344,19 +338,13 @@ def _problems_of(
     if check is None:
         return []
 
-    def refused(what: str) -> PluginError:
-        whose = plugins.described(plugins.curriculum(settings.type))
-        return _at(problems, at, f"{whose}: problems() of its settings class {what}")
-
-    try:
+    owner = plugins.curriculum(settings.type).described
+    with blamed(owner, "in problems() of its settings class", partial(_at, problems, at)):
         found = list(check(config, plugins))
-    except RlcoreError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise refused(f"failed: {one_line(error)}") from error
     for each in found:
         if not (isinstance(each, tuple) and len(each) == 2 and isinstance(each[0], tuple) and isinstance(each[1], str)):
-            raise refused(f"gave {each!r}, not a pair of a path, such as ('goal',), and a message")
+            what = f"gave {each!r}, not a pair of a path, such as ('goal',), and a message"
+            raise _at(problems, at, f"{owner}: problems() of its settings class {what}")
     return found
 
 

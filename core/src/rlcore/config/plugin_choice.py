@@ -14,8 +14,8 @@ from rlcore.config.parameter_blocks import PLACES
 from rlcore.config.problems import ConfigErrors
 from rlcore.config.structure import Problems, build
 from rlcore.plugins.calls import Plugins, load_plugins
-from rlcore.plugins.candidates import LOCAL_PREFIX
-from rlcore.plugins.discover import Selection, anchored, is_local, reference_problem, selection_from
+from rlcore.plugins.plugin import LOCAL_PREFIX
+from rlcore.plugins.selection import Selection, anchored, is_local, reference_problem, selection_from
 from rlcore.settings import PluginSettings
 
 MAX_REFERENCES = 1_000
@@ -134,22 +134,20 @@ def recorded(settings: PluginSettings, base: Path | None, plugins: Plugins) -> P
             local=[anchored(_local(text), base).removeprefix(LOCAL_PREFIX) for text in settings.local],
         )
     chosen = [
-        decision
-        for decision in plugins.decisions
-        if decision.candidate.distribution
-        and not decision.candidate.essential
-        and any(choice.matches(decision.candidate) for choice in selection.choices)
+        plugin
+        for plugin in plugins.found
+        if plugin.distribution and not plugin.essential and any(choice.matches(plugin) for choice in selection.choices)
     ]
     absent = [
         choice.reference
         for choice in selection.choices
-        if not choice.on and not any(choice.matches(decision.candidate) for decision in plugins.decisions)
+        if not choice.on and not any(map(choice.matches, plugins.found))
     ]
     local = {choice.reference: choice.on for choice in selection.choices if is_local(choice)}
     return PluginSettings(
         autoload=selection.autoload,
-        enable=[decision.candidate.label for decision in chosen if decision.on],
-        disable=[decision.candidate.label for decision in chosen if not decision.on]
+        enable=[plugin.label for plugin in chosen if plugin.on],
+        disable=[plugin.label for plugin in chosen if not plugin.on]
         + [reference for reference in dict.fromkeys(absent) if reference not in local],
         local=[reference.removeprefix(LOCAL_PREFIX) for reference, on in local.items() if on],
     )

@@ -23,7 +23,8 @@ from rlcore.settings import BehaviorSettings, EnvironmentSettings, EvaluationSet
 from rlcore.settings.fields import FieldInfo, field_info
 
 if TYPE_CHECKING:
-    from rlcore.plugins.calls import Owned, Plugins
+    from rlcore.plugins.calls import Plugins
+    from rlcore.plugins.records import Record
 
 Schema = dict[str, Any]
 
@@ -70,12 +71,12 @@ class _SchemaWriter:
         evaluation["properties"]["environment_parameters"] |= {"additionalProperties": parameter}
         properties["evaluation"] |= _or_null(self._define(EvaluationSettings, evaluation))
         properties["stats"] |= {
-            "properties": {name: self._writer(owned) for name, owned in self._named("writer")},
+            "properties": {name: self._writer(record) for name, record in self._named("writer")},
             "additionalProperties": False,
         }
-        for owned in self.plugins.records("section"):
-            section = self._settings(owned, "target")
-            properties[owned.record.name] = _described(section, owned.record.summary)
+        for record in self.plugins.records("section"):
+            section = self._settings(record, "target")
+            properties[record.name] = _described(section, record.summary)
         return {
             "$schema": DIALECT,
             "title": "rlcore configuration",
@@ -92,12 +93,12 @@ class _SchemaWriter:
         properties["trainer_type"] |= self._choice("trainer")
         properties["hyperparameters"] |= {"type": ["object", "null"]}
         properties["reward_signals"] |= {
-            "properties": {name: self._settings(owned, "settings") for name, owned in self._named("reward")},
+            "properties": {name: self._settings(record, "settings") for name, record in self._named("reward")},
             "additionalProperties": False,
         }
         rules = [
-            _where("trainer_type", name, "hyperparameters", _or_null(self._settings(owned, "settings")))
-            for name, owned in self._named("trainer")
+            _where("trainer_type", name, "hyperparameters", _or_null(self._settings(record, "settings")))
+            for name, record in self._named("trainer")
         ]
         schema |= {"allOf": rules} if rules else {}  # an empty allOf is not allowed
         return self._define(BehaviorSettings, schema)
@@ -107,14 +108,14 @@ class _SchemaWriter:
         schema["properties"]["type"] |= self._choice("environment")
         schema["properties"]["options"] |= {"type": "object"}
         rules = [
-            _where("type", name, "options", self._settings(owned, "settings"))
-            for name, owned in self._named("environment")
-            if getattr(owned.record, "settings", None) is not None
+            _where("type", name, "options", self._settings(record, "settings"))
+            for name, record in self._named("environment")
+            if getattr(record, "settings", None) is not None
         ]
-        for name, owned in self._named("environment"):
-            has_routes = getattr(owned.record, "parameters", None) is not None
+        for name, record in self._named("environment"):
+            has_routes = getattr(record, "parameters", None) is not None
             allowed = (
-                {"additionalProperties": self._settings(owned, "parameters")} if has_routes else {"maxProperties": 0}
+                {"additionalProperties": self._settings(record, "parameters")} if has_routes else {"maxProperties": 0}
             )
             rules.append(_where("type", name, "parameters", allowed))
         schema |= {"allOf": rules} if rules else {}
@@ -125,8 +126,8 @@ class _SchemaWriter:
         block: Schema = {"type": "object", "properties": {"type": self._choice("curriculum")}}
         rules = []
         lessons: Schema = {"type": "array"}
-        for name, owned in self._named("curriculum"):
-            settings = self._settings(owned, "settings")
+        for name, record in self._named("curriculum"):
+            settings = self._settings(record, "settings")
             rules.append({"if": _has("type", name, required=name != LESSONS), "then": settings})
             if name == LESSONS:
                 definition = self.definitions[settings["$ref"].rpartition("/")[2]]
@@ -148,26 +149,26 @@ class _SchemaWriter:
             ]
         }
 
-    def _writer(self, owned: Owned) -> Schema:
+    def _writer(self, record: Record) -> Schema:
         empty: Schema = {"type": "object", "additionalProperties": False}
-        has_settings = getattr(owned.record, "settings", None) is not None
-        settings = self._settings(owned, "settings") if has_settings else empty
-        return _described({"anyOf": [settings, {"const": False}]}, owned.record.summary)
+        has_settings = getattr(record, "settings", None) is not None
+        settings = self._settings(record, "settings") if has_settings else empty
+        return _described({"anyOf": [settings, {"const": False}]}, record.summary)
 
-    def _named(self, kind: str) -> Iterator[tuple[str, Owned]]:
+    def _named(self, kind: str) -> Iterator[tuple[str, Record]]:
         """Records by each of their names: NAME where only one plugin brings it, and DIST/NAME."""
         records = self.plugins.records(kind)
-        names = [owned.record.name for owned in records]
-        for owned in records:
-            if names.count(owned.record.name) == 1:
-                yield owned.record.name, owned
-            yield owned.reference, owned
+        names = [record.name for record in records]
+        for record in records:
+            if names.count(record.name) == 1:
+                yield record.name, record
+            yield record.reference, record
 
     def _choice(self, kind: str) -> Schema:
         return {"enum": [name for name, _ in self._named(kind)]}
 
-    def _settings(self, owned: Owned, attribute: str) -> Schema:
-        return self._class(self.plugins.resolve(owned.record, attribute))
+    def _settings(self, record: Record, attribute: str) -> Schema:
+        return self._class(record.resolve(attribute))
 
     def _class(self, cls: type) -> Schema:
         name = _definition_name(cls)

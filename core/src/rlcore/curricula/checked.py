@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.curriculum import NO_CHANGES, Changes, Curriculum, EndedEpisodes, EpisodeDraw, LessonChange
-from rlcore.errors import PluginError, RlcoreError, one_line
+from rlcore.errors import PluginError
+from rlcore.plugins.failures import blame, blamed
 from rlcore.saved_values import BAD_STATE, SavedValueError, bad_state
 from rlcore.stats import StatSummary
 
@@ -50,8 +51,8 @@ class CheckedCurriculum:
     def draw(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
         try:
             drawn = self.curriculum.draw(copies, episodes)
-        except BaseException as error:
-            self._blame("draw", error)
+        except (Exception, SystemExit) as error:
+            blame(self.described, "in draw", error)
         if not isinstance(drawn, EpisodeDraw):
             self.refuse("draw", f"returned {_shown(drawn)}, not an EpisodeDraw")
         shape, stamp = self._check_values("draw", drawn.values, copies, episodes), drawn.stamp
@@ -67,14 +68,14 @@ class CheckedCurriculum:
     def episodes_ended(self, ended: EndedEpisodes) -> None:
         try:
             self.curriculum.episodes_ended(ended)
-        except BaseException as error:
-            self._blame("episodes_ended", error)
+        except (Exception, SystemExit) as error:
+            blame(self.described, "in episodes_ended", error)
 
     def advance(self, steps: Mapping[str, int]) -> Changes:
         try:
             changes = self.curriculum.advance(steps)
-        except BaseException as error:
-            self._blame("advance", error)
+        except (Exception, SystemExit) as error:
+            blame(self.described, "in advance", error)
         if changes is not NO_CHANGES:
             self._check_changes(changes)
         return changes
@@ -117,26 +118,17 @@ class CheckedCurriculum:
         return dict(state)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        try:
-            self.curriculum.load_state_dict(state)
-        except (SavedValueError, *BAD_STATE) as error:
-            what = str(error) if isinstance(error, SavedValueError) else bad_state(error)
-            raise SavedValueError(f"{self.described} cannot take up its state: {what}") from error
-        except BaseException as error:
-            self._blame("load_state_dict", error)
+        with blamed(self.described, "in load_state_dict"):
+            try:
+                self.curriculum.load_state_dict(state)
+            except (SavedValueError, *BAD_STATE) as error:
+                what = str(error) if isinstance(error, SavedValueError) else bad_state(error)
+                raise SavedValueError(f"{self.described} cannot load its state: {what}") from error
 
     def _ask(self, method: str, *arguments: Any) -> Any:
-        """For what is not asked in every step; there, the call is written out."""
-        try:
+        """Calls a method that is not called at every step; the others are called directly."""
+        with blamed(self.described, f"in {method}"):
             return getattr(self.curriculum, method)(*arguments)
-        except BaseException as error:
-            self._blame(method, error)
-
-    def _blame(self, method: str, error: BaseException) -> NoReturn:
-        """Raises what ``method`` raised, as the plugin's; rlcore's own errors and Ctrl-C stay as they are."""
-        if isinstance(error, RlcoreError) or not isinstance(error, Exception | SystemExit):
-            raise error
-        raise PluginError(f"{self.described} failed in {method}: {one_line(error)}") from error
 
     # ------------------------------------------------------------ what is wrong
 

@@ -1,10 +1,11 @@
-"""The plugin system: found by metadata, chosen before anything is imported, called through one typed facade.
+"""The plugin system: plugins are found by metadata, selected before any is imported, and called through one facade.
 
-In reading order: :mod:`~rlcore.plugins.hookspecs` (what a plugin may implement), :mod:`~rlcore.plugins.records` (what
-it returns), :mod:`~rlcore.plugins.candidates` (what is installed), :mod:`~rlcore.plugins.discover` (what is chosen),
+In reading order: :mod:`~rlcore.plugins.hookspecs` (the hooks that a plugin may implement),
+:mod:`~rlcore.plugins.records` (the records that it returns), :mod:`~rlcore.plugins.plugin` (a plugin),
+:mod:`~rlcore.plugins.discovery` (the installed plugins), :mod:`~rlcore.plugins.selection` (which of them are on),
 :mod:`~rlcore.plugins.loading` and :mod:`~rlcore.plugins.manager` (import, checks, registration) and
-:mod:`~rlcore.plugins.calls` (the facade that the rest of rlcore uses). :mod:`~rlcore.plugins.recording`
-reads and writes recorded episodes through it.
+:mod:`~rlcore.plugins.calls` (the facade that the rest of rlcore uses). :mod:`~rlcore.plugins.failures` blames plugins
+for their errors; :mod:`~rlcore.plugins.recording` reads and writes recorded episodes.
 """
 
 from __future__ import annotations
@@ -12,20 +13,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rlcore.plugins.calls import Owned, Plugins, load_plugins
+    from rlcore.plugins.calls import Plugins, load_plugins
     from rlcore.plugins.catalog import HOOKS, HookInfo
-    from rlcore.plugins.discover import Selection, selection_from
-    from rlcore.plugins.manager import LoadedPlugin
     from rlcore.plugins.markers import hookspec, registry_of
+    from rlcore.plugins.plugin import Plugin
     from rlcore.plugins.recording import read_recording
     from rlcore.plugins.records import Record
     from rlcore.plugins.run_context import RunPlugins
+    from rlcore.plugins.selection import Selection, selection_from
 
 __all__ = [
     "HOOKS",
     "HookInfo",
-    "LoadedPlugin",
-    "Owned",
+    "Plugin",
     "Plugins",
     "Record",
     "RunPlugins",
@@ -37,21 +37,20 @@ __all__ = [
     "selection_from",
 ]
 
-# A plugin's light module imports this package on its way to the markers, so nothing here may cost anything.
+# A plugin's light module imports this package on its way to the markers, so importing this package must cost nothing.
 _LAZY = {
     "HOOKS": "rlcore.plugins.catalog",
     "HookInfo": "rlcore.plugins.catalog",
-    "LoadedPlugin": "rlcore.plugins.manager",
-    "Owned": "rlcore.plugins.calls",
+    "Plugin": "rlcore.plugins.plugin",
     "Plugins": "rlcore.plugins.calls",
     "Record": "rlcore.plugins.records",
     "RunPlugins": "rlcore.plugins.run_context",
-    "Selection": "rlcore.plugins.discover",
+    "Selection": "rlcore.plugins.selection",
     "hookspec": "rlcore.plugins.markers",
     "load_plugins": "rlcore.plugins.calls",
     "read_recording": "rlcore.plugins.recording",
     "registry_of": "rlcore.plugins.markers",
-    "selection_from": "rlcore.plugins.discover",
+    "selection_from": "rlcore.plugins.selection",
 }
 
 

@@ -1,4 +1,4 @@
-"""Core's own answers to the factory hooks: asked last, so that any plugin may answer first or wrap them."""
+"""Core's own answers to the factory hooks. They are called last, so that any plugin may answer first or wrap them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlcore.plugins.markers import hookimpl
-from rlcore.plugins.records import EnvironmentSpec, Record, RewardProviderSpec, StatsWriterSpec, TrainerSpec
+from rlcore.plugins.records import EnvironmentSpec, RewardProviderSpec, StatsWriterSpec, TrainerSpec
+from rlcore.plugins.targets import call_target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rlcore.environment import BehaviorSpec
     from rlcore.plugins.run_context import RunContext
     from rlcore.settings import BehaviorSettings, EnvironmentSettings
@@ -20,30 +19,27 @@ DEFAULTS_NAME = "rlcore-defaults"
 
 
 class CoreDefaults:
-    """Imports the target of a record and calls it with the arguments that the record's class documents."""
-
-    def __init__(self, make: Callable[..., Any]) -> None:
-        self._make = make  # make(record, hook, *arguments), the facade's: it knows whose record it is
+    """Factories import the record's target and call it; the status is kept in ``training_status.json``."""
 
     @hookimpl(trylast=True)
     def rlcore_create_trainer(
         self, spec: TrainerSpec, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext
     ) -> Any:
-        return self._call("rlcore_create_trainer", spec, behavior, settings, run)
+        return call_target(spec, "rlcore_create_trainer", settings=settings, behavior=behavior, run=run)
 
     @hookimpl(trylast=True)
     def rlcore_create_reward_provider(
         self, spec: RewardProviderSpec, settings: Any, behavior: BehaviorSpec, run: RunContext
     ) -> Any:
-        return self._call("rlcore_create_reward_provider", spec, settings, behavior, run)
+        return call_target(spec, "rlcore_create_reward_provider", settings=settings, behavior=behavior, run=run)
 
     @hookimpl(trylast=True)
     def rlcore_create_stats_writer(self, spec: StatsWriterSpec, settings: Any, run: RunContext) -> Any:
-        return self._call("rlcore_create_stats_writer", spec, settings, run)
+        return call_target(spec, "rlcore_create_stats_writer", settings=settings, run=run)
 
     @hookimpl(trylast=True)
     def rlcore_create_environment(self, spec: EnvironmentSpec, settings: EnvironmentSettings, run: RunContext) -> Any:
-        return self._call("rlcore_create_environment", spec, settings, run)
+        return call_target(spec, "rlcore_create_environment", settings=settings, run=run)
 
     @hookimpl(trylast=True)
     def rlcore_write_status(self, status: Mapping[str, Any], directory: Path) -> bool:
@@ -57,6 +53,3 @@ class CoreDefaults:
         from rlcore.plugins.status_file import read_status_file
 
         return read_status_file(directory)
-
-    def _call(self, hook: str, record: Record, *arguments: Any) -> Any:
-        return self._make(record, hook, *arguments)

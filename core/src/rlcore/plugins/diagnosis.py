@@ -1,4 +1,4 @@
-"""What is wrong, or will go wrong, with installed plugins. Every finding says how to mend it."""
+"""Finds what is wrong, or will go wrong, with installed plugins. Every finding says how to fix it."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ import sys
 from collections.abc import Collection, Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 from urllib.parse import unquote, urlparse
 
 from rlcore.errors import PluginError
 from rlcore.plugins.calls import Plugins
-from rlcore.plugins.candidates import Candidate, installed
 from rlcore.plugins.catalog import HOOKS
-from rlcore.plugins.discover import Decision, Selection, decide, is_file, obstacles
+from rlcore.plugins.discovery import installed
 from rlcore.plugins.markers import ENTRY_POINT_GROUP
+from rlcore.plugins.plugin import Plugin
+from rlcore.plugins.records import Record
+from rlcore.plugins.selection import Selection, decide, is_file, obstacles
 
 SLOW_IMPORT_SECONDS = 0.05
 # What a light module must not pull in: each start of rlcore would pay for it.
@@ -33,79 +35,93 @@ print(json.dumps({"seconds": time.perf_counter() - start, "heavy": [m for m in s
 """
 
 
+# What a finding is about.
+Rule = Literal[
+    "fits rlcore",
+    "bounds",
+    "entry points",
+    "loads",
+    "hooks",
+    "commands",
+    "deprecated",
+    "import cost",
+    "targets",
+    "clash",
+]
+
+
 class Finding(NamedTuple):
-    plugin: str  # its label, DIST/NAME
+    """One thing that is wrong with a plugin; ``plugin`` is its label, DIST/NAME."""
+
+    plugin: str
     level: Literal["error", "warning"]
+    rule: Rule
     message: str
 
 
-def loaded_among_others(decision: Decision) -> Plugins:
+def loaded_among_others(plugin: Plugin) -> Plugins:
     """A plugin, loaded beside those that are on: one of them may specify hooks that it implements."""
-    label = decision.candidate.label
-    others = (each for each in decide(installed(), Selection()) if each.state == "on" and each.candidate.label != label)
-    plugins = Plugins(decisions=(*others, decision), tolerant=True)
+    others = (each for each in decide(installed(), Selection()) if each.state == "on" and each.label != plugin.label)
+    plugins = Plugins(found=(*others, plugin), tolerant=True)
     plugins.load()
     return plugins
 
 
-def diagnose(decision: Decision, import_targets: bool, own_commands: Collection[str] = ()) -> Iterator[Finding]:
-    """What can be said of one plugin by itself. A plugin's command may not be called like one of ``own_commands``."""
-    candidate = decision.candidate
-    label = candidate.label
-    if decision.refused:
-        yield Finding(label, "error", decision.refused)
+def diagnose(plugin: Plugin, import_targets: bool, own_commands: Collection[str] = ()) -> Iterator[Finding]:
+    """The findings about one plugin alone. A plugin's command may not have one of the names in ``own_commands``."""
+    label = plugin.label
+    if plugin.refused:
+        yield Finding(label, "error", "fits rlcore", plugin.refused)
         return
-    if candidate.distribution and not candidate.essential and not any(_bounded(text) for text in candidate.requires):
-        yield Finding(label, "warning", "sets no bounds on rlcore; require for example 'rlcore>=0.1,<0.2'")
-    yield from (Finding(label, "warning", message) for message in _stale_entry_points(candidate))
-    plugins = loaded_among_others(decision)
-    records = plugins.brought_by(label)
+    if plugin.distribution and not plugin.essential and not any(_bounded(text) for text in plugin.requires):
+        yield Finding(label, "warning", "bounds", "sets no bounds on rlcore; require for example 'rlcore>=0.1,<0.2'")
+    yield from _stale_entry_points(plugin)
+    plugins = loaded_among_others(plugin)
+    records = plugins.records_of(label)
     if label in plugins.broken:
-        yield Finding(label, "error", plugins.broken[label].partition("; run rlcore")[0])
+        yield Finding(label, "error", "loads", str(plugins.broken[label]))
         return
     implemented = plugins.implemented(label)
     if not implemented:
-        yield Finding(label, "error", f"{candidate.module} implements no hook; mark functions with @rlcore.hookimpl")
+        message = f"{plugin.module} implements no hook; mark functions with @rlcore.hookimpl"
+        yield Finding(label, "error", "hooks", message)
     for name in sorted({record.name for record in records if record.kind == "command"} & set(own_commands)):
-        yield Finding(label, "error", f"the command {name!r} is core's own and would never be called")
+        yield Finding(label, "error", "commands", f"the command {name!r} is core's own and would never be called")
     for hook in HOOKS:
         if hook.deprecated and hook.name in implemented:
-            yield Finding(label, "warning", f"{hook.name} is deprecated: {hook.deprecated}")
-    yield from _import_cost(candidate)
+            yield Finding(label, "warning", "deprecated", f"{hook.name} is deprecated: {hook.deprecated}")
+    yield from _import_cost(plugin)
     if import_targets:
         for record in records:
             for attribute in ("target", "settings", "parameters"):
                 if getattr(record, attribute, None):
                     try:
-                        plugins.resolve(record, attribute)
+                        record.resolve(attribute)
                     except PluginError as error:
-                        yield Finding(label, "error", str(error))
+                        yield Finding(label, "error", "targets", str(error))
 
 
-def diagnose_together(decisions: Sequence[Decision], only: set[str]) -> Iterator[Finding]:
-    """Clashes between plugins, reported for the plugins in ``only``."""
-    for message in obstacles(decisions, Selection()):
-        for label in sorted(only):
-            if label in message:
-                yield Finding(label, "error", message)
-    usable = tuple(decision for decision in decisions if decision.state == "on")
-    plugins = Plugins(decisions=usable, tolerant=True)
+def diagnose_together(found: Sequence[Plugin], only: set[str]) -> Iterator[Finding]:
+    """Clashes between plugins, for those whose label is in ``only``."""
+    for obstacle in obstacles(found, Selection()):
+        for label in sorted(only & {plugin.label for plugin in obstacle.plugins}):
+            yield Finding(label, "error", "clash", obstacle.message)
+    plugins = Plugins(found=tuple(plugin for plugin in found if plugin.state == "on"), tolerant=True)
     try:
         plugins.load()
     except PluginError:
         return
     for kind in plugins.kinds:
-        names: dict[str, list[Any]] = {}
-        for owned in plugins.records(kind):
-            names.setdefault(owned.record.name, []).append(owned)
-        for name, rivals in names.items():
+        by_name: dict[str, list[Record]] = {}
+        for record in plugins.records(kind):
+            by_name.setdefault(record.name, []).append(record)
+        for name, rivals in by_name.items():
             if len(rivals) > 1:
-                advice = f"{kind} {name!r} is brought by {len(rivals)} plugins; users must write " + " or ".join(
-                    owned.reference for owned in rivals
-                )
-                for owned in rivals:
-                    if owned.label in only:
-                        yield Finding(owned.label, "warning", advice)
+                references = " or ".join(record.reference for record in rivals)
+                advice = f"{kind} {name!r} is provided by {len(rivals)} plugins; users must write {references}"
+                for record in rivals:
+                    if record.plugin is not None and record.plugin.label in only:
+                        yield Finding(record.plugin.label, "warning", "clash", advice)
     for hook in HOOKS:
         answering = plugins.answering(hook.name) if hook.kind == "factory" else ()
         for owner in answering if len(answering) > 1 else ():
@@ -113,6 +129,7 @@ def diagnose_together(decisions: Sequence[Decision], only: set[str]) -> Iterator
                 yield Finding(
                     owner.label,
                     "error",
+                    "clash",
                     f"{hook.name} is answered by {', '.join(each.label for each in answering)} and only one can win; "
                     "turn the others off, or make them wrapper=True",
                 )
@@ -127,10 +144,10 @@ def _bounded(requirement: str) -> bool:
         return False
 
 
-def _import_cost(candidate: Candidate) -> Iterator[Finding]:
-    if not candidate.distribution and is_file(candidate.module):
+def _import_cost(plugin: Plugin) -> Iterator[Finding]:
+    if not plugin.distribution and is_file(plugin.module):
         return
-    module = candidate.module.partition(":")[0]
+    module = plugin.module.partition(":")[0]
     probe = subprocess.run(
         [sys.executable, "-c", _PROBE, module, *HEAVY],
         capture_output=True,
@@ -141,31 +158,33 @@ def _import_cost(candidate: Candidate) -> Iterator[Finding]:
     )
     if probe.returncode:
         last = probe.stderr.strip().splitlines()[-1:] or [f"exit code {probe.returncode}"]
-        yield Finding(candidate.label, "error", f"{module} cannot be imported by itself: {last[0]}")
+        yield Finding(plugin.label, "error", "import cost", f"{module} cannot be imported by itself: {last[0]}")
         return
     measured = json.loads(probe.stdout.splitlines()[-1])
     if measured["heavy"]:
         yield Finding(
-            candidate.label,
+            plugin.label,
             "error" if "torch" in measured["heavy"] else "warning",
+            "import cost",
             f"{module} imports {', '.join(measured['heavy'])} at every start of rlcore; "
             "import it in the module that a record's target names",
         )
     elif measured["seconds"] > SLOW_IMPORT_SECONDS:
         yield Finding(
-            candidate.label,
+            plugin.label,
             "warning",
+            "import cost",
             f"{module} takes {measured['seconds'] * 1000:.0f} ms to import (over {SLOW_IMPORT_SECONDS * 1000:.0f} ms)",
         )
 
 
-def _stale_entry_points(candidate: Candidate) -> Iterator[str]:
-    """Entry points are written at install time: those of an editable plugin may be older than its pyproject."""
-    if not candidate.editable:
+def _stale_entry_points(plugin: Plugin) -> Iterator[Finding]:
+    """Entry points are written at install time; those of an editable plugin may be older than its pyproject.toml."""
+    if not plugin.editable:
         return
     import tomllib
 
-    distribution = metadata.distribution(candidate.distribution)
+    distribution = metadata.distribution(plugin.distribution)
     url = json.loads(distribution.read_text("direct_url.json") or "{}").get("url", "")
     source = Path(unquote(urlparse(url).path))
     try:
@@ -175,4 +194,5 @@ def _stale_entry_points(candidate: Candidate) -> Iterator[str]:
     written = pyproject.get("project", {}).get("entry-points", {}).get(ENTRY_POINT_GROUP, {})
     present = {each.name: each.value for each in distribution.entry_points if each.group == ENTRY_POINT_GROUP}
     if written != present:
-        yield f"its pyproject.toml and its installed entry points differ; run pip install -e {source}"
+        message = f"its pyproject.toml and its installed entry points differ; run pip install -e {source}"
+        yield Finding(plugin.label, "warning", "entry points", message)

@@ -1,4 +1,4 @@
-"""How a hook is called, by its kind, and who is named when a plugin raises.
+"""How hooks are called, by their kind, and which plugin is named in an error.
 
 rlcore's own errors (``RlcoreError``) are raised on purpose and pass unchanged: an UnsupportedSpace from a trainer
 plugin is the user's message, not the plugin's failure.
@@ -10,15 +10,17 @@ import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from typing import Any
+from typing import Any, NoReturn
 
 import pluggy
 
-from rlcore.errors import ConfigError, PluginError, RlcoreError, one_line, traceback_hint
+from rlcore.errors import ConfigError, PluginError, RlcoreError, traceback_hint
 from rlcore.plugins.defaults import DEFAULTS_NAME
-from rlcore.plugins.manager import HookManager, LoadedPlugin
+from rlcore.plugins.failures import blame, failure
+from rlcore.plugins.manager import HookManager
+from rlcore.plugins.plugin import Plugin
 
-# The one notification that checks something: a ConfigError of it refuses the run, and any other error ends it too,
+# The one notification that checks something: its ConfigError refuses the run, and any other error ends the run too,
 # because nothing has been checked then.
 _CHECKS = "rlcore_configured"
 
@@ -33,31 +35,32 @@ class Dispatch:
         self.calls: Counter[str] = Counter()
         self.failures: Counter[str] = Counter()
 
+    def answering(self, hook: str) -> tuple[Plugin, ...]:
+        """The plugins that answer a factory hook themselves; core and wrappers do not count."""
+        return tuple(
+            self._manager.owner(implementation.plugin_name)
+            for implementation in self._manager.implementations(hook)
+            if not implementation.wrapper and implementation.plugin_name != DEFAULTS_NAME
+        )
+
     def one(self, implementation: pluggy.HookImpl, hook: str, **arguments: Any) -> Any:
         """Calls one implementation; what it raises becomes a PluginError that names its plugin."""
-        owner = self._manager.owner(implementation.plugin_name)
         try:
             return implementation.function(*(arguments[name] for name in implementation.argnames))
-        except RlcoreError:
-            raise
         except (Exception, SystemExit) as error:
-            if implementation.plugin_name == DEFAULTS_NAME:
-                raise  # core's own: a full disk is not a plugin's failure
-            raise failed(owner, hook, error) from error
+            self._blame(implementation.plugin_name, hook, error)
 
-    def each(
-        self, hook: str, own: Mapping[str, Any] | None = None, **arguments: Any
-    ) -> Iterator[tuple[LoadedPlugin, Any]]:
-        """Every implementation's answer and whose it is; of the arguments ``own``, each gets a copy for itself."""
+    def each(self, hook: str, own: Mapping[str, Any] | None = None, **arguments: Any) -> Iterator[tuple[Plugin, Any]]:
+        """Each implementation's plugin and answer. Every implementation gets its own copy of the arguments ``own``."""
         self.calls[hook] += 1
         for implementation in self._manager.implementations(hook):
             answer = self.one(implementation, hook, **arguments, **deepcopy(dict(own or {})))
             yield self._manager.owner(implementation.plugin_name), answer
 
     def first_of_own(self, hook: str, own: Mapping[str, Any], **arguments: Any) -> Any:
-        """The first answer that is not None; of the arguments ``own``, each implementation gets a copy for itself.
+        """The first answer that is not None. Every implementation gets its own copy of the arguments ``own``.
 
-        Where there are wrappers, they and what they wrap have one copy together.
+        Wrappers and the implementations that they wrap share one copy.
         """
         implementations = self._manager.implementations(hook)
         if any(each.wrapper for each in implementations):
@@ -69,18 +72,13 @@ class Dispatch:
         self.calls[hook] += 1
         try:
             return getattr(self._manager.hook, hook)(**arguments)
-        except RlcoreError:
-            raise
         except (Exception, SystemExit) as error:
-            blamed = self._manager.blame(error, hook)
-            if blamed is None or blamed == DEFAULTS_NAME:
-                raise  # core's own: a full disk is not a plugin's failure
-            raise failed(self._manager.owner(blamed), hook, error) from error
+            self._blame(self._manager.raised_by(error, hook), hook, error)
 
     def notify(self, hook: str, *, only: str | None = None, **arguments: Any) -> None:
-        """Tells every implementation (of the plugin ``only``).
+        """Calls every implementation (of the plugin labelled ``only``, if given).
 
-        A failure is noted. It is fatal where strict, and in ``rlcore_configured`` everywhere.
+        A failure is recorded and logged. It is raised if strict, and always for ``rlcore_configured``.
         """
         self.calls[hook] += 1
         for implementation in self._manager.implementations(hook):
@@ -91,12 +89,11 @@ class Dispatch:
             except RlcoreError as error:
                 if hook == _CHECKS and isinstance(error, ConfigError):
                     raise
-                if isinstance(error.__cause__, SystemExit):  # it wants the process to end: that much is granted
+                if isinstance(error.__cause__, SystemExit):  # the plugin wants the process to end, so it ends
                     raise
                 if not isinstance(error, PluginError):
-                    problem = failed(self._manager.owner(implementation.plugin_name), hook, error)
-                    problem.__cause__ = error
-                    error = problem
+                    owner = self._manager.owner(implementation.plugin_name)
+                    error = failure(owner.described, f"in {hook}", error)
                 if self._strict or hook == _CHECKS:
                     raise error from error.__cause__
                 self.failures[str(error)] += 1
@@ -104,6 +101,8 @@ class Dispatch:
                     self._log.error("%s%s", error, traceback_hint(error))
                     self._log.debug("the traceback of it:", exc_info=error)
 
-
-def failed(owner: LoadedPlugin, hook: str, error: BaseException) -> PluginError:
-    return PluginError(f"{owner.described} failed in {hook}: {one_line(error)}")
+    def _blame(self, plugin_name: str | None, hook: str, error: Exception | SystemExit) -> NoReturn:
+        """Raises ``error`` as a PluginError of the plugin; unchanged if core's own answer raised it (a full disk)."""
+        if plugin_name is None or plugin_name == DEFAULTS_NAME:
+            raise error
+        blame(self._manager.owner(plugin_name).described, f"in {hook}", error)

@@ -1,4 +1,4 @@
-"""Imports what was chosen. A plugin somebody asked for must load; of the others, a broken one is left out whole."""
+"""Imports and registers the plugins that are on. A plugin that fails is left out as a whole."""
 
 from __future__ import annotations
 
@@ -9,50 +9,51 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rlcore.errors import PluginError, one_line
-from rlcore.plugins.candidates import Candidate
-from rlcore.plugins.discover import Decision, is_file
-from rlcore.plugins.manager import HookManager, LoadedPlugin
+from rlcore.errors import PluginError
+from rlcore.plugins.failures import failure
+from rlcore.plugins.manager import HookManager
+from rlcore.plugins.plugin import Plugin
+from rlcore.plugins.selection import is_file
 
-# Called with each plugin that cannot be used and why: raises if that is fatal, notes it otherwise.
-OnFailure = Callable[[Decision, PluginError], None]
+# Called with each plugin that cannot be used, and why. Raises if that is fatal, and records it otherwise.
+OnFailure = Callable[[Plugin, PluginError], None]
 
 
-def load(manager: HookManager, decisions: Sequence[Decision], on_failure: OnFailure) -> None:
-    """Imports, then lets plugins add hooks, then registers: no step depends on the order within the one before."""
-    imported: list[tuple[Decision, object]] = []
-    for decision in decisions:
-        if not decision.on:
+def load(manager: HookManager, plugins: Sequence[Plugin], on_failure: OnFailure) -> None:
+    """Imports all plugins that are on, then lets each add hooks, then registers each: their order does not matter."""
+    imported: list[tuple[Plugin, object]] = []
+    for plugin in plugins:
+        if not plugin.on:
             continue
         try:
-            if decision.refused:
-                raise PluginError(f"{decision.candidate.described}: {decision.refused}")
-            imported.append((decision, import_plugin(decision.candidate)))
+            if plugin.refused:
+                raise PluginError(f"{plugin.described}: {plugin.refused}")
+            imported.append((plugin, import_plugin(plugin)))
         except PluginError as error:
-            on_failure(decision, error)
+            on_failure(plugin, error)
     for step in (manager.add_extension_hooks, manager.admit):
-        for decision, plugin in tuple(imported):
+        for plugin, module in tuple(imported):
             try:
-                step(plugin, LoadedPlugin.of(decision.candidate, decision.why))
+                step(module, plugin)
             except PluginError as error:
-                imported.remove((decision, plugin))
-                on_failure(decision, error)
+                imported.remove((plugin, module))
+                on_failure(plugin, error)
 
 
-def import_plugin(candidate: Candidate) -> object:
-    """The light module of a plugin."""
+def import_plugin(plugin: Plugin) -> object:
+    """The light module of a plugin, or the object in it that its entry point names."""
     try:
-        if not candidate.distribution and is_file(candidate.module):
-            return _import_file(Path(candidate.module))
-        module, _, attribute = candidate.module.partition(":")
-        plugin: Any = importlib.import_module(module.strip())
+        if not plugin.distribution and is_file(plugin.module):
+            return _import_file(Path(plugin.module))
+        name, _, attribute = plugin.module.partition(":")
+        found: Any = importlib.import_module(name.strip())
         for part in filter(None, attribute.strip().split(".")):
-            plugin = getattr(plugin, part)
+            found = getattr(found, part)
     except PluginError:
         raise
     except (Exception, SystemExit) as error:  # never BaseException: Ctrl-C is not a broken plugin
-        raise PluginError(f"{candidate.described} not loaded: {one_line(error)}") from error
-    return plugin
+        raise failure(plugin.described, "to load", error) from error
+    return found
 
 
 def _import_file(path: Path) -> object:

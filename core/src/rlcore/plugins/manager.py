@@ -1,4 +1,4 @@
-"""The pluggy manager: registration with checks and rollback, and whom to blame for an exception.
+"""The pluggy manager: registration with checks and rollback, and the plugin to blame for an exception.
 
 Everything here uses pluggy's public interface and behaves alike on pluggy 1.6 and 1.7, which differ in what they do
 with default arguments and with a plugin that fails validation (1.6 leaves it half registered, and calls it).
@@ -9,49 +9,24 @@ from __future__ import annotations
 from types import FunctionType
 from typing import Any
 
-import attrs
 import pluggy
 
-from rlcore.errors import PluginError, one_line
+from rlcore.errors import PluginError
 from rlcore.plugins import hookspecs
-from rlcore.plugins.candidates import LOCAL_PREFIX, Candidate, described
 from rlcore.plugins.catalog import KINDS
 from rlcore.plugins.checks import HOOK_PREFIX, is_function, problems
+from rlcore.plugins.failures import failure
 from rlcore.plugins.markers import ENTRY_POINT_GROUP, registered
+from rlcore.plugins.plugin import Plugin
 from rlcore.plugins.records import Record
 
 
-@attrs.frozen
-class LoadedPlugin:
-    """A plugin that is registered, and why."""
-
-    name: str
-    distribution: str = ""
-    version: str = ""
-    why: str = "autoload"
-    editable: bool = False
-    module: str = ""
-
-    @classmethod
-    def of(cls, candidate: Candidate, why: str) -> LoadedPlugin:
-        return cls(candidate.name, candidate.distribution, candidate.version, why, candidate.editable, candidate.module)
-
-    @property
-    def label(self) -> str:
-        """The name pluggy knows it by: unique, and what ``-p`` takes."""
-        return f"{self.distribution}/{self.name}" if self.distribution else LOCAL_PREFIX + (self.module or self.name)
-
-    @property
-    def described(self) -> str:
-        return described(self.name, self.distribution, self.version)
-
-
 class HookManager(pluggy.PluginManager):
-    """One per process, made by ``load_plugins`` and passed down; there is no global one."""
+    """The manager of a process's plugins, made by ``load_plugins`` and passed down; there is no global one."""
 
     def __init__(self) -> None:
         super().__init__(ENTRY_POINT_GROUP)
-        self.owners: dict[str, LoadedPlugin] = {}  # by the name pluggy knows them by
+        self.owners: dict[str, Plugin] = {}  # by label, the name that pluggy knows them by
         self.add_hookspecs(hookspecs)
 
     def parse_hookimpl_opts(self, plugin: object, name: str) -> Any:
@@ -61,7 +36,7 @@ class HookManager(pluggy.PluginManager):
             return None
         return super().parse_hookimpl_opts(plugin, name)
 
-    def admit(self, plugin: object, owner: LoadedPlugin) -> None:
+    def admit(self, plugin: object, owner: Plugin) -> None:
         """Registers a plugin completely or not at all; PluginError says what is wrong with it."""
         found = problems(plugin, self)
         if found:
@@ -70,7 +45,7 @@ class HookManager(pluggy.PluginManager):
             self.register(plugin, name=owner.label)
         except (Exception, SystemExit) as error:
             self.expel(owner.label, plugin)
-            raise PluginError(f"{owner.described}: {one_line(error)}") from error
+            raise failure(owner.described, "to register", error) from error
         self.owners[owner.label] = owner
 
     def expel(self, label: str, plugin: object | None = None) -> None:
@@ -80,7 +55,7 @@ class HookManager(pluggy.PluginManager):
             self.unregister(plugin)
         self.owners.pop(label, None)
 
-    def add_extension_hooks(self, plugin: object, owner: LoadedPlugin) -> None:
+    def add_extension_hooks(self, plugin: object, owner: Plugin) -> None:
         """Calls the plugin's ``rlcore_addhooks``, before any plugin is registered, so that order does not matter."""
         if self.parse_hookimpl_opts(plugin, "rlcore_addhooks") is None:
             return
@@ -92,7 +67,7 @@ class HookManager(pluggy.PluginManager):
         try:
             addhooks.rlcore_addhooks(self) if _takes_arguments(addhooks.rlcore_addhooks) else addhooks.rlcore_addhooks()
         except (Exception, SystemExit) as error:
-            raise PluginError(f"{owner.described} failed in rlcore_addhooks: {one_line(error)}") from error
+            raise failure(owner.described, "in rlcore_addhooks", error) from error
         added = sorted(set(vars(self.hook)) - known)
         foreign = [name for name in added if not name.startswith(HOOK_PREFIX)]
         if foreign:
@@ -125,11 +100,11 @@ class HookManager(pluggy.PluginManager):
         caller: pluggy.HookCaller = getattr(self.hook, hook)
         return list(reversed(caller.get_hookimpls()))
 
-    def owner(self, plugin_name: str) -> LoadedPlugin:
-        """Who registered under this name; a plugin may have registered others by itself."""
-        return self.owners.get(plugin_name) or LoadedPlugin(plugin_name)
+    def owner(self, plugin_name: str) -> Plugin:
+        """The plugin registered under this name; a plugin may itself have registered others, which are local."""
+        return self.owners.get(plugin_name) or Plugin(plugin_name, plugin_name)
 
-    def blame(self, error: BaseException, hook: str) -> str | None:
+    def raised_by(self, error: BaseException, hook: str) -> str | None:
         """The pluggy name of the plugin whose implementation of ``hook`` raised ``error``, from its traceback."""
         by_code = {
             getattr(implementation.function, "__code__", None): implementation.plugin_name

@@ -1,4 +1,4 @@
-"""Recorded episodes read and written through the formats that plugins bring; errors name the format's owner."""
+"""Reads and writes recorded episodes through the formats of plugins. Errors name the format and its plugin."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 import attrs
 
 from rlcore.environment import BehaviorSpec
-from rlcore.errors import ConfigError, PluginError, RlcoreError, RunStateError, one_line
-from rlcore.plugins.lookup import Owned
+from rlcore.errors import ConfigError, RunStateError
+from rlcore.plugins.failures import blamed
 from rlcore.plugins.records import Record, RecordingFormatSpec
 from rlcore.plugins.targets import require_protocol
 from rlcore.recording.episode_tap import EpisodeTap, one_slot
@@ -27,30 +27,28 @@ from rlcore.recordings import (
 
 
 class Formats(Protocol):
-    """Where formats are found: :class:`rlcore.plugins.Plugins`."""
+    """The part of :class:`rlcore.plugins.Plugins` that finds formats."""
 
-    def records(self, kind: str) -> Sequence[Owned]: ...
+    def records(self, kind: str) -> Sequence[Record]: ...
 
     def recording_format(self, reference: str | None = None) -> RecordingFormatSpec: ...
 
-    def resolve(self, record: Record, attribute: str = "target") -> Any: ...
-
 
 def read_recording(plugins: Formats, path: str | Path, behavior: str, start: Path = Path()) -> Recording:
-    """The whole recording that ``path``, relative to ``start``, names; ConfigError if it is not there or not sound."""
-    found, location, owner = _find(plugins, path, behavior, start)
-    with _readable(owner, location):
+    """The whole recording that ``path``, relative to ``start``, names; ConfigError if it is missing or unsound."""
+    found, location, spec = _find(plugins, path, behavior, start)
+    with _readable(spec, location):
         recording = found.read(location, behavior)
     problem = recording.problem()
     if problem:
-        raise ConfigError(f"recording {str(location)!r}, read as {owner.record.name}: {problem}")
+        raise ConfigError(f"recording {str(location)!r}, read as {spec.name}: {problem}")
     return recording
 
 
 def recorded_behavior(plugins: Formats, path: str | Path, behavior: str, start: Path = Path()) -> BehaviorSpec:
     """The behavior of the recording that ``path``, relative to ``start``, names, without reading its episodes."""
-    found, location, owner = _find(plugins, path, behavior, start)
-    with _readable(owner, location):
+    found, location, spec = _find(plugins, path, behavior, start)
+    with _readable(spec, location):
         return found.behavior(location, behavior)
 
 
@@ -62,27 +60,27 @@ def recorded_to(
     about: Mapping[str, RecordingAbout],
     reference: str | None = None,
 ) -> Iterator[dict[str, EpisodeTap]]:
-    """Taps for a block that plays: when it ends, ``directory/<behavior>`` are recordings; when it fails, nothing is.
+    """Taps, by behavior, for a block that plays episodes.
 
-    ``about`` is by behavior too. ``reference`` names the format; the only installed one need not be named. Raises
-    ConfigError where something exists already, and RunStateError where a recording cannot be written.
+    When the block ends, ``directory/<behavior>`` are recordings; when it fails, nothing is left there. ``about`` is by
+    behavior too. ``reference`` names the format; None takes the only installed one. Raises ConfigError if something
+    exists there already, and RunStateError if a recording cannot be written.
     """
     spec = plugins.recording_format(reference)
-    owner = next(owned for owned in plugins.records("recording") if owned.record is spec)
-    made = _format(plugins, owner)
+    made = _format(spec)
     writers: dict[str, RecordingWriter] = {}
     taps: dict[str, EpisodeTap] = {}
     try:
         for name, behavior in behaviors.items():
             path = directory / name
-            with _written(owner, path):
+            with _written(spec, path):
                 writers[name] = writer = made.writer(path, one_slot(behavior), about[name])
-            require_protocol(writer, RecordingWriter, owner.described)
-            taps[name] = EpisodeTap(behavior, partial(_write, owner, path, writer))
+            require_protocol(writer, RecordingWriter, spec.described)
+            taps[name] = EpisodeTap(behavior, partial(_write, spec, path, writer))
         yield taps
         for name, tap in taps.items():
             if tap.episodes:
-                with _written(owner, directory / name):
+                with _written(spec, directory / name):
                     writers[name].close()
                 del writers[name]
             else:
@@ -95,68 +93,56 @@ def recorded_to(
                 writer.discard()
 
 
-def _write(owner: Owned, path: Path, writer: RecordingWriter, episode: Recording) -> None:
-    with _written(owner, path):
+def _write(spec: Record, path: Path, writer: RecordingWriter, episode: Recording) -> None:
+    with _written(spec, path):
         writer.write(episode)
 
 
 @contextmanager
-def _readable(owner: Owned, path: Path) -> Iterator[None]:
-    try:
-        with _blamed(owner, f"read {path}"):
+def _readable(spec: Record, path: Path) -> Iterator[None]:
+    with blamed(spec.described, f"to read {path}"):
+        try:
             yield
-    except OSError as error:
-        raise ConfigError(f"recording {str(path)!r} cannot be read: {error.strerror or error}") from error
+        except OSError as error:
+            raise ConfigError(f"recording {str(path)!r} cannot be read: {error.strerror or error}") from error
 
 
 @contextmanager
-def _written(owner: Owned, path: Path) -> Iterator[None]:
-    try:
-        with _blamed(owner, f"write {path}"):
+def _written(spec: Record, path: Path) -> Iterator[None]:
+    with blamed(spec.described, f"to write {path}"):
+        try:
             yield
-    except OSError as error:
-        raise RunStateError(
-            f"recording {path} cannot be written: {error.strerror or error}; nothing was left there"
-        ) from error
+        except OSError as error:
+            raise RunStateError(
+                f"recording {path} cannot be written: {error.strerror or error}; nothing was left there"
+            ) from error
 
 
-def _find(plugins: Formats, path: str | Path, behavior: str, start: Path) -> tuple[RecordingFormat, Path, Owned]:
-    owners = plugins.records("recording")
-    formats = [_Searched(_format(plugins, owned), owned) for owned in owners]
+def _find(plugins: Formats, path: str | Path, behavior: str, start: Path) -> tuple[RecordingFormat, Path, Record]:
+    formats = [_Searched(_format(spec), spec) for spec in plugins.records("recording")]
     found, location = find_recording(path, behavior, formats, start)
-    return found.format, location, found.owner
+    return found.format, location, found.spec
 
 
 @attrs.frozen
 class _Searched:
-    """A format while a recording is looked for: its errors name its owner."""
+    """A format during the search for a recording. Its errors name its plugin."""
 
     format: RecordingFormat
-    owner: Owned
+    spec: Record
 
     def reads(self, path: Path) -> bool:
-        with _blamed(self.owner, f"look at {path}"):
+        with blamed(self.spec.described, f"to look at {path}"):
             return self.format.reads(path)
 
     def stored(self) -> Mapping[str, Path]:
-        with _blamed(self.owner, "list its recordings"):
+        with blamed(self.spec.described, "to list its recordings"):
             return self.format.stored()
 
 
-def _format(plugins: Formats, owner: Owned) -> RecordingFormat:
-    target = plugins.resolve(owner.record)
-    with _blamed(owner, "begin"):
+def _format(spec: Record) -> RecordingFormat:
+    target = spec.resolve()
+    with blamed(spec.described, "to begin"):
         made = target()
-    require_protocol(made, RecordingFormat, owner.described)
+    require_protocol(made, RecordingFormat, spec.described)
     return cast(RecordingFormat, made)
-
-
-@contextmanager
-def _blamed(owner: Owned, doing: str) -> Iterator[None]:
-    """A foreign error becomes a PluginError."""
-    try:
-        yield
-    except (RlcoreError, OSError):
-        raise
-    except (Exception, SystemExit) as error:
-        raise PluginError(f"{owner.described} failed to {doing}: {one_line(error)}") from error

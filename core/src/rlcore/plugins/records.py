@@ -1,14 +1,21 @@
-"""Records that registry hooks return. They name heavy code by string, ``"package.module:Name"``, so that listing what
-is installed imports neither torch nor numpy; a target is imported when it is first used.
+"""The records that registry hooks return.
+
+A record names heavy code by a string, ``"package.module:Name"``, so that listing plugins imports neither torch nor
+numpy. :meth:`Record.resolve` imports it on first use. Every target is called by keyword, and takes those of
+``settings``, ``behavior`` and ``run`` that its class documents, in this order.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
+
+if TYPE_CHECKING:
+    from rlcore.plugins.plugin import Plugin
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _TARGET = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
@@ -34,10 +41,11 @@ def _check_target(record: Record, attribute: attrs.Attribute[Any], value: Any) -
 
 @attrs.frozen(kw_only=True)
 class Record:
-    """What all records share.
+    """The base of all records.
 
-    ``kind`` is the word of ``rlcore plugins list --provides``; ``called`` that of messages, where it is another one;
-    ``key`` is what names such a record in the configuration, or on the command line.
+    ``kind`` is the word for such a record in ``rlcore plugins list --provides``, and ``called`` the word in messages if
+    it differs. ``key`` is the configuration key or command-line option that names such a record. ``plugin`` is set by
+    rlcore, to the plugin whose registry hook returned the record; it is None in a record that a program made itself.
     """
 
     kind: ClassVar[str] = "record"
@@ -47,16 +55,47 @@ class Record:
     name: str = attrs.field(validator=_check_name)
     target: str = attrs.field(validator=_check_target)
     summary: str = ""
+    plugin: Plugin | None = attrs.field(default=None, repr=False)
+
+    @property
+    def reference(self) -> str:
+        """DIST/NAME; PLUGIN/NAME if the plugin is not installed as a distribution."""
+        return f"{self.plugin.source}/{self.name}" if self.plugin is not None else self.name
+
+    @property
+    def described(self) -> str:
+        """The record in messages: ``trainer 'ppo' of plugin 'ppo' (rlcore-ppo 0.1.0)``."""
+        own = f"{self.kind} {self.name!r}"
+        return f"{own} of {self.plugin.described}" if self.plugin is not None else own
+
+    def resolve(self, attribute: str = "target") -> Any:
+        """Import the object that ``attribute`` names. PluginError names this record and its plugin."""
+        from rlcore.plugins.failures import failure
+
+        module, _, path = getattr(self, attribute).partition(":")
+        try:
+            target: Any = import_module(module)
+        except (Exception, SystemExit) as error:
+            raise failure(self.described, f"to import {module}", error) from error
+        for part in path.split("."):
+            try:
+                target = getattr(target, part)
+            except AttributeError:
+                from rlcore.errors import PluginError
+
+                raise PluginError(f"{self.described}: {module} has no {path!r}") from None
+        return target
 
 
 @attrs.frozen(kw_only=True)
 class TrainerSpec(Record):
     """A trainer that ``trainer_type`` may name.
 
-    ``target`` is called as ``target(behavior: BehaviorSpec, settings: BehaviorSettings, run: RunContext)`` and
-    returns a :class:`rlcore.trainer.Trainer`. ``settings`` names the attrs class of its ``hyperparameters`` block.
-    ``spaces`` says which actions it can learn: any of ``"continuous"``, ``"discrete"``, ``"hybrid"``.
-    ``behavioral_cloning``: whether it honours that block of a behavior; one that does not has it refused.
+    ``target(settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext)``, called by keyword, returns a
+    :class:`rlcore.trainer.Trainer`. ``settings`` names the attrs class of its ``hyperparameters`` block. ``spaces`` are
+    the actions it can learn: any of ``"continuous"``, ``"discrete"``, ``"hybrid"``. ``offline``: whether it learns from
+    recorded episodes instead of an environment. ``behavioral_cloning``: whether it uses that block of a behavior; the
+    block is refused for other trainers.
     """
 
     kind: ClassVar[str] = "trainer"
@@ -70,7 +109,11 @@ class TrainerSpec(Record):
 
 @attrs.frozen(kw_only=True)
 class RewardProviderSpec(Record):
-    """A reward that ``reward_signals`` may name. ``target(settings, behavior, run)`` returns a RewardProvider."""
+    """A reward that ``reward_signals`` may name.
+
+    ``target(settings, behavior: BehaviorSpec, run: RunContext)``, called by keyword, returns a
+    :class:`rlcore.rewards.RewardProvider`. ``settings`` names the attrs class of its block.
+    """
 
     kind: ClassVar[str] = "reward"
     called: ClassVar[str] = "reward provider"
@@ -81,10 +124,13 @@ class RewardProviderSpec(Record):
 
 @attrs.frozen(kw_only=True)
 class StatsWriterSpec(Record):
-    """A writer that ``stats`` may name. ``target(settings, run)`` returns a StatsWriter.
+    """A statistics writer that ``stats`` may name.
 
-    ``default_on`` writers run unless the configuration says ``stats: {name: false}``; it is honoured only for
-    distributions kept in rlcore's own repository, so that installing a package never starts sending data anywhere.
+    ``target(settings, run: RunContext)``, called by keyword, returns a :class:`rlcore.stats.StatsWriter`. ``settings``
+    names the attrs class of its block; None if it has no settings. A ``default_on`` writer runs unless the
+    configuration says ``stats: {name: false}``. rlcore ignores ``default_on`` for distributions outside its own
+    repository, so that installing a package never starts to send data anywhere. ``inference``: whether the writer also
+    runs under ``--inference``, which leaves the run's files alone.
     """
 
     kind: ClassVar[str] = "writer"
@@ -93,20 +139,20 @@ class StatsWriterSpec(Record):
 
     settings: str | None = attrs.field(default=None, validator=_check_target)
     default_on: bool = False
-    inference: bool = False  # whether it also runs under --inference, which leaves the run's files alone
+    inference: bool = False
 
 
 @attrs.frozen(kw_only=True)
 class EnvironmentSpec(Record):
     """A kind of environment that ``environment.type`` may name.
 
-    ``target(settings: EnvironmentSettings, run: RunContext)`` returns an :class:`rlcore.environment.Environment`.
-    ``settings`` names the attrs class of ``environment.options``; None passes options on as they are. ``parameters``
-    names that of one entry of ``environment.parameters``: how the environment parameter of that name reaches the
-    environment. None refuses the block: parameters are known by their names. One that can record ``video`` writes a
-    film of every whole episode into the directory ``run.video``, where that is not None.
+    ``target(settings: EnvironmentSettings, run: RunContext)``, called by keyword, returns an
+    :class:`rlcore.environment.Environment`. ``settings`` names the attrs class of ``environment.options``; None passes
+    options on unchecked. ``parameters`` names the attrs class of an entry of ``environment.parameters``, which says how
+    the environment parameter of that name reaches the environment; None refuses that block. ``video``: whether the
+    environment can write a film of every whole episode into the directory ``run.video``, if that is not None.
 
-    ``run.config.environment_parameters`` has the names of all parameters that this environment will be told.
+    ``run.config.environment_parameters`` has the names of all parameters that the environment will receive.
     """
 
     kind: ClassVar[str] = "environment"
@@ -122,9 +168,9 @@ class CurriculumSpec(Record):
     """A way of choosing environment parameters, which ``environment_parameters.<name>.curriculum.type`` may name.
 
     ``settings`` names the attrs class of such a block, which derives from :class:`rlcore.settings.CurriculumSettings`.
-    ``target(blocks: Mapping[str, settings], run: RunContext)`` returns a :class:`rlcore.curriculum.Curriculum` of all
-    parameters whose block names it. It is also made for evaluations, with their own seed and number of copies in
-    ``run``.
+    ``target(settings: Mapping[str, object of that class], run: RunContext)``, called by keyword, returns a
+    :class:`rlcore.curriculum.Curriculum` of all environment parameters that name it; ``settings`` holds the block of
+    each. An evaluation makes one too, with its own seed and number of environments in ``run``.
     """
 
     kind: ClassVar[str] = "curriculum"
@@ -135,10 +181,7 @@ class CurriculumSpec(Record):
 
 @attrs.frozen(kw_only=True)
 class RecordingFormatSpec(Record):
-    """A kind of files that recorded episodes are read from and written to.
-
-    ``target()`` returns a :class:`rlcore.recordings.RecordingFormat`.
-    """
+    """A file format of recorded episodes. ``target()`` returns a :class:`rlcore.recordings.RecordingFormat`."""
 
     kind: ClassVar[str] = "recording"
     called: ClassVar[str] = "recording format"
@@ -157,7 +200,7 @@ class CommandSpec(Record):
 class ConfigSection(Record):
     """A plugin's own top-level block in the configuration file. ``target`` names its attrs settings class.
 
-    The block arrives as ``config.sections[name]``; a file that leaves it out gives the class's defaults.
+    The block is ``config.sections[name]``; it has the class's defaults if the file leaves it out.
     """
 
     kind: ClassVar[str] = "section"

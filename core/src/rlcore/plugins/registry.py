@@ -1,4 +1,4 @@
-"""The records of all plugins, collected once from each, and whose they are."""
+"""The records of all plugins, collected once from each; every record refers to its plugin."""
 
 from __future__ import annotations
 
@@ -7,32 +7,28 @@ from collections.abc import Callable
 import attrs
 import pluggy
 
-from rlcore.errors import PluginError, one_line
-from rlcore.plugins.candidates import canonical
+from rlcore.errors import PluginError
 from rlcore.plugins.dispatch import Dispatch
-from rlcore.plugins.lookup import Owned
-from rlcore.plugins.manager import HookManager, LoadedPlugin
+from rlcore.plugins.failures import failure
+from rlcore.plugins.known import OWN_DISTRIBUTIONS
+from rlcore.plugins.manager import HookManager
+from rlcore.plugins.plugin import Plugin, canonical
 from rlcore.plugins.records import ConfigSection, Record, StatsWriterSpec
-
-# Whose writers may run without being named in the configuration: installing anybody else's package must never start
-# sending a run's statistics somewhere.
-OWN_DISTRIBUTIONS = ("rlcore", "rlcore-tensorboard")
 
 
 class Registry:
-    """What the registry hooks returned. ``give_up`` is told of a plugin whose records cannot be used."""
+    """The records that registry hooks returned. ``give_up`` is called with a plugin whose records cannot be used."""
 
     def __init__(self, manager: HookManager, dispatch: Dispatch, give_up: Callable[[str, PluginError], None]) -> None:
         self._manager = manager
         self._dispatch = dispatch
         self._give_up = give_up
-        self._records: dict[pluggy.HookImpl, tuple[Owned, ...]] = {}
-        self._owned: dict[int, Owned] = {}  # by id(record): two plugins may return equal records
+        self._records: dict[pluggy.HookImpl, tuple[Record, ...]] = {}
 
-    def records(self, kind: str) -> tuple[Owned, ...]:
-        """What the registry hook of this kind returned: one of core's, or of a plugin that has plugins."""
+    def records(self, kind: str) -> tuple[Record, ...]:
+        """All records of a kind, of core's registry hooks or of one that a plugin added, sorted by name."""
         hook, record_class = self._manager.registries[kind]
-        found: list[Owned] = []
+        found: list[Record] = []
         for implementation in self._manager.implementations(hook):
             if implementation not in self._records:
                 try:
@@ -41,30 +37,16 @@ class Registry:
                     self._give_up(implementation.plugin_name, error)
                     continue
             found += self._records[implementation]
-        return tuple(sorted(found, key=lambda owned: (owned.record.name, owned.reference)))
+        return tuple(sorted(found, key=lambda record: (record.name, record.reference)))
 
-    def described(self, record: Record) -> str:
-        """The record and its owner, for messages; a plugin may have made the record itself."""
-        owned = self._owned.get(id(record))
-        return owned.described if owned is not None else f"{record.kind} {record.name!r}"
-
-    def reference(self, record: Record) -> str:
-        """DIST/NAME of a record that a registry hook returned."""
-        owned = self._owned.get(id(record))
-        return owned.reference if owned is not None else record.name
-
-    def owner(self, record: Record) -> LoadedPlugin | None:
-        owned = self._owned.get(id(record))
-        return LoadedPlugin(owned.plugin, owned.distribution, owned.version) if owned is not None else None
-
-    def _collect(self, hook: str, record_class: type[Record], implementation: pluggy.HookImpl) -> tuple[Owned, ...]:
+    def _collect(self, hook: str, record_class: type[Record], implementation: pluggy.HookImpl) -> tuple[Record, ...]:
         owner = self._manager.owner(implementation.plugin_name)
         self._dispatch.calls[hook] += 1
         answer = self._dispatch.one(implementation, hook)
         try:
-            records = list(answer) if answer is not None else []  # a generator runs, and may raise, only here
+            records = list(answer) if answer is not None else []  # a generator runs only here
         except (Exception, SystemExit) as error:
-            raise PluginError(f"{owner.described} failed in {hook}: {one_line(error)}") from error
+            raise failure(owner.described, f"in {hook}", error) from error
         names: set[str] = set()
         for record in records:
             if not isinstance(record, record_class):
@@ -73,18 +55,16 @@ class Registry:
                 raise PluginError(f"{owner.described}: {hook} returned two records named {record.name!r}")
             names.add(record.name)
         _refuse_core_sections(record_class, names, owner)
-        found = tuple(Owned.by(_consented(record, owner), owner) for record in records)
-        self._owned.update((id(owned.record), owned) for owned in found)
-        return found
+        return tuple(attrs.evolve(_consented(record, owner), plugin=owner) for record in records)
 
 
-def _consented(record: Record, owner: LoadedPlugin) -> Record:
+def _consented(record: Record, owner: Plugin) -> Record:
     if isinstance(record, StatsWriterSpec) and canonical(owner.distribution) not in OWN_DISTRIBUTIONS:
         return attrs.evolve(record, default_on=False)
     return record
 
 
-def _refuse_core_sections(record_class: type[Record], names: set[str], owner: LoadedPlugin) -> None:
+def _refuse_core_sections(record_class: type[Record], names: set[str], owner: Plugin) -> None:
     if record_class is not ConfigSection or not names:
         return
     from rlcore.settings import RunConfig

@@ -1,4 +1,4 @@
-"""What plugins are told about the run they are part of."""
+"""The run as its plugins see it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from rlcore.files.patterns import pattern_problem
 
 if TYPE_CHECKING:
     from rlcore.environment import BehaviorSpec
-    from rlcore.plugins.lookup import Owned
     from rlcore.plugins.records import Record, RewardProviderSpec
     from rlcore.recordings import Recording
     from rlcore.rewards import RewardProvider
@@ -23,15 +22,11 @@ R = TypeVar("R", bound="Record")
 
 
 class RunPlugins(Protocol):
-    """What plugins may ask of the other plugins of a run; :class:`rlcore.plugins.Plugins` is the one that answers."""
+    """The part of :class:`rlcore.plugins.Plugins` that plugins may use."""
 
     def record(self, record_class: type[R], reference: str) -> R: ...
 
-    def records(self, kind: str) -> tuple[Owned, ...]: ...
-
-    def resolve(self, record: Record, attribute: str = "target") -> Any: ...
-
-    def described(self, record: Record) -> str: ...
+    def records(self, kind: str) -> tuple[Record, ...]: ...
 
     def reward_provider(self, reference: str) -> RewardProviderSpec: ...
 

@@ -13,7 +13,8 @@ import attrs
 
 from rlcore._version import __version__
 from rlcore.errors import ConfigError
-from rlcore.plugins.candidates import PLUGIN_NAME, installed
+from rlcore.plugins.discovery import installed
+from rlcore.plugins.plugin import PLUGIN_NAME
 
 _SUFFIX = ".tmpl"
 _PREFIX = "rlcore-"
@@ -97,8 +98,10 @@ def write_plugin(name: str, kind: str, parent: Path) -> Path:
 
 def _check_name(name: str) -> None:
     if not PLUGIN_NAME.fullmatch(name) or name.endswith("-") or "--" in name or keyword.iskeyword(name):
-        raise ConfigError(f"{name!r} is no plugin name: small letters, digits and single hyphens, a letter first")
-    taken = [candidate for candidate in installed() if candidate.name == name]
+        raise ConfigError(
+            f"{name!r} is not a plugin name: use small letters, digits and single hyphens, with a letter first"
+        )
+    taken = [plugin for plugin in installed() if plugin.name == name]
     if taken:
         raise ConfigError(f"{name!r} is the name of an installed plugin, {taken[0].label}; choose another")
 

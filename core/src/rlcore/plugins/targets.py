@@ -1,30 +1,22 @@
-"""Imports what a record names, and checks that a factory is asked for what it can do and returned what it must."""
+"""Calls the targets of records, and checks what they are asked for and what they return."""
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
-from rlcore.errors import PluginError, UnsupportedSpace, one_line
+from rlcore.errors import PluginError, UnsupportedSpace
+from rlcore.plugins.failures import blamed, failure
 
 if TYPE_CHECKING:
     from rlcore.environment import BehaviorSpec
-    from rlcore.plugins.records import TrainerSpec
+    from rlcore.plugins.records import Record, TrainerSpec
 
 
-def import_target(reference: str, described: str) -> Any:
-    """``"package.module:Name.attribute"``; ``described`` names its owner in the error."""
-    module, _, path = reference.partition(":")
-    try:
-        target: Any = importlib.import_module(module)
-    except (Exception, SystemExit) as error:
-        raise PluginError(f"{described}: cannot import {module}: {one_line(error)}") from error
-    for part in path.split("."):
-        try:
-            target = getattr(target, part)
-        except AttributeError:
-            raise PluginError(f"{described}: {module} has no {path!r}") from None
-    return target
+def call_target(record: Record, hook: str, **arguments: Any) -> Any:
+    """Core's answer to a factory hook: the record's target called with ``arguments``. The record is to blame."""
+    target = record.resolve()
+    with blamed(record.described, f"in {hook}"):
+        return target(**arguments)
 
 
 def require_space(spec: TrainerSpec, behavior: BehaviorSpec) -> None:
@@ -51,9 +43,9 @@ def require_protocol(value: object, protocol: type, described: str) -> None:
     try:
         missing = sorted(member for member in members if not hasattr(value, member))
     except (Exception, SystemExit) as error:  # a property may raise anything
-        raise PluginError(f"{described} returned a {type(value).__name__} that failed: {one_line(error)}") from error
+        raise failure(f"{described} returned a {type(value).__name__} that", "in a property", error) from error
     if missing:
         raise PluginError(
-            f"{described} returned a {type(value).__name__}, which is no {protocol.__name__}: "
+            f"{described} returned a {type(value).__name__}, which is not a {protocol.__name__}: "
             f"it lacks {', '.join(missing)}"
         )

@@ -95,7 +95,7 @@ def environment_settings(config: RunConfig) -> EnvironmentSettings:
 
 def environment_name(settings: EnvironmentSettings, plugins: Plugins) -> str:
     """What messages call an environment: its type, the plugin that makes it, and its id."""
-    described = plugins.described(plugins.environment(settings.type))
+    described = plugins.environment(settings.type).described
     return f"{described}, id {settings.id!r}," if settings.id else described
 
 
@@ -138,8 +138,8 @@ def make_curricula(
             CheckedCurriculum(
                 plugins.create_curriculum(spec, blocks[kind], context),
                 tuple(blocks[kind]),
-                plugins.described(spec),
-                plugins.reference(spec),
+                spec.described,
+                spec.reference,
             ),
         )
         for kind, spec in specs.items()
@@ -209,9 +209,9 @@ def make_writers(config: RunConfig, plugins: Plugins, context: RunContext) -> li
     """The writers that are on by default and not turned off, and those the ``stats`` block names."""
     configured = {plugins.stats_writer(reference): settings for reference, settings in config.stats.items()}
     chosen: dict[StatsWriterSpec, Any] = {
-        owned.record: None
-        for owned in plugins.records("writer")
-        if isinstance(owned.record, StatsWriterSpec) and owned.record.default_on and owned.record not in configured
+        record: None
+        for record in plugins.records("writer")
+        if isinstance(record, StatsWriterSpec) and record.default_on and record not in configured
     }
     chosen |= {spec: settings for spec, settings in configured.items() if settings is not False}
     writers: list[OpenWriter] = []
@@ -220,9 +220,9 @@ def make_writers(config: RunConfig, plugins: Plugins, context: RunContext) -> li
             if context.inference and not spec.inference:
                 continue
             if settings is None and spec.settings is not None:
-                settings = plugins.resolve(spec, "settings")()
+                settings = spec.resolve("settings")()
             writer = plugins.create_stats_writer(spec, settings, context)
-            writers.append(OpenWriter(writer, plugins.described(spec)))
+            writers.append(OpenWriter(writer, spec.described))
     except BaseException:
         for opened in writers:
             with suppress(Exception, SystemExit):  # the first error is the one to report

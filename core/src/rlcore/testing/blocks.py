@@ -7,13 +7,12 @@ from typing import Any
 
 from rlcore.config.document import document_from_mapping
 from rlcore.config.structure import Problems, build
-from rlcore.plugins.calls import Plugins
 from rlcore.plugins.records import Record
 
 
-def checked_block(plugins: Plugins, record: Record, block: Mapping[str, Any]) -> Any:
+def checked_block(record: Record, block: Mapping[str, Any]) -> Any:
     """The settings of ``record`` that ``block`` gives, as in a file; raises :class:`rlcore.config.ConfigErrors`."""
     problems = Problems(document_from_mapping({record.name: dict(block)}))
-    settings = build(plugins.resolve(record, "settings"), block, (record.name,), problems)
+    settings = build(record.resolve("settings"), block, (record.name,), problems)
     problems.raise_any()
     return settings

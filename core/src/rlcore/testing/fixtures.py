@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 import attrs
 import pytest
 
-from rlcore.plugins import candidates
+from rlcore.plugins import discovery
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.catalog import KINDS
 from rlcore.plugins.dispatch import Dispatch
@@ -65,7 +65,7 @@ def plugins(monkeypatch: pytest.MonkeyPatch) -> Plugins:
     def refuse() -> NoReturn:
         raise AssertionError("a test with the `plugins` fixture may not look for installed plugins")
 
-    monkeypatch.setattr(candidates, "_entry_points", refuse)
+    monkeypatch.setattr(discovery, "_entry_points", refuse)
     return Plugins()
 
 

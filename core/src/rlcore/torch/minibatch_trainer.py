@@ -47,7 +47,7 @@ class MinibatchTrainer:
     source = "environment"  # where observations and rewards come from, for messages
     reader: BatchReader
 
-    def __init__(self, behavior: BehaviorSpec, settings: BehaviorSettings, run: RunContext) -> None:
+    def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
         self.behavior = behavior
         self.settings = settings
         self.hyperparameters: MinibatchSettings = settings.hyperparameters

@@ -54,10 +54,10 @@ class OffPolicyTrainer(MinibatchTrainer):
 
     hyperparameters: OffPolicySettings
 
-    def __init__(self, behavior: BehaviorSpec, settings: BehaviorSettings, run: RunContext) -> None:
+    def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
         h: OffPolicySettings = settings.hyperparameters
         self.buffer = self._make_buffer(behavior, h, run)
-        super().__init__(behavior, settings, run)
+        super().__init__(settings, behavior, run)
         self.reader = BatchReader(
             self.buffer, self.model.inputs, self.policy.layout, self.providers, self.device, h.n_steps
         )

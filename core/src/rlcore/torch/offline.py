@@ -29,8 +29,8 @@ class OfflineTrainer(MinibatchTrainer):
     hyperparameters: OfflineSettings
     source = "recorded data"
 
-    def __init__(self, behavior: BehaviorSpec, settings: BehaviorSettings, run: RunContext) -> None:
-        super().__init__(behavior, settings, run)
+    def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
+        super().__init__(settings, behavior, run)
         if run.inference:  # the data is not needed, and may not be there
             return
         recording = run.read_recording(self.hyperparameters.demo_path, behavior.name)

@@ -67,7 +67,7 @@ Statistic = float | Sequence[float]  # of an update, or one for each of several 
 class OnPolicyTrainer:
     """A trainer that learns from what its current policy does; see the module's text."""
 
-    def __init__(self, behavior: BehaviorSpec, settings: BehaviorSettings, run: RunContext) -> None:
+    def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
         self.behavior = behavior
         self.settings = settings
         self.hyperparameters: OnPolicySettings = settings.hyperparameters

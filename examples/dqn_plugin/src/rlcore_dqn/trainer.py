@@ -52,8 +52,8 @@ class DQNTrainer(OffPolicyTrainer):
     hyperparameters: DQNSettings
     model: QNetwork
 
-    def __init__(self, behavior: BehaviorSpec, settings: BehaviorSettings, run: RunContext) -> None:
-        super().__init__(behavior, settings, run)
+    def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
+        super().__init__(settings, behavior, run)
         if len({(provider.gamma, provider.ignore_done) for provider in self.providers}) > 1:
             raise ConfigError(
                 f"behaviors.{behavior.name}.reward_signals: dqn learns one value for all of them, so they need one "

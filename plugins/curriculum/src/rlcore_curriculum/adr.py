@@ -260,16 +260,18 @@ def _shape(block: AdrSettings) -> dict[str, Any]:
     }
 
 
-def make_curriculum(blocks: Mapping[str, AdrSettings], run: RunContext) -> AutomaticDomainRandomization:
+def make_curriculum(settings: Mapping[str, AdrSettings], run: RunContext) -> AutomaticDomainRandomization:
     """One curriculum of all parameters: at most one of them is at a bound in an episode."""
-    names = tuple(blocks)
+    names = tuple(settings)
     return AutomaticDomainRandomization(
         parameters=names,
         uniforms=EpisodeUniforms(run.seed, [*streams_of(names), "curriculum/adr"], run.num_envs),
-        targets=Ranges([block.target_range for block in blocks.values()], [block.integer for block in blocks.values()]),
-        blocks=blocks,
-        bounds=[(_bound(block, LOW), _bound(block, HIGH)) for block in blocks.values()],
-        order=InOrder(blocks, run.num_envs),
+        targets=Ranges(
+            [block.target_range for block in settings.values()], [block.integer for block in settings.values()]
+        ),
+        blocks=settings,
+        bounds=[(_bound(block, LOW), _bound(block, HIGH)) for block in settings.values()],
+        order=InOrder(settings, run.num_envs),
     )
 
 

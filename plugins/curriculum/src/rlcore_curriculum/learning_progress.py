@@ -203,14 +203,16 @@ def _likeliest(regions: Regions) -> str:
     return f"[{low + region * width:g}, {low + (region + 1) * width:g}]"
 
 
-def make_curriculum(blocks: Mapping[str, LearningProgressSettings], run: RunContext) -> LearningProgress:
+def make_curriculum(settings: Mapping[str, LearningProgressSettings], run: RunContext) -> LearningProgress:
     """One curriculum of all parameters."""
-    names = tuple(blocks)
+    names = tuple(settings)
     return LearningProgress(
         parameters=names,
-        blocks=blocks,
+        blocks=settings,
         uniforms=EpisodeUniforms(run.seed, streams_of(names), run.num_envs, width=2),
-        targets=Ranges([block.target_range for block in blocks.values()], [block.integer for block in blocks.values()]),
-        regions={name: Regions(block) for name, block in blocks.items()},
-        order=InOrder(blocks, run.num_envs),
+        targets=Ranges(
+            [block.target_range for block in settings.values()], [block.integer for block in settings.values()]
+        ),
+        regions={name: Regions(block) for name, block in settings.items()},
+        order=InOrder(settings, run.num_envs),
     )

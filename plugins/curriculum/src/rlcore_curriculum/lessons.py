@@ -28,17 +28,17 @@ from rlcore_curriculum.statistics_seen import StatisticsSeen
 from rlcore_curriculum.tracks import Ended, LessonTrack, Track
 
 
-def make_curriculum(blocks: Mapping[str, LessonsSettings], run: RunContext) -> Lessons:
+def make_curriculum(settings: Mapping[str, LessonsSettings], run: RunContext) -> Lessons:
     """The one curriculum of all parameters that have lessons."""
-    samplers = [[make_sampler(lesson.value, run.plugins) for lesson in block.lessons] for block in blocks.values()]
-    criteria, max_steps = criteria_of(blocks), {}
+    samplers = [[make_sampler(lesson.value, run.plugins) for lesson in block.lessons] for block in settings.values()]
+    criteria, max_steps = criteria_of(settings), {}
     for name in {each.behavior for each in criteria.values() if each.measure == PROGRESS}:
         behavior = run.config.behaviors.get(name, run.config.default_settings)
         assert behavior is not None, "LessonsSettings.problems has refused it"
         max_steps[name] = behavior.max_steps
     evaluation = run.config.evaluation
     seen = StatisticsSeen(criteria, evaluates=evaluation is not None and evaluation.interval is not None)
-    return Lessons(blocks, samplers, max_steps, seen, run.seed, run.num_envs)
+    return Lessons(settings, samplers, max_steps, seen, run.seed, run.num_envs)
 
 
 class Lessons:

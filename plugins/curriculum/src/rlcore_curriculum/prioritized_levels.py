@@ -255,14 +255,14 @@ class PrioritizedLevels(SeparateCurriculum):
         return self.replays
 
 
-def make_curriculum(blocks: Mapping[str, PrioritizedLevelsSettings], run: RunContext) -> PrioritizedLevels:
+def make_curriculum(settings: Mapping[str, PrioritizedLevelsSettings], run: RunContext) -> PrioritizedLevels:
     """One curriculum of all parameters; what training is for is all levels alike."""
-    names = tuple(blocks)
-    every = [(block.first_level, block.first_level + block.levels - 1) for block in blocks.values()]
+    names = tuple(settings)
+    every = [(block.first_level, block.first_level + block.levels - 1) for block in settings.values()]
     return PrioritizedLevels(
         parameters=names,
-        blocks=blocks,
+        blocks=settings,
         uniforms=EpisodeUniforms(run.seed, streams_of(names), run.num_envs, width=2),
         targets=Ranges(every, [True] * len(every)),
-        replays={name: LevelReplay(block) for name, block in blocks.items()},
+        replays={name: LevelReplay(block) for name, block in settings.items()},
     )

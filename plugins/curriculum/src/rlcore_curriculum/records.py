@@ -13,7 +13,7 @@ from rlcore.plugins import Record
 class SamplerSpec(Record):
     """A sampler that ``sampler_type`` may name.
 
-    ``settings`` names the attrs class of its ``sampler_parameters``. ``target(settings)`` returns a
+    ``settings`` names the attrs class of its ``sampler_parameters``. ``target(settings)``, called by keyword, returns a
     :class:`rlcore_curriculum.samplers.Sampler`, which turns uniform random numbers into values.
     """
 

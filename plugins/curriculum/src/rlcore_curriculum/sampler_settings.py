@@ -31,7 +31,7 @@ class SamplerSettings:
 
     def parameters(self, plugins: RunPlugins) -> Any:
         """The sampler's own settings. ConfigError if they are wrong."""
-        settings, problems = read_settings(plugins.resolve(self.spec(plugins), "settings"), self.sampler_parameters)
+        settings, problems = read_settings(self.spec(plugins).resolve("settings"), self.sampler_parameters)
         for path, message in problems:
             raise ConfigError(f"sampler {self.sampler_type!r}: {'.'.join(map(str, path))}: {message}")
         return settings
@@ -43,7 +43,7 @@ class SamplerSettings:
         except (NotInstalled, PluginError) as error:
             yield ("sampler_type",), str(error)
             return
-        _, problems = read_settings(plugins.resolve(spec, "settings"), self.sampler_parameters)
+        _, problems = read_settings(spec.resolve("settings"), self.sampler_parameters)
         for path, message in problems:
             yield ("sampler_parameters", *path), message
 

@@ -13,8 +13,9 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.errors import PluginError, RlcoreError, one_line
+from rlcore.errors import PluginError
 from rlcore.plugins import RunPlugins
+from rlcore.plugins.failures import blame, blamed
 from rlcore_curriculum.sampler_settings import (
     ConstantParameters,
     GaussianParameters,
@@ -111,7 +112,7 @@ class SeededSampler:
         try:
             values = np.asarray(self.sampler.sample(uniforms), np.float64)
         except (Exception, SystemExit) as error:
-            raise PluginError(f"{self.called} failed in sample for {parameter!r}: {one_line(error)}") from error
+            blame(self.called, f"in sample for {parameter!r}", error)
         if values.shape != uniforms.shape:
             raise PluginError(
                 f"{self.called} gave {parameter!r} an array of shape {values.shape} for {len(uniforms)} random "
@@ -128,13 +129,9 @@ def make_sampler(value: float | SamplerSettings, plugins: RunPlugins) -> SeededS
     if not isinstance(value, SamplerSettings):
         return SeededSampler(ConstantSampler(ConstantParameters(value=value)))
     spec, parameters = value.spec(plugins), value.parameters(plugins)
-    called = next(owned.described for owned in plugins.records(spec.kind) if owned.record is spec)
-    try:
-        sampler = plugins.resolve(spec)(parameters)
-    except RlcoreError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise PluginError(f"{called} cannot be made: {one_line(error)}") from error
+    target = spec.resolve()
+    with blamed(spec.described, "to be made"):
+        sampler = target(settings=parameters)
     if not isinstance(sampler, Sampler):
-        raise PluginError(f"{called}: {spec.target} returned a {type(sampler).__name__} without sample()")
-    return SeededSampler(sampler, int(getattr(parameters, "seed", -1)), called)
+        raise PluginError(f"{spec.described}: {spec.target} returned a {type(sampler).__name__} without sample()")
+    return SeededSampler(sampler, int(getattr(parameters, "seed", -1)), spec.described)

@@ -28,7 +28,7 @@ def plugins() -> Plugins:
 
 
 def built(plugins: Plugins, block: dict[str, Any]) -> Any:
-    return checked_block(plugins, plugins.curriculum(block["type"]), block)
+    return checked_block(plugins.curriculum(block["type"]), block)
 
 
 def test_numbers_and_ranges_are_read_as_they_are_written(plugins: Plugins) -> None:

@@ -28,14 +28,14 @@ class BCTrainer(OfflineTrainer):
     hyperparameters: BCSettings
     learns_from_rewards = False
 
-    def __init__(self, behavior: BehaviorSpec, settings: BehaviorSettings, run: RunContext) -> None:
+    def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
         idle = [name for name in settings.reward_signals if name != "extrinsic"]
         if idle:
             raise ConfigError(
                 f"behaviors.{behavior.name}.reward_signals: trainer {settings.trainer_type!r} imitates what was "
                 f"recorded and learns from no reward; leave {', '.join(idle)} out"
             )
-        super().__init__(behavior, settings, run)
+        super().__init__(settings, behavior, run)
 
     def build_model(self, value_heads: int) -> Actor:
         return Actor(self.behavior, self.settings.network_settings)

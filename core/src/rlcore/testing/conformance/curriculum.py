@@ -27,8 +27,8 @@ from rlcore.curriculum import Curriculum, EndedEpisodes, LessonChange
 from rlcore.environment import AgentBatch
 from rlcore.errors import ConfigError, RunStateError
 from rlcore.plugins.calls import Plugins, load_plugins
-from rlcore.plugins.discover import selection_from
 from rlcore.plugins.run_context import RunContext
+from rlcore.plugins.selection import selection_from
 from rlcore.runs.curricula import RunCurricula
 from rlcore.settings import BehaviorSettings, EnvironmentParameter, RunConfig
 from rlcore.stats import CUMULATIVE_REWARD, EpisodeRecorder, StatSummary
@@ -63,7 +63,7 @@ class CurriculumConformance:
         plugins = self.plugins()
         spec = plugins.curriculum(self.curriculum)
         typed = {"type": self.curriculum, **settings}
-        built = {name: checked_block(plugins, spec, {**block, **typed}) for name, block in self.blocks.items()}
+        built = {name: checked_block(spec, {**block, **typed}) for name, block in self.blocks.items()}
         config = self._config(built, self.behavior)
         assert self._problems(config, plugins) == []
         run = RunContext(config, plugins, self.directory, seed, self.copies)
@@ -89,7 +89,7 @@ class CurriculumConformance:
         plugins, both = self.plugins(), (self.behavior, f"Not{self.behavior}")
         spec = plugins.curriculum(self.curriculum)
         typed = {"type": self.curriculum}
-        built = {name: checked_block(plugins, spec, {**block, **typed}) for name, block in self.blocks.items()}
+        built = {name: checked_block(spec, {**block, **typed}) for name, block in self.blocks.items()}
         return both if not self._problems(self._config(built, *both), plugins) else both[:1]
 
     # ------------------------------------------------------------ rules

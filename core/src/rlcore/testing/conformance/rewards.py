@@ -19,8 +19,8 @@ import pytest
 from rlcore.environment import Actions, BehaviorSpec
 from rlcore.errors import ConfigError
 from rlcore.plugins.calls import Plugins, load_plugins
-from rlcore.plugins.discover import selection_from
 from rlcore.plugins.run_context import RunContext
+from rlcore.plugins.selection import selection_from
 from rlcore.rewards import RewardProvider, Transitions
 from rlcore.settings import BehaviorSettings, RunConfig
 from rlcore.storage.checkpoint import load_checkpoint, save_checkpoint
@@ -52,7 +52,7 @@ class RewardProviderConformance:
 
     def make(self, **settings: Any) -> RewardProvider:
         plugins, behavior = self.plugins(), self.behavior()
-        block = checked_block(plugins, plugins.reward_provider(self.reward), {**self.settings, **settings})
+        block = checked_block(plugins.reward_provider(self.reward), {**self.settings, **settings})
         learning = BehaviorSettings(reward_signals={self.reward: block})
         run = RunContext(RunConfig(behaviors={behavior.name: learning}), plugins, self.directory, 1, self.slots)
         [provider] = run.create_reward_providers(behavior, learning)

@@ -25,9 +25,9 @@ from rlcore.environment import Actions, AgentBatch, BehaviorSpec, Environment
 from rlcore.errors import ConfigError, RunStateError, UnsupportedSpace
 from rlcore.plugins.calls import Plugins, load_plugins
 from rlcore.plugins.diagnosis import diagnose
-from rlcore.plugins.discover import selection_from
 from rlcore.plugins.markers import hookimpl
 from rlcore.plugins.records import RewardProviderSpec
+from rlcore.plugins.selection import selection_from
 from rlcore.rewards import Transitions
 from rlcore.seeding import EpisodeSeeds
 from rlcore.settings import RewardSettings
@@ -113,22 +113,16 @@ class TrainerConformance:
         spec = plugins.trainer(self.trainer)
         assert spec.summary, "a record needs a summary for `rlcore plugins list`"
         assert spec.spaces and spec.spaces <= SPACES.keys(), f"spaces are any of {sorted(SPACES)}"
-        assert callable(plugins.resolve(spec))
-        [owned] = [each for each in plugins.records("trainer") if each.record is spec]
-        for decision in plugins.decisions:
-            if (decision.candidate.name, decision.candidate.distribution) == (owned.plugin, owned.distribution):
-                heavy = [
-                    each.message for each in diagnose(decision, import_targets=False) if " imports " in each.message
-                ]
-                assert heavy == []
+        assert callable(spec.resolve())
+        assert spec.plugin is not None
+        findings = diagnose(spec.plugin, import_targets=False)
+        assert [each.message for each in findings if each.rule == "import cost"] == []
 
     def test_its_settings_are_written_and_read_back_alike(self) -> None:
         plugins = self.plugins()
         block = {"trainer_type": self.trainer, "hyperparameters": dict(self.hyperparameters), **self.settings}
         config = config_from_mapping({"behaviors": {"Walker": block}}, plugins)
-        assert isinstance(
-            config.behaviors["Walker"].hyperparameters, plugins.resolve(plugins.trainer(self.trainer), "settings")
-        )
+        assert isinstance(config.behaviors["Walker"].hyperparameters, plugins.trainer(self.trainer).resolve("settings"))
         assert config_from_mapping(dump_config(config), plugins) == config
 
     # ------------------------------------------------------------ making one

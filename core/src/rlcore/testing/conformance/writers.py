@@ -19,8 +19,8 @@ from typing import Any, ClassVar
 import pytest
 
 from rlcore.plugins.calls import Plugins, load_plugins
-from rlcore.plugins.discover import selection_from
 from rlcore.plugins.run_context import RunContext
+from rlcore.plugins.selection import selection_from
 from rlcore.settings import BehaviorSettings, RunConfig
 from rlcore.stats import CUMULATIVE_REWARD, StatSummary, StatsWriter
 from rlcore.testing.blocks import checked_block
@@ -50,7 +50,7 @@ class StatsWriterConformance:
     def make(self, resumed_steps: Mapping[str, int] | None = None) -> StatsWriter:
         plugins = self.plugins()
         spec = plugins.stats_writer(self.writer)
-        settings = checked_block(plugins, spec, self.settings) if spec.settings is not None else None
+        settings = checked_block(spec, self.settings) if spec.settings is not None else None
         config = RunConfig(behaviors={name: BehaviorSettings() for name in ("Walker", "Striker")})
         run = RunContext(config, plugins, self.directory, 1, 1, resumed_steps=dict(resumed_steps or {}))
         return plugins.create_stats_writer(spec, settings, run)

@@ -1,6 +1,6 @@
-"""Which plugins are on, decided before any is imported.
+"""Decides which plugins are on, before any is imported.
 
-Precedence, the last one wins for each plugin: autoload < the configuration's ``plugins`` < ``RLCORE_PLUGIN_AUTOLOAD``
+For each plugin the last of these wins: autoload < the configuration's ``plugins`` < ``RLCORE_PLUGIN_AUTOLOAD``
 and ``RLCORE_PLUGINS`` < ``-p`` and ``--no-plugins``.
 """
 
@@ -9,18 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import attrs
 
 from rlcore.errors import ConfigError, PluginError, did_you_mean
 from rlcore.files.paths import user_path
-from rlcore.plugins.candidates import LOCAL_PREFIX, Candidate, canonical, handshake
+from rlcore.plugins.discovery import handshake
+from rlcore.plugins.plugin import LOCAL_PREFIX, Plugin, Why, canonical
 
 if TYPE_CHECKING:
     from rlcore.settings import PluginSettings
-
-Why = Literal["autoload", "config", "env", "-p"]
 
 ENV_AUTOLOAD = "RLCORE_PLUGIN_AUTOLOAD"
 ENV_PLUGINS = "RLCORE_PLUGINS"
@@ -30,28 +29,28 @@ _ALL_OF = "/*"  # every plugin of a distribution
 
 @attrs.frozen
 class Choice:
-    """One plugin turned on or off by NAME, DIST/NAME or ``module:...``, and who said so."""
+    """One plugin turned on or off by NAME, DIST/NAME or ``module:...``; ``why`` is where that was said."""
 
     reference: str
     on: bool
     why: Why
 
-    def matches(self, candidate: Candidate) -> bool:
+    def matches(self, plugin: Plugin) -> bool:
         if self.reference.startswith(LOCAL_PREFIX):
-            return candidate.label == self.reference
+            return plugin.label == self.reference
         distribution, _, name = self.reference.rpartition("/")
-        if distribution and canonical(distribution) != canonical(candidate.distribution):
+        if distribution and canonical(distribution) != canonical(plugin.distribution):
             return False
-        return bool(candidate.distribution) and name in (candidate.name, "*")
+        return bool(plugin.distribution) and name in (plugin.name, "*")
 
 
 @attrs.frozen
 class Selection:
-    """What was asked for, from all sources. It can be pickled: worker processes get it as it is."""
+    """The plugins that were asked for, from all sources. Can be pickled, for worker processes."""
 
     autoload: bool = True
     choices: tuple[Choice, ...] = ()  # in ascending precedence
-    autoload_why: Why = "autoload"  # who turned autoload on or off
+    autoload_why: Why = "autoload"  # what turned autoload on or off
 
     @property
     def enable(self) -> tuple[str, ...]:
@@ -66,7 +65,7 @@ class Selection:
         return tuple(choice.reference for choice in self.choices if choice.on and is_local(choice))
 
     def anchored(self, config_dir: Path | None) -> Selection:
-        """The same with absolute paths of local files: the configuration's stand in ``config_dir``, others here."""
+        """A copy with absolute paths of local files; the configuration's are relative to ``config_dir``."""
 
         def absolute(choice: Choice) -> Choice:
             base = config_dir if choice.why == "config" else None
@@ -75,41 +74,28 @@ class Selection:
         return attrs.evolve(self, choices=tuple(map(absolute, self.choices)))
 
     def without_local_of_config(self) -> tuple[Selection, tuple[str, ...]]:
-        """The same without the local files and modules that the configuration names, and which those are."""
+        """A copy without the local files and modules that the configuration names, and the names that were left out."""
         left_out = [choice for choice in self.choices if choice.on and choice.why == "config" and is_local(choice)]
         kept = tuple(choice for choice in self.choices if choice not in left_out)
         names = (choice.reference.removeprefix(LOCAL_PREFIX) for choice in left_out)
         return attrs.evolve(self, choices=kept), tuple(dict.fromkeys(names))
 
-    def decide(self, candidate: Candidate) -> tuple[bool, Why]:
-        """Whether a candidate is on, and who decided."""
-        if candidate.essential:
+    def decide(self, plugin: Plugin) -> tuple[bool, Why]:
+        """Whether a plugin is on, and what decided it."""
+        if plugin.essential:
             return True, "autoload"
         for choice in reversed(self.choices):
-            if choice.matches(candidate):
+            if choice.matches(plugin):
                 return choice.on, choice.why
         return self.autoload, self.autoload_why if not self.autoload else "autoload"
 
 
 @attrs.frozen
-class Decision:
-    """What becomes of one candidate."""
+class Obstacle:
+    """A reason why no plugin may be loaded; ``plugins`` are those it concerns."""
 
-    candidate: Candidate
-    on: bool
-    why: Why
-    refused: str | None = None  # why it cannot be used although it is on
-
-    @property
-    def state(self) -> Literal["on", "off", "refused"]:
-        if not self.on:
-            return "off"
-        return "refused" if self.refused else "on"
-
-    @property
-    def asked(self) -> bool:
-        """Somebody wants this plugin in particular, so failing to load it is fatal."""
-        return self.on and (self.why != "autoload" or self.candidate.essential)
+    message: str
+    plugins: tuple[Plugin, ...] = ()
 
 
 def selection_from(
@@ -120,9 +106,10 @@ def selection_from(
     *,
     used: Iterable[str] = (),
 ) -> Selection:
-    """The selection of one command. ``used`` are the DIST/NAME records the configuration names: their distributions
-    are loaded even where autoload is off, and need not exist. ``no_plugins`` leaves rlcore's own and what ``dash_p``
-    names.
+    """The selection of one command.
+
+    ``used`` are the DIST/NAME records that the configuration names: their distributions are loaded even if autoload is
+    off, and need not exist. ``no_plugins`` leaves rlcore's own plugin and what ``dash_p`` names.
     """
     asked = [_choice(text, "-p") for text in dash_p]
     if no_plugins:
@@ -142,18 +129,19 @@ def selection_from(
     return Selection(autoload, tuple(choices + asked), why)
 
 
-def decide(candidates: Iterable[Candidate], selection: Selection) -> tuple[Decision, ...]:
-    """A decision for every candidate, the local ones of the selection included. Raises nothing: see `obstacles`."""
-    decisions = []
-    for candidate in (*candidates, *_local_candidates(selection)):
-        on, why = selection.decide(candidate)
-        decisions.append(Decision(candidate, on, why, handshake(candidate) if on else None))
-    return tuple(decisions)
+def decide(plugins: Iterable[Plugin], selection: Selection) -> tuple[Plugin, ...]:
+    """``plugins`` and the local ones of the selection, each turned on or off. Raises nothing: see :func:`obstacles`."""
+    decided = []
+    for plugin in (*plugins, *_local_plugins(selection)):
+        on, why = selection.decide(plugin)
+        refused = (plugin.refused or handshake(plugin)) if on else None
+        decided.append(attrs.evolve(plugin, on=on, why=why, refused=refused))
+    return tuple(decided)
 
 
-def obstacles(decisions: Sequence[Decision], selection: Selection) -> tuple[str, ...]:
+def obstacles(plugins: Sequence[Plugin], selection: Selection) -> tuple[Obstacle, ...]:
     """Why nothing may be loaded at all: plugins that are missing, clash, or may not be turned off."""
-    return (*_forbidden(decisions, selection), *_missing(decisions, selection), *_clashes(decisions))
+    return (*_forbidden(plugins, selection), *_missing(plugins, selection), *_clashes(plugins))
 
 
 def _from_config(config: PluginSettings) -> list[Choice]:
@@ -190,13 +178,13 @@ def is_local(choice: Choice) -> bool:
     return choice.reference.startswith(LOCAL_PREFIX)
 
 
-def _local_candidates(selection: Selection) -> list[Candidate]:
+def _local_plugins(selection: Selection) -> list[Plugin]:
     modules = dict.fromkeys(reference.removeprefix(LOCAL_PREFIX) for reference in selection.local)
-    return [Candidate(Path(module).stem if is_file(module) else module, module) for module in sorted(modules)]
+    return [Plugin(Path(module).stem if is_file(module) else module, module) for module in sorted(modules)]
 
 
 def anchored(reference: str, base: Path | None) -> str:
-    """A local file by its absolute path, which is relative to ``base`` or to where we are; others as they are."""
+    """A reference to a local file with its absolute path, from ``base`` or from here; any other reference unchanged."""
     module = reference.removeprefix(LOCAL_PREFIX)
     if module == reference or not is_file(module):
         return reference
@@ -208,52 +196,56 @@ def is_file(module: str) -> bool:
     return module.endswith(".py") or "/" in module or "\\" in module
 
 
-def _forbidden(decisions: Sequence[Decision], selection: Selection) -> list[str]:
-    essential = [decision.candidate for decision in decisions if decision.candidate.essential]
+def _forbidden(plugins: Sequence[Plugin], selection: Selection) -> list[Obstacle]:
     return [
-        f"{candidate.described} is rlcore itself and cannot be turned off; "
-        "turn off a writer with 'stats: {name: false}'"
-        for candidate in essential
-        if any(not choice.on and choice.matches(candidate) for choice in selection.choices)
+        Obstacle(
+            f"{plugin.described} is rlcore itself and cannot be turned off; "
+            "turn off a writer with 'stats: {name: false}'",
+            (plugin,),
+        )
+        for plugin in plugins
+        if plugin.essential and any(not choice.on and choice.matches(plugin) for choice in selection.choices)
     ]
 
 
-def _missing(decisions: Sequence[Decision], selection: Selection) -> list[str]:
-    messages = []
-    names = {decision.candidate.name for decision in decisions}
-    names |= {decision.candidate.label for decision in decisions}
+def _missing(plugins: Sequence[Plugin], selection: Selection) -> list[Obstacle]:
+    found = []
+    names = {plugin.name for plugin in plugins} | {plugin.label for plugin in plugins}
     last_off = {choice.reference: index for index, choice in enumerate(selection.choices) if not choice.on}
     for index, choice in enumerate(selection.choices):
         if choice.reference.endswith(_ALL_OF):
-            continue  # of a DIST/NAME in the configuration: a local plugin's, or a mistake that is told at its key
+            continue  # of a DIST/NAME in the configuration: a local plugin's, or a mistake reported at its key
         withdrawn = last_off.get(choice.reference, -1) > index
-        if not choice.on or withdrawn or any(choice.matches(decision.candidate) for decision in decisions):
+        if not choice.on or withdrawn or any(map(choice.matches, plugins)):
             continue
         hint = did_you_mean(choice.reference, names) or _installed(names)
-        messages.append(f"plugin {choice.reference!r} (asked for by {choice.why}) is not installed{hint}")
-    return messages
+        found.append(Obstacle(f"plugin {choice.reference!r} (asked for by {choice.why}) is not installed{hint}"))
+    return found
 
 
 def _installed(names: Iterable[str]) -> str:
     return f"; installed: {', '.join(sorted(name for name in names if '/' not in name and ':' not in name))}"
 
 
-def _clashes(decisions: Sequence[Decision]) -> list[str]:
-    on: dict[str, list[Candidate]] = {}
-    for decision in decisions:
-        if decision.state == "on":
-            on.setdefault(decision.candidate.name, []).append(decision.candidate)
+def _clashes(plugins: Sequence[Plugin]) -> list[Obstacle]:
+    by_name: dict[str, list[Plugin]] = {}
+    for plugin in plugins:
+        if plugin.state == "on":
+            by_name.setdefault(plugin.name, []).append(plugin)
     return [
-        f"{len(rivals)} plugins are named {name!r}: "
-        + " and ".join(f"{rival.label} ({rival.version or 'local'}, {rival.module})" for rival in rivals)
-        + "; turn one off, for example with "
-        + " or ".join(f"-p no:{rival.label}" for rival in rivals)
-        for name, rivals in on.items()
+        Obstacle(
+            f"{len(rivals)} plugins are named {name!r}: "
+            + " and ".join(f"{rival.label} ({rival.version or 'local'}, {rival.module})" for rival in rivals)
+            + "; turn one off, for example with "
+            + " or ".join(f"-p no:{rival.label}" for rival in rivals),
+            tuple(rivals),
+        )
+        for name, rivals in by_name.items()
         if len(rivals) > 1
     ]
 
 
-def require_unobstructed(decisions: Sequence[Decision], selection: Selection) -> None:
+def require_unobstructed(plugins: Sequence[Plugin], selection: Selection) -> None:
     """Raises PluginError for the first of :func:`obstacles`."""
-    for message in obstacles(decisions, selection):
-        raise PluginError(message)
+    for obstacle in obstacles(plugins, selection):
+        raise PluginError(obstacle.message)

@@ -1,0 +1,91 @@
+"""Finds the installed plugins from the metadata of distributions; imports no plugin."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from importlib import metadata
+
+from rlcore._version import __version__
+from rlcore.plugins.markers import ENTRY_POINT_GROUP
+from rlcore.plugins.plugin import CORE_DISTRIBUTION, PLUGIN_NAME, Plugin, canonical
+
+_CORE_MODULE = "rlcore.builtin.plugin"
+# "rlcore>=0.1", "rlcore[torch]>=0.1", "rlcore @ ..." but not "rlcore-ppo": cheap, so that `packaging` is only
+# imported for requirements that matter.
+_ON_RLCORE = re.compile(r"\s*rlcore\s*(?=[\[(<>=!~;@]|$)", re.IGNORECASE)
+
+
+def installed() -> tuple[Plugin, ...]:
+    """Every plugin that an installed distribution announces, sorted by name and distribution."""
+    found = [_announced(entry_point) for entry_point in _entry_points()]
+    if not any(plugin.essential for plugin in found):
+        # A source tree on PYTHONPATH has no metadata of its own.
+        found.append(Plugin("core", _CORE_MODULE, CORE_DISTRIBUTION, __version__))
+    return tuple(sorted(found, key=lambda plugin: (plugin.name, plugin.distribution)))
+
+
+def handshake(plugin: Plugin, version: str = __version__) -> str | None:
+    """Why this plugin does not fit the running rlcore, or None. pip only warns when it breaks such a bound."""
+    if not plugin.requires:
+        return None
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    for text in plugin.requires:
+        try:
+            requirement = Requirement(text)
+        except InvalidRequirement:
+            return f"{plugin.distribution} has an unreadable requirement {text!r}"
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
+            continue
+        if not requirement.specifier.contains(version, prereleases=True):
+            return (
+                f"{plugin.distribution} {plugin.version} needs rlcore{requirement.specifier}, "
+                f"this is rlcore {version}; pip install -U {plugin.distribution}"
+            )
+    return None
+
+
+def _entry_points() -> Iterable[metadata.EntryPoint]:
+    try:
+        # Reads every entry_points.txt and keeps the first of two distributions with one name, as imports do.
+        return list(metadata.entry_points(group=ENTRY_POINT_GROUP))
+    except Exception:  # one unreadable entry_points.txt fails the call for all of them
+        return list(_readable_entry_points())
+
+
+def _readable_entry_points() -> Iterable[metadata.EntryPoint]:
+    seen: set[str] = set()
+    for distribution in metadata.distributions():
+        try:
+            name = canonical(distribution.name)
+            entry_points = [entry for entry in distribution.entry_points if entry.group == ENTRY_POINT_GROUP]
+        except Exception:  # it may be no plugin at all, so nothing is reported
+            continue
+        if name not in seen:
+            seen.add(name)
+            yield from entry_points
+
+
+def _announced(entry_point: metadata.EntryPoint) -> Plugin:
+    distribution = entry_point.dist
+    try:
+        if distribution is None:
+            raise ValueError("no distribution")
+        name, version = str(distribution.name), str(distribution.version)
+        requires = tuple(text for text in distribution.requires or () if _ON_RLCORE.match(text))
+        editable = _editable(distribution)
+    except Exception as error:  # a damaged dist-info raises TypeError, KeyError, ValueError... by Python version
+        return Plugin(
+            entry_point.name, entry_point.value, "unknown", "?", refused=f"unreadable metadata ({type(error).__name__})"
+        )
+    refused = None
+    if not PLUGIN_NAME.fullmatch(entry_point.name):
+        refused = f"the entry point {entry_point.name!r} must match {PLUGIN_NAME.pattern}"
+    return Plugin(entry_point.name, entry_point.value, name, version, requires, editable, refused=refused)
+
+
+def _editable(distribution: metadata.Distribution) -> bool:
+    text = distribution.read_text("direct_url.json")
+    return bool(text and json.loads(text).get("dir_info", {}).get("editable", False))

@@ -1,0 +1,44 @@
+"""The plugins of rlcore's own repository that the core knows by name.
+
+Names are here for hints in messages and for the defaults of ML-Agents' files. No plugin can do more because it is
+listed here, except that only :data:`OWN_DISTRIBUTIONS` may turn a statistics writer on by default.
+"""
+
+from __future__ import annotations
+
+# Which distribution provides a record, by kind and name: what to install when a configuration names it.
+PACKAGES = {
+    ("trainer", "ppo"): "rlcore-ppo",
+    ("trainer", "sac"): "rlcore-sac",
+    ("trainer", "bc"): "rlcore-offline",
+    ("trainer", "iql"): "rlcore-offline",
+    ("environment", "gymnasium"): "rlcore-gymnasium",
+    ("writer", "tensorboard"): "rlcore-tensorboard",
+    ("recording", "minari"): "rlcore-offline",
+    ("curriculum", "lessons"): "rlcore-curriculum",
+    ("curriculum", "adr"): "rlcore-curriculum",
+    ("curriculum", "learning_progress"): "rlcore-curriculum",
+    ("curriculum", "prioritized_levels"): "rlcore-curriculum",
+}
+
+# Names that ML-Agents knows and no plugin of rlcore provides yet, by kind and name.
+NOT_BUILT = {
+    ("trainer", "poca"): "the POCA trainer",
+    ("reward", "curiosity"): "the curiosity reward",
+    ("reward", "gail"): "the GAIL reward",
+    ("reward", "rnd"): "the RND reward",
+}
+
+# Distributions whose statistics writers may run without being named in the configuration. Installing any other package
+# must never start to send a run's statistics somewhere.
+OWN_DISTRIBUTIONS = ("rlcore", "rlcore-tensorboard")
+
+
+def package_of(kind: str, name: str) -> str | None:
+    """The distribution that provides the record, if it is one of rlcore's own repository."""
+    return PACKAGES.get((kind, name))
+
+
+def first_package(kind: str) -> str | None:
+    """A distribution that provides some record of this kind."""
+    return next((package for (of, _), package in PACKAGES.items() if of == kind), None)

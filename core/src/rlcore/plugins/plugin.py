@@ -1,0 +1,71 @@
+"""A plugin: its name, where it comes from, and whether it is on."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+import attrs
+
+PLUGIN_NAME = re.compile(r"[a-z][a-z0-9-]*")
+LOCAL_PREFIX = "module:"
+CORE_DISTRIBUTION = "rlcore"
+
+# What turned a plugin on or off.
+Why = Literal["autoload", "config", "env", "-p"]
+
+
+@attrs.frozen
+class Plugin:
+    """One plugin, from discovery to the record that it registers.
+
+    :func:`rlcore.plugins.discovery.installed` reads ``name`` to ``editable`` from metadata;
+    :func:`rlcore.plugins.selection.decide` sets ``on``, ``why`` and ``refused``; every record of a loaded plugin refers
+    to it as ``record.plugin``. A module or file that is not installed has no distribution.
+    """
+
+    name: str
+    module: str  # "acme_ppo.hooks"; the path of a local file
+    distribution: str = ""
+    version: str = ""
+    requires: tuple[str, ...] = ()  # the distribution's requirements on rlcore
+    editable: bool = False
+    on: bool = True
+    why: Why = "autoload"
+    refused: str | None = None  # why it cannot be used although it is on
+
+    @property
+    def label(self) -> str:
+        """The unique name that pluggy and ``-p`` use: ``acme-ppo/ppo`` or ``module:acme.hooks``."""
+        return f"{self.distribution}/{self.name}" if self.distribution else f"{LOCAL_PREFIX}{self.module}"
+
+    @property
+    def described(self) -> str:
+        """The plugin in messages: ``plugin 'ppo' (acme-ppo 1.0)``."""
+        return f"plugin {self.name!r} ({f'{self.distribution} {self.version}' if self.distribution else 'local'})"
+
+    @property
+    def source(self) -> str:
+        """The part before the slash in a reference to one of its records: its distribution, else its own name."""
+        return self.distribution or self.name
+
+    @property
+    def essential(self) -> bool:
+        """Whether this is rlcore's own plugin, which cannot be turned off."""
+        return canonical(self.distribution) == CORE_DISTRIBUTION
+
+    @property
+    def state(self) -> Literal["on", "off", "refused"]:
+        if not self.on:
+            return "off"
+        return "refused" if self.refused else "on"
+
+    @property
+    def asked(self) -> bool:
+        """Whether it was asked for by name, so that failing to load it is fatal."""
+        return self.on and (self.why != "autoload" or self.essential)
+
+
+def canonical(distribution: str) -> str:
+    """A distribution name as pip compares it (PEP 503)."""
+    return re.sub(r"[-_.]+", "-", distribution).lower()
