@@ -264,7 +264,7 @@ def draw(sampler: SeededSampler) -> None:
         ("short", "gave 'length' an array of shape (1,) for 1024 random numbers; one value for each is wanted"),
         ("infinite", "gave 'length' inf for 0."),
         ("raising", "failed in sample for 'length': KeyError: 'top'"),
-        ("stillborn", "cannot be made: OSError: no table"),
+        ("stillborn", "failed to be made: OSError: no table"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:divide by zero")
