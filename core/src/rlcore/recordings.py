@@ -176,11 +176,6 @@ def find_recording(path: str | Path, behavior: str, formats: Sequence[F], start:
     That is ``path`` itself, else ``path/behavior``, else what a format keeps under that name. A relative path is
     relative to ``start``. ConfigError if there is none, saying what there is.
     """
-    if not formats:
-        raise ConfigError(
-            f"recording {str(path)!r}: no plugin that reads recordings is loaded; pip install rlcore-offline, or, if "
-            "it is installed, turn it on with -p offline"
-        )
     given = start / user_path(path)
     for candidate in (given, given / behavior):
         for each in formats:

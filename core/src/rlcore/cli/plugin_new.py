@@ -13,13 +13,13 @@ from rlcore.plugins.scaffold import KINDS, write_plugin
 
 @click.command("new")
 @click.argument("name")
-@click.option("--kind", type=click.Choice(list(KINDS)), required=True, help="What the plugin brings.")
-@click.option("--dir", "parent", type=UserPath(file_okay=False), default=Path(), help="Where to make it.")
+@click.option("--kind", type=click.Choice(list(KINDS)), required=True, help="What the plugin provides.")
+@click.option("--dir", "parent", type=UserPath(file_okay=False), default=Path(), help="The directory to create it in.")
 @debug_option
 def new_command(name: str, kind: str, parent: Path) -> None:
     """Write a new plugin package, rlcore-NAME, that works and is tested from the start."""
     directory = write_plugin(name, kind, parent)
     click.echo(
         f"wrote {directory}\n\n  cd {directory}\n  pip install -e '.[test]'\n  pytest\n  rlcore run example.yaml\n\n"
-        f"The example needs {KINDS[kind].needs.replace(' ', ' and ')}."
+        f"The example needs {' and '.join(KINDS[kind].needs)}."
     )

@@ -13,12 +13,13 @@ from rlcore.cli.options import debug_option, plugin_options, plugins_for
 from rlcore.cli.shown_paths import UserPath
 from rlcore.cli.terminal import echo
 from rlcore.errors import EXIT_CONFIG, EXIT_DONE, ConfigError
+from rlcore.plugins.known import ENVIRONMENT_EXAMPLE
 
 if TYPE_CHECKING:
     from rlcore.config.problems import Problem
 
 # ML-Agents' files have no such block, and there is nothing wrong with them.
-NO_ENVIRONMENT = ", but `rlcore run` needs an environment block: environment: {type: gymnasium, id: ...}"
+NO_ENVIRONMENT = f", but `rlcore run` needs an environment block: {ENVIRONMENT_EXAMPLE}"
 
 
 @click.command("validate")

@@ -14,14 +14,14 @@ from rlcore.config.dump import plain
 from rlcore.config.inherit import evaluation_block, inherit_defaults, with_evaluation_origins
 from rlcore.config.names import behavior_name_problems, name_problem
 from rlcore.config.overrides import AFTER_THE_FILE
-from rlcore.config.parameter_blocks import LESSONS, PLACES, with_parameter_blocks
+from rlcore.config.parameter_blocks import PLACES, with_parameter_blocks
 from rlcore.config.parameter_routes import check_routes
 from rlcore.config.plugin_choice import checked_block, directory_of, recorded
 from rlcore.config.problems import KeyPath, Problem, dotted, shown
 from rlcore.config.structure import INVALID, Problems, build, settings_fields, structure
 from rlcore.errors import NotInstalled, PluginError
 from rlcore.plugins.failures import blamed
-from rlcore.plugins.known import NOT_BUILT
+from rlcore.plugins.known import LESSONS, NOT_BUILT
 from rlcore.settings import (
     BehaviorSettings,
     CheckpointSettings,

@@ -14,8 +14,8 @@ import attrs
 from rlcore.config.document import Document
 from rlcore.config.problems import KeyPath
 from rlcore.config.structure import INVALID, to_float
+from rlcore.plugins.known import LESSONS
 
-LESSONS = "lessons"
 PLACES: tuple[KeyPath, ...] = (("environment_parameters",), ("evaluation", "environment_parameters"))
 
 

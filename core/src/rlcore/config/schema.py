@@ -17,8 +17,8 @@ import attrs
 
 from rlcore.config.dump import plain
 from rlcore.config.names import NAME_PATTERN
-from rlcore.config.parameter_blocks import LESSONS
 from rlcore.config.structure import default_of, field_types, settings_fields
+from rlcore.plugins.known import LESSONS
 from rlcore.settings import BehaviorSettings, EnvironmentSettings, EvaluationSettings, RunConfig
 from rlcore.settings.fields import FieldInfo, field_info
 

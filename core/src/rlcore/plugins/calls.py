@@ -15,6 +15,7 @@ from rlcore.errors import PluginError
 from rlcore.plugins import discovery, status_hooks
 from rlcore.plugins.defaults import DEFAULTS_NAME, CoreDefaults
 from rlcore.plugins.dispatch import Dispatch
+from rlcore.plugins.known import RECORDING_FORMAT
 from rlcore.plugins.loading import load
 from rlcore.plugins.lookup import find
 from rlcore.plugins.manager import HookManager
@@ -173,7 +174,7 @@ class Plugins:
             choices = " or ".join(record.reference for record in records)
             raise PluginError(f"several recording formats are installed; choose one with --record-format: {choices}")
         if reference is None:
-            reference = records[0].reference if records else "minari"
+            reference = records[0].reference if records else RECORDING_FORMAT
         return self.record(RecordingFormatSpec, reference)
 
     def curriculum(self, reference: str) -> CurriculumSpec:

@@ -1,7 +1,7 @@
 """The plugins of rlcore's own repository that the core knows by name.
 
-Names are here for hints in messages and for the defaults of ML-Agents' files. No plugin can do more because it is
-listed here, except that only :data:`OWN_DISTRIBUTIONS` may turn a statistics writer on by default.
+Names are here for hints in messages and for reading ML-Agents' files. A listed plugin has no other privilege, except
+that only :data:`OWN_DISTRIBUTIONS` may turn a statistics writer on by default.
 """
 
 from __future__ import annotations
@@ -20,6 +20,18 @@ PACKAGES = {
     ("curriculum", "learning_progress"): "rlcore-curriculum",
     ("curriculum", "prioritized_levels"): "rlcore-curriculum",
 }
+
+# The curriculum that ML-Agents' numbers, samplers and lists of lessons mean.
+LESSONS = "lessons"
+
+# The format to ask for, and the advice, if no plugin for recordings is loaded.
+RECORDING_FORMAT = "minari"
+RECORDING_ADVICE = "pip install rlcore-offline, or turn it on with -p offline if it is installed"
+
+# Examples in messages.
+ENVIRONMENT_EXAMPLE = "environment: {type: gymnasium, id: CartPole-v1}"
+ENVIRONMENT_OPTIONS_EXAMPLE = "--set environment.type=gymnasium --set environment.id=..."
+FIRST_UPDATE_EXAMPLE = "hyperparameters.buffer_size of ppo or buffer_init_steps of sac"
 
 # Names that ML-Agents knows and no plugin of rlcore provides yet, by kind and name.
 NOT_BUILT = {

@@ -14,6 +14,7 @@ import attrs
 from rlcore.environment import BehaviorSpec
 from rlcore.errors import ConfigError, RunStateError
 from rlcore.plugins.failures import blamed
+from rlcore.plugins.known import RECORDING_ADVICE
 from rlcore.plugins.records import Record, RecordingFormatSpec
 from rlcore.plugins.targets import require_protocol
 from rlcore.recording.episode_tap import EpisodeTap, one_slot
@@ -119,7 +120,10 @@ def _written(spec: Record, path: Path) -> Iterator[None]:
 
 
 def _find(plugins: Formats, path: str | Path, behavior: str, start: Path) -> tuple[RecordingFormat, Path, Record]:
-    formats = [_Searched(_format(spec), spec) for spec in plugins.records("recording")]
+    specs = plugins.records("recording")
+    if not specs:
+        raise ConfigError(f"recording {str(path)!r}: no plugin that reads recordings is loaded; {RECORDING_ADVICE}")
+    formats = [_Searched(_format(spec), spec) for spec in specs]
     found, location = find_recording(path, behavior, formats, start)
     return found.format, location, found.spec
 

@@ -14,20 +14,24 @@ import attrs
 from rlcore._version import __version__
 from rlcore.errors import ConfigError
 from rlcore.plugins.discovery import installed
+from rlcore.plugins.known import PACKAGES
 from rlcore.plugins.plugin import PLUGIN_NAME
 
 _SUFFIX = ".tmpl"
 _PREFIX = "rlcore-"
+_GYMNASIUM = PACKAGES["environment", "gymnasium"]
+_PPO = PACKAGES["trainer", "ppo"]
+_CURRICULUM = PACKAGES["curriculum", "lessons"]
 
 
 @attrs.frozen
 class Kind:
-    """What a kind of plugin is called, and how it is used."""
+    """How to write and use one kind of plugin."""
 
     title: str
-    words: tuple[str, ...]  # names of its class; the first is used, unless the plugin's own name ends with one
-    module: str  # the file that does the work
-    needs: str  # what example.yaml needs beside rlcore and the plugin
+    words: tuple[str, ...]  # endings of its class's name; the first is added unless the plugin's name ends with one
+    module: str  # the file of the class
+    needs: tuple[str, ...]  # the distributions that example.yaml needs beside rlcore and the plugin
     usage: str
     builds_on: tuple[str, ...] = ()  # other distributions of rlcore that its code imports
 
@@ -37,35 +41,35 @@ KINDS = {
         "trainer for rlcore: a linear actor-critic on discrete actions",
         ("Trainer",),
         "trainer",
-        "rlcore-gymnasium",
+        (_GYMNASIUM,),
         "```yaml\nbehaviors:\n  Walker:\n    trainer_type: {name}\n```",
     ),
     "reward": Kind(
         "reward for rlcore: a constant for every step",
         ("Reward",),
         "reward",
-        "rlcore-gymnasium rlcore-ppo",
+        (_GYMNASIUM, _PPO),
         "```yaml\nbehaviors:\n  Walker:\n    reward_signals:\n      extrinsic: {{}}\n      {name}: {{}}\n```",
     ),
     "stats": Kind(
         "statistics writer for rlcore: one line of CSV for each statistic",
         ("Writer",),
         "writer",
-        "rlcore-gymnasium rlcore-ppo",
+        (_GYMNASIUM, _PPO),
         "```yaml\nstats:\n  {name}: {{}}\n```",
     ),
     "env": Kind(
         "environment for rlcore: walk along a line to a goal",
         ("Environment", "Env"),
         "environment",
-        "rlcore-ppo",
+        (_PPO,),
         "```yaml\nenvironment:\n  type: {name}\n```",
     ),
     "curriculum": Kind(
         "curriculum for rlcore: a ladder of values, up after successes and down after a failure",
         ("Curriculum",),
         "curriculum",
-        "rlcore-gymnasium rlcore-ppo",
+        (_GYMNASIUM, _PPO),
         "```yaml\nenvironment_parameters:\n  length:\n    curriculum: "
         "{{type: {name}, rungs: [0.25, 0.5, 1.0], success: 60}}\n```",
     ),
@@ -73,10 +77,10 @@ KINDS = {
         "sampler for rlcore: values of environment parameters, the greater the more likely",
         ("Sampler",),
         "sampler",
-        "rlcore-gymnasium rlcore-ppo",
+        (_GYMNASIUM, _PPO),
         "```yaml\nenvironment_parameters:\n  length:\n    sampler_type: {name}\n"
         "    sampler_parameters: {{low: 0.25, high: 1.0}}\n```",
-        ("rlcore-curriculum",),
+        (_CURRICULUM,),
     ),
 }
 
@@ -118,7 +122,7 @@ def _values(name: str, kind: str) -> dict[str, str]:
         "class_name": _class_name(name, *what.words),
         "agent": _class_name(name),
         "title": f"{'An' if what.title[0] in 'aeiou' else 'A'} {what.title}",
-        "needs": what.needs,
+        "needs": " ".join(what.needs),
         "usage": what.usage.format(name=name),
         "kind_module": what.module,
         "bounds": bounds,
@@ -127,7 +131,7 @@ def _values(name: str, kind: str) -> dict[str, str]:
 
 
 def _class_name(name: str, *endings: str) -> str:
-    """``my-trainer`` as ``MyTrainer``, with the first of ``endings`` behind it unless it ends with one of them."""
+    """``MyTrainer`` for ``my-trainer``, with the first of ``endings`` appended unless it ends with one of them."""
     words = [part.capitalize() for part in name.split("-")]
     if endings and words[-1] in endings:
         words.pop()

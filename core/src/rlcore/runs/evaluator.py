@@ -16,6 +16,7 @@ from rlcore.environment import BehaviorSpec, Environment, misfit
 from rlcore.errors import ConfigError, EnvironmentFailed, NonFiniteError
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.failures import environment_does
+from rlcore.plugins.known import ENVIRONMENT_OPTIONS_EXAMPLE
 from rlcore.plugins.run_context import RunContext
 from rlcore.recording.episode_tap import EpisodeTap
 from rlcore.results import EvaluationResult
@@ -147,7 +148,7 @@ class Evaluator:
         if settings is None:
             raise ConfigError(
                 "environment: missing, so there is nowhere to measure the policies; name one in the configuration, or "
-                "with --set environment.type=gymnasium --set environment.id=... of rlcore evaluate"
+                f"with {ENVIRONMENT_OPTIONS_EXAMPLE} of rlcore evaluate"
             )
         if self._video is not None and not self._plugins.environment(settings.type).video:
             raise ConfigError(f"--video: environments of type {settings.type!r} cannot record video")

@@ -20,6 +20,7 @@ from rlcore.curriculum import Curriculum
 from rlcore.environment import AgentBatch, BehaviorSpec, Environment
 from rlcore.errors import ConfigError, EnvironmentFailed, PluginError, did_you_mean
 from rlcore.plugins.calls import Plugins
+from rlcore.plugins.known import ENVIRONMENT_EXAMPLE
 from rlcore.plugins.records import CurriculumSpec, StatsWriterSpec
 from rlcore.plugins.run_context import RunContext
 from rlcore.runs.behavior import BehaviorRun
@@ -87,8 +88,7 @@ def environment_settings(config: RunConfig) -> EnvironmentSettings:
     """The ``environment`` block, which a run cannot do without."""
     if config.environment is None:
         raise ConfigError(
-            "environment: missing; say which environment to train or act in, for example "
-            "environment: {type: gymnasium, id: CartPole-v1}"
+            f"environment: missing; say which environment to train or act in, for example {ENVIRONMENT_EXAMPLE}"
         )
     return config.environment
 

@@ -20,6 +20,7 @@ from rlcore.environment import AgentBatch, Environment, SavesState
 from rlcore.errors import NonFiniteError, RunStateError, TrainingDiverged
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.failures import environment_does, trainer_does
+from rlcore.plugins.known import FIRST_UPDATE_EXAMPLE
 from rlcore.plugins.run_context import RunContext
 from rlcore.runs.batch_check import batch_of
 from rlcore.runs.behavior import BehaviorRun
@@ -250,7 +251,7 @@ def unlearned_warning(behavior: BehaviorRun) -> str:
     return (
         f"behavior {behavior.name!r}: nothing was learned: {behavior.steps} steps were taken and the trainer was still "
         "waiting for more before its first update; raise max_steps, or lower what it waits for, such as "
-        "hyperparameters.buffer_size of ppo or buffer_init_steps of sac"
+        f"{FIRST_UPDATE_EXAMPLE}"
     )
 
 
