@@ -1,7 +1,7 @@
-"""rlcore: reinforcement learning where everything that learns, rewards, writes or steps is a plugin.
+"""rlcore: reinforcement learning whose trainers, rewards, writers and environments are plugins.
 
 Importing this package is cheap: names that need numpy are resolved on first use (PEP 562), so a plugin's light
-module may write ``from rlcore import TrainerSpec, hookimpl`` without pulling anything in.
+module may write ``from rlcore import TrainerSpec, hookimpl`` without importing numpy.
 """
 
 from __future__ import annotations

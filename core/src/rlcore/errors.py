@@ -1,7 +1,7 @@
-"""Every error rlcore raises on purpose, and the exit code each one ends a command with.
+"""Every error that rlcore raises on purpose, and the exit code that a command ends with.
 
-A message is written for the person who can mend it: what is wrong, where, what is allowed, the nearest valid name.
-The command line prints it on one line, without a traceback unless ``--debug`` is given.
+A message says what is wrong, where, what is allowed, and the nearest valid name. The command line prints it on one
+line, with a traceback only if ``--debug`` is given.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import ClassVar
 
-LONGEST_NAME = 100  # that is looked for among the allowed ones: comparing takes the product of both lengths
+LONGEST_NAME = 100  # longer names are not compared with the allowed ones: the time is the product of both lengths
 
 EXIT_DONE = 0
 EXIT_INTERNAL = 1
@@ -23,7 +23,7 @@ EXIT_SIGINT = 130
 
 
 class RlcoreError(Exception):
-    """Base of all errors whose message is meant for the user."""
+    """The base of all errors whose message is meant for the user."""
 
     exit_code: ClassVar[int] = EXIT_INTERNAL
 
@@ -35,7 +35,10 @@ class ConfigError(RlcoreError):
 
 
 class NotInstalled(ConfigError):
-    """A configuration names what no installed plugin brings; ``package`` does, if one is known."""
+    """A configuration names something that no installed plugin provides.
+
+    ``package`` is the distribution that provides it, if it is known.
+    """
 
     def __init__(self, message: str, package: str | None = None) -> None:
         super().__init__(message)
@@ -66,7 +69,7 @@ class NonFiniteError(EnvironmentFailed):
 
 
 class TrainingDiverged(RlcoreError):
-    """A loss that became NaN or infinite, through no fault of the environment; names behavior and step."""
+    """A loss that became NaN or infinite although the environment's values were finite; names behavior and step."""
 
     exit_code = EXIT_ENVIRONMENT
 
@@ -87,7 +90,7 @@ def one_line(error: BaseException) -> str:
     """``Type: message`` on one line."""
     text = " ".join(str(error).split())
     shown = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    # rlcore ends a run by itself: whoever calls sys.exit wanted to stop, or did not know how to report an error.
+    # Only rlcore ends a run: a call of sys.exit was meant to stop it, or to report an error.
     return f"{shown}; raise an exception instead of calling sys.exit" if isinstance(error, SystemExit) else shown
 
 
@@ -105,7 +108,7 @@ def nearest(name: str, allowed: Iterable[str]) -> str | None:
     return _nearest(name, tuple(each for each in allowed if len(each) <= LONGEST_NAME))
 
 
-@lru_cache(maxsize=4096)  # a mistake in default_settings is one of every behavior
+@lru_cache(maxsize=4096)  # a mistake in default_settings is found again in every behavior
 def _nearest(name: str, allowed: tuple[str, ...]) -> str | None:
     if len(name) > LONGEST_NAME:
         return None

@@ -119,7 +119,8 @@ def test_a_file_without_an_environment_is_valid_and_cannot_be_run(
     path = write(GOOD.splitlines()[0] + "\n" + GOOD.splitlines()[1])
     assert main(["validate", path]) == EXIT_DONE
     assert capsys.readouterr().out == (
-        f"{path}: valid, but `rlcore run` needs an environment block: environment: {{type: gymnasium, id: CartPole-v1}}\n"
+        f"{path}: valid, but `rlcore run` needs an environment block: "
+        "environment: {type: gymnasium, id: CartPole-v1}\n"
     )
     assert main(["validate", path, "--json"]) == EXIT_DONE
     assert json.loads(capsys.readouterr().out) == {"valid": True, "errors": []}

@@ -1,4 +1,4 @@
-"""The hooks as a table: of what kind each one is, and since when."""
+"""The table of all hooks: the kind of each, and the version that introduced it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HookKind = Literal["registry", "factory", "status", "notification", "extension"]
 
 @attrs.frozen
 class HookInfo:
-    """One hook. Only factories may be wrapped: everything else is called implementation by implementation."""
+    """One hook. Only factories may be wrapped; the implementations of all other hooks are called one by one."""
 
     name: str
     kind: HookKind

@@ -1,4 +1,4 @@
-"""What is wrong with a plugin's hook implementations, before any of them is registered.
+"""Checks a plugin's hook implementations before any of them is registered.
 
 The checks are rlcore's own because pluggy accepts a misspelt hook name silently, and because its versions disagree
 about default values.
@@ -40,13 +40,13 @@ def problems(plugin: object, manager: pluggy.PluginManager, only: str | None = N
 
 
 def is_function(plugin: object, name: str) -> bool:
-    """Whether an attribute is there and callable as a hook; evaluates no property to find out."""
+    """Whether an attribute exists and is callable as a hook. Evaluates no property."""
     static = inspect.getattr_static(plugin, name, None)
     return isinstance(static, staticmethod | classmethod) or inspect.isroutine(static)
 
 
 def _marked(plugin: object) -> Iterator[tuple[str, Any, dict[str, Any] | None]]:
-    """Functions marked as implementations, and unmarked ones of the plugin's own that are named like a hook."""
+    """Functions marked as implementations, and unmarked functions of the plugin's own that have a hook's name."""
     for name in dir(plugin):
         if not is_function(plugin, name):
             continue
@@ -101,7 +101,7 @@ def _option_problems(hook: str, options: dict[str, Any]) -> list[str]:
 
 
 def _close_hook(hook: str, manager: pluggy.PluginManager) -> str:
-    """Without the prefix, by which all are alike: a hook of a plugin that is off is like none of the others."""
+    """The nearest hook, compared without the prefix that all share; a hook of a plugin that is off is near none."""
     known = {name.removeprefix(HOOK_PREFIX): name for name in _specified(manager)}
     match = nearest(hook.removeprefix(HOOK_PREFIX), known)
     return f"; did you mean {known[match]!r}?" if match else ": no plugin that is on specifies it"

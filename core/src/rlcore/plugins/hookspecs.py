@@ -1,7 +1,7 @@
-"""Every hook rlcore calls: when, how often, with what, and what the answer means.
+"""Every hook that rlcore calls: when, how often, with which arguments, and what the answer means.
 
-This module is the reference documentation; the docs are rendered from it and a test compares the two. The grammar of
-a name tells its semantics:
+This module is the reference documentation; the docs are rendered from it and a test compares the two. The form of a
+hook's name says how it is called:
 
 * a plural noun (``rlcore_trainers``) is a *registry*: no arguments, returns records, called at most once per process;
 * ``rlcore_create_*``, ``rlcore_write_*`` and ``rlcore_read_*`` are *factories*: the first answer that is not None
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 @registry_of(TrainerSpec)
 def rlcore_trainers() -> Iterable[TrainerSpec] | None:
-    """The trainers this plugin brings, for ``trainer_type``.
+    """The trainers that this plugin provides, for ``trainer_type``.
 
     Called once per process, before the configuration is checked. Must not import torch or numpy.
     """
@@ -58,7 +58,7 @@ def rlcore_trainers() -> Iterable[TrainerSpec] | None:
 
 @registry_of(RewardProviderSpec)
 def rlcore_reward_providers() -> Iterable[RewardProviderSpec] | None:
-    """The rewards this plugin brings, for the keys of ``reward_signals``.
+    """The rewards that this plugin provides, for the keys of ``reward_signals``.
 
     Called once per process, before the configuration is checked. Must not import torch or numpy.
     """
@@ -66,7 +66,7 @@ def rlcore_reward_providers() -> Iterable[RewardProviderSpec] | None:
 
 @registry_of(StatsWriterSpec)
 def rlcore_stats_writers() -> Iterable[StatsWriterSpec] | None:
-    """The statistics writers this plugin brings, for the keys of ``stats``.
+    """The statistics writers that this plugin provides, for the keys of ``stats``.
 
     Called once per process, before the configuration is checked. Must not import torch or numpy.
     """
@@ -74,7 +74,7 @@ def rlcore_stats_writers() -> Iterable[StatsWriterSpec] | None:
 
 @registry_of(EnvironmentSpec)
 def rlcore_environments() -> Iterable[EnvironmentSpec] | None:
-    """The kinds of environment this plugin brings, for ``environment.type``.
+    """The kinds of environment that this plugin provides, for ``environment.type``.
 
     Called once per process, before the configuration is checked. Must not import torch or numpy.
     """
@@ -82,15 +82,15 @@ def rlcore_environments() -> Iterable[EnvironmentSpec] | None:
 
 @registry_of(CurriculumSpec)
 def rlcore_curricula() -> Iterable[CurriculumSpec] | None:
-    """The ways of choosing environment parameters this plugin brings, for ``curriculum.type``.
+    """The curricula that this plugin provides, for ``curriculum.type``.
 
-    Called once per process, when a configuration has ``environment_parameters``. Must not import torch or numpy.
+    Called once per process, if the configuration has ``environment_parameters``. Must not import torch or numpy.
     """
 
 
 @registry_of(RecordingFormatSpec)
 def rlcore_recording_formats() -> Iterable[RecordingFormatSpec] | None:
-    """The kinds of files of recorded episodes this plugin reads and writes.
+    """The file formats of recorded episodes that this plugin reads and writes.
 
     Called once per process, when a trainer asks for recorded episodes or ``rlcore evaluate --record`` writes them.
     Must not import torch or numpy.
@@ -99,18 +99,18 @@ def rlcore_recording_formats() -> Iterable[RecordingFormatSpec] | None:
 
 @registry_of(CommandSpec)
 def rlcore_commands() -> Iterable[CommandSpec] | None:
-    """Commands this plugin adds to ``rlcore``.
+    """The commands that this plugin adds to ``rlcore``.
 
-    Called once per process, only when the command line names a command that is not core's own, or by
+    Called once per process, but only if the command line names a command that is not core's own, or by
     ``rlcore plugins list --provides``. A core command cannot be replaced.
     """
 
 
 @registry_of(ConfigSection)
 def rlcore_config_sections() -> Iterable[ConfigSection] | None:
-    """Top-level blocks of the configuration file that belong to this plugin.
+    """The top-level blocks of the configuration file that belong to this plugin.
 
-    Called once per process, before the configuration is checked. A block core already has cannot be taken.
+    Called once per process, before the configuration is checked. A plugin cannot take a block of core's.
     """
 
 
@@ -121,11 +121,11 @@ def rlcore_config_sections() -> Iterable[ConfigSection] | None:
 def rlcore_create_trainer(
     spec: TrainerSpec, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext
 ) -> Trainer | None:
-    """Makes the trainer of one behavior.
+    """Make the trainer of one behavior.
 
     Called once per behavior, after the environment was made and before the first step. Core's own answer imports
-    ``spec.target`` and calls it. A wrapper may return another trainer around the one it was given, which is how
-    self-play takes any trainer.
+    ``spec.target`` and calls it with ``settings``, ``behavior`` and ``run``, by keyword. A wrapper may return another
+    trainer around the one that it received; self-play does that with any trainer.
     """
 
 
@@ -133,17 +133,19 @@ def rlcore_create_trainer(
 def rlcore_create_reward_provider(
     spec: RewardProviderSpec, settings: Any, behavior: BehaviorSpec, run: RunContext
 ) -> RewardProvider | None:
-    """Makes one reward provider of one behavior; ``settings`` is its checked block under ``reward_signals``.
+    """Make one reward provider of one behavior. ``settings`` is its checked block under ``reward_signals``.
 
-    Called once per (behavior, reward), while the trainer is made.
+    Called once per behavior and reward, while the trainer is made. Core's own answer calls the target with
+    ``settings``, ``behavior`` and ``run``, by keyword.
     """
 
 
 @hookspec(firstresult=True)
 def rlcore_create_stats_writer(spec: StatsWriterSpec, settings: Any, run: RunContext) -> StatsWriter | None:
-    """Makes one statistics writer; ``settings`` is its checked block under ``stats``, None if it has none.
+    """Make one statistics writer. ``settings`` is its checked block under ``stats``, or None if it has no settings.
 
-    Called once per selected writer, before the first step.
+    Called once per selected writer, before the first step. Core's own answer calls the target with ``settings`` and
+    ``run``, by keyword.
     """
 
 
@@ -151,11 +153,12 @@ def rlcore_create_stats_writer(spec: StatsWriterSpec, settings: Any, run: RunCon
 def rlcore_create_environment(
     spec: EnvironmentSpec, settings: EnvironmentSettings, run: RunContext
 ) -> Environment | None:
-    """Makes the environment.
+    """Make the environment. ``settings`` is the ``environment`` block.
 
-    Called once per run, before the trainers are made, unless they learn from recorded data. An environment to evaluate
-    in is made when a run with an ``evaluation`` block starts, else by its first ``Run.evaluate()``, or later by one of
-    so many episodes that it needs another number of copies; and once by ``rlcore evaluate``.
+    Called once per run, before the trainers are made, unless they learn from recorded data. Called again for the
+    environment that policies are evaluated in: when a run with an ``evaluation`` block starts, else by the first
+    ``Run.evaluate()``; later by an evaluation of so many episodes that it needs another ``num_envs``; and once by
+    ``rlcore evaluate``. Core's own answer calls the target with ``settings`` and ``run``, by keyword.
     """
 
 
@@ -164,26 +167,26 @@ def rlcore_create_environment(
 
 @hookspec
 def rlcore_report_status(run: RunContext) -> Mapping[str, Mapping[str, Any]] | None:
-    """Sections this plugin wants in ``training_status.json``: ``{section name: JSON data}``.
+    """The sections that this plugin adds to ``training_status.json``: ``{section name: JSON data}``.
 
     Called once before a checkpoint is written, which keeps a copy, and once more after ``rlcore_checkpoint_saved``, so
-    that what a plugin does with a checkpoint is remembered too. Two plugins may not report the same section, nor one of
-    core's.
+    that a section may say what the plugin did with the checkpoint. Two plugins may not report the same section, and no
+    plugin may report one of core's.
     """
 
 
 @hookspec
 def rlcore_restore_status(run: RunContext, sections: Mapping[str, Any]) -> None:
-    """Hands back every section of the status file to all plugins.
+    """Restore what this plugin reported. ``sections`` are those of all plugins, as they were saved.
 
     Called once, on ``--resume`` and ``--inference``, after trainers and environment were restored and before the
-    first step. An error stops the run: going on with half a state would be a silent fresh start.
+    first step. An error stops the run: continuing with half a state would be a silent fresh start.
     """
 
 
 @hookspec(firstresult=True)
 def rlcore_write_status(status: Mapping[str, Any], directory: Path) -> bool | None:
-    """Stores the whole status; returns True when done. ``directory`` is the run's ``run_logs``.
+    """Store the whole status, and return True when that is done. ``directory`` is the run's ``run_logs``.
 
     Called once per checkpoint, again if plugins report other sections after ``rlcore_checkpoint_saved``, and when the
     run has reached its end. Core's own answer writes ``training_status.json`` atomically.
@@ -192,11 +195,12 @@ def rlcore_write_status(status: Mapping[str, Any], directory: Path) -> bool | No
 
 @hookspec(firstresult=True)
 def rlcore_read_status(directory: Path) -> Mapping[str, Any] | None:
-    """Reads back what ``rlcore_write_status`` stored; None if this plugin has nothing there.
+    """Read what ``rlcore_write_status`` stored. None if this plugin stored nothing there.
 
-    Called once, on ``--resume`` and ``--inference``, and by ``rlcore status``; and of another run, where
-    ``checkpoint_settings.initialize_lessons_from`` names it. None leaves it to the next plugin, and to core's file. An
-    error stops the run, as the next write might fail too; raise :class:`rlcore.errors.RunStateError` with what to do.
+    Called once, on ``--resume`` and ``--inference``, and by ``rlcore status``. Called for another run if
+    ``checkpoint_settings.initialize_lessons_from`` names one. After None the next plugin is asked, and then core's
+    file is read. An error stops the run, because the next write might fail too; raise
+    :class:`rlcore.errors.RunStateError` with what to do.
     """
 
 
@@ -207,7 +211,7 @@ def rlcore_read_status(directory: Path) -> Mapping[str, Any] | None:
 def rlcore_configured(config: RunConfig) -> None:
     """The configuration is complete and checked.
 
-    Called once per process; plugins registered later hear of it when they register. This is the one notification
+    Called once per process, and for a plugin that registers later when it registers. This is the one notification
     that may refuse: raise :class:`rlcore.errors.ConfigError` to stop the run before anything is made. Any other error
     stops it too, as the plugin's failure: a check that failed has checked nothing.
     """
@@ -223,7 +227,7 @@ def rlcore_run_started(run: RunContext) -> None:
 
 @hookspec
 def rlcore_summary_written(run: RunContext, behavior: str, step: int, stats: Mapping[str, StatSummary]) -> None:
-    """A summary of one behavior was handed to the writers.
+    """A summary of one behavior was passed to the statistics writers.
 
     Called once per ``summary_freq`` agent steps of each behavior. ``step`` is the boundary that was crossed.
     """
@@ -231,16 +235,16 @@ def rlcore_summary_written(run: RunContext, behavior: str, step: int, stats: Map
 
 @hookspec
 def rlcore_evaluated(run: RunContext, step: int, result: EvaluationResult) -> None:
-    """Whole episodes were played with the policies as they are; ``result.score`` is the mean over behaviors.
+    """The policies were evaluated over whole episodes. ``result.score`` is the mean over behaviors.
 
-    Called once per evaluation: by those within a run, by ``Run.evaluate()`` and by ``rlcore evaluate``, which starts no
-    run. ``step`` counts the run's agent steps, of all behaviors.
+    Called once per evaluation: within a run, by ``Run.evaluate()``, and by ``rlcore evaluate``, which starts no run.
+    ``step`` counts the run's agent steps, over all behaviors.
     """
 
 
 @hookspec
 def rlcore_checkpoint_saved(run: RunContext, step: int, path: Path) -> None:
-    """A checkpoint was written, verified and renamed into place; ``path`` is its directory.
+    """A checkpoint was written, verified and renamed into place. ``path`` is its directory.
 
     Called once per checkpoint, the last one of a run included.
     """
@@ -248,10 +252,10 @@ def rlcore_checkpoint_saved(run: RunContext, step: int, path: Path) -> None:
 
 @hookspec
 def rlcore_lesson_changed(run: RunContext, step: int, change: LessonChange) -> None:
-    """A curriculum moved a parameter to another lesson, forward or back: episodes that begin from now on are of it.
+    """A curriculum moved a parameter to another lesson, forward or back. Episodes that begin from now on use it.
 
-    Called once per change, within the environment step in which the episode ended that brought it about. ``step``
-    counts the run's agent steps, of all behaviors.
+    Called once per change, within the environment step in which the episode that caused it ended. ``step`` counts the
+    run's agent steps, over all behaviors.
     """
 
 
@@ -259,9 +263,9 @@ def rlcore_lesson_changed(run: RunContext, step: int, change: LessonChange) -> N
 def rlcore_run_finished(
     run: RunContext, outcome: Literal["done", "interrupted", "failed"], error: BaseException | None
 ) -> None:
-    """The run is over; its last checkpoint and ``result.json`` are written, unless writing them failed.
+    """The run is over. Its last checkpoint and ``result.json`` are written, unless writing them failed.
 
-    Called once per run that called ``rlcore_run_started``, whatever ended it.
+    Called once per run for which ``rlcore_run_started`` was called, however the run ended.
     """
 
 
@@ -270,9 +274,9 @@ def rlcore_run_finished(
 
 @hookspec
 def rlcore_addhooks(manager: PluginManager) -> None:
-    """Lets a plugin add hook specifications of its own: ``manager.add_hookspecs(module)``.
+    """Add hook specifications of this plugin's own: ``manager.add_hookspecs(module)``.
 
     Called once per process, when all plugins are imported and before any other hook. Names must begin with
     ``rlcore_``. ``rlcore.plugins.registry_of(ItsRecord)`` specifies a registry like core's, whose records derive from
-    ``rlcore.plugins.Record``: ``run.plugins.record(ItsRecord, name)`` finds one.
+    ``rlcore.plugins.Record``; ``run.plugins.record(ItsRecord, name)`` finds one.
     """

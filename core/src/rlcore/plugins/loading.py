@@ -57,7 +57,7 @@ def import_plugin(plugin: Plugin) -> object:
 
 
 def _import_file(path: Path) -> object:
-    """A file becomes a module named after it, so that its records can name targets in it: ``"hooks:MyReward"``."""
+    """Import a file as a module with its name, so that its records can name targets in it: ``"hooks:MyReward"``."""
     path = path.resolve()
     name = path.stem
     if not path.is_file():
@@ -67,10 +67,10 @@ def _import_file(path: Path) -> object:
         return present
     taken = importlib.util.find_spec(name) if name.isidentifier() else None
     if not name.isidentifier() or (taken is not None and taken.origin != str(path)):
-        raise ImportError(f"{path.name} must be renamed: {name!r} is no free module name")
+        raise ImportError(f"{path.name} must be renamed: {name!r} is not a free module name")
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is no Python file")
+        raise ImportError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:

@@ -37,7 +37,7 @@ class HookManager(pluggy.PluginManager):
         return super().parse_hookimpl_opts(plugin, name)
 
     def admit(self, plugin: object, owner: Plugin) -> None:
-        """Registers a plugin completely or not at all; PluginError says what is wrong with it."""
+        """Registers a plugin completely or not at all. PluginError says what is wrong with it."""
         found = problems(plugin, self)
         if found:
             raise PluginError(f"{owner.described}: {'; '.join(found)}")

@@ -1,4 +1,4 @@
-"""The markers of hooks, in a module of their own so that importing them costs nothing else."""
+"""The decorators of hooks. They have a module of their own, so that importing them costs nothing else."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pluggy
 if TYPE_CHECKING:
     from rlcore.plugins.records import Record
 
-# pluggy's project name is the entry-point group: one word to remember.
+# The entry-point group, which is also pluggy's project name.
 ENTRY_POINT_GROUP = "rlcore"
 
 hookspec = pluggy.HookspecMarker(ENTRY_POINT_GROUP)
@@ -20,10 +20,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def registry_of(record_class: type[Record]) -> Callable[[F], F]:
-    """Specifies a hook without arguments that returns records of this class: core's, or those of a plugin with plugins.
+    """Specify a registry hook: one without arguments that returns records of ``record_class``.
 
-    What it returns is checked and found like core's own (:meth:`rlcore.plugins.Plugins.record`), and is in what
-    ``rlcore plugins list --provides``, ``info`` and ``doctor`` tell.
+    A plugin that has plugins may specify one for its own class of records. rlcore checks and finds these records like
+    core's own (:meth:`rlcore.plugins.Plugins.record`), and ``rlcore plugins list --provides``, ``info`` and ``doctor``
+    include them.
     """
 
     def mark(function: F) -> F:
@@ -34,6 +35,6 @@ def registry_of(record_class: type[Record]) -> Callable[[F], F]:
 
 
 def registered(specification: Any) -> type[Record] | None:
-    """The records of a hook that :func:`registry_of` specifies; None for other hooks."""
+    """The class of records of a hook that :func:`registry_of` specified; None for other hooks."""
     record_class: type[Record] | None = getattr(specification, "rlcore_registry", None)
     return record_class

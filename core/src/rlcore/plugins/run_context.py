@@ -41,7 +41,13 @@ class RunPlugins(Protocol):
 
 @attrs.define(eq=False)
 class RunContext:
-    """Passed to every factory and notification. ``directory`` exists and is absolute; ``seed`` is never -1."""
+    """The run, as every factory and notification receives it.
+
+    ``directory`` exists and is absolute. ``seed`` is never -1. ``offline``: the run learns from recorded data and steps
+    no environment. ``resumed_steps`` are the agent steps by behavior in the checkpoint that the run resumed from.
+    ``video`` is the directory for films, in an environment that is to record them. Relative paths of the configuration
+    are relative to ``working_directory``.
+    """
 
     config: RunConfig
     plugins: RunPlugins
@@ -49,18 +55,19 @@ class RunContext:
     seed: int
     num_envs: int
     inference: bool = False
-    offline: bool = False  # learns from recorded data, so that no environment is stepped
-    resumed_steps: dict[str, int] = attrs.field(factory=dict)  # by behavior, as in the checkpoint this run went on from
-    video: Path | None = None  # where an environment that can record video is to write its films
-    working_directory: Path = attrs.field(factory=working_directory)  # what relative paths of the configuration mean
+    offline: bool = False
+    resumed_steps: dict[str, int] = attrs.field(factory=dict)
+    video: Path | None = None
+    working_directory: Path = attrs.field(factory=working_directory)
     _files: list[str] = attrs.field(factory=list, init=False)
 
     def own_files(self, *patterns: str) -> None:
-        """Declares what a plugin writes into ``directory``, when the run starts: ``--force`` deletes it with the run.
+        """Declare the files that a plugin writes into ``directory``, so that ``--force`` deletes them with the run.
 
-        Patterns are relative to the directory; ``*`` stands for no slash, ``{behavior}`` for the name of each behavior.
-        A pattern that fits a folder means all that is in it. Files that are not declared are a user's: rlcore never
-        deletes them. Raises ValueError for a pattern that leaves the directory or fits any name.
+        Call it when the run starts. Patterns are relative to the directory; ``*`` matches anything but a slash, and
+        ``{behavior}`` the name of each behavior. A pattern that matches a folder means everything in it. Other files
+        are a user's, and rlcore never deletes them. Raises ValueError for a pattern that leaves the directory or
+        matches any name.
         """
         for pattern in patterns:
             problem = pattern_problem(pattern)
@@ -70,7 +77,7 @@ class RunContext:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The patterns that plugins declared, as they did."""
+        """The patterns that plugins declared with :meth:`own_files`."""
         return tuple(self._files)
 
     @property
@@ -79,11 +86,11 @@ class RunContext:
 
     @property
     def behavior_names(self) -> tuple[str, ...]:
-        """Names the file gives; a single-agent environment takes the only one."""
+        """The behaviors that the configuration names; a single-agent environment uses the only one."""
         return tuple(self.config.behaviors)
 
     def absolute(self, path: str | Path) -> Path:
-        """A path that a user wrote, absolute, with ``~`` expanded: an environment may change the working directory."""
+        """The absolute path of one that a user wrote, ``~`` expanded, whatever the working directory is now."""
         return self.working_directory / user_path(path)
 
     def create_reward_providers(self, behavior: BehaviorSpec, settings: BehaviorSettings) -> list[RewardProvider]:
@@ -94,11 +101,13 @@ class RunContext:
         ]
 
     def read_recording(self, path: str | Path, behavior_name: str) -> Recording:
-        """The recorded episodes that ``path`` names: a recording, a directory that holds one named after the behavior,
-        or a name that an installed format knows, such as an id of Minari's. ConfigError if there are none.
+        """The recorded episodes that ``path`` names.
+
+        It may be a recording, a directory that contains one named after the behavior, or a name that an installed
+        format knows, such as an id of Minari's. ConfigError if there are none.
         """
         return self.plugins.read_recording(path, behavior_name, self.working_directory)
 
     def recorded_behavior(self, path: str | Path, behavior_name: str) -> BehaviorSpec:
-        """What that recording's agents saw and did, called ``behavior_name``, without reading the episodes."""
+        """The observations and actions of the recording that ``path`` names, without reading its episodes."""
         return self.plugins.recorded_behavior(path, behavior_name, self.working_directory)
