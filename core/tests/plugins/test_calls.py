@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rlcore import EnvironmentSpec, RewardProviderSpec, StatsWriterSpec, TrainerSpec, hookimpl
+from rlcore import CurriculumSpec, EnvironmentSpec, RewardProviderSpec, StatsWriterSpec, TrainerSpec, hookimpl
 from rlcore.errors import ConfigError, PluginError, RunStateError, UnsupportedSpace
 from rlcore.plugins import Plugins, load_plugins, selection_from
 from rlcore.settings import RunConfig
@@ -284,6 +284,32 @@ def test_an_error_in_a_wrapper_is_the_wrappers(making: Any) -> None:
 def test_an_error_below_a_wrapper_is_not_the_wrappers(making: Any) -> None:
     with pytest.raises(PluginError, match=r"plugin 'other1' \(acme-other1 1\) failed in .*KeyError: 'absent'"):
         making(FakeTrainer, FairWrapper(), BadAnswer())
+
+
+def test_targets_of_every_kind_get_settings_behavior_and_run_by_keyword(
+    plugins: Plugins, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    received: list[dict[str, Any]] = []
+
+    def target(**arguments: Any) -> Any:
+        received.append(arguments)
+        raise UnsupportedSpace("enough was seen")
+
+    monkeypatch.setattr("json.made_by_this_test", target, raising=False)
+    names: Any = {"name": "x", "target": "json:made_by_this_test"}
+    settings: Any = object()
+    calls: list[Any] = [
+        lambda: plugins.create_trainer(TrainerSpec(**names, settings="a:b"), settings, WALKER, RUN),
+        lambda: plugins.create_reward_provider(RewardProviderSpec(**names, settings="a:b"), settings, WALKER, RUN),
+        lambda: plugins.create_stats_writer(StatsWriterSpec(**names), settings, RUN),
+        lambda: plugins.create_environment(EnvironmentSpec(**names), settings, RUN),
+        lambda: plugins.create_curriculum(CurriculumSpec(**names, settings="a:b"), settings, RUN),
+    ]
+    for call in calls:
+        with pytest.raises(UnsupportedSpace):
+            call()
+    learned, others = {"settings": settings, "behavior": WALKER, "run": RUN}, {"settings": settings, "run": RUN}
+    assert received == [learned, learned, others, others, others]
 
 
 def test_environments_writers_and_rewards_are_made_alike(plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> None:

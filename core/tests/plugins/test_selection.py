@@ -341,7 +341,7 @@ def test_a_block_that_nothing_overrules_is_written_down_as_it_is(installed_plugi
 def test_a_local_file_may_not_hide_an_installed_module(tmp_path: Path) -> None:
     (tmp_path / "json.py").write_text(EMPTY)
     config = PluginSettings(local=["json.py"])
-    with pytest.raises(PluginError, match="'json' is no free module name"):
+    with pytest.raises(PluginError, match="'json' is not a free module name"):
         load_plugins(selection_from(config, {}, [], False), config_dir=tmp_path)
 
 

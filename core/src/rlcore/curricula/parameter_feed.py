@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from rlcore.curriculum import Curriculum, EpisodeDraw
 from rlcore.environment import Environment, Parameters
-from rlcore.errors import RlcoreError
-from rlcore.plugins.failures import environment_failed
+from rlcore.errors import EnvironmentFailed
+from rlcore.plugins.failures import blame
 from rlcore.saved_values import fill
 
 # Copies [K] and episode numbers [K] to the draws of all P parameters.
@@ -121,10 +121,8 @@ class ParameterFeed:
     def _tell(self, parameters: Parameters) -> None:
         try:
             self._environment.set_parameters(parameters)
-        except RlcoreError:
-            raise
         except (Exception, SystemExit) as error:
-            raise environment_failed(self._named, "set_parameters", error) from error
+            blame(self._named, "in set_parameters", error, EnvironmentFailed)
 
 
 def target_feed(curricula: Sequence[Curriculum], environment: Environment, named: str) -> ParameterFeed:

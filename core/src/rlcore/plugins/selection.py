@@ -210,7 +210,8 @@ def _forbidden(plugins: Sequence[Plugin], selection: Selection) -> list[Obstacle
 
 def _missing(plugins: Sequence[Plugin], selection: Selection) -> list[Obstacle]:
     found = []
-    names = {plugin.name for plugin in plugins} | {plugin.label for plugin in plugins}
+    names = {plugin.name for plugin in plugins if plugin.distribution}
+    allowed = names | {plugin.label for plugin in plugins}
     last_off = {choice.reference: index for index, choice in enumerate(selection.choices) if not choice.on}
     for index, choice in enumerate(selection.choices):
         if choice.reference.endswith(_ALL_OF):
@@ -218,13 +219,9 @@ def _missing(plugins: Sequence[Plugin], selection: Selection) -> list[Obstacle]:
         withdrawn = last_off.get(choice.reference, -1) > index
         if not choice.on or withdrawn or any(map(choice.matches, plugins)):
             continue
-        hint = did_you_mean(choice.reference, names) or _installed(names)
+        hint = did_you_mean(choice.reference, allowed) or f"; installed: {', '.join(sorted(names))}"
         found.append(Obstacle(f"plugin {choice.reference!r} (asked for by {choice.why}) is not installed{hint}"))
     return found
-
-
-def _installed(names: Iterable[str]) -> str:
-    return f"; installed: {', '.join(sorted(name for name in names if '/' not in name and ':' not in name))}"
 
 
 def _clashes(plugins: Sequence[Plugin]) -> list[Obstacle]:

@@ -1,0 +1,53 @@
+"""``rlcore.plugins.known`` agrees with the plugins of this repository, and no other module of the core names them."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+from workspace import CORE, PLUGINS
+
+from rlcore.plugins import Plugins, load_plugins
+from rlcore.plugins.known import OWN_DISTRIBUTIONS, PACKAGES, RECORDING_FORMAT
+
+NAMES = {member.name for member in PLUGINS}
+
+
+@pytest.fixture(scope="module")
+def loaded() -> Plugins:
+    return load_plugins()
+
+
+def test_every_known_record_is_provided_by_its_package(loaded: Plugins) -> None:
+    provided = {(kind, record.reference) for kind in loaded.kinds for record in loaded.records(kind)}
+    assert {(kind, f"{package}/{name}") for (kind, name), package in PACKAGES.items()} <= provided
+
+
+def test_every_record_of_a_kind_of_cores_is_known(loaded: Plugins) -> None:
+    kinds = {kind for kind, _ in PACKAGES}
+    provided = {
+        (kind, record.name): record.plugin.distribution
+        for kind in kinds
+        for record in loaded.records(kind)
+        if record.plugin is not None and record.plugin.distribution in NAMES
+    }
+    assert provided == PACKAGES
+
+
+def test_writers_may_be_on_by_default_in_distributions_of_this_repository_only() -> None:
+    assert set(OWN_DISTRIBUTIONS) <= {CORE.name} | NAMES
+
+
+def test_the_recommended_recording_format_is_known() -> None:
+    assert ("recording", RECORDING_FORMAT) in PACKAGES
+
+
+def test_no_other_module_of_the_core_names_a_package_of_this_repository() -> None:
+    naming = set()
+    for path in sorted(CORE.package.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                words = set(node.value.replace("/", " ").replace(",", " ").replace(";", " ").split())
+                if words & NAMES:
+                    naming.add(path.relative_to(CORE.package).as_posix())
+    assert naming == {"plugins/known.py"}
