@@ -200,6 +200,7 @@ from rlcore import TrainerSpec, hookimpl
 def rlcore_trainers():
     return [TrainerSpec(name="tiny", target="{target}", settings="rlcore.settings:RewardSettings", summary="tiny one")]
 """
+BOUNDS = ["rlcore>=0.1"]
 
 
 def test_info_shows_hooks_records_and_settings(installed_plugin: InstallPlugin, run_rlcore: RunRlcore) -> None:
@@ -250,16 +251,16 @@ def test_doctor_finds_nothing_wrong_with_a_sound_plugin(installed_plugin: Instal
 
 
 @pytest.mark.parametrize(
-    ("source", "requires", "level", "expected"),
+    ("source", "requires", "level", "rule", "expected"),
     [
-        (TRAINER.format(target="json:loads"), [], "warning", "sets no bounds on rlcore"),
-        (TRAINER.format(target="json:loads"), ["rlcore"], "warning", "sets no bounds on rlcore"),
-        (TRAINER.format(target="json:loads"), ["rlcore<0.1"], "error", "acme-tiny 1.2 needs rlcore<0.1"),
-        ("import numpy\n" + TRAINER.format(target="json:loads"), ["rlcore>=0.1"], "warning", "imports numpy"),
-        ("import time; time.sleep(.06)\n" + TRAINER.format(target="json:loads"), ["rlcore>=0.1"], "warning", "ms to"),
-        (TRAINER.format(target="json:absent"), ["rlcore>=0.1"], "error", "json has no 'absent'"),
-        ("x = 1\n", ["rlcore>=0.1"], "error", "implements no hook"),
-        (TRAINER.replace("rlcore_trainers", "rlcore_trianers"), ["rlcore>=0.1"], "error", "unknown hook"),
+        (TRAINER.format(target="json:loads"), [], "warning", "bounds", "sets no bounds on rlcore"),
+        (TRAINER.format(target="json:loads"), ["rlcore"], "warning", "bounds", "sets no bounds on rlcore"),
+        (TRAINER.format(target="json:loads"), ["rlcore<0.1"], "error", "fits rlcore", "acme-tiny 1.2 needs rlcore<0.1"),
+        ("import numpy\n" + TRAINER.format(target="json:loads"), BOUNDS, "warning", "light", "imports numpy"),
+        ("import time; time.sleep(.06)\n" + TRAINER.format(target="json:loads"), BOUNDS, "warning", "fast", "ms to"),
+        (TRAINER.format(target="json:absent"), BOUNDS, "error", "targets", "json has no 'absent'"),
+        ("x = 1\n", BOUNDS, "error", "hooks", "implements no hook"),
+        (TRAINER.replace("rlcore_trainers", "rlcore_trianers"), BOUNDS, "error", "loads", "unknown hook"),
     ],
 )
 def test_doctor_says_what_is_wrong(
@@ -268,12 +269,28 @@ def test_doctor_says_what_is_wrong(
     source: str,
     requires: list[str],
     level: str,
+    rule: str,
     expected: str,
 ) -> None:
     installed_plugin("tiny", "acme-tiny", "1.2", source, requires)
-    code, findings = diagnosis(run_rlcore, "tiny", "--import")
-    assert code == (1 if level == "error" else 0)
-    assert [(found, expected in message) for found, message in findings] == [(level, True)]
+    result = run_rlcore("plugins", "doctor", "--json", "tiny", "--import")
+    assert result.exit_code == (1 if level == "error" else 0)
+    [finding] = json.loads(result.stdout)["findings"]
+    assert (finding["plugin"], finding["level"], finding["rule"]) == ("acme-tiny/tiny", level, rule)
+    assert expected in finding["message"]
+    assert "rlcore plugins doctor" not in finding["message"]
+
+
+def test_a_clash_is_reported_for_the_plugins_that_clash_only(
+    installed_plugin: InstallPlugin, run_rlcore: RunRlcore
+) -> None:
+    for name, distribution in (("ab", "my-acme"), ("ab", "other"), ("a", "acme")):  # acme/a is part of my-acme/ab
+        installed_plugin(name, distribution, "1", TRAINER.format(target="json:loads").replace("tiny", distribution))
+    _, findings = diagnosis(run_rlcore, "acme/a")
+    assert findings == []
+    code, [(level, message)] = diagnosis(run_rlcore, "my-acme/ab")
+    assert (code, level) == (1, "error")
+    assert message.startswith("2 plugins are named 'ab': ")
 
 
 def test_doctor_warns_of_a_name_two_plugins_bring(installed_plugin: InstallPlugin, run_rlcore: RunRlcore) -> None:

@@ -35,7 +35,7 @@ print(json.dumps({"seconds": time.perf_counter() - start, "heavy": [m for m in s
 """
 
 
-# What a finding is about.
+# What a finding is about; "alone", "light" and "fast" are about importing the plugin's module.
 Rule = Literal[
     "fits rlcore",
     "bounds",
@@ -44,7 +44,9 @@ Rule = Literal[
     "hooks",
     "commands",
     "deprecated",
-    "import cost",
+    "alone",
+    "light",
+    "fast",
     "targets",
     "clash",
 ]
@@ -158,14 +160,14 @@ def _import_cost(plugin: Plugin) -> Iterator[Finding]:
     )
     if probe.returncode:
         last = probe.stderr.strip().splitlines()[-1:] or [f"exit code {probe.returncode}"]
-        yield Finding(plugin.label, "error", "import cost", f"{module} cannot be imported by itself: {last[0]}")
+        yield Finding(plugin.label, "error", "alone", f"{module} cannot be imported by itself: {last[0]}")
         return
     measured = json.loads(probe.stdout.splitlines()[-1])
     if measured["heavy"]:
         yield Finding(
             plugin.label,
             "error" if "torch" in measured["heavy"] else "warning",
-            "import cost",
+            "light",
             f"{module} imports {', '.join(measured['heavy'])} at every start of rlcore; "
             "import it in the module that a record's target names",
         )
@@ -173,7 +175,7 @@ def _import_cost(plugin: Plugin) -> Iterator[Finding]:
         yield Finding(
             plugin.label,
             "warning",
-            "import cost",
+            "fast",
             f"{module} takes {measured['seconds'] * 1000:.0f} ms to import (over {SLOW_IMPORT_SECONDS * 1000:.0f} ms)",
         )
 

@@ -116,7 +116,7 @@ class TrainerConformance:
         assert callable(spec.resolve())
         assert spec.plugin is not None
         findings = diagnose(spec.plugin, import_targets=False)
-        assert [each.message for each in findings if each.rule == "import cost"] == []
+        assert [each.message for each in findings if each.rule == "light"] == []
 
     def test_its_settings_are_written_and_read_back_alike(self) -> None:
         plugins = self.plugins()
