@@ -18,16 +18,8 @@ from hypothesis.extra import numpy as hnp
 from rlcore.errors import RunStateError
 from rlcore.files.atomic import sweep
 from rlcore.storage import checkpoint as checkpoint_module
-from rlcore.storage.checkpoint import (
-    NewerFormat,
-    find_checkpoints,
-    is_good,
-    load_checkpoint,
-    newest_good,
-    rotate,
-    save_checkpoint,
-    verify_checkpoint,
-)
+from rlcore.storage.checkpoint import NewerFormat, load_checkpoint, verify_checkpoint
+from rlcore.storage.checkpoint_directory import find_checkpoints, is_good, newest_good, rotate, save_checkpoint
 
 DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 DTYPES += ["float16", "float32", "float64"]

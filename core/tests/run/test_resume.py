@@ -16,7 +16,8 @@ from rlcore.errors import ConfigError, PluginError, RunStateError
 from rlcore.files.atomic import is_leftover
 from rlcore.plugins.status_file import read_status_file
 from rlcore.runs.run import Run
-from rlcore.storage.checkpoint import load_checkpoint, save_checkpoint
+from rlcore.storage.checkpoint import load_checkpoint
+from rlcore.storage.checkpoint_directory import save_checkpoint
 
 RESUME = {"checkpoint_settings.resume": True}
 PAIR = {"environment.type": "pair", "behaviors.Right": {"summary_freq": 48, "checkpoint_interval": 80}}

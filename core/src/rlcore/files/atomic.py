@@ -30,9 +30,21 @@ def write_atomically(path: Path, data: bytes) -> None:
     fsync_directory(path.parent)
 
 
+def fsync_file(path: Path) -> None:
+    """Flushes a file that was written and closed to disk."""
+    with path.open("r+b") as stream:  # Windows flushes only what is open for writing
+        os.fsync(stream.fileno())
+
+
 def fsync_directory(path: Path) -> None:
-    """Makes renames in ``path`` last."""
-    descriptor = os.open(path, os.O_RDONLY)
+    """Flushes the names in ``path`` to disk, so that a rename survives a crash.
+
+    Does nothing where the operating system cannot open a directory, as on Windows.
+    """
+    flag = getattr(os, "O_DIRECTORY", None)
+    if flag is None:
+        return
+    descriptor = os.open(path, os.O_RDONLY | flag)
     try:
         os.fsync(descriptor)
     finally:

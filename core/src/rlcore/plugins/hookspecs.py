@@ -164,39 +164,42 @@ def rlcore_create_environment(
 
 @hookspec
 def rlcore_report_status(run: RunContext) -> Mapping[str, Mapping[str, Any]] | None:
-    """Sections this plugin wants in ``training_status.json``: ``{section name: JSON data}``.
+    """State that this plugin keeps across restarts: ``{section name: JSON data}``.
 
-    Called once before a checkpoint is written, which keeps a copy, and once more after ``rlcore_checkpoint_saved``, so
-    that what a plugin does with a checkpoint is remembered too. Two plugins may not report the same section, nor one of
-    core's.
+    Called once per checkpoint, before it is written: the sections are part of the checkpoint, and of the training
+    status written after it. What a plugin does in ``rlcore_checkpoint_saved`` belongs in its next report; a run that is
+    resumed from that checkpoint gets the report made before it. Two plugins may not report the same section, and none
+    may report one of core's.
     """
 
 
 @hookspec
 def rlcore_restore_status(run: RunContext, sections: Mapping[str, Any]) -> None:
-    """Hands back every section of the status file to all plugins.
+    """Gives every plugin all sections of the training status, as the checkpoint that the run resumes from holds them.
 
     Called once, on ``--resume`` and ``--inference``, after trainers and environment were restored and before the
-    first step. An error stops the run: going on with half a state would be a silent fresh start.
+    first step. ``sections`` are made from the checkpoint; the file, or what ``rlcore_read_status`` returns, is not
+    read. An error stops the run, because a run with half a state would be a silent fresh start.
     """
 
 
 @hookspec(firstresult=True)
 def rlcore_write_status(status: Mapping[str, Any], directory: Path) -> bool | None:
-    """Stores the whole status; returns True when done. ``directory`` is the run's ``run_logs``.
+    """Stores the whole training status; returns True when done. ``directory`` is the run's ``run_logs``.
 
-    Called once per checkpoint, again if plugins report other sections after ``rlcore_checkpoint_saved``, and when the
-    run has reached its end. Core's own answer writes ``training_status.json`` atomically.
+    Called after each checkpoint, before ``rlcore_checkpoint_saved``, and once more when the training is done. The
+    status is a view of the newest checkpoint: a resumed run does not read it. Core's own answer writes
+    ``training_status.json`` atomically.
     """
 
 
 @hookspec(firstresult=True)
 def rlcore_read_status(directory: Path) -> Mapping[str, Any] | None:
-    """Reads back what ``rlcore_write_status`` stored; None if this plugin has nothing there.
+    """Reads what ``rlcore_write_status`` stored; None if this plugin has nothing there.
 
-    Called once, on ``--resume`` and ``--inference``, and by ``rlcore status``; and of another run, where
-    ``checkpoint_settings.initialize_lessons_from`` names it. None leaves it to the next plugin, and to core's file. An
-    error stops the run, as the next write might fail too; raise :class:`rlcore.errors.RunStateError` with what to do.
+    Called by ``rlcore status``, and by a new run for the run that ``checkpoint_settings.initialize_lessons_from``
+    names. A resumed run reads its checkpoint instead. None leaves the answer to the next plugin, and at last to core's
+    file. An error stops the command; raise :class:`rlcore.errors.RunStateError` with what to do.
     """
 
 

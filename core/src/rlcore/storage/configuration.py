@@ -20,7 +20,8 @@ from rlcore.config.problems import KeyPath, dotted, shown
 from rlcore.config.seal import is_sealed
 from rlcore.errors import ConfigError
 from rlcore.files.json_files import DamagedFile, read_regular
-from rlcore.storage.checkpoint import CONFIGURATION, NewerFormat, find_checkpoints, is_good
+from rlcore.storage.checkpoint import CONFIGURATION, NewerFormat
+from rlcore.storage.checkpoint_directory import find_checkpoints, is_good
 from rlcore.storage.run_files import CHECKPOINTS
 
 log = logging.getLogger(__name__)

@@ -15,7 +15,8 @@ from rlcore.errors import ConfigError, RunStateError
 from rlcore.files.atomic import free_name, is_leftover, sweep
 from rlcore.files.paths import user_path, working_directory
 from rlcore.settings import CheckpointSettings
-from rlcore.storage.checkpoint import CONFIGURATION, find_checkpoints, require_no_newer
+from rlcore.storage.checkpoint import CONFIGURATION
+from rlcore.storage.checkpoint_directory import find_checkpoints, require_no_newer
 from rlcore.storage.lock import LOCK, RunLock
 from rlcore.storage.replacement import Replaced, discard
 from rlcore.storage.run_files import (
@@ -182,9 +183,9 @@ class RunDirectory:
         """Whether nothing is there but what opening makes: a run that was refused, or killed, before its first step."""
         if not self.path.is_dir():
             return False
-        # Locking empties the file: one with something in it is of another program.
+        # Locking empties the file: if another process wrote something into it, it belongs to another program.
         locks = [entry for entry in self.path.iterdir() if not is_leftover(entry.name)]
-        return all(entry.name == LOCK and entry.stat().st_size == 0 for entry in locks)
+        return all(entry.name == LOCK and (self._lock.held or entry.stat().st_size == 0) for entry in locks)
 
     def _beside(self, name: str) -> Path:
         return self.path.with_name(name)

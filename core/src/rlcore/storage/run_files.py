@@ -18,7 +18,8 @@ import attrs
 from rlcore.files.atomic import is_leftover, remove, write_atomically
 from rlcore.files.json_files import DamagedFile, is_file_name, read_object
 from rlcore.files.patterns import pattern_problem
-from rlcore.storage.checkpoint import CONFIGURATION, find_checkpoints, foreign_entries, remove_checkpoint
+from rlcore.storage.checkpoint import CONFIGURATION
+from rlcore.storage.checkpoint_directory import find_checkpoints, foreign_entries, remove_checkpoint
 from rlcore.storage.lock import LOCK
 
 MARK = "rlcore_run.json"
