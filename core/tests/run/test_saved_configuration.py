@@ -100,7 +100,7 @@ def test_a_resume_with_other_libraries_is_told(make_run: Any, abandon: Any, capl
     next(run)
     abandon(run)
     monkeypatch.setattr(
-        "rlcore.storage.store.library_versions", lambda: {"rlcore": "0.9", "torch": "3.0", "numpy": "9.9"}
+        "rlcore.storage.versions.library_versions", lambda: {"rlcore": "0.9", "torch": "3.0", "numpy": "9.9"}
     )
     resumed = make_run(RESUME)
     resumed.start()

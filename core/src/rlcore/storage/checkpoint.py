@@ -13,7 +13,6 @@ import json
 import os
 from collections.abc import Container, Mapping
 from pathlib import Path
-from time import time
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,6 @@ from rlcore.files.json_files import (
     MAX_BYTES,
     DamagedFile,
     is_file_name,
-    is_number,
     is_whole,
     open_regular,
     parse_json,
@@ -75,7 +73,7 @@ def write_checkpoint(directory: Path, step: int, state: Mapping[str, Any], confi
     for file in written:
         file.chmod(permissions)  # safetensors does not apply the umask
     files = {file.name: {"size": file.stat().st_size, "sha256": sha256(file)} for file in written}
-    manifest = {"format_version": FORMAT_VERSION, "step": step, "created": time(), "files": files}
+    manifest = {"format_version": FORMAT_VERSION, "step": step, "files": files}
     (directory / MANIFEST).write_text(json.dumps(manifest, indent=4), encoding="utf-8")
     for file in [*written, directory / MANIFEST]:
         fsync_file(file)
@@ -191,12 +189,8 @@ def verify_checkpoint(path: Path) -> tuple[str, ...]:
 
 
 def created_at(path: Path) -> float:
-    """When the checkpoint at ``path`` was written, in seconds since 1970, as far as its files say."""
-    try:
-        created = read_object(path / MANIFEST, MAX_MANIFEST)["created"]
-    except (OSError, DamagedFile, KeyError):
-        created = None
-    return float(created) if created is not None and is_number(created) else path.stat().st_mtime
+    """When the checkpoint at ``path`` was written, in seconds since 1970. Raises OSError if it was deleted."""
+    return (path / MANIFEST).stat().st_mtime
 
 
 def require_format(path: Path) -> None:
