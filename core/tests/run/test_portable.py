@@ -56,7 +56,7 @@ def test_a_run_without_posix_equals_one_with_it(
 ) -> None:
     """The console is on, a checkpoint is saved and resumed, and the status is read."""
     path = tmp_path / "config.yaml"
-    path.write_text(yaml.safe_dump(configure({"stats.console": True}, max_steps=120)))
+    path.write_text(yaml.safe_dump(configure({"stats.console": {}}, max_steps=120)))
     assert "Agent" in ended("run", path)
     ended("run", "--resume", "--run-id", "run", "--set", "behaviors.Agent.max_steps=200")
     report = json.loads(ended("status", files().path, "--json"))

@@ -424,7 +424,9 @@ def test_a_status_file_that_is_lost_or_damaged_costs_nothing(
     with_plugin(make_run(RESUME), lessons).train()
     assert lessons.restored == {"summaries": 2, "saved": 2}
     assert caplog.records == []
-    assert [entry["steps"] for entry in files().status["Agent"]["checkpoints"]] == files().steps == [40, 80, 120, 160, 200]
+    assert (
+        [entry["steps"] for entry in files().status["Agent"]["checkpoints"]] == files().steps == [40, 80, 120, 160, 200]
+    )
 
 
 def test_two_plugins_that_report_one_section_are_both_named(make_run: Any) -> None:

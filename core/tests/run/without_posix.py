@@ -12,6 +12,7 @@ import signal
 import subprocess  # noqa: F401  imports fcntl's neighbours, as Python on Windows has its own in their place
 import sys
 import tempfile  # noqa: F401
+import warnings
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -19,7 +20,7 @@ from types import ModuleType
 MODULES = ("fcntl", "termios", "tty", "pty", "resource", "pwd", "grp", "syslog", "posix_ipc", "crypt")
 OS_NAMES = (
     "O_NOFOLLOW", "O_NONBLOCK", "O_DIRECTORY", "O_CLOEXEC", "O_SYNC", "O_NOCTTY", "fork", "forkpty", "getuid",
-    "geteuid", "getgid", "getegid", "getpgid", "setsid", "killpg", "nice", "uname", "getloadavg", "statvfs", "mkfifo",
+    "geteuid", "getgid", "getegid", "getpgid", "setsid", "killpg", "nice", "getloadavg", "statvfs", "mkfifo",
     "fchmod", "chown", "sched_getaffinity", "sched_setaffinity", "sysconf", "wait3", "wait4", "WNOHANG",
 )  # fmt: skip
 SIGNALS = ("SIGHUP", "SIGKILL", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGPIPE", "SIGCHLD", "SIGTSTP", "SIGWINCH")
@@ -50,6 +51,8 @@ def remove() -> None:
 if __name__ == "__main__":
     remove()
     assert "rlcore" not in sys.modules
+    with warnings.catch_warnings(action="ignore"):  # on Windows, filelock has locks of its own
+        import filelock  # noqa: F401
     from rlcore.cli.main import main
 
     sys.exit(main(sys.argv[1:]))
