@@ -103,7 +103,9 @@ def test_a_status_that_somebody_keeps_elsewhere_is_json_when_it_is_read(make_run
     run = with_plugin(make_run(), Keeps())
     assert run.plugins.read_status(Path()) == {"rating": {"elo": None}}
     Keeps.answer = {"rating": {1, 2}}
-    with pytest.raises(PluginError, match=r"answered what is not JSON: rating: set is no JSON value.*acme-rating 1.0"):
+    with pytest.raises(
+        PluginError, match=r"answered what is not JSON: rating: set is not a JSON value.*acme-rating 1.0"
+    ):
         run.plugins.read_status(Path())
 
 

@@ -260,7 +260,7 @@ def garble(path: Path) -> None:
         database.execute("UPDATE status SET document = substr(document, 1, 40)")
 
 
-@pytest.mark.parametrize("damage", [overwrite, cut, garble])
+@pytest.mark.parametrize("damage", [overwrite, cut])
 def test_a_damaged_database_is_one_line_that_says_what_to_do(
     place: Place, run_rlcore: RunRlcore, damage: Callable[[Path], None]
 ) -> None:
@@ -274,6 +274,17 @@ def test_a_damaged_database_is_one_line_that_says_what_to_do(
         assert line.startswith("error: results/run/run_logs/status.db: ")
         assert line.endswith("restore it from a backup, or delete it: checkpoints hold the status")
     assert (place.logs / store.FILE_NAME).read_bytes() == damaged and place.steps[-1] == 4000
+
+
+def test_a_damaged_row_stops_rlcore_status_and_the_resumed_run_writes_it_again(
+    place: Place, run_rlcore: RunRlcore
+) -> None:
+    assert run_rlcore("run", "config.yaml").exit_code == 0
+    garble(place.logs / store.FILE_NAME)
+    answer = run_rlcore("status", "run")
+    assert answer.exit_code == 5 and answer.stderr.startswith("error: results/run/run_logs/status.db: ")
+    assert run_rlcore("run", "--resume", "--run-id", "run", *MORE).exit_code == 0
+    assert run_rlcore("status", "run").exit_code == 0
 
 
 INTERRUPTED = """\
