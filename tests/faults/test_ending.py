@@ -187,7 +187,7 @@ def test_a_close_that_hangs_does_not_keep_an_interrupted_run(quick: Any) -> None
     process.send_signal(signal.SIGTERM)
     output, _ = process.communicate(timeout=20)
     assert process.returncode == 143 and time.monotonic() - sent < 10
-    assert "go on with: rlcore run --resume --run-id run" in output
+    assert "resume with: rlcore run --resume --run-id run" in output
 
 
 def test_a_close_that_hangs_does_not_keep_an_evaluation(quick: Any) -> None:

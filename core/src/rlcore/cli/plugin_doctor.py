@@ -21,7 +21,7 @@ from rlcore.plugins.diagnosis import Finding, diagnose, diagnose_together
 @debug_option
 @click.pass_context
 def doctor_command(context: click.Context, name: str | None, import_targets: bool, as_json: bool) -> None:
-    """Check plugins, and say how to mend them. Exits with 1 if there is an error.
+    """Check plugins, and say how to fix them. Exits with 1 if there is an error.
 
     Checks all plugins, or NAME (DIST/NAME, module:acme.hooks): its bounds on rlcore, what importing it costs and
     pulls in, its hooks and records, clashes with others, and entry points that were not reinstalled.

@@ -1,4 +1,4 @@
-"""``rlcore plugins info``: all that is known of one plugin."""
+"""``rlcore plugins info``: everything about one plugin."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from rlcore.plugins.discover import Choice, Decision, Selection, decide
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @debug_option
 def info_command(name: str, as_json: bool) -> None:
-    """Show all about one plugin: NAME, DIST/NAME, module:acme.hooks, or what it brings, such as a trainer_type.
+    """Show all about one plugin: NAME, DIST/NAME, module:acme.hooks, or what it provides, such as a trainer_type.
 
     This imports the plugin, and the settings classes of its records.
     """
     try:
         decisions = decisions_for(name)
     except PluginError:
-        decisions = tuple(each for each in decisions_for(None) if _brings(each, name))
+        decisions = tuple(each for each in decisions_for(None) if _provides(each, name))
         if not decisions:
             raise
     reports = [_report(decision) for decision in decisions]
@@ -42,7 +42,7 @@ def info_command(name: str, as_json: bool) -> None:
 
 
 def decisions_for(name: str | None) -> tuple[Decision, ...]:
-    """The plugins that NAME means, turned on; all of them without one. PluginError if there is none."""
+    """The plugins that NAME matches, turned on, or all plugins without a name. Raises PluginError if there is none."""
     local = Selection(choices=(Choice(name, True, "-p"),)) if name and name.startswith(LOCAL_PREFIX) else Selection()
     decisions = decide(installed(), local)
     if name is None:
@@ -54,9 +54,9 @@ def decisions_for(name: str | None) -> tuple[Decision, ...]:
     return chosen
 
 
-def _brings(decision: Decision, name: str) -> bool:
+def _provides(decision: Decision, name: str) -> bool:
     """Whether a record of the plugin has this name, such as ``iql`` of the plugin ``offline``."""
-    if decision.state != "on":  # what is turned off, or made for another rlcore, is not imported for a guess
+    if decision.state != "on":  # a plugin that is off or refused is not imported for this
         return False
     return any(record.name == name for record in loaded_among_others(decision).brought_by(decision.candidate.label))
 
@@ -96,7 +96,7 @@ def _about(distribution: str) -> dict[str, str]:
 
 
 def _link(line: str) -> tuple[str, str]:
-    """``"Homepage, https://..."`` of the metadata."""
+    """Label and address of ``"Homepage, https://..."``, as metadata has it."""
     label, _, url = line.partition(",")
     return label.strip().lower(), url.strip()
 

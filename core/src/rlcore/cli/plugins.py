@@ -1,4 +1,4 @@
-"""``rlcore plugins``: what is installed, what it brings, and whether it is sound."""
+"""``rlcore plugins``: lists, inspects, checks and creates plugins."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rlcore.plugins.discover import Decision, decide, obstacles, selection_from
 COMMANDS = {
     "list": LazyCommand("rlcore.cli.plugins:list_command", "List the installed plugins."),
     "info": LazyCommand("rlcore.cli.plugin_info:info_command", "Show all about one plugin."),
-    "doctor": LazyCommand("rlcore.cli.plugin_doctor:doctor_command", "Check plugins, and say how to mend them."),
+    "doctor": LazyCommand("rlcore.cli.plugin_doctor:doctor_command", "Check plugins, and say how to fix them."),
     "new": LazyCommand("rlcore.cli.plugin_new:new_command", "Write a new plugin package, tests included."),
 }
 
@@ -29,7 +29,7 @@ def plugins_command() -> None:
 
 @click.command("list")
 @selection_options
-@click.option("--provides", is_flag=True, help="Also what each brings; this imports the plugins.")
+@click.option("--provides", is_flag=True, help="Also list what each provides; this imports the plugins.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @debug_option
 def list_command(dash_p: tuple[str, ...], no_plugins: bool, provides: bool, as_json: bool) -> None:
