@@ -166,7 +166,7 @@ def test_the_configuration_of_a_copied_run_does_not_resume_the_original(
     more = ("--set", "behaviors.Agent.max_steps=160")
     refused = run_rlcore("run", files("copied").path / "configuration.yaml", "--resume", *more)
     assert refused.exit_code == 2
-    assert "stands in the directory of run 'copied' and names run 'run'; say which with --run-id" in refused.stderr
+    assert "is in the directory of run 'copied' and names run 'run'; say which with --run-id" in refused.stderr
     resumed = run_rlcore("run", files("copied").path / "configuration.yaml", "--resume", "--run-id", "copied", *more)
     assert resumed.exit_code == 0 and files("copied").steps[-1] == 160
     assert files().everything() == before

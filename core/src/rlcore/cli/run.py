@@ -83,8 +83,8 @@ def run_command(
 ) -> int:
     """Train agents as CONFIG describes.
 
-    Ctrl-C saves a checkpoint and ends the run; a second one ends it at once. If the output is lost (a closed terminal or
-    pipe, a full disk), the run continues without it.
+    Ctrl-C saves a checkpoint and ends the run; a second one ends it at once. If the output is lost (a closed terminal
+    or pipe, a full disk), the run continues without it.
     """
     if flags["force"] and flags["resume"]:
         raise click.UsageError("--resume continues a run and --force replaces it; give only one of them")
