@@ -34,7 +34,10 @@ def wait_for_line(process: subprocess.Popen[str], words: str) -> str:
 def test_a_signal_during_a_long_evaluation_is_answered_at_once_and_costs_nothing(quick: Any, number: int) -> None:
     place = quick({"evaluation": EVALUATION}, checkpoint_interval=1000)
     process = place.start(stdout=PIPE, stderr=PIPE)
-    time.sleep(2.5)  # training takes a tenth of a second to the first evaluation, which goes on for minutes
+    begun = time.monotonic()
+    while not (place.run / "configuration.yaml").exists() and time.monotonic() - begun < 30:
+        time.sleep(0.05)  # the start takes long on a loaded machine
+    time.sleep(2.5)  # training takes a tenth of a second to the first evaluation, which lasts for minutes
     sent = time.monotonic()
     process.send_signal(number)
     output, errors = process.communicate(timeout=20)
