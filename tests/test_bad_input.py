@@ -406,9 +406,7 @@ def test_a_corrupt_checkpoint(run_rlcore: RunRlcore, working: Path) -> None:
     why = "Agent.safetensors is damaged (its SHA-256 differs from the manifest)"
     result = run_rlcore("run", "config.yaml", "--resume")
     assert result.exit_code == 0
-    assert result.stderr == (
-        f"warning: checkpoint results/run/checkpoints/200: {why}; going on from an older checkpoint\n"
-    )
+    assert result.stderr == (f"warning: checkpoint results/run/checkpoints/200: {why}; an older checkpoint is used\n")
     for step in ("100", "200"):
         shutil.copy(damaged.parent / "state.json", checkpoints / step / "Agent.safetensors")
     result = run_rlcore("run", "config.yaml", "--resume")

@@ -20,7 +20,8 @@ import pytest
 import yaml
 from fault_cases import ATTACKED, record_cartpole
 
-from rlcore.storage.checkpoint import find_checkpoints, verify_checkpoint
+from rlcore.storage.checkpoint import verify_checkpoint
+from rlcore.storage.checkpoint_directory import find_checkpoints
 from rlcore.testing.fixtures import run_rlcore
 
 __all__ = ["run_rlcore"]

@@ -412,7 +412,7 @@ def hostile_inputs() -> Iterator[Hostile]:
     for name, prepare in CHECKPOINTS.items():
         said = "256" if name in OF_ARRAYS else "damaged:"
         yield Hostile(f"status, {name}", prepare, ("status", "run"), 0, said)
-        said = "Agent: mean reward" if name in OF_RESUMING else "going on from an older"
+        said = "Agent: mean reward" if name in OF_RESUMING else "an older checkpoint is used"
         yield Hostile(f"evaluate, {name}", prepare, ("evaluate", "run", "--episodes", "1"), 0, said)
     for name, (prepare, said) in MISFITS.items():
         yield Hostile(f"resume, {name}", prepare, (*RESUME, "run"), 5, said)

@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from rlcore.runs.run import Run
-from rlcore.storage.checkpoint import load_checkpoint, save_checkpoint
+from rlcore.storage.checkpoint import load_checkpoint
+from rlcore.storage.checkpoint_directory import save_checkpoint
 
 pytestmark = pytest.mark.faults
 

@@ -37,7 +37,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 ONE_LINE = re.compile(
     r"error: checkpoint of step (?P<step>\d+) in \S+ cannot be written: (?P<cause>[^;]+); "
-    r"(the last good one is of step (?P<good>\d+); (?P<fix>.*) and go on with --resume"
+    r"(the last good one is of step (?P<good>\d+); (?P<fix>.*) and resume with --resume"
     r"|there is no earlier one; (?P<first_fix>.*) and start the run again)\n"
 )
 
@@ -105,7 +105,7 @@ def test_a_first_checkpoint_that_cannot_be_written_leaves_a_run_to_be_started_ag
     place = workplace()
     assert place.finish(largest_file=6000) == 5
     match = ONE_LINE.fullmatch(place.stderr)
-    assert match and match["step"] == "400" and match["first_fix"] == "mend the cause", place.stderr
+    assert match and match["step"] == "400" and match["first_fix"] == "fix the cause", place.stderr
     assert place.finish() == 0, place.stderr  # as the message says
 
 
@@ -222,7 +222,7 @@ def test_every_damage_is_noticed_named_and_made_good_by_an_older_checkpoint(
         result = run_rlcore("run", place.path / "config.yaml", "--resume")
         assert result.exit_code == 0, (damage.__name__, result.stderr)
         (line,) = result.stderr.splitlines()
-        assert line.startswith(f"warning: checkpoint {newest}: ") and line.endswith("going on from an older checkpoint")
+        assert line.startswith(f"warning: checkpoint {newest}: ") and line.endswith("an older checkpoint is used")
         # A manifest may be damaged in what it says of another file, which is then the one that does not fit it.
         assert name in line or name == "manifest.json", (damage.__name__, line)
         assert_equal_from(place, whole, 1600)

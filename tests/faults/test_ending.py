@@ -34,7 +34,10 @@ def wait_for_line(process: subprocess.Popen[str], words: str) -> str:
 def test_a_signal_during_a_long_evaluation_is_answered_at_once_and_costs_nothing(quick: Any, number: int) -> None:
     place = quick({"evaluation": EVALUATION}, checkpoint_interval=1000)
     process = place.start(stdout=PIPE, stderr=PIPE)
-    time.sleep(2.5)  # training takes a tenth of a second to the first evaluation, which goes on for minutes
+    begun = time.monotonic()
+    while not (place.run / "configuration.yaml").exists() and time.monotonic() - begun < 30:
+        time.sleep(0.05)  # the start takes long on a loaded machine
+    time.sleep(2.5)  # training takes a tenth of a second to the first evaluation, which lasts for minutes
     sent = time.monotonic()
     process.send_signal(number)
     output, errors = process.communicate(timeout=20)
@@ -187,7 +190,7 @@ def test_a_close_that_hangs_does_not_keep_an_interrupted_run(quick: Any) -> None
     process.send_signal(signal.SIGTERM)
     output, _ = process.communicate(timeout=20)
     assert process.returncode == 143 and time.monotonic() - sent < 10
-    assert "go on with: rlcore run --resume --run-id run" in output
+    assert "resume with: rlcore run --resume --run-id run" in output
 
 
 def test_a_close_that_hangs_does_not_keep_an_evaluation(quick: Any) -> None:

@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from rlcore.runs.run import Run
-from rlcore.storage.checkpoint import find_checkpoints, load_checkpoint, save_checkpoint, verify_checkpoint
+from rlcore.storage.checkpoint import load_checkpoint, verify_checkpoint
+from rlcore.storage.checkpoint_directory import find_checkpoints, save_checkpoint
 
 pytestmark = pytest.mark.faults
 

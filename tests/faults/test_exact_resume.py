@@ -13,7 +13,8 @@ import yaml
 from fault_cases import CASES
 
 from rlcore.runs.run import Run
-from rlcore.storage.checkpoint import load_checkpoint, save_checkpoint
+from rlcore.storage.checkpoint import load_checkpoint
+from rlcore.storage.checkpoint_directory import save_checkpoint
 
 pytestmark = pytest.mark.faults
 

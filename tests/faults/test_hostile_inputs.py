@@ -80,7 +80,7 @@ def test_a_resume_passes_over_a_checkpoint_whose_learned_numbers_are_not_finite(
 ) -> None:
     arrays_with(damage)(hostile_place)
     code, out, err = run_measured(hostile_place, *RESUME, "run")
-    assert code == 0 and "is not finite; the training had diverged; going on from an older checkpoint" in err
+    assert code == 0 and "is not finite; the training had diverged; an older checkpoint is used" in err
     assert "resumed at step 256" in out
 
 

@@ -13,8 +13,8 @@ import pytest
 pytestmark = pytest.mark.faults
 
 PIPE = subprocess.PIPE
-LOST_OUTPUT = "warning: standard output is lost ({}); the run goes on without it\n"
-LOST_ERRORS = "warning: standard error is lost ({}); the run goes on without it\n"
+LOST_OUTPUT = "warning: standard output is lost ({}); the run continues without it\n"
+LOST_ERRORS = "warning: standard error is lost ({}); the run continues without it\n"
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
-"""Values of a saved state, checked before they are used: exact types and shapes, and no silent conversion.
+"""Checked access to the values of a saved state: exact types and shapes, without silent conversion.
 
-For every ``load_state_dict``. A state that does not fit raises :class:`SavedValueError`, which names the entry.
+Use it in every ``load_state_dict``. A value that does not match raises :class:`SavedValueError`, which names the entry.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from numpy.typing import DTypeLike, NDArray
 from rlcore.errors import RlcoreError, RunStateError, one_line
 from rlcore.files.json_files import MAX_DEPTH, is_number, is_whole
 
-# Entries of a trainer's state that hold learned numbers: what is below them is finite, or the training has diverged.
+# Entries of a trainer's state that hold learned numbers. If a number in them is not finite, the training has diverged.
 LEARNED = ("model", "optimizer", "optimizers")
-# What code raises that meets an entry which is missing, or is not what it should be.
+# The errors of code that reads a missing or wrong entry without checking it.
 BAD_STATE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 
 
 class SavedValueError(RunStateError):
-    """An entry of a saved state that is missing or is not what it should be."""
+    """An entry of a saved state is missing or has the wrong type or shape."""
 
 
 def bad_state(error: Exception) -> str:
-    """What to say of one of ``BAD_STATE`` that a ``load_state_dict`` raised."""
+    """The message for one of the ``BAD_STATE`` errors that a ``load_state_dict`` raised."""
     if isinstance(error, KeyError):
         return f"the entry {error.args[0] if error.args else '?'!r} is missing"
     return one_line(error)
 
 
 def saved_entry(state: Mapping[str, Any], name: str) -> Any:
-    """``state[name]``; SavedValueError if it is missing, or ``state`` is no mapping."""
+    """``state[name]``. Raises SavedValueError if it is missing, or if ``state`` is not a mapping."""
     if not isinstance(state, Mapping):
         raise SavedValueError(f"the entry {name!r} is looked for in {_described(state)}, not in a mapping")
     if name not in state:
@@ -43,7 +43,7 @@ def saved_entry(state: Mapping[str, Any], name: str) -> Any:
 
 
 def saved_mapping(state: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """The mapping ``state[name]``."""
+    """The mapping ``state[name]``. Raises SavedValueError if it is something else."""
     value = saved_entry(state, name)
     if not isinstance(value, Mapping):
         raise SavedValueError(f"the entry {name!r} is {_described(value)}, not a mapping")
@@ -53,7 +53,7 @@ def saved_mapping(state: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 def saved_array(
     state: Mapping[str, Any], name: str, dtype: DTypeLike, shape: Sequence[int | None] | None = None
 ) -> NDArray[Any]:
-    """The array ``state[name]``, of exactly this type and ``shape``; None in a shape stands for any length."""
+    """The array ``state[name]``, which must have exactly this type and ``shape``; None in a shape is any length."""
     value = saved_entry(state, name)
     wanted = np.dtype(dtype)
     fits = isinstance(value, np.ndarray) and value.dtype == wanted
@@ -100,7 +100,7 @@ def saved_bool(state: Mapping[str, Any], name: str) -> bool:
 def non_finite(state: Mapping[str, Any]) -> str | None:
     """The path of a NaN or an infinity among the learned numbers of a trainer's state; None if all are finite.
 
-    What is nested too deep to be saved is not looked at.
+    Values that are nested too deep to be saved are skipped.
     """
     values: list[tuple[tuple[str, ...], Any]] = [((), state)]
     while values:
@@ -135,9 +135,9 @@ def _shape(shape: Sequence[int | None]) -> str:
 
 @contextmanager
 def state_taken_up(where: str, owner: str) -> Iterator[None]:
-    """For a block in which ``owner`` takes up what ``where``, a checkpoint, holds of it.
+    """For a block in which ``owner`` restores its state from the checkpoint ``where``.
 
-    An entry that is missing or is not what it should be becomes a RunStateError that names both and the entry.
+    An error for a missing or wrong entry becomes a RunStateError that names the checkpoint, the owner and the entry.
     """
     try:
         yield
@@ -146,4 +146,4 @@ def state_taken_up(where: str, owner: str) -> Iterator[None]:
     except RlcoreError:
         raise
     except BAD_STATE as error:
-        raise RunStateError(f"{where}: {owner} cannot take up its state: {bad_state(error)}") from error
+        raise RunStateError(f"{where}: {owner} cannot restore its state: {bad_state(error)}") from error

@@ -17,17 +17,9 @@ from hypothesis.extra import numpy as hnp
 
 from rlcore.errors import RunStateError
 from rlcore.files.atomic import sweep
-from rlcore.storage import checkpoint as checkpoint_module
-from rlcore.storage.checkpoint import (
-    NewerFormat,
-    find_checkpoints,
-    is_good,
-    load_checkpoint,
-    newest_good,
-    rotate,
-    save_checkpoint,
-    verify_checkpoint,
-)
+from rlcore.storage import checkpoint_directory
+from rlcore.storage.checkpoint import NewerFormat, load_checkpoint, verify_checkpoint
+from rlcore.storage.checkpoint_directory import find_checkpoints, is_good, newest_good, rotate, save_checkpoint
 
 DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 DTYPES += ["float16", "float32", "float64"]
@@ -223,7 +215,7 @@ def test_the_newest_good_checkpoint_comes_after_the_names_of_bad_files(
     assert checkpoint.step == state["run"]["step"] == 1
     first, second = (record.getMessage() for record in caplog.records)
     assert "state.json is missing" in first and "Agent.safetensors has 0 bytes" in second
-    assert first.endswith("; going on from an older checkpoint")
+    assert first.endswith("; an older checkpoint is used")
     with pytest.raises(RunStateError, match=r"^run: there is no usable checkpoint in .* \(checkpoint .*3: state.json"):
         newest_good(tmp_path, "run", step=3)
 
@@ -232,15 +224,14 @@ def test_a_checkpoint_that_is_replaced_while_it_is_read_is_looked_for_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (first,) = good(tmp_path, 1)
-    verify = checkpoint_module.verify_checkpoint
 
-    def train_on(path: Path) -> tuple[str, ...]:
+    def train_on(path: Path) -> dict[str, Any]:
         if path == first:
             good(tmp_path, 2)
             shutil.rmtree(path, ignore_errors=True)
-        return verify(path)
+        return load_checkpoint(path)
 
-    monkeypatch.setattr(checkpoint_module, "verify_checkpoint", train_on)
+    monkeypatch.setattr(checkpoint_directory, "load_checkpoint", train_on)
     assert newest_good(tmp_path, "run")[0].step == 2
 
 
@@ -356,7 +347,7 @@ def test_a_write_that_fails_leaves_the_older_checkpoint_and_nothing_else(
     assert calls == 1
     assert str(caught.value) == (
         f"checkpoint of step 6 in {tmp_path} cannot be written: No space left on device; the last good one is of "
-        "step 5; free some space and go on with --resume"
+        "step 5; free some space and resume with --resume"
     )
     assert [path.name for path in tmp_path.iterdir()] == ["5"]
     load_checkpoint(tmp_path / "5")

@@ -152,7 +152,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_the_resumed_one_where_it_does(
     interrupted = run_rlcore("run", write())
     monkeypatch.setattr(RunStore, "save", save)
     assert interrupted.exit_code == 130
-    words = shlex.split(interrupted.stdout.partition("; go on with: ")[2])
+    words = shlex.split(interrupted.stdout.partition("; resume with: ")[2])
     assert words[:2] == ["rlcore", "run"]
     assert words[2:] == ["--resume", "--run-id", "run", "--results-dir", str(files().path.parent)]
     (step,) = files().steps
@@ -185,7 +185,7 @@ def test_a_finished_run_has_nothing_left_to_learn(write: Write, files: Any, run_
 
 def test_force_and_resume_cannot_both_be_typed(write: Write, run_rlcore: RunRlcore) -> None:
     refused = run_rlcore("run", write(), "--force", "--resume")
-    assert refused.exit_code == 2 and "--resume goes on with a run and --force replaces it" in refused.stderr
+    assert refused.exit_code == 2 and "--resume continues a run and --force replaces it" in refused.stderr
 
 
 @pytest.mark.parametrize(

@@ -193,9 +193,9 @@ STATUS: dict[str, tuple[Any, str]] = {
     "another's": ({"nobody": {"lesson_num": 1}}, "returned the sections 'nobody', not one"),
     "rlcore's": ({"pace": {}, "metadata": {}}, "returned the sections 'pace', 'metadata', not one"),
     "a number": ({"pace": 3}, "returned as the section 'pace' a int, not a mapping"),
-    "an object": ({"pace": {"value": [object()]}}, "'pace' that is not JSON: value: 0: object is no JSON value"),
-    "an array": ({"pace": {"value": np.arange(3)}}, "not JSON: value: ndarray is no JSON value"),
-    "a key": ({"pace": {1: 2}}, "the key 1 is no text"),
+    "an object": ({"pace": {"value": [object()]}}, "'pace' that is not JSON: value: 0: object is not a JSON value"),
+    "an array": ({"pace": {"value": np.arange(3)}}, "not JSON: value: ndarray is not a JSON value"),
+    "a key": ({"pace": {1: 2}}, "the key 1 is not a text"),
     "a lesson": ({"pace": {"lesson_num": "many"}}, "lesson_num 'many', not a whole number"),
 }
 

@@ -18,7 +18,8 @@ from rlcore.config import ConfigErrors
 from rlcore.errors import ConfigError, PluginError
 from rlcore.results import BehaviorEvaluation, EvaluationResult
 from rlcore.runs.run import Run
-from rlcore.storage.checkpoint import find_checkpoints, load_checkpoint, save_checkpoint, verify_checkpoint
+from rlcore.storage.checkpoint import load_checkpoint, verify_checkpoint
+from rlcore.storage.checkpoint_directory import find_checkpoints, save_checkpoint
 from rlcore.testing.fixtures import RunRlcore
 
 IDENTITY = {"environment.type": "identity"}  # cannot save itself: every checkpoint begins new episodes

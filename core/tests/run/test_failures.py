@@ -240,7 +240,7 @@ def test_a_full_disk_at_a_checkpoint_names_step_cause_and_the_last_good_one(
         run.train()
     assert str(caught.value) == (
         f"checkpoint of step 80 in {files().path / 'checkpoints'} cannot be written: No space left on device; the last "
-        "good one is of step 40; free some space and go on with --resume"
+        "good one is of step 40; free some space and resume with --resume"
     )
     assert files().steps == [40]
 
@@ -295,7 +295,7 @@ def test_a_full_disk_at_the_first_best_checkpoint_advises_to_resume_where_there_
             run.train()
     assert str(caught.value) == (
         f"checkpoint of step 60 in {files().path / 'checkpoints' / 'best'} cannot be written: No space left on device; "
-        "the last good one is of step 40; free some space and go on with --resume"
+        "the last good one is of step 40; free some space and resume with --resume"
     )
     make_run(evaluation | RESUME).train()
     assert files().result["outcome"] == "done"

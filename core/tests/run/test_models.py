@@ -208,7 +208,7 @@ def test_evaluate_falls_back_to_an_older_checkpoint_with_a_line(
     (files().path / "checkpoints" / "200" / "Agent.safetensors").unlink()
     result = run_rlcore("evaluate", files().path, "--episodes", "2")
     assert result.exit_code == 0 and "(checkpoint 160)" in result.stdout
-    assert "200: Agent.safetensors is missing; going on from an older checkpoint" in result.stderr
+    assert "200: Agent.safetensors is missing; an older checkpoint is used" in result.stderr
     for step in files().steps:
         (files().path / "checkpoints" / str(step) / "manifest.json").unlink(missing_ok=True)
     result = run_rlcore("evaluate", files().path)

@@ -13,7 +13,8 @@ import yaml
 
 from rlcore.config.seal import is_sealed, sealed
 from rlcore.errors import ConfigError
-from rlcore.storage.checkpoint import load_checkpoint, save_checkpoint
+from rlcore.storage.checkpoint import load_checkpoint
+from rlcore.storage.checkpoint_directory import save_checkpoint
 from rlcore.storage.configuration import read_saved_configuration
 from rlcore.testing.fixtures import RunRlcore
 
@@ -99,7 +100,7 @@ def test_a_resume_with_other_libraries_is_told(make_run: Any, abandon: Any, capl
     next(run)
     abandon(run)
     monkeypatch.setattr(
-        "rlcore.storage.store.library_versions", lambda: {"rlcore": "0.9", "torch": "3.0", "numpy": "9.9"}
+        "rlcore.storage.versions.library_versions", lambda: {"rlcore": "0.9", "torch": "3.0", "numpy": "9.9"}
     )
     resumed = make_run(RESUME)
     resumed.start()
@@ -165,7 +166,7 @@ def test_the_configuration_of_a_copied_run_does_not_resume_the_original(
     more = ("--set", "behaviors.Agent.max_steps=160")
     refused = run_rlcore("run", files("copied").path / "configuration.yaml", "--resume", *more)
     assert refused.exit_code == 2
-    assert "stands in the directory of run 'copied' and names run 'run'; say which with --run-id" in refused.stderr
+    assert "is in the directory of run 'copied' and names run 'run'; say which with --run-id" in refused.stderr
     resumed = run_rlcore("run", files("copied").path / "configuration.yaml", "--resume", "--run-id", "copied", *more)
     assert resumed.exit_code == 0 and files("copied").steps[-1] == 160
     assert files().everything() == before

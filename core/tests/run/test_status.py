@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from rlcore import hookimpl
 from rlcore.errors import RunStateError
 from rlcore.runs.run import Run
+from rlcore.stats import STEPS_PER_SECOND
 from rlcore.testing.fixtures import RunRlcore
 
 STUBS = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_curriculum.py")]
@@ -133,25 +135,95 @@ def test_a_status_of_a_later_step_gives_none_of_its_sections(make_run: Any, file
     assert sections["pace"] == {"lesson_num": lessons[1]} and sections["always"] == {"before": 1}
 
 
-def test_a_status_that_a_plugin_keeps_and_cannot_read_stops_the_run_before_a_step(
-    make_run: Any, files: Any, abandon: Any
-) -> None:
-    """Unlike core's own file, which the next checkpoint replaces: who knows whether that store can be written to."""
-
+def test_a_resumed_run_does_not_read_the_status_that_a_plugin_keeps(make_run: Any, abandon: Any) -> None:
     class Damaged:
+        reads = 0
+
         @hookimpl
         def rlcore_read_status(self) -> None:
+            self.reads += 1
             raise RunStateError("status.db: file is not a database; restore it")
 
     run = make_run(PACED)
     stop_at(run, 100)
     abandon(run)
-    before = files().everything()
-    resumed = make_run(RESUME)
-    resumed.plugins.register(Damaged(), "damaged")
-    with pytest.raises(RunStateError, match=r"^status\.db: file is not a database; restore it$"):
-        resumed.train()
-    assert files().everything() == before
+    resumed, damaged = make_run(RESUME), Damaged()
+    resumed.plugins.register(damaged, "damaged")
+    resumed.train()
+    assert resumed.outcome == "done" and damaged.reads == 0
+
+
+class Bookkeeper:
+    """A plugin with a section of its own, whose content depends on what it got back."""
+
+    def __init__(self) -> None:
+        self.reports = 0
+
+    @hookimpl
+    def rlcore_report_status(self) -> dict[str, Any]:
+        self.reports += 1
+        return {"books": {"reports": self.reports}}
+
+    @hookimpl
+    def rlcore_restore_status(self, sections: Mapping[str, Any]) -> None:
+        self.reports = sections["books"]["reports"]
+
+
+def edit(path: Path) -> None:
+    """Other lessons, sections, scores and lists than those of the checkpoint, and a later step."""
+    status = json.loads(path.read_text())
+    status["pace"]["lesson_num"] = 0
+    status["books"]["reports"] = 50
+    status["metadata"] |= {"run_steps": 900, "evaluation": {"score": 9.0, "best_score": 9.0, "step": 1, "best_step": 1}}
+    status["Agent"]["checkpoints"] = [{"steps": 1, "run_steps": 1, "reward": 9.0}]
+    path.write_text(json.dumps(status))
+
+
+def test_a_resume_equals_itself_whatever_happened_to_the_status(
+    make_run: Any, files: Any, abandon: Any, tmp_path: Path
+) -> None:
+    """Byte for byte: every checkpoint, the summaries, the result and the status that is written in the end."""
+    evaluated = {**PACED, "evaluation": {"interval": 60, "episodes": 2}}
+
+    def made(**more: Any) -> Run:
+        run = make_run({**evaluated, **more}, keep_checkpoints=3)
+        run.plugins.register(Bookkeeper(), "bookkeeper")
+        return run
+
+    run = made()
+    stop_at(run, 150)
+    abandon(run)
+    shutil.copytree(files().path, tmp_path / "killed")
+    outcomes = {}
+    for happens in (keep, lose, cut, confuse, edit):
+        shutil.rmtree(files().path)
+        shutil.copytree(tmp_path / "killed", files().path)
+        happens(files().path / "run_logs" / "training_status.json")
+        made(**{"checkpoint_settings.resume": True}).train()
+        outcomes[happens.__name__] = lasting(files())
+    assert outcomes["keep"]["status"]["books"] == {"reports": 5}
+    assert outcomes["keep"]["checkpoints"].keys() == {120, 160, 200} and outcomes["keep"]["metrics"]
+    for name, outcome in outcomes.items():
+        assert outcome == outcomes["keep"], name
+
+
+def lasting(run: Any) -> dict[str, Any]:
+    """Everything that a run leaves, but for when it was made and how long that took."""
+    status, result = run.status, run.result
+    for entry in (*status["Agent"]["checkpoints"], status["Agent"]["final_checkpoint"]):
+        del entry["creation_time"]
+    for key in ("wall_seconds", "steps_per_second"):
+        del result[key]
+    metrics = run.metrics
+    for line in metrics:
+        del line["time"], line["stats"][STEPS_PER_SECOND]
+    return {
+        "checkpoints": {step: run.checkpoint(step) for step in run.steps},
+        "best": run.best,
+        "metrics": metrics,
+        "result": result,
+        "status": status,
+    }
 
 
 # ---------------------------------------------------------------- rlcore status
@@ -188,7 +260,7 @@ def test_status_shows_what_a_kill_before_the_status_file_left_behind(
     assert entries[-1]["reward"] == run.behaviors["Agent"].mean_reward
     assert answer["evaluation"]["step"] == 90
     assert "Agent 120 200 (60%)" in text and "environment parameters at step 120:" in text
-    assert text.endswith("the training status is of step 80; shown is what checkpoint 120 holds of it")
+    assert text.endswith("the training status is of step 80; shown is that of checkpoint 120")
     sections = restored(make_run({**RESUME, "evaluation": {"interval": 90, "episodes": 2}}))
     assert sections == answer["status"]
 
@@ -208,7 +280,7 @@ def test_status_shows_what_the_checkpoint_holds_where_the_plugin_that_keeps_it_i
     answer, text = shown()
     assert answer["status"]["pace"] == {"lesson_num": 3}
     assert "Agent 200 200 (100%)" in text
-    assert text.endswith("the training status is missing; shown is what checkpoint 200 holds of it")
+    assert text.endswith("the training status is missing; shown is that of checkpoint 200")
 
 
 def test_status_shows_where_a_run_would_go_on_if_its_newest_checkpoint_is_damaged(
@@ -227,14 +299,14 @@ def test_status_shows_where_a_run_would_go_on_if_its_newest_checkpoint_is_damage
 def test_status_says_nothing_of_a_checkpoint_that_the_run_deletes_meanwhile(
     make_run: Any, files: Any, shown: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from rlcore.storage import checkpoint
+    from rlcore.storage import checkpoint_directory
+    from rlcore.storage.checkpoint_directory import Checkpoint, find_checkpoints
 
     make_run(PACED, keep_checkpoints=0).train()
-    found = checkpoint.find_checkpoints
 
-    def find(directory: Path) -> list[checkpoint.Checkpoint]:
-        return [checkpoint.Checkpoint(10, directory / "10"), *found(directory)]
+    def find(directory: Path) -> list[Checkpoint]:
+        return [Checkpoint(10, directory / "10"), *find_checkpoints(directory)]
 
-    monkeypatch.setattr(checkpoint, "find_checkpoints", find)
+    monkeypatch.setattr(checkpoint_directory, "find_checkpoints", find)
     answer, text = shown()
     assert [each["step"] for each in answer["checkpoints"]] == files().steps and "damaged" not in text

@@ -103,7 +103,9 @@ def test_a_status_that_somebody_keeps_elsewhere_is_json_when_it_is_read(make_run
     run = with_plugin(make_run(), Keeps())
     assert run.plugins.read_status(Path()) == {"rating": {"elo": None}}
     Keeps.answer = {"rating": {1, 2}}
-    with pytest.raises(PluginError, match=r"answered what is not JSON: rating: set is no JSON value.*acme-rating 1.0"):
+    with pytest.raises(
+        PluginError, match=r"answered what is not JSON: rating: set is not a JSON value.*acme-rating 1.0"
+    ):
         run.plugins.read_status(Path())
 
 
@@ -150,7 +152,7 @@ def test_whatever_keeps_the_status_from_being_written_the_checkpoint_is_saved_an
 
     kind = RunStateError if isinstance(error, RunStateError) else PluginError
     with pytest.raises(
-        kind, match=r"^checkpoint of step 40 is saved, its status is not: .*go on with --resume$"
+        kind, match=r"^checkpoint of step 40 is saved, its status is not: .*resume with --resume$"
     ) as told:
         with_plugin(make_run(), Fails()).train()
     assert kind is RunStateError or "plugin 'rating' (acme-rating 1.0) failed in rlcore_write_status" in str(told.value)
@@ -182,7 +184,7 @@ def test_nor_is_one_of_an_environment_or_one_that_holds_itself(make_run: Any, fi
     run = make_run({"checkpoint_settings.run_id": "loop"})
     run.start()
     run.behaviors["Agent"].trainer.state_dict = lambda: {"loop": LOOP, "model": {}}
-    with pytest.raises(PluginError, match=r"^checkpoint of step 40: a state holds itself$"):
+    with pytest.raises(PluginError, match=r"^checkpoint of step 40: a state contains itself$"):
         run.train()
     assert files().steps == files("loop").steps == []
 
@@ -209,7 +211,7 @@ def test_lessons_are_taken_from_the_checkpoint_where_the_status_cannot_be_read(
     run = make_run({**PACED, "checkpoint_settings.initialize_lessons_from": "other"})
     run.start()
     assert run.lessons == {"pace": lesson} and lesson > 0
-    assert "taking what its newest checkpoint holds of it" in caplog.text
+    assert "the newest checkpoint is read instead" in caplog.text
     run.close()
     shutil.rmtree(files("other").path / "checkpoints")
     with pytest.raises(RunStateError, match=r"initialize_lessons_from 'other': .*training"):

@@ -9,7 +9,8 @@ import pytest
 
 from rlcore.environment import AgentBatch, BehaviorSpec, ObservationSpec
 from rlcore.errors import ConfigError, RunStateError
-from rlcore.storage.checkpoint import load_checkpoint, save_checkpoint
+from rlcore.storage.checkpoint import load_checkpoint
+from rlcore.storage.checkpoint_directory import save_checkpoint
 from rlcore.torch.replay import ReplayBuffer
 
 VECTOR = ObservationSpec("vector", (17,), np.float32)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from rlcore.environment import AgentBatch, BehaviorSpec, ObservationSpec
-from rlcore.storage.checkpoint import load_checkpoint, save_checkpoint
+from rlcore.storage.checkpoint import load_checkpoint
+from rlcore.storage.checkpoint_directory import save_checkpoint
 from rlcore.torch.rollout import RolloutBuffer
 
 SPEC = BehaviorSpec(

@@ -1,4 +1,4 @@
-"""Runs keep their status in the database and nowhere else, and go on from it whatever stopped them."""
+"""Runs keep their status in the database and nowhere else, and the database follows a run that is resumed."""
 
 from __future__ import annotations
 
@@ -166,11 +166,14 @@ def test_a_run_that_is_killed_and_resumed_has_the_rows_of_one_that_was_never_sto
     assert [(each["person"], each["step"]) for each in status["acme"]["starts"]] == [("ann", 0), ("bob", at)]
 
 
-def test_a_resumed_run_is_handed_what_the_database_holds(place: Place, run_rlcore: RunRlcore) -> None:
+def test_a_resumed_run_gets_the_status_of_its_checkpoint_whatever_the_database_holds(
+    place: Place, run_rlcore: RunRlcore
+) -> None:
     assert run_rlcore("run", "config.yaml").exit_code == 0
+    written = store.read(place.logs)
+    assert written is not None
     with store.opened(place.logs) as database:
-        (document,) = database.execute("SELECT document FROM status ORDER BY step DESC").fetchone()
-        changed = {**json.loads(document), "noted by hand": {"job": 7}}
+        changed = {**written, "noted by hand": {"job": 7}, "length": {"lesson_num": 0}}
         database.execute("UPDATE status SET document = ? WHERE step = 4000", (json.dumps(changed),))
     restored: list[Mapping[str, Any]] = []
 
@@ -183,7 +186,9 @@ def test_a_resumed_run_is_handed_what_the_database_holds(place: Place, run_rlcor
     run.plugins.register(Hears(), "hears")
     run.start()
     run.close("failed")
-    assert restored == [changed]
+    (sections,) = restored
+    assert "noted by hand" not in sections and sections["length"] == written["length"] != changed["length"]
+    assert [entry["run_steps"] for entry in sections["Pole"]["checkpoints"]] == place.steps
 
 
 def test_a_run_that_went_back_to_an_older_checkpoint_forgets_what_came_after(
@@ -238,8 +243,7 @@ def test_of_a_lost_database_the_checkpoint_has_a_copy(place: Place, run_rlcore: 
     before = place.rows("SELECT * FROM starts")
     (place.logs / store.FILE_NAME).unlink()
     resumed = run_rlcore("run", "--resume", "--run-id", "run", *MORE)
-    assert resumed.exit_code == 0
-    assert "warning: results/run/run_logs: there is no status; going on with what the checkpoint" in resumed.stderr
+    assert (resumed.exit_code, "status" in resumed.stderr) == (0, False)
     assert place.rows("SELECT * FROM starts")[:-1] == before and len(before) == 1
 
 
@@ -256,7 +260,7 @@ def garble(path: Path) -> None:
         database.execute("UPDATE status SET document = substr(document, 1, 40)")
 
 
-@pytest.mark.parametrize("damage", [overwrite, cut, garble])
+@pytest.mark.parametrize("damage", [overwrite, cut])
 def test_a_damaged_database_is_one_line_that_says_what_to_do(
     place: Place, run_rlcore: RunRlcore, damage: Callable[[Path], None]
 ) -> None:
@@ -268,8 +272,19 @@ def test_a_damaged_database_is_one_line_that_says_what_to_do(
         (line,) = answer.stderr.splitlines()
         assert (answer.exit_code, answer.stdout) == (5, "")
         assert line.startswith("error: results/run/run_logs/status.db: ")
-        assert line.endswith("restore it from a backup, or delete it and go on with the checkpoints' copy")
+        assert line.endswith("restore it from a backup, or delete it: checkpoints hold the status")
     assert (place.logs / store.FILE_NAME).read_bytes() == damaged and place.steps[-1] == 4000
+
+
+def test_a_damaged_row_stops_rlcore_status_and_the_resumed_run_writes_it_again(
+    place: Place, run_rlcore: RunRlcore
+) -> None:
+    assert run_rlcore("run", "config.yaml").exit_code == 0
+    garble(place.logs / store.FILE_NAME)
+    answer = run_rlcore("status", "run")
+    assert answer.exit_code == 5 and answer.stderr.startswith("error: results/run/run_logs/status.db: ")
+    assert run_rlcore("run", "--resume", "--run-id", "run", *MORE).exit_code == 0
+    assert run_rlcore("status", "run").exit_code == 0
 
 
 INTERRUPTED = """\

@@ -18,7 +18,8 @@ from rlcore.curriculum import Changes, EndedEpisodes
 from rlcore.plugins import Plugins, load_plugins
 from rlcore.settings import RunConfig
 from rlcore.stats import StatSummary
-from rlcore.storage.checkpoint import load_checkpoint, save_checkpoint
+from rlcore.storage.checkpoint import load_checkpoint
+from rlcore.storage.checkpoint_directory import save_checkpoint
 from rlcore.testing.fixtures import installed_plugin
 from rlcore_curriculum.lessons import Lessons, make_curriculum
 

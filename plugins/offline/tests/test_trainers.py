@@ -22,7 +22,8 @@ from rlcore.environment import Actions, AgentBatch, Environment
 from rlcore.errors import ConfigError, RunStateError
 from rlcore.plugins import load_plugins
 from rlcore.recordings import Recording
-from rlcore.storage.checkpoint import load_checkpoint, save_checkpoint
+from rlcore.storage.checkpoint import load_checkpoint
+from rlcore.storage.checkpoint_directory import save_checkpoint
 from rlcore.testing import PluginConformance
 from rlcore.testing.conformance.recordings import record
 from rlcore.testing.conformance.trainer import assert_equal, check_actions, check_storable, copied, first_batch

@@ -1,4 +1,4 @@
-"""Standard output and standard error that may be lost while a run goes on: training does not end with them."""
+"""Standard output and standard error whose loss does not end a run."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from rlcore.errors import one_line
 
 
 class LastingStream:
-    """A text stream that nothing raises from. What it cannot write any more is dropped, and ``lost`` is told why, once.
+    """A text stream that drops what it can no longer write, and calls ``lost`` once with the reason.
 
-    A reader that went away, a full disk under a file and a closed terminal are alike: no later line is tried.
+    After the first failure (a reader that is gone, a full disk, a closed terminal) nothing more is written.
     """
 
     def __init__(self, stream: TextIO, lost: Callable[[str], None]) -> None:
@@ -44,7 +44,7 @@ class LastingStream:
                 self._drop(error)
 
     def _drop(self, error: OSError | ValueError) -> None:
-        """Raises what is an error of the writer's: a ValueError of a stream that is not closed."""
+        """Drops the stream; raises a ValueError of a stream that is not closed, because the caller caused it."""
         if isinstance(error, ValueError) and not self._stream.closed:
             raise error
         with self._lock:
@@ -59,11 +59,11 @@ class LastingStream:
 
 
 def give_up(stream: TextIO) -> None:
-    """Leads what ``stream`` still holds, and all that is written to its descriptor later, to the null device.
+    """Sends what ``stream`` still buffers, and all later writes to its descriptor, to the null device.
 
-    Without this, Python fails to flush the stream when it exits, and answers with exit code 120.
+    Otherwise Python fails to flush the stream when it exits, and ends with exit code 120.
     """
-    with suppress(OSError, ValueError):  # closed, or no file: nothing of it will be flushed
+    with suppress(OSError, ValueError):  # closed, or not a file: nothing will be flushed
         descriptor = stream.fileno()
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, descriptor)
@@ -73,19 +73,19 @@ def give_up(stream: TextIO) -> None:
 
 @contextmanager
 def lasting_console() -> Iterator[list[Callable[[], None]]]:
-    """While the block lasts, neither standard output nor standard error can end it by being lost.
+    """For a block that continues if standard output or standard error is lost.
 
-    A warning on the other stream says so, if that stream is left. The block may add functions to the list that it gets:
-    they are called when standard output is lost.
+    A warning is then printed on the other stream, if that one is left. The block may add functions to the list that it
+    gets; they are called when standard output is lost.
     """
     output, errors = sys.stdout, sys.stderr
-    told: list[Callable[[], None]] = []
+    listeners: list[Callable[[], None]] = []
 
     def output_lost(why: str) -> None:
-        # Past a progress bar, which stood on the stream that is lost.
+        # Not through the progress bar, which used the stream that is lost.
         print(_lost("standard output", why), file=kept_errors, flush=True)
-        for tell in told:
-            tell()
+        for notify in listeners:
+            notify()
 
     def errors_lost(why: str) -> None:
         print(_lost("standard error", why), file=sys.stdout, flush=True)
@@ -94,7 +94,7 @@ def lasting_console() -> Iterator[list[Callable[[], None]]]:
     sys.stdout, sys.stderr = kept_output, kept_errors
     try:
         with _every_character(output):
-            yield told
+            yield listeners
     finally:
         for kept in (kept_output, kept_errors):
             if kept is not None:
@@ -103,17 +103,17 @@ def lasting_console() -> Iterator[list[Callable[[], None]]]:
 
 
 def _lasting(stream: TextIO | None, lost: Callable[[str], None]) -> TextIO:
-    """``stream`` that lasts; None, which Python has for one that was closed at its start, takes nothing anyway."""
+    """``stream`` as a LastingStream. It is None in a Python that was started without it, and stays None."""
     return cast(TextIO, stream and LastingStream(stream, lost))
 
 
 def _lost(name: str, why: str) -> str:
-    return f"warning: {name} is lost ({why}); the run goes on without it"
+    return f"warning: {name} is lost ({why}); the run continues without it"
 
 
 @contextmanager
 def _every_character(output: TextIO | None) -> Iterator[None]:
-    """A name that the encoding of the terminal lacks is written with escapes, as on standard error."""
+    """Characters that the terminal's encoding lacks are written as escapes, as on standard error."""
     reconfigure, handling = getattr(output, "reconfigure", None), getattr(output, "errors", None)
     if reconfigure is None or handling != "strict":
         yield

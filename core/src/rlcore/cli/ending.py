@@ -1,4 +1,4 @@
-"""The process ends when its command is over: neither a ``close()`` that hangs nor a thread left over keeps it."""
+"""Ends the process when its command is done, even if a ``close()`` hangs or a thread is still running."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from typing import NoReturn
 
 import click
 
-EXIT_SECONDS = 3.0  # that threads and exit handlers have after the command
+EXIT_SECONDS = 3.0  # for threads and exit handlers after the command
 
 
 @contextmanager
 def ends_within(seconds: float, what: str, last_words: Callable[[BaseException | None], int]) -> Iterator[None]:
-    """Ends the process if the block, which does ``what``, lasts longer than ``seconds``.
+    """Ends the process if the block, which does ``what``, takes longer than ``seconds``.
 
-    ``last_words`` is then called, in another thread, with the error that was being handled when the block began. It
-    says what the command would have said, and returns the exit code.
+    In that case ``last_words`` is called in another thread with the error that was being handled when the block began.
+    It prints what the command would have printed, and returns the exit code.
     """
     error = sys.exception()
     over, claim = threading.Event(), threading.Lock()
@@ -43,7 +43,7 @@ def ends_within(seconds: float, what: str, last_words: Callable[[BaseException |
 
 
 def end_soon(code: int) -> None:
-    """Ends the process with ``code`` in ``EXIT_SECONDS`` unless it has ended by itself before."""
+    """Ends the process with ``code`` after ``EXIT_SECONDS``, unless it ends by itself before."""
 
     def end() -> None:
         time.sleep(EXIT_SECONDS)
@@ -56,10 +56,10 @@ def end_soon(code: int) -> None:
 
 
 def end_in_order(code: int) -> NoReturn:
-    """Ends the process with ``code`` once its threads and exit handlers are done, for which they have a deadline.
+    """Ends the process with ``code`` when its threads and exit handlers are done, or at a deadline.
 
-    The interpreter is not taken down: libraries with threads of their own sometimes abort the process in that, which
-    would change the exit code.
+    The interpreter is not finalized: libraries with threads of their own sometimes abort the process then, which would
+    change the exit code.
     """
     end_soon(code)
     for thread in threading.enumerate():
@@ -70,12 +70,12 @@ def end_in_order(code: int) -> NoReturn:
 
 
 def _warn(why: str) -> None:
-    with suppress(OSError, ValueError):  # a standard error that is lost keeps the process neither
+    with suppress(OSError, ValueError):  # the process also ends if standard error is lost
         click.echo(f"warning: {why}; the process ends without it", file=sys.stderr)
 
 
 def end_process(code: int) -> NoReturn:
-    """Ends the process at once, with all that was said."""
+    """Ends the process at once, after flushing its output."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):  # lost; None, where it was closed before the start
             stream.flush()

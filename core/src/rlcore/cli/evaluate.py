@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     metavar="best|last|STEP",
     default="last",
     show_default=True,
-    help="Which policies: of the best evaluation, of the last checkpoint, or of the one of this step.",
+    help="Policies to use: of the best evaluation, of the last checkpoint, or of the checkpoint of a step.",
 )
 @click.option(
     "--video",
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 @click.option(
     "--record",
     type=UserPath(),
-    help="Keep the episodes as a recording of each behavior, DIR/BEHAVIOR.",
+    help="Record the episodes of each behavior in DIR/BEHAVIOR.",
     metavar="DIR",
 )
 @click.option(
@@ -82,10 +82,10 @@ def evaluate_command(
 ) -> None:
     """Measure the agents of RUN (a run directory, or the id of a run in results/).
 
-    Where the run's configuration has an evaluation block, its environment is the one that is played.
+    The episodes are played in the environment of the configuration's evaluation block, if there is one.
     """
     if video is not None and video.is_dir() and any(video.iterdir()):
-        raise ConfigError(f"--video {video}: is not empty; name a directory of its own for the films")
+        raise ConfigError(f"--video {video}: is not empty; name an empty or new directory for the films")
     limit_threads()
     from rlcore.config import apply_overrides, load_config
     from rlcore.runs.saved_run import SavedRun, find_run
@@ -97,7 +97,9 @@ def evaluate_command(
     if max_episode_steps is not None:
         document = apply_overrides(document, [f"evaluation.max_episode_steps={max_episode_steps}"])
     evaluation = document.data.get("evaluation")
-    if isinstance(evaluation, Mapping) and "interval" not in evaluation:  # of evaluations within a run: none are made
+    if (
+        isinstance(evaluation, Mapping) and "interval" not in evaluation
+    ):  # evaluations within a run, of which there are none here
         document = apply_overrides(document, ["evaluation.interval=null"])
     if not allow_local:
         refuse_code_of_others(document, directory, local=False)
@@ -131,7 +133,7 @@ def evaluate_command(
 
 
 def result_lines(result: EvaluationResult, place: str) -> Iterator[str]:
-    """A line for each behavior, measured at ``place``."""
+    """A line for each behavior; ``place`` names the checkpoint."""
     for name, behavior in result.behaviors.items():
         group = "" if behavior.mean_group_reward is None else f" and mean group reward {behavior.mean_group_reward:.2f}"
         yield (

@@ -1,4 +1,4 @@
-"""Commands that plugins add: looked up only when a command line names none of rlcore's own."""
+"""Commands that plugins add, looked up only if the command line does not name one of rlcore's own."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Code that files name: which commands import it, and what they say of what they left out.
+"""Code that configurations name: which commands import it, and the messages about code that was not imported.
 
-Looking at something runs nothing that it names. ``status``, ``validate`` and ``evaluate`` import no local file or
-module that only a configuration names, unless ``--allow-local`` is typed; what ``-p`` or ``RLCORE_PLUGINS`` names is
-the user's own. ``rlcore run CONFIG`` is how code is run, so it imports what CONFIG names; resuming a run does if this
-user wrote its directory. An environment id such as ``module:Name`` makes Gymnasium import the module: in a run
-directory that another user wrote, it is refused.
+A command that only reads does not run code that a file names. ``status``, ``validate`` and ``evaluate`` import a local
+file or module that only a configuration names only with ``--allow-local``; the user chose what ``-p`` or
+``RLCORE_PLUGINS`` names. ``rlcore run CONFIG`` imports what CONFIG names, and resuming a run does so if this user wrote
+its directory. An environment id such as ``module:Name`` makes Gymnasium import the module; in a run directory that
+another user wrote, it is refused.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def allow_local_option(command: Command) -> Command:
 
 
 def warn_of_left_out(document: Document, plugins: Plugins) -> None:
-    """Says which files and modules that the configuration names were not imported, and how they are."""
+    """Warns of each file and module that the configuration names and that was not imported."""
     from rlcore.config.plugin_choice import directory_of, local_references
     from rlcore.plugins.plugin import LOCAL_PREFIX
     from rlcore.plugins.selection import anchored
@@ -51,9 +51,9 @@ def warn_of_left_out(document: Document, plugins: Plugins) -> None:
 
 
 def refuse_code_of_others(document: Document, directory: Path, local: bool) -> None:
-    """ConfigError if the configuration of a run directory that somebody else wrote names code to import.
+    """Raises ConfigError if another user wrote the run directory and its configuration names code to import.
 
-    ``local``: files and modules of plugins count too, not only those of environments.
+    With ``local``, files and modules of plugins count too, not only those of environments.
     """
     if written_by_this_user(directory, Path(document.path or directory)):
         return
@@ -70,7 +70,7 @@ def refuse_code_of_others(document: Document, directory: Path, local: bool) -> N
 
 
 def written_by_this_user(*paths: Path) -> bool:
-    """Whether a run directory and its configuration belong to this user; true where files have no owners."""
+    """Whether a run directory and its configuration belong to this user; true on systems without owners of files."""
     getuid = getattr(os, "getuid", None)
     if getuid is None:
         return True

@@ -1,4 +1,4 @@
-"""A click group whose commands are imported when they are run, not when they are listed."""
+"""A click group that imports a command only when it is run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rlcore.errors import did_you_mean
 
 
 class LazyCommand(NamedTuple):
-    """Where a command is, and its line in ``--help``."""
+    """The place of a command's code, and its line in ``--help``."""
 
     target: str  # "package.module:function"
     help: str

@@ -1,4 +1,4 @@
-"""What rlcore logs, as lines on standard error."""
+"""Prints rlcore's log as lines on standard error."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from rlcore.cli.terminal import echo
 
 
 class EchoHandler(logging.Handler):
-    """Writes to the standard error of the moment, which a progress bar may have put its own stream in front of.
+    """Writes to the current ``sys.stderr``, which a progress bar may have replaced.
 
-    The stream is named, because click on its own looks for the binary stream behind it and writes past the bar.
+    The stream is passed to click, which would otherwise look for the binary stream and write past the bar.
     """
 
     def __init__(self) -> None:
@@ -28,10 +28,10 @@ class EchoHandler(logging.Handler):
 
 
 def show_log(debug: bool = False) -> None:
-    """Shows what a user should know and warnings, with ``debug`` everything."""
+    """Prints messages and warnings of rlcore from now on; with ``debug``, everything."""
     logger = logging.getLogger("rlcore")
     for handler in [handler for handler in logger.handlers if isinstance(handler, EchoHandler)]:
-        logger.removeHandler(handler)  # of an earlier command of this process, which may have begun elsewhere
+        logger.removeHandler(handler)  # an earlier command of this process may have started in another directory
     logger.addHandler(EchoHandler())
     logger.propagate = False
     logger.setLevel(logging.DEBUG if debug else logging.INFO)

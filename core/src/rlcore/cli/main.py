@@ -1,6 +1,6 @@
 """``rlcore``: finds the command, runs it, and turns errors into one line and an exit code.
 
-Commands are named by string and imported when they are run, so that ``rlcore --help`` costs little more than click.
+Commands are named by strings and imported when they are run, so that ``rlcore --help`` is fast.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rlcore.errors import EXIT_DONE, EXIT_INTERNAL, EXIT_SIGINT, one_line
 ENV_DEBUG = "RLCORE_DEBUG"
 
 COMMANDS = {
-    "run": LazyCommand("rlcore.cli.run:run_command", "Train agents as a configuration file says."),
+    "run": LazyCommand("rlcore.cli.run:run_command", "Train agents as a configuration file describes."),
     "evaluate": LazyCommand("rlcore.cli.evaluate:evaluate_command", "Measure the agents of a run."),
     "validate": LazyCommand("rlcore.cli.validate:validate_command", "Check a configuration file, or print its schema."),
     "status": LazyCommand("rlcore.cli.status:status_command", "Show how far a run is."),
@@ -43,7 +43,7 @@ def rlcore() -> None:
 
 
 def main(argv: Sequence[str] | None = None, own_process: bool = False) -> int:
-    """Runs one command and returns its exit code. ``own_process``: the process ends with it."""
+    """Runs one command and returns its exit code. Pass ``own_process`` if the process ends with the command."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     shown = ShownPaths()
     try:
@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None, own_process: bool = False) -> int:
     except SystemExit as error:
         return _ended(error, arguments)
     except BrokenPipeError:
-        # Whoever reads our output has gone (`rlcore plugins list | head`): nothing more can be said to them.
+        # The reader of the output is gone (`rlcore plugins list | head`).
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_INTERNAL
     except Exception as error:
@@ -67,7 +67,7 @@ def main(argv: Sequence[str] | None = None, own_process: bool = False) -> int:
 
 
 def _ended(error: SystemExit, arguments: Sequence[str]) -> int:
-    """The exit code where something called ``sys.exit``. A plugin's command may; nothing else ends rlcore unnoticed."""
+    """The exit code after a ``sys.exit``. A command of a plugin may call it; in other code it is an error."""
     command = next((word for word in arguments if not word.startswith("-")), None)
     if command not in COMMANDS:
         if error.code is None or isinstance(error.code, int):
@@ -83,7 +83,7 @@ def _ended(error: SystemExit, arguments: Sequence[str]) -> int:
 
 
 def _debugging(arguments: Sequence[str]) -> bool:
-    # Asked of the arguments rather than of a context: the error may have come before there was one.
+    # Read from the arguments, because the error may precede click's context.
     before_double_dash = arguments[: arguments.index("--")] if "--" in arguments else arguments
     return "--debug" in before_double_dash or os.environ.get(ENV_DEBUG, "0") not in ("", "0")
 
@@ -91,7 +91,7 @@ def _debugging(arguments: Sequence[str]) -> bool:
 def process() -> NoReturn:
     """The ``rlcore`` process: runs one command and exits with its code.
 
-    No thread that an environment or a plugin left over keeps a process whose run or evaluation is done.
+    After a run or an evaluation, threads that an environment or a plugin left running do not keep the process alive.
     """
     command = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
     code = main(own_process=True)

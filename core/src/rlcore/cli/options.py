@@ -19,12 +19,12 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 def plugin_options(command: Command) -> Command:
     """Adds ``-p``, ``--no-plugins`` and ``--strict-plugins`` (``dash_p``, ``no_plugins``, ``strict_plugins``)."""
-    strict = click.option("--strict-plugins", is_flag=True, help="Let any failure of a plugin stop the command.")
+    strict = click.option("--strict-plugins", is_flag=True, help="Stop the command at any failure of a plugin.")
     return selection_options(strict(command))
 
 
 def selection_options(command: Command) -> Command:
-    """Adds ``-p`` and ``--no-plugins`` alone."""
+    """Adds only ``-p`` and ``--no-plugins``."""
     command = click.option("--no-plugins", is_flag=True, help="Load rlcore's own plugins and those named by -p.")(
         command
     )
@@ -38,7 +38,7 @@ def selection_options(command: Command) -> Command:
 
 
 def debug_option(command: Command) -> Command:
-    """Adds ``--debug``, which :func:`rlcore.cli.main.main` sees by itself."""
+    """Adds ``--debug``, which :func:`rlcore.cli.main.main` reads from the arguments."""
     return click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")(command)
 
 
@@ -53,7 +53,7 @@ def plugins_for(
 ) -> Plugins:
     """Loads the plugins of a command and prints a warning for each one that was left out.
 
-    Without ``allow_local`` what only the document names of local files and modules is; see
+    Without ``allow_local``, local files and modules that only the document names are left out; see
     :mod:`rlcore.cli.foreign_code`.
     """
     from rlcore.config import load_plugins_for

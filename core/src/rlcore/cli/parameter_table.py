@@ -1,4 +1,4 @@
-"""The environment parameters of a run and where each stands among its lessons, as ``rlcore status`` shows them."""
+"""The table of environment parameters and their lessons in ``rlcore status``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOTHING = "-"
 
 
 def print_parameters(configuration: Document, status: Mapping[str, Any], none_yet: bool = False) -> None:
-    """Prints the table, if there are any. ``none_yet``: the run has no checkpoint, which lessons are saved with."""
+    """Prints the table if the run has environment parameters. ``none_yet``: the run has no checkpoint yet."""
     rows = parameter_rows(configuration, status)
     if not rows:
         if none_yet and configuration.data.get("environment_parameters"):
@@ -24,10 +24,10 @@ def print_parameters(configuration: Document, status: Mapping[str, Any], none_ye
         return
     from rich.table import Column, Table
 
-    from rlcore.storage.status import about
+    from rlcore.storage.status import metadata_of
 
     console = plain_console()
-    step = about(status).get("run_steps")
+    step = metadata_of(status).get("run_steps")
     console.print(printable("environment parameters:" if step is None else f"environment parameters at step {step}:"))
     table = Table(*(Column(heading, overflow="fold") for heading in HEADINGS))
     for row in rows:
@@ -36,9 +36,9 @@ def print_parameters(configuration: Document, status: Mapping[str, Any], none_ye
 
 
 def parameter_rows(configuration: Document, status: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """A row below ``HEADINGS`` for each parameter that the status tells of; see ``Curriculum.status``.
+    """A row below ``HEADINGS`` for each parameter with a section in the status; see ``Curriculum.status``.
 
-    A section of ML-Agents has ``lesson_num`` alone; one of a curriculum that has no lessons has a range instead.
+    A section of ML-Agents has only ``lesson_num``; a curriculum without lessons gives a range instead.
     """
     from rlcore.config.parameter_blocks import with_parameter_blocks
 
@@ -61,7 +61,7 @@ def parameter_rows(configuration: Document, status: Mapping[str, Any]) -> list[t
 
 
 def _given(block: Any) -> str | None:
-    """The number, or the ``sampler_type``, that core made a lesson of that never ends; None where there are others."""
+    """The number or ``sampler_type`` of a parameter that was given no lessons; None if it was given lessons."""
     curriculum = block.get("curriculum") if isinstance(block, Mapping) else None
     lessons = curriculum.get("lessons") if isinstance(curriculum, Mapping) else None
     if not isinstance(lessons, list) or len(lessons) != 1:
@@ -71,7 +71,7 @@ def _given(block: Any) -> str | None:
 
 
 def _lesson(section: Mapping[str, Any]) -> str:
-    """``2 (long)``, or what there is of it; ``[0.5, 2]`` where it is a range."""
+    """The lesson as ``2 (long)``, or as much of that as is known; ``[0.5, 2]`` for a range."""
     number, name = section.get("lesson_num"), section.get("lesson")
     if name is None and {"low", "high"} <= section.keys():
         name = f"[{_number(section['low'], 'g')}, {_number(section['high'], 'g')}]"

@@ -95,7 +95,7 @@ def _about(distribution: str) -> dict[str, str]:
 
 
 def _link(line: str) -> tuple[str, str]:
-    """``"Homepage, https://..."`` of the metadata."""
+    """Label and address of ``"Homepage, https://..."``, as metadata has it."""
     label, _, url = line.partition(",")
     return label.strip().lower(), url.strip()
 

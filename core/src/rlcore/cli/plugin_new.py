@@ -14,7 +14,7 @@ from rlcore.plugins.scaffold import KINDS, write_plugin
 @click.command("new")
 @click.argument("name")
 @click.option("--kind", type=click.Choice(list(KINDS)), required=True, help="What the plugin provides.")
-@click.option("--dir", "parent", type=UserPath(file_okay=False), default=Path(), help="The directory to create it in.")
+@click.option("--dir", "parent", type=UserPath(file_okay=False), default=Path(), help="Where to create it.")
 @debug_option
 def new_command(name: str, kind: str, parent: Path) -> None:
     """Write a new plugin package, rlcore-NAME, that works and is tested from the start."""

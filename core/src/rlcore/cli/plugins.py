@@ -1,4 +1,4 @@
-"""``rlcore plugins``: the installed plugins, what they provide, and whether they work."""
+"""``rlcore plugins``: lists, inspects, checks and creates plugins."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def plugins_command() -> None:
 
 @click.command("list")
 @selection_options
-@click.option("--provides", is_flag=True, help="Also what each provides; this imports the plugins.")
+@click.option("--provides", is_flag=True, help="Also list what each provides; this imports the plugins.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @debug_option
 def list_command(dash_p: tuple[str, ...], no_plugins: bool, provides: bool, as_json: bool) -> None:

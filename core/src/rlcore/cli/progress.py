@@ -1,4 +1,4 @@
-"""A live progress bar on a terminal; elsewhere the console writer's lines speak for themselves."""
+"""A live progress bar on a terminal. In other outputs, only the lines of the console writer appear."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from rlcore.runs.run import Run
 
 REFRESH_SECONDS = 0.25
-WIDE = 120  # columns, in which the names of lessons' parameters leave room for the bar
+WIDE = 120  # columns; a narrower bar leaves out the names of lessons' parameters
 
 
 @contextmanager
 def show_progress(run: Run) -> Iterator[Callable[[], None]]:
     """Shows steps, steps per second, return, lessons and time left of ``run`` while the block lasts.
 
-    The bar is drawn by a thread that reads the run's counters a few times a second: the loop knows nothing of it.
-    What is yielded ends the bar before the block does.
+    A thread draws the bar and reads the run's counters a few times a second; the loop does not know of it.
+    Yields a function that ends the bar before the block ends.
     """
     if sys.stdout is None or not sys.stdout.isatty():  # None: it was closed before the start
         yield lambda: None
@@ -43,14 +43,14 @@ def show_progress(run: Run) -> Iterator[Callable[[], None]]:
 
 
 def progress_bar(console: Console | None = None) -> Progress:
-    """The bar, with a row for each behavior to come."""
+    """An empty bar, to which a row is added for each behavior."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
     from rich.table import Column
 
     columns = (
         TextColumn("{task.description}", style="bold", markup=False),
         BarColumn(),
-        MofNCompleteColumn(table_column=Column(no_wrap=True)),  # in 80 columns the bar gets shorter, not this
+        MofNCompleteColumn(table_column=Column(no_wrap=True)),  # in 80 columns the bar is shortened, not this
         TextColumn("{task.fields[speed]} steps/s"),
         TextColumn("reward {task.fields[reward]}{task.fields[score]}{task.fields[lessons]}", markup=False),
         TimeRemainingColumn(),
@@ -65,7 +65,7 @@ def progress_bar(console: Console | None = None) -> Progress:
 
 
 def lessons_text(lessons: Mapping[str, float], silent: Collection[str], wide: bool) -> str:
-    """`` lesson length 2, gravity 0``; `` lesson 2, 0`` where there is no room for names."""
+    """`` lesson length 2, gravity 0``, or `` lesson 2, 0`` if there is no room for names."""
     numbers = [
         f"{name} {number:g}" if wide else f"{number:g}" for name, number in lessons.items() if name not in silent
     ]

@@ -1,4 +1,4 @@
-"""An error as the command line tells it: one line on standard error, and an exit code."""
+"""Prints an error as one line on standard error, and chooses the exit code."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from rlcore.errors import EXIT_INTERNAL, RlcoreError, traceback_hint
 
 
 def report(error: Exception, debug: bool, shown: Callable[[str], str] = str) -> int:
-    """Writes the line, with ``debug`` below the traceback, and returns the exit code.
+    """Prints the line, with ``debug`` after the traceback, and returns the exit code.
 
-    ``shown`` shortens the paths in the line. Where standard error is lost, the exit code alone has to say it.
+    ``shown`` shortens the paths in the line. If standard error is lost, only the exit code reports the error.
     """
     try:
         if debug:
@@ -33,7 +33,7 @@ def _message(error: Exception) -> str:
 
 
 def traceback_text(error: BaseException) -> str:
-    """The traceback as Python prints it, from where the command begins: how click got there helps nobody."""
+    """The traceback as Python prints it, without the frames of click above the command."""
     import traceback
 
     frames = error.__traceback__

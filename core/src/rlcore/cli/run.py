@@ -1,4 +1,4 @@
-"""``rlcore run``: trains agents as a configuration file says."""
+"""``rlcore run``: trains agents as a configuration file describes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rlcore.runs.run import Run
 
 
-# Flags of mlagents-learn that rlcore has not, and what to say of them.
+# Flags of mlagents-learn that rlcore lacks, and the message for each.
 _UNITY = "not supported yet: Unity environments"
 _WORKERS = "not supported yet: supervised workers"
 ML_AGENTS_FLAGS: Mapping[str, str] = {
@@ -37,7 +37,7 @@ ML_AGENTS_FLAGS: Mapping[str, str] = {
         ("--timeout-wait", "--max-lifetime-restarts", "--restarts-rate-limit-n", "--restarts-rate-limit-period-s"),
         _WORKERS,
     ),
-    **dict.fromkeys(("--torch", "--tensorflow"), "every trainer here brings its own framework; leave it out"),
+    **dict.fromkeys(("--torch", "--tensorflow"), "each trainer chooses its own framework; leave it out"),
     "--cpu": "write --device cpu",
     "--torch-device": "write --device",
     "--load": "write --resume",
@@ -46,7 +46,7 @@ ML_AGENTS_FLAGS: Mapping[str, str] = {
 
 
 class RunCommand(click.Command):
-    """Answers for ML-Agents' flags before click looks for what they resemble."""
+    """Refuses ML-Agents' flags with a message of their own, before click suggests similar flags."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         for word in args[: args.index("--")] if "--" in args else args:
@@ -59,15 +59,15 @@ class RunCommand(click.Command):
 @click.command("run", cls=RunCommand)
 @click.argument("config", required=False, type=UserPath())
 @click.option("--run-id", help="Name of the run; its directory is results/RUN_ID.")
-@click.option("--results-dir", help="Where run directories are made.")
-@click.option("--resume", is_flag=True, help="Go on with the run; without CONFIG, with the configuration it has.")
+@click.option("--results-dir", help="Directory of the run directories.")
+@click.option("--resume", is_flag=True, help="Resume the run; without CONFIG, with the configuration in its directory.")
 @click.option("--force", is_flag=True, help="Replace an existing run of this name.")
-@click.option("--inference", is_flag=True, help="Act with the saved policy and learn nothing, until interrupted.")
-@click.option("--deterministic", is_flag=True, help="Act by the mean or most likely action.")
+@click.option("--inference", is_flag=True, help="Act with the saved policy, without learning, until interrupted.")
+@click.option("--deterministic", is_flag=True, help="Take the mean or most likely action instead of sampling.")
 @click.option("--initialize-from", metavar="RUN_ID", help="Start from the weights of another run.")
 @click.option("--seed", type=int, help="Seed of the run; -1 draws one.")
 @click.option("--num-envs", type=int, help="Copies of the environment stepped together.")
-@click.option("--device", help="Where trainers compute, such as cpu or cuda:0.")
+@click.option("--device", help="Device of the trainers, such as cpu or cuda:0.")
 @click.option("--set", "sets", multiple=True, metavar="A.B=VALUE", help="Set any key of the configuration.")
 @click.option("--debug", is_flag=True, help="Log more, and show tracebacks.")
 @plugin_options
@@ -81,13 +81,13 @@ def run_command(
     allow_local: bool,
     **flags: Any,
 ) -> int:
-    """Train agents as CONFIG says.
+    """Train agents as CONFIG describes.
 
-    Ctrl-C saves a checkpoint and ends the run; a second one ends it at once. Where nothing can be written to the
-    terminal, pipe or file any more, the run goes on without it.
+    Ctrl-C saves a checkpoint and ends the run; a second one ends it at once. If the output is lost (a closed terminal
+    or pipe, a full disk), the run continues without it.
     """
     if flags["force"] and flags["resume"]:
-        raise click.UsageError("--resume goes on with a run and --force replaces it; give one of them")
+        raise click.UsageError("--resume continues a run and --force replaces it; give only one of them")
     limit_threads()
     chosen = {"dash_p": dash_p, "no_plugins": no_plugins, "strict_plugins": strict_plugins}
     with lasting_console() as when_output_is_lost:
@@ -102,7 +102,7 @@ def train(
     when_output_is_lost: list[Callable[[], None]],
     **plugin_flags: Any,
 ) -> int:
-    """Runs what was typed to its end and returns the exit code."""
+    """Trains as the arguments say until the run ends. Returns the exit code."""
     from rlcore.cli.ending import ends_within
     from rlcore.cli.progress import show_progress
     from rlcore.cli.report import report
@@ -113,7 +113,7 @@ def train(
     show_log()
     if config is None:
         document = configuration_of_run(flags)
-        flags["results_dir"] = flags["results_dir"] or "results"  # a run that was copied does not resume the original
+        flags["results_dir"] = flags["results_dir"] or "results"  # or a copied run would resume the original
     else:
         document = read_document(config)
     document = apply_overrides(document, sets, typed_flags(flags, document.data))
@@ -123,21 +123,21 @@ def train(
     run = Run(load_config(document, plugins), plugins)
     if config is not None:
         refuse_configuration_of_another(config, run)
-    if run.config.checkpoint_settings.inference:  # which has no other end
+    if run.config.checkpoint_settings.inference:  # it has no other end
         when_output_is_lost.append(run.request_stop)
     if run.offline and flags["num_envs"] is not None and not flags["inference"]:
         raise ConfigError(
             "--num-envs: this run learns from recorded data, so no environment is stepped; the copies of an evaluation "
             "are evaluation.environment.num_envs"
         )
-    shown = ShownPaths()  # the environment, which may change the working directory, is not made yet
+    shown = ShownPaths()  # before the environment is made, which may change the working directory
     show_log(run.config.debug)
 
     end_progress: Callable[[], None]
 
     def last_words(error: BaseException | None) -> int:
         end_progress()
-        return report(error, run.config.debug, shown) if isinstance(error, Exception) else tell_end(run, shown)
+        return report(error, run.config.debug, shown) if isinstance(error, Exception) else report_end(run, shown)
 
     def deadline(what: str, seconds: float) -> AbstractContextManager[None]:
         return ends_within(seconds, f"closing {what}", last_words)
@@ -150,11 +150,11 @@ def train(
             # To the stream of the progress bar: without `file`, click writes past it.
             echo(shown(f"resumed at step {run.steps} from checkpoint {run.resumed_from}"), file=sys.stdout)
         run.train()
-    return tell_end(run, shown)
+    return report_end(run, shown)
 
 
-def tell_end(run: Run, shown: ShownPaths) -> int:
-    """Says how a run ended that no error ended, and returns the exit code."""
+def report_end(run: Run, shown: ShownPaths) -> int:
+    """Prints how a run without an error ended. Returns the exit code."""
     for failure in run.plugins.failures:
         echo(shown(f"warning: {failure}"), err=True)
     echo(shown(closing_line(run)))
@@ -175,7 +175,7 @@ FLAG_KEYS = {
 
 
 def typed_flags(flags: dict[str, Any], data: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
-    """The configuration keys that flags actually typed stand for."""
+    """The configuration keys, and their values, of the flags that were given."""
     typed: dict[tuple[str, ...], Any] = {
         key: flags[name]
         for name, key in FLAG_KEYS.items()
@@ -197,9 +197,9 @@ def typed_flags(flags: dict[str, Any], data: Mapping[str, Any]) -> dict[tuple[st
 
 
 def configuration_of_run(flags: dict[str, Any]) -> Document:
-    """The configuration that a run wrote down, to resume it without naming a file."""
+    """The configuration in the run's directory, to resume it without naming a file."""
     if not (flags["resume"] or flags["inference"]) or flags["run_id"] is None:
-        raise click.UsageError("CONFIG is missing; only --resume or --inference with --run-id can do without")
+        raise click.UsageError("CONFIG is missing; it may be left out only with --run-id and --resume or --inference")
     from rlcore.config.names import name_problem
     from rlcore.runs.saved_run import require_run
     from rlcore.storage.configuration import read_saved_configuration
@@ -213,7 +213,10 @@ def configuration_of_run(flags: dict[str, Any]) -> Document:
 
 
 def refuse_configuration_of_another(config: Path, run: Run) -> None:
-    """ConfigError for a run's own configuration that would resume another run: its directory was copied or renamed."""
+    """Raises ConfigError if CONFIG is in the directory of one run and would resume another run.
+
+    That happens when a run's directory was copied or renamed.
+    """
     from rlcore.storage.run_files import read_mark
 
     settings, home = run.config.checkpoint_settings, config.absolute().parent
@@ -221,27 +224,27 @@ def refuse_configuration_of_another(config: Path, run: Run) -> None:
         return
     if not (run.directory.path.exists() and home.samefile(run.directory.path)):
         raise ConfigError(
-            f"{config}: stands in the directory of run {home.name!r} and names run {settings.run_id!r}; "
+            f"{config}: is in the directory of run {home.name!r} and names run {settings.run_id!r}; "
             f"say which with --run-id and --results-dir, or leave CONFIG out: --resume --run-id {home.name}"
         )
 
 
 def run_directory(flags: dict[str, Any]) -> Path:
-    """The directory of the run that ``--run-id`` names, where no configuration says otherwise."""
+    """The directory of the run that ``--run-id`` names, for a command without CONFIG."""
     return user_path(flags["results_dir"] or "results") / str(flags["run_id"])
 
 
 def limit_threads() -> None:
-    """One thread for the linear algebra under numpy, which is measured faster for small networks.
+    """Limits numpy's linear algebra to one thread, which is faster for small networks.
 
-    Its libraries read these variables when they are first loaded, so this comes before any import of numpy.
+    Its libraries read these variables when they are loaded, so call this before numpy is imported.
     """
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(variable, "1")
 
 
 def closing_line(run: Run) -> str:
-    """``done: 100000 steps; CartPole mean reward 498.20; results/cartpole``, and what to type to go on."""
+    """The last line, ``done: 100000 steps; CartPole mean reward 498.20; results/cartpole``, and how to continue."""
     from rlcore.config.problems import dotted
 
     if run.nothing_left and run.outcome == "done":
@@ -260,16 +263,16 @@ def closing_line(run: Run) -> str:
         f"{name} mean reward {'-' if result.mean_reward is None else format(result.mean_reward, '.2f')}"
         for name, result in run.results().items()
     ]
-    if run.config.checkpoint_settings.inference and run.outcome == "interrupted":  # which is how that ends
+    if run.config.checkpoint_settings.inference and run.outcome == "interrupted":  # the normal end of inference
         acted = sum(behavior.inferred for behavior in run.behaviors.values())
         return f"stopped after {acted} steps; {', '.join(rewards)}; {run.directory.path}"
     scored = "".join(f"; {text}" for text in evaluation_texts(run))
     line = f"{run.outcome}: {run.steps} steps; {', '.join(rewards)}{scored}; {run.directory.path}"
-    return f"{line}; go on with: {resuming(run)}" if run.outcome == "interrupted" else line
+    return f"{line}; resume with: {resuming(run)}" if run.outcome == "interrupted" else line
 
 
 def evaluation_texts(run: Run) -> list[str]:
-    """What the evaluations within a run found, and whether one of them ended it."""
+    """The scores of the run's evaluations, and whether one of them ended the run, as texts."""
     scores, settings = run.scores, run.config.evaluation
     if scores.score is None or settings is None:
         return []
@@ -280,7 +283,7 @@ def evaluation_texts(run: Run) -> list[str]:
 
 
 def resuming(run: Run) -> str:
-    """The command that goes on with a run."""
+    """The command that resumes a run."""
     settings = run.config.checkpoint_settings
     words = ["rlcore", "run", "--resume", "--run-id", settings.run_id]
     if settings.results_dir != "results":

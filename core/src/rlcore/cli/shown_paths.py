@@ -1,4 +1,4 @@
-"""Paths on the command line: read with ``~``, and shown from the directory in which the command was started."""
+"""Paths on the command line: read with ``~``, and shown relative to the directory where the command was started."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rlcore.files.paths import user_path, working_directory
 
 
 class UserPath(click.Path):
-    """A path whose ``~`` is expanded where the shell did not, as in ``--record=~/films``."""
+    """A path whose ``~`` is expanded if the shell did not do it, as in ``--record=~/films``."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(path_type=Path, **options)
@@ -23,14 +23,14 @@ class UserPath(click.Path):
 
 
 class ShownPaths:
-    """Shortens messages: what lies in the directory where the command was started is shown by its path from there.
+    """Shortens messages: paths below the directory where the command was started become relative to it.
 
     A run knows its files by absolute paths, because an environment may change the working directory.
     """
 
     def __init__(self) -> None:
         start = str(working_directory())
-        # A path begins a message, or follows what is no part of a path: `/w/` stays in `/other/w/results`.
+        # Only where a path starts: `/w/` stays in `/other/w/results`.
         known = os.path.isabs(start) and start != os.path.dirname(start)
         self._start = re.compile(rf"(?<![^\s'\"(\[=:,;]){re.escape(start + os.sep)}(?=[^\s'\"])") if known else None
 

@@ -1,4 +1,4 @@
-"""``rlcore status``: how far a run is, without touching it."""
+"""``rlcore status``: how far a run is. Nothing in its directory is changed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from rlcore.cli.shown_paths import UserPath
 from rlcore.cli.terminal import cells, echo, plain_console
 
 if TYPE_CHECKING:
-    from rlcore.storage.checkpoint import Checkpoint
+    from rlcore.plugins.calls import Plugins
+    from rlcore.storage.checkpoint_directory import Checkpoint
 
 
 _LAST_SUMMARIES = 8_000_000  # bytes at the end of metrics.jsonl, in which every behavior has a summary
@@ -34,14 +35,10 @@ def status_command(
     run: Path, as_json: bool, dash_p: tuple[str, ...], no_plugins: bool, strict_plugins: bool, allow_local: bool
 ) -> None:
     """Show how far RUN (a run directory, or the id of a run in results/) is."""
-    from rlcore.errors import RunStateError
-    from rlcore.plugins.status_file import DamagedStatusFile
     from rlcore.runs.saved_run import find_run
-    from rlcore.storage.checkpoint import find_checkpoints, load_without_arrays, verify_checkpoint
     from rlcore.storage.configuration import read_saved_configuration
     from rlcore.storage.lock import is_locked
-    from rlcore.storage.saved_state import require_run
-    from rlcore.storage.status import about
+    from rlcore.storage.status import metadata_of
 
     show_log()
     directory = find_run(run)
@@ -50,30 +47,14 @@ def status_command(
         document, dash_p=dash_p, no_plugins=no_plugins, strict_plugins=strict_plugins, allow_local=allow_local
     )
     damages: list[str] = []
-    try:
-        stored = plugins.read_status(directory / "run_logs")
-    except DamagedStatusFile as error:
-        stored = None
-        damages.append(str(error))
-    checkpoints: list[dict[str, Any]] = []
-    newest: Checkpoint | None = None  # that is whole
-    found = find_checkpoints(directory / "checkpoints")
-    for checkpoint in found:
-        try:
-            verify_checkpoint(checkpoint.path)
-            require_run(checkpoint.path, load_without_arrays(checkpoint.path))
-            problem, newest = "", checkpoint
-        except RunStateError as error:
-            if not checkpoint.path.is_dir():
-                continue  # the run is training, and has just deleted it
-            problem = str(error)
-        checkpoints.append({"step": checkpoint.step, "path": str(checkpoint.path), "problem": problem})
-    status = _brought_to(newest, stored, found)
+    stored = _stored(plugins, directory / "run_logs", damages)
+    found, newest = _checkpoints(directory / "checkpoints")
+    status = _status_at(newest, stored)
     targets = _targets(document.data, status)
     evaluation = _evaluation(status)
     running = is_locked(directory)
     result = _result(directory / "result.json", damages)
-    # What a process that ended has behind its last checkpoint is lost; while one runs, it counts.
+    # The steps after the last checkpoint of a process that ended are lost; those of a running one count.
     seen = _steps(status, _summarised(directory) if running else {})
     if as_json:
         report = {
@@ -83,22 +64,69 @@ def status_command(
             "max_steps": targets,
             "steps": seen,
             "evaluation": evaluation,
-            "checkpoints": checkpoints,
+            "checkpoints": found,
             "damaged": damages,
             "status": status,
         }
         click.echo(json.dumps(report, indent=4))
         return
     outcome = f"{result['outcome']} after {result['wall_seconds']:.1f} s" if result else "not finished"
-    damages += [checkpoint["problem"] for checkpoint in checkpoints if checkpoint["problem"]]
+    damages += [checkpoint["problem"] for checkpoint in found if checkpoint["problem"]]
     _print(directory, "running" if running else outcome, targets, seen, damages, status)
     print_parameters(document, status, none_yet=newest is None)
-    if not running and newest is not None and about(stored).get("run_steps") != newest.step:
-        echo(f"the training status {_step_of(stored)}; shown is what checkpoint {newest.step} holds of it")
+    if not running and newest is not None and metadata_of(stored).get("run_steps") != newest.step:
+        echo(f"the training status {_step_of(stored)}; shown is that of checkpoint {newest.step}")
+
+
+def _stored(plugins: Plugins, logs: Path, damages: list[str]) -> Mapping[str, Any] | None:
+    """The status that the run wrote; None if it is missing, or damaged, which is added to ``damages``."""
+    from rlcore.plugins.status_file import DamagedStatusFile
+
+    try:
+        return plugins.read_status(logs)
+    except DamagedStatusFile as error:
+        damages.append(str(error))
+        return None
+
+
+def _checkpoints(directory: Path) -> tuple[list[dict[str, Any]], Checkpoint | None]:
+    """All checkpoints in ``directory`` with what is wrong with each, and the newest one that is undamaged."""
+    from rlcore.errors import RunStateError
+    from rlcore.storage.checkpoint import load_without_arrays, verify_checkpoint
+    from rlcore.storage.checkpoint_directory import find_checkpoints
+    from rlcore.storage.saved_state import require_run
+
+    listed: list[dict[str, Any]] = []
+    newest: Checkpoint | None = None
+    for checkpoint in find_checkpoints(directory):
+        try:
+            verify_checkpoint(checkpoint.path)
+            require_run(checkpoint.path, load_without_arrays(checkpoint.path))
+            problem, newest = "", checkpoint
+        except RunStateError as error:
+            if not checkpoint.path.is_dir():
+                continue  # the run is training, and has just deleted it
+            problem = str(error)
+        listed.append({"step": checkpoint.step, "path": str(checkpoint.path), "problem": problem})
+    return listed, newest
+
+
+def _status_at(checkpoint: Checkpoint | None, stored: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The status of the newest ``checkpoint``: ``stored``, unless that is missing or of another step."""
+    from rlcore.errors import RunStateError
+    from rlcore.storage.checkpoint import load_without_arrays
+    from rlcore.storage.status import metadata_of, status_in_checkpoints
+
+    if checkpoint is None or metadata_of(stored).get("run_steps") == checkpoint.step:
+        return dict(stored or {})
+    try:
+        return status_in_checkpoints(checkpoint, load_without_arrays(checkpoint.path))
+    except (RunStateError, OSError):  # the run is training, and has just deleted it
+        return dict(stored or {})
 
 
 def _result(path: Path, damages: list[str]) -> dict[str, Any] | None:
-    """How the run ended; None if it did not, or if the file that says so is damaged, which is then noted."""
+    """How the run ended; None if it did not, or if the file is damaged, which is added to ``damages``."""
     from rlcore.files.json_files import DamagedFile, is_number, read_object
 
     try:
@@ -114,30 +142,14 @@ def _result(path: Path, damages: list[str]) -> dict[str, Any] | None:
     return result
 
 
-def _brought_to(
-    newest: Checkpoint | None, status: Mapping[str, Any] | None, found: Sequence[Checkpoint]
-) -> dict[str, Any]:
-    """What a resumed run would go on with: the status, if it is of the newest checkpoint that is whole."""
-    from rlcore.errors import RunStateError
-    from rlcore.storage.checkpoint import load_without_arrays
-    from rlcore.storage.status import SavedStatus, about
-
-    if newest is not None and about(status).get("run_steps") != newest.step:
-        try:
-            return SavedStatus.of(newest, load_without_arrays(newest.path)).applied(status, found)
-        except (RunStateError, OSError):  # deleted just now, in the same way
-            pass
-    return dict(status or {})
-
-
 def _step_of(status: Mapping[str, Any] | None) -> str:
-    from rlcore.storage.status import about
+    from rlcore.storage.status import metadata_of
 
-    return "is missing" if status is None else f"is of step {about(status).get('run_steps', 'unknown')}"
+    return "is missing" if status is None else f"is of step {metadata_of(status).get('run_steps', 'unknown')}"
 
 
 def _targets(configured: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str, int]:
-    """``max_steps`` of every behavior, listed or not, in what the run wrote down."""
+    """``max_steps`` of every behavior that the configuration or the status names."""
     from rlcore.files.json_files import is_whole
     from rlcore.storage.status import listed_checkpoints
 
@@ -154,12 +166,12 @@ def _targets(configured: Mapping[str, Any], status: Mapping[str, Any]) -> dict[s
 
 
 def _evaluation(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Last and best score as of the last checkpoint; None before the first evaluation."""
+    """The last and the best score at the last checkpoint; None before the first evaluation."""
     from rlcore.saved_values import SavedValueError
     from rlcore.storage.saved_state import require_scores
-    from rlcore.storage.status import about
+    from rlcore.storage.status import metadata_of
 
-    scores = about(status).get("evaluation")
+    scores = metadata_of(status).get("evaluation")
     if not isinstance(scores, Mapping) or scores.get("score") is None:
         return None
     try:
@@ -170,7 +182,7 @@ def _evaluation(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def _summarised(directory: Path) -> dict[str, int]:
-    """The step of each behavior's last summary, where the run writes ``metrics.jsonl``."""
+    """The step of each behavior's last summary in ``metrics.jsonl``; empty if there is no such file."""
     from rlcore.builtin.metrics_file import METRICS_FILE
     from rlcore.files.json_files import DamagedFile, is_whole, parse_json, read_tail
 
@@ -190,7 +202,7 @@ def _summarised(directory: Path) -> dict[str, int]:
 
 
 def _steps(status: Mapping[str, Any], summarised: Mapping[str, int]) -> dict[str, int]:
-    """Agent steps by behavior: those of the last checkpoint, or of the last summary."""
+    """Agent steps by behavior, at the last checkpoint or at the last summary, whichever is later."""
     from rlcore.storage.status import listed_checkpoints
 
     steps = dict(summarised)

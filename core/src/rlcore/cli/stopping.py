@@ -1,4 +1,4 @@
-"""Signals that ask a run to save a checkpoint and end, and what is said while that takes its time."""
+"""Signals that ask a run to save a checkpoint and end, and the line that is printed if that takes long."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ import click
 if TYPE_CHECKING:
     from rlcore.runs.run import Run
 
-# A signal that comes again within these seconds is the first one: `timeout` and wrappers of commands send it to the
-# process and to its group, and a person who presses Ctrl-C twice has not read yet what the second one costs.
+# A signal repeated within these seconds counts as one: `timeout` and wrappers of commands send it to the process and
+# to its group, and a user who presses Ctrl-C twice has not yet read what the second one costs.
 TWICE_SECONDS = 0.5
 LOOK_SECONDS = 0.1
 STOPS = tuple(
@@ -51,7 +51,7 @@ def interrupts(run: Run, own_process: bool = False) -> Iterator[None]:
     for number in ours:
         signal.signal(number, handle)
     over = threading.Event()
-    thread = threading.Thread(target=_say_what_it_waits_for, args=(run, over), name="stopping", daemon=True)
+    thread = threading.Thread(target=_print_what_it_waits_for, args=(run, over), name="stopping", daemon=True)
     thread.start()
     try:
         yield
@@ -62,10 +62,11 @@ def interrupts(run: Run, own_process: bool = False) -> Iterator[None]:
             signal.signal(number, signal.SIG_IGN if own_process and run.stop_signal is not None else handler)
 
 
-def _say_what_it_waits_for(run: Run, over: threading.Event) -> None:
-    """Says, once, what a run that is asked to stop still does, so that a second signal is an informed choice.
+def _print_what_it_waits_for(run: Run, over: threading.Event) -> None:
+    """Prints once what a stopping run still does, so that the user knows what a second signal loses.
 
-    In a thread of its own: a signal handler may not write where the loop it interrupts is writing.
+    Runs in a thread of its own, because a signal handler must not write to a stream that the interrupted loop may be
+    writing to.
     """
     while run.stop_signal is None:
         if over.wait(LOOK_SECONDS):
@@ -75,7 +76,7 @@ def _say_what_it_waits_for(run: Run, over: threading.Event) -> None:
 
 
 def waiting_line(run: Run) -> str:
-    """What a run that is asked to stop waits for, and what is lost if it is not waited for."""
+    """The line that says what a stopping run waits for, and what a second signal loses."""
     doing = "finishing the update, then saving a checkpoint" if run.updating else "saving a checkpoint"
     if run.outcome is not None and run.saved_step == run.steps:
         return "stopping: closing the environment; all that was learned is saved"

@@ -1,7 +1,7 @@
-"""What commands print: text that nothing in a file can steer, without escape sequences and markup.
+"""Printing text from files safely, without escape sequences and markup.
 
-Names and messages come from configurations, run directories and packages of others. A terminal obeys escape sequences
-in them (it can be retitled, its lines rewritten, its clipboard set), and rich takes ``[red]`` for a colour.
+Names and messages come from configurations, run directories and packages of others. A terminal executes escape
+sequences in them (which can set its title, its lines and its clipboard), and rich reads ``[red]`` as a colour.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def echo(text: object = "", *, err: bool = False, file: TextIO | None = None) -> None:
-    """Prints a line that may hold what stands in files; use it in place of :func:`click.echo`."""
+    """Prints a line that may contain text from files; use it instead of :func:`click.echo`."""
     click.echo(printable(str(text)), err=err, file=file)
 
 
 def plain_console() -> Console:
-    """A console of rich that takes no text for markup, emoji or something to colour; give it printable text."""
+    """A rich console that does not interpret markup, emoji or numbers; pass it printable text."""
     from rich.console import Console
 
     return Console(file=sys.stdout, markup=False, emoji=False, highlight=False)

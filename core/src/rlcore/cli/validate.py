@@ -1,4 +1,4 @@
-"""``rlcore validate``: every error of a configuration file at once, or the schema that editors use."""
+"""``rlcore validate``: shows every error of a configuration file, or prints the schema for editors."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ from rlcore.plugins.known import ENVIRONMENT_EXAMPLE
 if TYPE_CHECKING:
     from rlcore.config.problems import Problem
 
-# ML-Agents' files have no such block, and there is nothing wrong with them.
+# ML-Agents' files have no such block and are valid.
 NO_ENVIRONMENT = f", but `rlcore run` needs an environment block: {ENVIRONMENT_EXAMPLE}"
 
 
 @click.command("validate")
 @click.argument("config", required=False, type=UserPath())
 @click.option("--set", "sets", multiple=True, metavar="PATH=VALUE", help="Change a key first. May be repeated.")
-@click.option("--schema", is_flag=True, help="Print the JSON Schema of a file, with what the plugins take.")
+@click.option(
+    "--schema", is_flag=True, help="Print the JSON Schema of configuration files, with the settings of the plugins."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @plugin_options
 @allow_local_option
@@ -42,7 +44,7 @@ def validate_command(
 ) -> int:
     """Check CONFIG and show all its errors at once, each with file and line.
 
-    Exit code 0 if it is valid, 2 if not. With --schema nothing is checked, and CONFIG only says which plugins count.
+    Exit code 0 if it is valid, 2 if not. With --schema nothing is checked; CONFIG then only selects the plugins.
     """
     from rlcore.config import apply_overrides, json_schema, load_config, read_document
     from rlcore.config.data_source import learns_offline
@@ -67,8 +69,8 @@ def validate_command(
     except ConfigError as error:
         _report(config, _problems(error), as_json)
         return EXIT_CONFIG
-    needless = loaded.environment is not None or learns_offline(loaded, plugins)
-    _report(config, [], as_json, "" if needless else NO_ENVIRONMENT)
+    complete = loaded.environment is not None or learns_offline(loaded, plugins)
+    _report(config, [], as_json, "" if complete else NO_ENVIRONMENT)
     return EXIT_DONE
 
 

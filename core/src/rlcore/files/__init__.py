@@ -1,1 +1,1 @@
-"""Paths, and files that are read within bounds and written whole or not at all."""
+"""Files that are read within bounds and written atomically, and paths that users write."""

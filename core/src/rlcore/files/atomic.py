@@ -1,4 +1,4 @@
-"""Writing files whole or not at all, and deleting them so that a kill leaves nothing that looks complete.
+"""Atomic writes, and deletions that leave nothing that looks complete when they are interrupted.
 
 Names of files that are being written or deleted begin with ``.rlcore-tmp-``.
 """
@@ -12,11 +12,11 @@ from pathlib import Path
 
 from rlcore.errors import RunStateError
 
-TEMPORARY = ".rlcore-tmp-"  # how the names begin of what is being written or deleted
+TEMPORARY = ".rlcore-tmp-"  # the names of files that are being written or deleted begin with it
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Replaces a file so that readers see the old content or the new, also after a crash."""
+    """Replaces a file so that readers see either the old content or the new, even after a crash."""
     temporary = path.with_name(f"{TEMPORARY}{path.name}-{os.getpid()}")
     try:
         with temporary.open("wb") as stream:
@@ -30,9 +30,21 @@ def write_atomically(path: Path, data: bytes) -> None:
     fsync_directory(path.parent)
 
 
+def fsync_file(path: Path) -> None:
+    """Flushes a file that was written and closed to disk."""
+    with path.open("r+b") as stream:  # Windows flushes only what is open for writing
+        os.fsync(stream.fileno())
+
+
 def fsync_directory(path: Path) -> None:
-    """Makes renames in ``path`` last."""
-    descriptor = os.open(path, os.O_RDONLY)
+    """Flushes the names in ``path`` to disk, so that a rename survives a crash.
+
+    Does nothing where the operating system cannot open a directory, as on Windows.
+    """
+    flag = getattr(os, "O_DIRECTORY", None)
+    if flag is None:
+        return
+    descriptor = os.open(path, os.O_RDONLY | flag)
     try:
         os.fsync(descriptor)
     finally:
@@ -54,12 +66,12 @@ def remove(path: Path) -> None:
 
 
 def is_leftover(name: str) -> bool:
-    """Whether a file or directory of that name is being written or deleted, or was when its process was killed."""
+    """Whether ``name`` is that of a file being written or deleted, perhaps by a process that was killed."""
     return name.startswith(TEMPORARY)
 
 
 def sweep(directory: Path) -> None:
-    """Removes what killed processes left half-written or half-deleted. Only for the holder of the run's lock."""
+    """Removes files that killed processes left half-written or half-deleted. Call it only while holding the lock."""
     try:
         for leftover in [path for path in directory.iterdir() if is_leftover(path.name)]:
             remove(leftover)

@@ -1,8 +1,8 @@
-"""Reading files that somebody else may have written, or that are damaged, within bounds.
+"""Reads files that may be damaged or written by other programs, within bounds.
 
 Only regular files are opened, and opening never waits: a named pipe, a device or a directory in the place of a file is
-refused. JSON is bounded in bytes, in values and in depth before the rest of rlcore sees it. Whatever is wrong becomes a
-:class:`DamagedFile` that names the file.
+refused. JSON is bounded in bytes, in values and in depth. Every problem becomes a :class:`DamagedFile` that names the
+file.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from typing import Any
 
 from rlcore.errors import RunStateError
 
-# What one JSON file may hold. Arrays belong into safetensors; a run of 1,000 behaviors stays far below all three.
+# The bounds of one JSON file. Arrays belong in safetensors files; a run of 1,000 behaviors stays far below all three.
 MAX_BYTES = 32_000_000
 MAX_VALUES = 1_000_000
 MAX_DEPTH = 100
 
 
 class DamagedFile(RunStateError):
-    """A file that is not what it should be; the message names it."""
+    """A file that cannot be used; the message names it and the problem."""
 
 
 def open_regular(path: Path) -> BufferedReader:
     """Opens a regular file for reading. FileNotFoundError if there is none, DamagedFile for anything else."""
     try:
-        # Without O_NONBLOCK, opening a named pipe waits until somebody writes into it.
+        # Without O_NONBLOCK, opening a named pipe waits for a writer.
         flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
         descriptor = os.open(path, flags)
     except FileNotFoundError:
@@ -118,7 +118,7 @@ def is_shallow(value: Any) -> bool:
 
 
 def is_file_name(name: object) -> bool:
-    """Whether ``name`` is the name of a file in a directory that we know, and no path out of it."""
+    """Whether ``name`` is a plain file name, without a path that leads to another directory."""
     return (
         isinstance(name, str)
         and 0 < len(name.encode("utf-8", "replace")) <= 255
@@ -129,7 +129,7 @@ def is_file_name(name: object) -> bool:
 
 
 def is_whole(value: object) -> bool:
-    """Whether a JSON value is a whole number that counts something: at least 0 and below 2**63."""
+    """Whether a JSON value is a whole number from 0 up, below 2**63."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
 
 

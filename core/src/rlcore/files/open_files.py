@@ -1,4 +1,4 @@
-"""Files of a run that stay open for hours: whether they are still where they were made."""
+"""Checks whether a run's open files are still where they were made."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from rlcore.errors import RunStateError
 class WatchedDirectory:
     """A directory that must stay where it is while files are open in it.
 
-    What is written to a file that was removed is lost. What is written to a file whose whole directory was moved is in
-    the directory, wherever that is now; making the directory anew would mix two runs.
+    Data written to a removed file is lost. Data written to a file whose directory was moved is in the moved directory;
+    making the directory again would mix two runs.
     """
 
     def __init__(self, path: Path) -> None:
-        """``path`` exists."""
+        """``path`` is an existing directory."""
         self.path = path
         self._stat = path.stat()
 
     def require(self) -> None:
-        """Raises RunStateError if the directory was moved, removed or replaced, so that no file is made there."""
+        """Raises RunStateError if the directory was moved, removed or replaced, so that no other gets its files."""
         if not self._is_there():
             raise RunStateError(f"{self.path}: was moved or removed while the run was writing to it")
 

@@ -1,4 +1,4 @@
-"""Patterns that declare which files a plugin writes into a run directory."""
+"""Checks of the patterns by which plugins declare the files they write into a run directory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 
 def pattern_problem(pattern: str) -> str | None:
-    """What is wrong with a pattern of files that a plugin writes, or None."""
+    """The problem of a pattern of files that a plugin writes; None if it is valid."""
     parts = PurePosixPath(pattern).parts
     if not parts or pattern.startswith("/") or ".." in parts or "\\" in pattern:
         return f"{pattern!r} is not a path within the run directory"

@@ -1,4 +1,4 @@
-"""Values as JSON has them."""
+"""Conversion of values to plain JSON values."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ import numpy as np
 
 
 def plain(value: Any, path: str = "") -> Any:
-    """A copy of JSON values alone: numpy's numbers become Python's, and what is not finite null, as in metrics.jsonl.
+    """A copy of ``value`` that holds only JSON values.
 
-    TypeError, with the ``path`` to it, for what is neither, RecursionError for what holds itself.
+    Numpy's scalars become Python's, and numbers that are not finite null.
+
+    Raises TypeError, with the ``path`` to the value, for anything else, and RecursionError for a value that contains
+    itself.
     """
     if isinstance(value, np.generic):
         value = value.item()
@@ -23,8 +26,8 @@ def plain(value: Any, path: str = "") -> Any:
     if isinstance(value, Mapping):
         for key in value:
             if not isinstance(key, str):
-                raise TypeError(f"{path}the key {key!r} is no text")
+                raise TypeError(f"{path}the key {key!r} is not a text")
         return {key: plain(each, f"{path}{key}: ") for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [plain(each, f"{path}{index}: ") for index, each in enumerate(value)]
-    raise TypeError(f"{path}{type(value).__name__} is no JSON value")
+    raise TypeError(f"{path}{type(value).__name__} is not a JSON value")

@@ -167,40 +167,42 @@ def rlcore_create_environment(
 
 @hookspec
 def rlcore_report_status(run: RunContext) -> Mapping[str, Mapping[str, Any]] | None:
-    """The sections that this plugin adds to ``training_status.json``: ``{section name: JSON data}``.
+    """State that this plugin keeps across restarts: ``{section name: JSON data}``.
 
-    Called once before a checkpoint is written, which keeps a copy, and once more after ``rlcore_checkpoint_saved``, so
-    that a section may say what the plugin did with the checkpoint. Two plugins may not report the same section, and no
-    plugin may report one of core's.
+    Called once per checkpoint, before it is written: the sections are part of the checkpoint, and of the training
+    status written after it. What a plugin does in ``rlcore_checkpoint_saved`` belongs in its next report; a run that is
+    resumed from that checkpoint gets the report made before it. Two plugins may not report the same section, and none
+    may report one of core's.
     """
 
 
 @hookspec
 def rlcore_restore_status(run: RunContext, sections: Mapping[str, Any]) -> None:
-    """Restore what this plugin reported. ``sections`` are those of all plugins, as they were saved.
+    """Restore what this plugin reported. ``sections`` are those of all plugins, from the checkpoint the run resumes from.
 
     Called once, on ``--resume`` and ``--inference``, after trainers and environment were restored and before the
-    first step. An error stops the run: continuing with half a state would be a silent fresh start.
+    first step. ``sections`` are made from the checkpoint; the file, or what ``rlcore_read_status`` returns, is not
+    read. An error stops the run, because a run with half a state would be a silent fresh start.
     """
 
 
 @hookspec(firstresult=True)
 def rlcore_write_status(status: Mapping[str, Any], directory: Path) -> bool | None:
-    """Store the whole status, and return True when that is done. ``directory`` is the run's ``run_logs``.
+    """Store the whole training status; return True when done. ``directory`` is the run's ``run_logs``.
 
-    Called once per checkpoint, again if plugins report other sections after ``rlcore_checkpoint_saved``, and when the
-    run has reached its end. Core's own answer writes ``training_status.json`` atomically.
+    Called after each checkpoint, before ``rlcore_checkpoint_saved``, and once more when the training is done. The
+    status is a view of the newest checkpoint: a resumed run does not read it. Core's own answer writes
+    ``training_status.json`` atomically.
     """
 
 
 @hookspec(firstresult=True)
 def rlcore_read_status(directory: Path) -> Mapping[str, Any] | None:
-    """Read what ``rlcore_write_status`` stored. None if this plugin stored nothing there.
+    """Read what ``rlcore_write_status`` stored; None if this plugin has nothing there.
 
-    Called once, on ``--resume`` and ``--inference``, and by ``rlcore status``. Called for another run if
-    ``checkpoint_settings.initialize_lessons_from`` names one. After None the next plugin is asked, and then core's
-    file is read. An error stops the run, because the next write might fail too; raise
-    :class:`rlcore.errors.RunStateError` with what to do.
+    Called by ``rlcore status``, and by a new run for the run that ``checkpoint_settings.initialize_lessons_from``
+    names. A resumed run reads its checkpoint instead. None leaves the answer to the next plugin, and at last to core's
+    file. An error stops the command; raise :class:`rlcore.errors.RunStateError` with what to do.
     """
 
 

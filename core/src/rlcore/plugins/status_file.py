@@ -1,4 +1,7 @@
-"""Core's own answers to the status hooks: ``training_status.json`` in the directory of logs."""
+"""Core's own answers to the hooks that write and read the training status: a file in the directory of logs.
+
+The status is a view of the newest checkpoint; see :mod:`rlcore.storage.status`.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ FILE_NAME = "training_status.json"
 
 
 def write_status_file(status: Mapping[str, Any], directory: Path) -> bool:
-    """Core's own ``rlcore_write_status``."""
+    """Core's own ``rlcore_write_status``. Raises RunStateError."""
     text = json.dumps(plain(status), indent=4, allow_nan=False) + "\n"
     try:
         write_atomically(directory / FILE_NAME, text.encode())
@@ -26,7 +29,7 @@ def write_status_file(status: Mapping[str, Any], directory: Path) -> bool:
 
 
 class DamagedStatusFile(RunStateError):
-    """Core's own file cannot be read. Nothing is lost: checkpoints have a copy, and the next one writes it anew."""
+    """Core's own file cannot be read. Nothing is lost: the status can be made again from the checkpoints."""
 
 
 def read_status_file(directory: Path) -> Mapping[str, Any] | None:

@@ -266,12 +266,12 @@ class Run:
             state.begin()
         elif context.inference:
             state.take_policies(saved, self.directory.path)
-            self._store.restore_status(context, state.behaviors)
+            self._store.restore_status(context)
             state.begin()
         else:
             state.restore(saved, self.directory.path)
             self._seconds_before = float(saved["run"]["wall_seconds"])
-            self._store.restore_status(context, state.behaviors)
+            self._store.restore_status(context)
             evaluation.load_state_dict(saved["run"].get("evaluation"))
             evaluation.overdue = saved["run"].get("overdue")
             self._resumed_from = self.directory.checkpoints / str(self._store.saved_step)
@@ -433,7 +433,6 @@ class Run:
                 behavior.checkpoint_saved()
             with self._ends_run():
                 self.plugins.checkpoint_saved(context, state.steps, path)
-            self._store.update_status(context, state.behaviors, parameters)
 
     def _lesson_changed(self, change: LessonChange) -> None:
         log.info(

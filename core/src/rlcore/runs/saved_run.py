@@ -26,10 +26,12 @@ from rlcore.runs.evaluator import Evaluator
 from rlcore.runs.setup import run_context, settings_of, with_seed
 from rlcore.saved_values import state_taken_up
 from rlcore.settings import RunConfig
-from rlcore.storage.checkpoint import CONFIGURATION, Checkpoint, find_checkpoints, newest_good
+from rlcore.storage.best import by_score
+from rlcore.storage.checkpoint import CONFIGURATION
+from rlcore.storage.checkpoint_directory import Checkpoint, find_checkpoints, newest_good
 from rlcore.storage.run_files import BEST, CHECKPOINTS
+from rlcore.storage.saved_models import model_of, models_in
 from rlcore.storage.saved_state import require_models
-from rlcore.storage.store import by_score, model_of, models_in
 from rlcore.trainer import Policy
 
 

@@ -36,7 +36,7 @@ from rlcore.runs.setup import (
 from rlcore.saved_values import non_finite, state_taken_up
 from rlcore.seeding import EpisodeSeeds
 from rlcore.settings import RunConfig
-from rlcore.storage.store import model_of, model_of_path
+from rlcore.storage.saved_models import model_of, model_of_path
 
 
 @attrs.define(eq=False)

@@ -1,1 +1,1 @@
-"""What a run keeps on disk: its directory, lock and mark, checkpoints, the training status."""
+"""The files of a run: its directory, lock and mark, its checkpoints, and the training status."""

@@ -1,7 +1,7 @@
-"""The configuration of a run, read back from its directory; what a resumed run changed in it.
+"""The configuration of a run, read back from its directory, and what a resumed run changed in it.
 
-``configuration.yaml`` is sealed with its checksum, and every checkpoint has a copy among its verified files. A file
-whose checksum does not fit was edited or damaged, and no program can tell which: the copy counts then.
+``configuration.yaml`` is sealed with its checksum, and every checkpoint has a verified copy. A file whose checksum does
+not match was edited or damaged, which no program can distinguish: then the copy is used.
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ from rlcore.config.problems import KeyPath, dotted, shown
 from rlcore.config.seal import is_sealed
 from rlcore.errors import ConfigError
 from rlcore.files.json_files import DamagedFile, read_regular
-from rlcore.storage.checkpoint import CONFIGURATION, NewerFormat, find_checkpoints, is_good
+from rlcore.storage.checkpoint import CONFIGURATION, NewerFormat
+from rlcore.storage.checkpoint_directory import find_checkpoints, is_good
 from rlcore.storage.run_files import CHECKPOINTS
 
 log = logging.getLogger(__name__)
 
 MISSING = "nothing"
-# How a run was started is not what it does.
+# These say how a run was started, not what it does.
 _START = ("checkpoint_settings",)
 
 
 @attrs.frozen
 class Change:
-    """A key of a configuration that has another value than before, both as messages show them."""
+    """A key of a configuration whose value changed; both values are texts for messages."""
 
     key: str
     before: str
@@ -66,7 +67,7 @@ def read_saved_configuration(directory: Path) -> Document:
 
 
 def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[Change]:
-    """The keys whose values differ, those of how the run is started left out."""
+    """The keys whose values differ, without those that only say how the run is started."""
     left, right = dict(_flat(before, ())), dict(_flat(now, ()))
     keys = [key for key in {**left, **right} if key[:1] != _START and left.get(key) != right.get(key)]
     return [Change(dotted(key), _shown(left, key), _shown(right, key)) for key in keys]
@@ -79,7 +80,7 @@ def described(found: list[Change], most: int = 5) -> str:
 
 
 def _text(path: Path) -> tuple[str | None, str]:
-    """What is in the file; else None and what is wrong with it."""
+    """The content of the file, or None and what is wrong with the file."""
     try:
         return read_regular(path, MAX_BYTES).decode(), ""
     except FileNotFoundError:
@@ -98,7 +99,7 @@ def _newest_copy(checkpoints: Path) -> Path | None:
 
 
 def _changes_of_text(document: Document, text: str, name: str) -> list[Change] | None:
-    """None if the text is no configuration at all."""
+    """The keys in which ``text`` differs from ``document``; None if the text is not a configuration."""
     try:
         return changes(document.data, parse_document(text, name).data)
     except ConfigError:

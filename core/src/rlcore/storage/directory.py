@@ -1,4 +1,4 @@
-"""The directory of one run: where things are, who may write there, and when another run may take its name."""
+"""The directory of one run: the paths in it, who may write there, and when another run may take its name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from rlcore.errors import ConfigError, RunStateError
 from rlcore.files.atomic import free_name, is_leftover, sweep
 from rlcore.files.paths import user_path, working_directory
 from rlcore.settings import CheckpointSettings
-from rlcore.storage.checkpoint import CONFIGURATION, find_checkpoints, require_no_newer
+from rlcore.storage.checkpoint import CONFIGURATION
+from rlcore.storage.checkpoint_directory import find_checkpoints, require_no_newer
 from rlcore.storage.lock import LOCK, RunLock
 from rlcore.storage.replacement import Replaced, discard
 from rlcore.storage.run_files import (
@@ -38,8 +39,8 @@ log = logging.getLogger(__name__)
 class RunDirectory:
     """``results_dir/run_id`` and its lock.
 
-    A run that takes the name of an earlier one moves it to ``run_id.replaced`` and deletes it only when its own first
-    checkpoint is written. A directory without the mark of rlcore is never emptied.
+    A run that takes the name of an earlier run moves that one to ``run_id.replaced`` and deletes it after its own first
+    regular checkpoint. A directory without the mark of rlcore is never emptied.
     """
 
     def __init__(self, settings: CheckpointSettings) -> None:
@@ -64,7 +65,7 @@ class RunDirectory:
 
     @property
     def best(self) -> Path:
-        """Where the policies of the best evaluation are, a directory beside the checkpoints of the run."""
+        """The directory of the best evaluation's policies, beside the checkpoints of the run."""
         return self.checkpoints / BEST
 
     @property
@@ -78,9 +79,9 @@ class RunDirectory:
     # ------------------------------------------------------------ opening
 
     def open(self) -> None:
-        """Locks the directory for the run that the settings describe. Raises RunStateError, and changes nothing.
+        """Locks the directory for the run that the settings describe. A RunStateError leaves it unchanged.
 
-        Under ``inference`` it is only read: nothing is made or locked, so that a run may be watched while it trains.
+        With ``inference`` the directory is only read: nothing is made or locked, so that a training run can be watched.
         """
         try:
             self._check()
@@ -91,9 +92,9 @@ class RunDirectory:
         except OSError as error:
             raise RunStateError(f"{self.path}: cannot be written to: {error.strerror or error}") from error
         try:
-            self._check()  # another process may have begun, and ended, a run since we looked
+            self._check()  # another process may have started and ended a run in between
             if self.settings.resume:
-                self.logs.mkdir(exist_ok=True)  # plugins look for their status there
+                self.logs.mkdir(exist_ok=True)  # plugins may keep files of their own there
         except BaseException:
             self._lock.release()
             raise
@@ -103,7 +104,7 @@ class RunDirectory:
         return self.settings.resume or self.settings.inference
 
     def _check(self) -> None:
-        """Raises RunStateError if the directory does not hold what the settings ask for, or holds what they forbid."""
+        """Raises RunStateError if the directory lacks the run to resume, or holds one that may not be replaced."""
         if self.path.is_symlink():
             raise RunStateError(f"{self.path}: is a symbolic link; name the run's real directory")
         mark = read_mark(self.path)
@@ -124,7 +125,7 @@ class RunDirectory:
             )
 
     def _has_checkpoint(self) -> bool:
-        """Whether there is a checkpoint of rlcore: a run that was copied without its mark is one all the same."""
+        """Whether there is a checkpoint: a run that was copied without its mark can be resumed."""
         return bool(find_checkpoints(self.checkpoints))
 
     def _nothing_to_resume(self) -> str:
@@ -134,12 +135,12 @@ class RunDirectory:
         return f"{self.path}: there is no run of rlcore to resume (it has no {MARK}, and no checkpoint of rlcore)"
 
     def _moved_away(self) -> str:
-        """Where the run is that a killed process moved away before it made a directory of its own."""
+        """The end of a message that names the run that a killed process moved away; empty if there is none."""
         aside = self._beside(f"{self.path.name}.replaced")
         return f"; {aside} holds a run that was to be replaced" if aside.is_dir() else ""
 
     def _worth_keeping(self, mark: Mark) -> str | None:
-        """Why the run that is here may not be replaced without ``--force``; None if nothing would be lost."""
+        """Why the existing run may not be replaced without ``--force``; None if nothing would be lost."""
         choices = "replace it (--force) or choose another --run-id"
         result = self._worth_moving(mark)
         if result:
@@ -150,7 +151,7 @@ class RunDirectory:
         return None
 
     def _worth_moving(self, mark: Mark) -> str | None:
-        """What the run that is here has to show, as the beginning of a message; None if it was ended too early."""
+        """The beginning of a message that says what the existing run saved; None if it saved nothing."""
         if self._has_checkpoint():
             return "this run exists; resume it (--resume), "
         if find_checkpoints(self.best):
@@ -163,7 +164,7 @@ class RunDirectory:
         return None
 
     def no_checkpoint(self) -> str:
-        """What to say of this run where a checkpoint is asked for and there is none."""
+        """The message for a run that has no checkpoint to read."""
         message = f"{self.path}: this run has no checkpoint"
         if self.checkpoints.is_symlink() and not self.checkpoints.exists():
             return f"{message}: {self.checkpoints} is a link to {os.readlink(self.checkpoints)}, which is not there"
@@ -179,12 +180,12 @@ class RunDirectory:
         return f"{message}; start it again {'with --force' if needs_force else 'without --resume'}"
 
     def _is_bare(self) -> bool:
-        """Whether nothing is there but what opening makes: a run that was refused, or killed, before its first step."""
+        """Whether the directory holds only what :meth:`open` makes, because a run ended before its first step."""
         if not self.path.is_dir():
             return False
-        # Locking empties the file: one with something in it is of another program.
+        # Locking empties the file: if another process wrote something into it, it belongs to another program.
         locks = [entry for entry in self.path.iterdir() if not is_leftover(entry.name)]
-        return all(entry.name == LOCK and entry.stat().st_size == 0 for entry in locks)
+        return all(entry.name == LOCK and (self._lock.held or entry.stat().st_size == 0) for entry in locks)
 
     def _beside(self, name: str) -> Path:
         return self.path.with_name(name)
@@ -192,17 +193,18 @@ class RunDirectory:
     # ------------------------------------------------------------ beginning
 
     def begin(self, nothing_left: bool = False) -> None:
-        """Marks the directory as this run's. An earlier run that this one replaces is moved away first.
+        """Marks the directory as this run's, after moving away an earlier run that this one replaces.
 
-        Until :meth:`started`, :meth:`close` brings it back. ``nothing_left`` to learn: the mark stays as it is.
+        Until :meth:`started` is called, :meth:`close` moves the earlier run back. With ``nothing_left`` to learn, the
+        mark stays as it is.
         """
         if self.settings.inference:
             return
-        self.require()  # making the environment took its time, in which the directory may have been replaced
+        self.require()  # the directory may have been replaced while the environment was made
         try:
             mark = read_mark(self.path)
             if self._continuing and mark is not None and not nothing_left:
-                # No run that was to replace this one may delete it now: somebody works with it.
+                # A run that was to replace this one may no longer delete it, because it is in use again.
                 mark = attrs.evolve(mark, run=Mark().run)
             if not self._continuing:
                 self._starting = True
@@ -220,8 +222,8 @@ class RunDirectory:
             raise RunStateError(f"{what}: cannot be written to: {error.strerror or error}") from error
 
     def _make_room(self, earlier: Mark) -> Mark:
-        """Takes the name of an earlier run. Returns the mark of the new run, which says what that replaces."""
-        # What the earlier run was to replace, and never did, goes with it.
+        """Takes the name of an earlier run. Returns the mark of the new run, which names the runs it replaces."""
+        # The runs that the earlier run was to replace are replaced with it.
         replaces = {name: run for name, run in earlier.replaces.items() if self._beside(name).is_dir()}
         if self._worth_moving(earlier):
             replaces[self._move_away().name] = earlier.run
@@ -230,7 +232,7 @@ class RunDirectory:
         return Mark(replaces=replaces)
 
     def _move_away(self) -> Path:
-        """Renames the earlier run, whole, and makes the directory anew. Returns where the run is now."""
+        """Renames the directory of the earlier run and makes a new one. Returns the earlier run's new path."""
         aside = free_name(self.path)
         try:
             self.path.rename(aside)
@@ -246,7 +248,7 @@ class RunDirectory:
         return aside
 
     def started(self, files: Iterable[str] = ()) -> None:
-        """Nothing can keep the run from starting any more. ``files`` are patterns of what its plugins write."""
+        """Call when the run has started: it keeps the directory. ``files`` are patterns of files that plugins write."""
         assert self._mark is not None
         self._starting = False
         known = tuple(dict.fromkeys((*self._mark.files, *files)))
@@ -262,17 +264,17 @@ class RunDirectory:
             )
 
     def require(self) -> None:
-        """Raises RunStateError if the directory is not the one that this process locked any more."""
+        """Raises RunStateError if the directory is no longer the one that this process locked."""
         self._lock.require()
 
     def checkpoint_written(self) -> None:
-        """Deletes what this run replaces, which has a checkpoint of its own now. What others put there stays."""
+        """Deletes the runs that this run replaces, after its first checkpoint. Files that rlcore did not write stay."""
         if self._mark is None or not self._mark.replaces:
             return
         left = {}
         for name, run in self._mark.replaces.items():
             if not name.startswith(f"{self.path.name}.replaced"):
-                continue  # this directory was given another name since
+                continue  # this directory was renamed since
             mine = self._replaced if self._replaced is not None and self._replaced.path.name == name else None
             if not discard(mine or Replaced(self._beside(name), None), run, self.path):
                 left[name] = run
@@ -287,9 +289,9 @@ class RunDirectory:
     # ------------------------------------------------------------ closing
 
     def close(self, files: Iterable[str] = ()) -> None:
-        """Frees the lock; a run that began and never started leaves the directory as it was, or none.
+        """Releases the lock. If the run did not start, the directory becomes what it was before, or is removed.
 
-        ``files`` are patterns of what its plugins wrote meanwhile.
+        ``files`` are patterns of files that plugins wrote meanwhile.
         """
         try:
             if self._starting:
@@ -307,20 +309,20 @@ class RunDirectory:
                 self._replaced = None
 
     def _remove_if_bare(self) -> None:
-        """Removes what opening made where nothing else came of it. While the lock is held: who waits for it retries."""
-        with suppress(OSError):  # what cannot be removed is taken over by the next start
+        """Removes what :meth:`open` made if nothing was added. The lock is held meanwhile."""
+        with suppress(OSError):  # the next start uses what cannot be removed
             if self._is_bare():
                 sweep(self.path)
                 (self.path / LOCK).unlink(missing_ok=True)
                 self.path.rmdir()
 
     def _undo(self, mark: Mark) -> None:
-        """Deletes what the run that failed to start wrote, and gives the name back to the earlier one."""
+        """Deletes the files of the run that failed to start, and gives the name back to the earlier run."""
         try:
             self.require()
             if self._replaced is not None:
                 self._replaced.bring_back(self.path, mark)
-            elif mark.replaces:  # by a process that was killed: where that run is must stay known
+            elif mark.replaces:  # of a process that was killed: the mark must still name them
                 remove_own(self.path, mark, keep=(LOCK, MARK))
             else:
                 remove_own(self.path, mark)

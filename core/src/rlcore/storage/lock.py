@@ -1,4 +1,4 @@
-"""The lock of a run directory: the operating system frees it when the process dies."""
+"""The lock of a run directory. The operating system releases it when the process ends."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ LOCK = ".lock"
 class RunLock:
     """The lock of the run in ``directory``.
 
-    The lock is a file's, not a name's. When the directory is moved away and another one takes its name, the process
-    still holds the file that went away: :meth:`require` notices.
+    The lock belongs to a file, not to its name. If the directory is moved and another one takes its name, the process
+    still holds the file in the moved one; :meth:`require` detects that.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -34,7 +34,7 @@ class RunLock:
         return self._lock.is_locked
 
     def acquire(self) -> None:
-        """Takes the lock. Raises RunStateError if another process holds it, OSError if it cannot be made."""
+        """Takes the lock. Raises RunStateError if another process holds it, OSError if the file cannot be made."""
         try:
             self._lock.acquire(timeout=0.2, poll_interval=0.05)  # is_locked() holds it for a moment
         except Timeout as error:
@@ -44,7 +44,7 @@ class RunLock:
     def require(self) -> None:
         """Raises RunStateError unless the directory still has the lock file that this process holds.
 
-        A lock file that was deleted from the same directory is made again.
+        Makes a lock file again that was deleted from the same directory.
         """
         if self.held and not self._file.exists() and _identity(self.directory) == self._place:
             self._lock.release()
@@ -56,7 +56,7 @@ class RunLock:
             )
 
     def release(self) -> None:
-        """Frees the lock; the file stays."""
+        """Releases the lock. The file stays on systems with ``flock``; elsewhere the lock library may delete it."""
         self._lock.release()
 
 
@@ -69,18 +69,36 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def is_locked(directory: Path) -> bool:
-    """Whether a process holds the lock of the run in ``directory``; nothing is made there to find out."""
+    """Whether a process holds the lock of the run in ``directory``; no file is made to find out."""
     try:
         file = open_regular(directory / LOCK)
     except (OSError, DamagedFile):
         return False
-    import fcntl
-
-    with file:  # closing it frees what was locked
+    with file:  # closing it releases the lock
         try:
-            fcntl.flock(file.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        except OSError:  # a file system without locks
+            # A shared lock: readers do not see each other, and need no permission to write.
+            from fcntl import LOCK_NB, LOCK_SH, flock
+        except ImportError:
+            pass
+        else:
+            try:
+                flock(file.fileno(), LOCK_SH | LOCK_NB)
+            except BlockingIOError:
+                return True
+            except OSError:  # a file system without locks
+                return False
             return False
+    return _is_taken(directory / LOCK)
+
+
+def _is_taken(file: Path) -> bool:
+    """Whether a lock of the lock library on ``file``, which exists, is held; for systems without ``flock``."""
+    lock = FileLock(file)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        return True
+    except OSError:
+        return False
+    lock.release()
     return False

@@ -1,4 +1,4 @@
-"""A run whose name another run takes: where it waits, how it is brought back, and how it is deleted at last."""
+"""A run whose name another run takes: how it is kept, given its name back, or deleted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 @attrs.frozen
 class Replaced:
-    """An earlier run, complete in a directory of its own, and its lock if this process holds that."""
+    """An earlier run, complete in a directory of its own, and its lock if this process holds it."""
 
     path: Path
     lock: RunLock | None
@@ -27,9 +27,9 @@ class Replaced:
             self.lock.release()
 
     def bring_back(self, directory: Path, mark: Mark) -> None:
-        """Gives the name ``directory`` back to this run: the one of ``mark``, which has it, failed to start.
+        """Gives the name ``directory`` back to this run, because the run of ``mark``, which has it, failed to start.
 
-        Files that others put there meanwhile stay where they are. Raises OSError.
+        Files that others put there meanwhile stay in place. Raises OSError.
         """
         failed = free_name(directory)
         if directory.exists():
@@ -43,18 +43,18 @@ class Replaced:
 
 
 def discard(replaced: Replaced, run: str, successor: Path) -> bool:
-    """Deletes an earlier run, known by its id ``run``; whether nothing is left to do.
+    """Deletes an earlier run if its id is still ``run``. Returns whether nothing is left to do.
 
-    Files that others put there move to the same place in ``successor``, or stay if that is taken.
+    Files of others move to the same place in ``successor``, or stay if that is taken.
     """
     path = replaced.path
     lock = replaced.lock or RunLock(path)
     mark = read_mark(path)
     try:
         if mark is None:
-            remove_if_empty(path)  # all but that was done by a process that was killed
+            remove_if_empty(path)  # a process that was killed did everything else
         if mark is None or mark.run != run:
-            return True  # or another run has this name by now
+            return True  # or another run has this name now
         if not lock.held:
             lock.acquire()
         _give_back(path, mark, successor)
@@ -71,9 +71,9 @@ def discard(replaced: Replaced, run: str, successor: Path) -> bool:
 
 
 def _give_back(path: Path, mark: Mark, successor: Path) -> None:
-    """Moves what is not rlcore's to the same place in ``successor`` wherever that is free.
+    """Moves files that rlcore did not write to the same place in ``successor`` if that is free.
 
-    Nothing enters its ``checkpoints``, where a name may be that of a step.
+    Nothing moves into its ``checkpoints``, where a name may be that of a step.
     """
     for foreign in foreign_files(path, mark):
         relative = foreign.relative_to(path)

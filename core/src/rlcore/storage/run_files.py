@@ -1,7 +1,7 @@
-"""What rlcore wrote into a run directory, told apart from what others put there.
+"""Which files in a run directory rlcore and plugins wrote, and which belong to others.
 
-A directory is a run by its mark, ``rlcore_run.json``, which rlcore alone writes. The mark also names the files that
-plugins write into the directory. Nothing else in a run directory is ever deleted.
+A directory is a run if it has the mark, ``rlcore_run.json``, which only rlcore writes. The mark also names the files
+that plugins write into the directory. Nothing else in a run directory is ever deleted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ import attrs
 from rlcore.files.atomic import is_leftover, remove, write_atomically
 from rlcore.files.json_files import DamagedFile, is_file_name, read_object
 from rlcore.files.patterns import pattern_problem
-from rlcore.storage.checkpoint import CONFIGURATION, find_checkpoints, foreign_entries, remove_checkpoint
+from rlcore.storage.checkpoint import CONFIGURATION
+from rlcore.storage.checkpoint_directory import find_checkpoints, foreign_entries, remove_checkpoint
 from rlcore.storage.lock import LOCK
 
 MARK = "rlcore_run.json"
@@ -34,7 +35,7 @@ _FOLDERS = frozenset({LOGS, CHECKPOINTS, f"{CHECKPOINTS}/{BEST}"})
 
 @attrs.frozen
 class Mark:
-    """What the mark of a run says."""
+    """The content of a run's mark."""
 
     run: str = attrs.field(factory=lambda: uuid.uuid4().hex)  # two runs of one name differ in it
     files: tuple[str, ...] = ()  # patterns of what plugins write, relative to the directory
@@ -42,7 +43,7 @@ class Mark:
 
 
 def read_mark(directory: Path) -> Mark | None:
-    """The mark of the run in ``directory``; None if there is none that rlcore could have written."""
+    """The mark of the run in ``directory``; None if it is missing, damaged or not written by rlcore."""
     try:
         found = read_object(directory / MARK)
         mark = Mark(found["run"], tuple(found["files"]), dict(found["replaces"]))
@@ -50,7 +51,7 @@ def read_mark(directory: Path) -> Mark | None:
         return None
     if not all(isinstance(text, str) for text in (mark.run, *mark.files, *mark.replaces.values())):
         return None
-    # A mark that somebody else wrote must not reach beyond its run.
+    # A mark that was edited must not reach beyond its run.
     files = tuple(pattern for pattern in mark.files if pattern_problem(pattern) is None)
     return attrs.evolve(mark, files=files, replaces={k: v for k, v in mark.replaces.items() if is_file_name(k)})
 
@@ -64,7 +65,7 @@ def write_mark(directory: Path, mark: Mark) -> None:
 
 
 def outcome_in(directory: Path) -> str | None:
-    """How the run in ``directory`` ended, by its result; None before the end, ``unknown`` if that cannot be read."""
+    """The outcome in the run's result; None if there is no result, ``unknown`` if it cannot be read."""
     try:
         outcome = read_object(directory / RESULT).get("outcome")
     except FileNotFoundError:
@@ -75,15 +76,15 @@ def outcome_in(directory: Path) -> str | None:
 
 
 def foreign_files(directory: Path, mark: Mark) -> list[Path]:
-    """What is in the run directory and was not put there by rlcore or a plugin that declared it; links among it."""
+    """The files and links in the run directory that neither rlcore nor a plugin that declared them wrote."""
     return [path for path, own in _entries(directory, mark) if not own]
 
 
 def remove_own(directory: Path, mark: Mark, keep: tuple[str, ...] = ()) -> None:
-    """Deletes what rlcore and declared plugins wrote, and the folders that are empty then; the mark last of all.
+    """Deletes what rlcore and plugins wrote, then the folders that are empty, and the mark last.
 
-    What others put there stays; so do the lock and the mark if ``keep`` names them. Raises OSError. A deletion that is
-    cut short can be done again.
+    Files of others stay, and so do the lock and the mark if ``keep`` names them. Raises OSError. An interrupted
+    deletion can be repeated.
     """
     own = [path for path, own in _entries(directory, mark) if own]
     checkpoints = {each.path for place in _checkpoint_places(directory) for each in find_checkpoints(place)}
@@ -104,19 +105,19 @@ def remove_own(directory: Path, mark: Mark, keep: tuple[str, ...] = ()) -> None:
 
 
 def remove_if_empty(folder: Path) -> None:
-    """Deletes a folder unless there is something in it."""
+    """Deletes a folder if it is empty."""
     with suppress(OSError):
         folder.rmdir()
 
 
 def _entries(directory: Path, mark: Mark) -> Iterator[tuple[Path, bool]]:
-    """Every file, link, checkpoint and unknown folder, and whether it is rlcore's or a declared plugin's."""
+    """Every file, link, checkpoint and unknown folder, and whether rlcore or a plugin wrote it."""
     checkpoints = {each.path for place in _checkpoint_places(directory) for each in find_checkpoints(place)}
     open_folders = [directory]
     while open_folders:
         for path in sorted(open_folders.pop().iterdir()):
             relative = _relative(directory, path)
-            if path.is_symlink():  # rlcore makes none
+            if path.is_symlink():  # rlcore makes no links
                 yield path, False
             elif path in checkpoints:
                 yield path, True
@@ -133,13 +134,13 @@ def _is_own(relative: str, mark: Mark) -> bool:
 
 
 def _is_folder(relative: str, mark: Mark) -> bool:
-    """Whether rlcore or a declared plugin makes a folder of that name."""
+    """Whether rlcore, or a plugin that declared it, makes a folder of that name."""
     parents = (str(parent) for pattern in mark.files for parent in PurePosixPath(pattern).parents)
     return relative in _FOLDERS or any(_matches(relative, parent) for parent in parents)
 
 
 def _matches(relative: str, pattern: str) -> bool:
-    """Whether the path fits the pattern, part by part: ``*`` stands for no slash."""
+    """Whether the path matches the pattern part by part; ``*`` does not match a slash."""
     parts, patterns = PurePosixPath(relative).parts, PurePosixPath(pattern).parts
     return len(parts) == len(patterns) and all(map(fnmatchcase, parts, patterns))
 

@@ -1,7 +1,7 @@
-"""What the state of a checkpoint must hold before anything is done with it; see :meth:`RunState.capture`.
+"""Checks of a checkpoint's state before a run uses it; see :meth:`rlcore.runs.state.RunState.capture`.
 
-The manifest's checksums find damage. What they cannot find is looked for here: a checkpoint of other software, one that
-somebody made, or one of a training that had diverged.
+The manifest's checksums find damage. These checks find what checksums cannot: a checkpoint that other software wrote,
+one that was edited by hand, or one of a training that had diverged.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rlcore.saved_values import (
     saved_mapping,
 )
 
-RUN = "run"  # the entry of the run itself; every other one is of a behavior's trainer
+RUN = "run"  # the entry of the run itself; every other entry belongs to a behavior's trainer
 
 
 def require_models(path: Path, state: Mapping[str, Any]) -> None:
@@ -31,11 +31,12 @@ def require_models(path: Path, state: Mapping[str, Any]) -> None:
 
 
 def require_run(path: Path, state: Mapping[str, Any]) -> None:
-    """Raises RunStateError unless a run can go on from the checkpoint at ``path``; arrays may be left out."""
+    """Raises RunStateError unless a run can resume from the checkpoint at ``path``; ``state`` may lack its arrays."""
     with_entry(path, _require_run, state)
 
 
 def with_entry(path: Path, check: Any, state: Mapping[str, Any]) -> None:
+    """Calls ``check`` with the state; its SavedValueError becomes a RunStateError that names the checkpoint."""
     try:
         check(state)
     except SavedValueError as error:
@@ -68,13 +69,13 @@ def _require_run(state: Mapping[str, Any]) -> None:
     overdue = saved_mapping(run, "overdue") if run.get("overdue") is not None else {}
     for name in overdue:
         if name not in steps:
-            raise SavedValueError(f"the entry 'overdue' names {name[:60]!r}, which is no behavior")
+            raise SavedValueError(f"the entry 'overdue' names {name[:60]!r}, which is not a behavior")
         if overdue[name] is not None:
             saved_count(overdue, name)
     versions = saved_mapping(run, "versions") if "versions" in run else {}
     for kind in versions:
         if not all(isinstance(version, str) for version in saved_mapping(versions, kind).values()):
-            raise SavedValueError("the entry 'versions' holds what is no version")
+            raise SavedValueError("the entry 'versions' holds something other than versions")
     saved_mapping(run, "sections")
     saved_float(run, "wall_seconds")
     for name in ("environment", "curricula", "evaluation"):
@@ -87,7 +88,7 @@ def _require_run(state: Mapping[str, Any]) -> None:
 
 
 def require_scores(scores: Mapping[str, Any]) -> None:
-    """SavedValueError unless these are the scores of a run's evaluations."""
+    """Raises SavedValueError unless these are the scores of a run's evaluations."""
     for name in ("score", "best_score"):
         if scores.get(name) is not None:
             saved_float(scores, name)

@@ -1,22 +1,24 @@
-"""``training_status.json``: what must survive beside the weights, in ML-Agents' shape plus a section per plugin."""
+"""The training status: a view of a run's newest checkpoint, in ML-Agents' shape, with a section for each plugin.
+
+Everything in it comes from checkpoints, so it can be made again at any time. It is written after each checkpoint, to
+``training_status.json`` or to where a plugin keeps it. ``rlcore status`` and runs that begin with another run's lessons
+read it; a resumed run does not.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import attrs
 import numpy as np
 
 from rlcore.errors import RunStateError
 from rlcore.files.json_files import is_number, is_whole
-from rlcore.storage.checkpoint import Checkpoint
-from rlcore.storage.versions import library_versions
-
-if TYPE_CHECKING:
-    from rlcore.plugins.calls import Plugins
+from rlcore.storage.checkpoint import created_at, load_without_arrays
+from rlcore.storage.checkpoint_directory import Checkpoint, find_checkpoints
+from rlcore.storage.saved_state import RUN, require_run
 
 log = logging.getLogger(__name__)
 
@@ -24,112 +26,135 @@ log = logging.getLogger(__name__)
 STATS_FORMAT_VERSION = "0.3.0"
 
 
-def check_metadata(status: Mapping[str, Any], origin: str) -> None:
-    """Warns of a status in another version of the shape; RunStateError for one that does not say which it is in."""
-    version_of_it = about(status).get("stats_format_version")
-    if version_of_it is None:
-        raise RunStateError(f"{origin}: its training status has no metadata.stats_format_version")
-    if version_of_it != STATS_FORMAT_VERSION:
-        log.warning(
-            "%s: its training status is in version %s of the format, rlcore reads %s",
-            origin, version_of_it, STATS_FORMAT_VERSION,
-        )  # fmt: skip
+@attrs.frozen
+class ListedCheckpoint:
+    """A checkpoint in the lists of the status."""
 
+    step: int  # agent steps of all behaviors
+    entries: Mapping[str, Mapping[str, Any]]  # by behavior
 
-def about(status: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """Its ``metadata``; empty if there is none."""
-    found = (status or {}).get("metadata")
-    return found if isinstance(found, Mapping) else {}
-
-
-def checkpoint_entry(
-    behavior: str, checkpoint: Path, steps: int, reward: float | None, created: float
-) -> dict[str, Any]:
-    """One checkpoint in a behavior's list, as ML-Agents writes it; ``run_steps`` is over all behaviors."""
-    place = Path(checkpoint.parent.name, checkpoint.name)
-    return {
-        "steps": steps,
-        "run_steps": int(checkpoint.name),
-        "file_path": str(place / f"{behavior}.safetensors"),
-        "reward": reward,
-        "creation_time": created,
-        "auxillary_file_paths": [str(place / "state.json")],  # ML-Agents' spelling
-    }
+    @classmethod
+    def of(cls, checkpoint: Checkpoint, state: Mapping[str, Any]) -> Self:
+        """``state`` is the checkpoint's state, with or without its arrays."""
+        run, created = state[RUN], created_at(checkpoint.path)
+        entries = {
+            name: _entry(name, checkpoint, int(steps), run["behaviors"][name]["recent"], created)
+            for name, steps in run["steps"].items()
+        }
+        return cls(checkpoint.step, entries)
 
 
 @attrs.frozen
 class SavedStatus:
-    """What a checkpoint holds of the status, which is written after it.
+    """What the newest checkpoint holds of the status."""
 
-    A kill in between, a damaged checkpoint, or a status that is gone leaves none, or one of another step.
-    """
-
-    checkpoint: Checkpoint
+    listed: ListedCheckpoint
     sections: Mapping[str, Any]  # of plugins and environment parameters
-    evaluation: Mapping[str, Any] | None
-    steps: Mapping[str, int]  # agent steps by behavior
-    rewards: Mapping[str, float | None]  # mean return of the latest episodes
+    versions: Mapping[str, Mapping[str, str]]  # of "libraries" and "plugins"
+    evaluation: Mapping[str, Any] | None  # scores
 
     @classmethod
-    def of(cls, checkpoint: Checkpoint, state: Mapping[str, Any]) -> SavedStatus:
-        """``state`` is the checkpoint's; its arrays may be left out."""
-        run = state["run"]
-        recent = {name: behavior["recent"] for name, behavior in run["behaviors"].items()}
-        return cls(
-            checkpoint,
-            run["sections"],
-            run.get("evaluation"),
-            {name: int(steps) for name, steps in run["steps"].items()},
-            {name: float(np.mean(returns)) if returns else None for name, returns in recent.items()},
-        )
+    def of(cls, checkpoint: Checkpoint, state: Mapping[str, Any]) -> Self:
+        """``state`` is the checkpoint's state, with or without its arrays."""
+        run = state[RUN]
+        listed = ListedCheckpoint.of(checkpoint, state)
+        return cls(listed, run["sections"], run.get("versions", {}), run.get("evaluation"))
 
-    def applied(self, status: Mapping[str, Any] | None, found: Sequence[Checkpoint]) -> dict[str, Any]:
-        """The status of this checkpoint: ``status`` itself if it is of its step.
 
-        Of one of another step only the lists of checkpoints count, as far as those are ``found`` and no later.
-        """
-        step, metadata = self.checkpoint.step, dict(about(status))
-        lists = {name: listed_checkpoints((status or {}).get(name)) for name in self.steps}
-        if status is None or metadata.get("run_steps") != step:
-            metadata.pop("evaluation", None)
-            metadata["run_steps"] = step
-            if self.evaluation is not None and self.evaluation["score"] is not None:
-                metadata["evaluation"] = self.evaluation
-            status = {**self.sections, "metadata": metadata}
-        applied, there = dict(status), {each.step for each in found}
-        for name, steps in self.steps.items():
-            entries = [entry for entry in lists[name] if entry["run_steps"] in there and entry["run_steps"] <= step]
-            if not entries or entries[-1]["run_steps"] != step:
-                path = self.checkpoint.path
-                entries.append(checkpoint_entry(name, path, steps, self.rewards[name], path.stat().st_mtime))
-            section = applied.get(name)
-            applied[name] = {**(section if isinstance(section, Mapping) else {}), "checkpoints": entries}
-        return applied
+def listed_before(step: int, checkpoints: Sequence[Checkpoint]) -> list[ListedCheckpoint]:
+    """The ``checkpoints`` of earlier steps than ``step``, as the status lists them, in their order.
+
+    Skips checkpoints that cannot be read. Their arrays are not read, so those may be damaged all the same.
+    """
+    listed = []
+    for checkpoint in checkpoints:
+        if checkpoint.step >= step:
+            continue
+        try:
+            state = load_without_arrays(checkpoint.path)
+            require_run(checkpoint.path, state)
+            listed.append(ListedCheckpoint.of(checkpoint, state))
+        except (RunStateError, OSError) as error:  # OSError: the run is training, and has just deleted it
+            log.debug("%s; the training status does not list it", error)
+    return listed
+
+
+def training_status(newest: SavedStatus, older: Sequence[ListedCheckpoint], final: bool = False) -> dict[str, Any]:
+    """The status of a run at its newest checkpoint, with the older ones listed; ``final`` if its training is done."""
+    status = dict(newest.sections)
+    for name in newest.listed.entries:
+        entries = [each.entries[name] for each in (*older, newest.listed) if name in each.entries]
+        section: dict[str, Any] = {"checkpoints": entries}
+        if final:
+            section["final_checkpoint"] = entries[-1]
+        shared = status.get(name)  # what a plugin adds
+        status[name] = section | (dict(shared) if isinstance(shared, Mapping) else {})
+    libraries = {f"{name}_version": version for name, version in newest.versions.get("libraries", {}).items()}
+    metadata = {
+        "stats_format_version": STATS_FORMAT_VERSION,
+        **libraries,
+        "plugins": dict(newest.versions.get("plugins", {})),
+        "run_steps": newest.listed.step,
+    }
+    if newest.evaluation is not None and newest.evaluation["score"] is not None:
+        metadata["evaluation"] = newest.evaluation
+    return status | {"metadata": metadata}
+
+
+def status_in_checkpoints(checkpoint: Checkpoint, state: Mapping[str, Any]) -> dict[str, Any]:
+    """The status of the run at ``checkpoint``, whose state is ``state``, with the checkpoints beside it listed."""
+    older = listed_before(checkpoint.step, find_checkpoints(checkpoint.path.parent))
+    return training_status(SavedStatus.of(checkpoint, state), older)
+
+
+def _entry(
+    behavior: str, checkpoint: Checkpoint, steps: int, recent: Sequence[float], created: float
+) -> dict[str, Any]:
+    """One checkpoint in a behavior's list, as ML-Agents writes it; ``run_steps`` are those of all behaviors."""
+    place = f"{checkpoint.path.parent.name}/{checkpoint.path.name}"
+    return {
+        "steps": steps,
+        "run_steps": checkpoint.step,
+        "file_path": f"{place}/{behavior}.safetensors",
+        "reward": float(np.mean(np.asarray(recent, np.float64))) if recent else None,
+        "creation_time": created,
+        "auxillary_file_paths": [f"{place}/state.json"],  # ML-Agents' spelling
+    }
+
+
+# ---------------------------------------------------------------- reading a status that may be edited or damaged
+
+
+def check_metadata(status: Mapping[str, Any], origin: str) -> None:
+    """Warns of a status in another version of the shape. Raises RunStateError if it does not say its version."""
+    version = metadata_of(status).get("stats_format_version")
+    if version is None:
+        raise RunStateError(f"{origin}: its training status has no metadata.stats_format_version")
+    if version != STATS_FORMAT_VERSION:
+        log.warning(
+            "%s: its training status is in version %s of the format, rlcore reads %s",
+            origin, version, STATS_FORMAT_VERSION,
+        )  # fmt: skip
+
+
+def metadata_of(status: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """The ``metadata`` of a status; empty if there is none."""
+    found = (status or {}).get("metadata")
+    return found if isinstance(found, Mapping) else {}
 
 
 def listed_checkpoints(section: Any) -> list[Mapping[str, Any]]:
-    """A behavior's list of checkpoints, without what nobody could have written."""
+    """The list of checkpoints in a behavior's section, without entries that rlcore could not have written."""
     listed = section.get("checkpoints") if isinstance(section, Mapping) else None
     entries = listed if isinstance(listed, list) else []
     return [each for each in entries if _is_entry(each)]
 
 
 def _is_entry(entry: Any) -> bool:
-    """Whether this is an entry of the list, as far as rlcore reads it."""
+    """Whether the values that rlcore reads of an entry have the right types."""
     return (
         isinstance(entry, Mapping)
         and is_whole(entry.get("run_steps"))
         and is_whole(entry.get("steps"))
         and (entry.get("reward") is None or is_number(entry["reward"]))
     )
-
-
-def metadata(plugins: Mapping[str, str]) -> dict[str, Any]:
-    """The ``metadata`` section; ``plugins`` maps a plugin's name to its distribution and version."""
-    libraries = {f"{name}_version": version for name, version in library_versions().items()}
-    return {"stats_format_version": STATS_FORMAT_VERSION, **libraries, "plugins": dict(plugins)}
-
-
-def plugin_versions(plugins: Plugins) -> dict[str, str]:
-    """Distribution and version of every loaded plugin, by name."""
-    return {each.name: f"{each.distribution} {each.version}".strip() for each in plugins.loaded}

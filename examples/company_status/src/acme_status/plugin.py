@@ -44,7 +44,7 @@ def rlcore_restore_status(run: RunContext, sections: Mapping[str, Any]) -> None:
     if run.inference:  # such a run only reads
         return
     step = sum(run.resumed_steps.values())
-    store.go_on(logs(run), step, sections.get(SECTION, {}).get("starts", []))
+    store.forget_after(logs(run), step, sections.get(SECTION, {}).get("starts", []))
 
 
 # ---------------------------------------------------------------- what happens
@@ -63,12 +63,12 @@ def rlcore_lesson_changed(run: RunContext, step: int, change: LessonChange) -> N
 
 
 def logs(run: RunContext) -> Path:
-    """The directory that rlcore hands to those who write and read the status."""
+    """The directory that rlcore passes to the hooks that write and read the status."""
     return run.directory / "run_logs"
 
 
 def person() -> str:
     try:
         return getpass.getuser()
-    except (ImportError, KeyError, OSError):  # nobody has a name in some containers
+    except (ImportError, KeyError, OSError):  # some containers have no user names
         return "unknown"

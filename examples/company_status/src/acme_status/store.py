@@ -39,11 +39,9 @@ def opened(directory: Path) -> Iterator[sqlite3.Connection]:
 
 
 def unusable(directory: Path, error: Exception) -> RunStateError:
-    """One line, with what to do: a checkpoint has a copy of all sections."""
+    """One line, with what to do: checkpoints hold all that is in the status."""
     path = directory / FILE_NAME
-    return RunStateError(
-        f"{path}: {error}; restore it from a backup, or delete it and go on with the checkpoints' copy"
-    )
+    return RunStateError(f"{path}: {error}; restore it from a backup, or delete it: checkpoints hold the status")
 
 
 def write(directory: Path, status: Mapping[str, Any]) -> None:
@@ -53,7 +51,7 @@ def write(directory: Path, status: Mapping[str, Any]) -> None:
 
 
 def read(directory: Path) -> Mapping[str, Any] | None:
-    """That of the latest checkpoint; None before the first."""
+    """The status of the latest checkpoint; None before the first."""
     if not (directory / FILE_NAME).exists():
         return None
     with opened(directory) as database:
@@ -66,7 +64,7 @@ def read(directory: Path) -> Mapping[str, Any] | None:
 
 
 def starts(directory: Path) -> list[dict[str, Any]]:
-    """Who started the run, and who went on with it, at which step."""
+    """Who started and resumed the run, and at which step."""
     with opened(directory) as database:
         rows = database.execute("SELECT at, person, step FROM starts ORDER BY rowid").fetchall()
     return [{"at": at, "person": person, "step": step} for at, person, step in rows]
@@ -83,10 +81,10 @@ def add_lesson(directory: Path, step: int, change: LessonChange) -> None:
         database.execute("INSERT INTO lessons VALUES (?, ?, ?, ?, ?, ?)", row)
 
 
-def go_on(directory: Path, step: int, known_starts: Sequence[Mapping[str, Any]]) -> None:
-    """The run goes on from the checkpoint of ``step``: what came later will come again.
+def forget_after(directory: Path, step: int, known_starts: Sequence[Mapping[str, Any]]) -> None:
+    """Deletes the rows after ``step``, where the run resumes: they will come again.
 
-    ``known_starts`` are those of the checkpoint, for a database that was lost and begins anew.
+    ``known_starts`` are those of the checkpoint. They fill the table of a database that was lost.
     """
     with opened(directory) as database:
         database.execute("DELETE FROM lessons WHERE step > ?", (step,))

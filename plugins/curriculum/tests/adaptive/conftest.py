@@ -17,7 +17,8 @@ import pytest
 
 from rlcore.curriculum import Curriculum, EndedEpisodes
 from rlcore.seeding import EpisodeUniforms, derive_generator
-from rlcore.storage.checkpoint import load_checkpoint, save_checkpoint
+from rlcore.storage.checkpoint import load_checkpoint
+from rlcore.storage.checkpoint_directory import save_checkpoint
 
 SEED, COPIES = 7, 5
 BEHAVIOR = "Walker"

@@ -32,7 +32,8 @@ from rlcore.plugins.selection import selection_from
 from rlcore.runs.curricula import RunCurricula
 from rlcore.settings import BehaviorSettings, EnvironmentParameter, RunConfig
 from rlcore.stats import CUMULATIVE_REWARD, EpisodeRecorder, StatSummary
-from rlcore.storage.checkpoint import load_checkpoint, save_checkpoint
+from rlcore.storage.checkpoint import load_checkpoint
+from rlcore.storage.checkpoint_directory import save_checkpoint
 from rlcore.testing.blocks import checked_block
 
 __all__ = ["CurriculumConformance"]

@@ -23,7 +23,8 @@ from rlcore.plugins.run_context import RunContext
 from rlcore.plugins.selection import selection_from
 from rlcore.rewards import RewardProvider, Transitions
 from rlcore.settings import BehaviorSettings, RunConfig
-from rlcore.storage.checkpoint import load_checkpoint, save_checkpoint
+from rlcore.storage.checkpoint import load_checkpoint
+from rlcore.storage.checkpoint_directory import save_checkpoint
 from rlcore.testing.blocks import checked_block
 from rlcore.testing.environments import identity_hybrid
 

@@ -31,7 +31,8 @@ from rlcore.plugins.selection import selection_from
 from rlcore.rewards import Transitions
 from rlcore.seeding import EpisodeSeeds
 from rlcore.settings import RewardSettings
-from rlcore.storage.checkpoint import load_checkpoint, save_checkpoint
+from rlcore.storage.checkpoint import load_checkpoint
+from rlcore.storage.checkpoint_directory import save_checkpoint
 from rlcore.testing.environments import (
     ConstantReward,
     IdentityEnvironment,

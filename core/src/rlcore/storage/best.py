@@ -1,0 +1,73 @@
+"""The checkpoints of a run's best evaluations: policies alone, each with its score."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rlcore.errors import PluginError, RunStateError
+from rlcore.storage.checkpoint import load_without_arrays
+from rlcore.storage.checkpoint_directory import (
+    Checkpoint,
+    find_checkpoints,
+    is_good,
+    remove_checkpoints,
+    save_checkpoint,
+)
+from rlcore.storage.saved_state import RUN
+
+log = logging.getLogger(__name__)
+
+
+def save_best(
+    directory: Path, step: int, models: Mapping[str, Any], about: Mapping[str, Any], configuration: str
+) -> None:
+    """Writes the policies of the best evaluation so far into ``directory``; older ones stay.
+
+    ``about`` has at least their ``score``. Policies of the same step with a higher score are not replaced: they belong
+    to steps that the run abandoned when it was resumed from an older checkpoint.
+    """
+    there = by_score([each for each in find_checkpoints(directory) if each.step == step])
+    if there and _score(there[0]) > about["score"]:
+        log.warning("%s: has policies of a higher score, of steps that this run abandoned; they stay", there[0].path)
+        return
+    state = {name: {"model": model} for name, model in models.items()}
+    try:
+        save_checkpoint(directory, step, state | {RUN: about}, configuration)
+    except TypeError as error:
+        raise PluginError(f"best checkpoint, of step {step}: {error}") from error
+
+
+def settle_best(directory: Path, best: int | None) -> None:
+    """Deletes the best checkpoints in ``directory`` that score less than the one of step ``best``.
+
+    ``best`` is the best step that the regular checkpoint last written references, None before there is one. Until a
+    checkpoint references the newer policies, older ones stay, because a run that is killed earlier still needs them.
+    Policies with a higher score stay too: they belong to steps that the run abandoned.
+    """
+    found = find_checkpoints(directory)
+    if len(found) == 1 or best not in {checkpoint.step for checkpoint in found}:
+        return
+    ranked = by_score(found)
+    steps = [checkpoint.step for checkpoint in ranked]
+    if best not in steps:
+        log.warning("%s: is damaged; the other best checkpoints stay", directory / str(best))
+    else:
+        remove_checkpoints(directory, ranked[: steps.index(best)])
+
+
+def by_score(checkpoints: Sequence[Checkpoint]) -> list[Checkpoint]:
+    """The undamaged ones of the best ``checkpoints``, the highest score last, and of equal scores the earlier step."""
+    whole = [checkpoint for checkpoint in checkpoints if is_good(checkpoint)]
+    return sorted(whole, key=lambda checkpoint: (_score(checkpoint), -checkpoint.step))
+
+
+def _score(checkpoint: Checkpoint) -> float:
+    """The score of the policies in a best checkpoint; minus infinity if it has none."""
+    try:
+        return float(load_without_arrays(checkpoint.path)[RUN]["score"])
+    except (RunStateError, LookupError, TypeError, ValueError):
+        return -math.inf

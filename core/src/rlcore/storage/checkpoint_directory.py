@@ -1,0 +1,243 @@
+"""The directory of checkpoints: save one, find the newest good one, delete old ones.
+
+A checkpoint is a directory whose name is its step. It is written beside its place, flushed to disk, renamed and
+verified before an older one is deleted. rlcore deletes only what rlcore wrote: a directory counts as a checkpoint by
+the files in it, not by its name, and temporary files have names that begin with ``.rlcore-tmp-``.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+from safetensors import SafetensorError
+
+from rlcore.errors import RunStateError
+from rlcore.files.atomic import TEMPORARY, free_name, fsync_directory
+from rlcore.storage.checkpoint import (
+    MANIFEST,
+    STATE,
+    NewerFormat,
+    is_checkpoint,
+    load_checkpoint,
+    own_files,
+    require_format,
+    verify_checkpoint,
+    write_checkpoint,
+)
+
+log = logging.getLogger(__name__)
+
+_STEP_NAME = re.compile(r"[0-9]{1,18}")
+
+
+@attrs.frozen
+class Checkpoint:
+    """A checkpoint that was found; its files may be damaged."""
+
+    step: int
+    path: Path
+
+
+# ---------------------------------------------------------------- finding
+
+
+def find_checkpoints(directory: Path) -> list[Checkpoint]:
+    """All checkpoints in ``directory``, oldest first, damaged ones included.
+
+    A directory with a number for a name is a checkpoint if it has a manifest or a state; any other is a user's.
+    """
+    if not directory.is_dir():
+        return []
+    found = [Checkpoint(int(p.name), p) for p in directory.iterdir() if _STEP_NAME.fullmatch(p.name)]
+    return sorted((each for each in found if is_checkpoint(each.path)), key=lambda checkpoint: checkpoint.step)
+
+
+def newest_good(
+    directory: Path,
+    origin: str,
+    advice: str = "",
+    step: int | None = None,
+    check: Callable[[Path, Mapping[str, Any]], None] | None = None,
+) -> tuple[Checkpoint, dict[str, Any]]:
+    """The newest undamaged checkpoint in ``directory``, or the one of ``step``, and its state.
+
+    Skips a damaged checkpoint with a warning, and also one that ``check``, called with its path and state, refuses with
+    a RunStateError. Raises RunStateError if none is left; its message names ``origin``, who asked for a checkpoint, and
+    ends with ``advice``. Raises NewerFormat for a checkpoint of a newer rlcore, which is not damaged.
+    """
+    problem = ""
+    found = find_checkpoints(directory)
+    for checkpoint in reversed(found):
+        if step is not None and checkpoint.step != step:
+            continue
+        try:
+            state = load_checkpoint(checkpoint.path)
+            if check is not None:
+                check(checkpoint.path, state)
+            return checkpoint, state
+        except NewerFormat:
+            raise
+        except RunStateError as error:
+            older = step is None and checkpoint != found[0]
+            log.warning("%s; an older checkpoint is used" if older else "%s", error)
+            problem = problem or f" ({error})"
+    if find_checkpoints(directory) != found:  # the run is training, and has replaced what was found
+        return newest_good(directory, origin, advice, step, check)
+    raise RunStateError(f"{origin}: there is no usable checkpoint in {directory}{problem}{advice}")
+
+
+def is_good(checkpoint: Checkpoint) -> bool:
+    """Whether all files of a checkpoint are as they were written. Raises NewerFormat for one of a newer rlcore."""
+    try:
+        verify_checkpoint(checkpoint.path)
+    except NewerFormat:
+        raise
+    except RunStateError:
+        return False
+    return True
+
+
+def require_no_newer(directory: Path) -> None:
+    """Raises NewerFormat if a newer rlcore wrote a checkpoint in ``directory``; this one must not delete it."""
+    for checkpoint in find_checkpoints(directory):
+        require_format(checkpoint.path)
+
+
+# ---------------------------------------------------------------- saving
+
+
+def save_checkpoint(directory: Path, step: int, state: Mapping[str, Any], configuration: str | None = None) -> Path:
+    """Writes ``state`` as the checkpoint of ``step`` and returns its path.
+
+    The files are written beside their place and flushed to disk, then the directory is renamed, so that a reader, or a
+    crash, never leaves half a checkpoint. ``configuration`` is stored as ``configuration.yaml``. Files of others that
+    stand in the checkpoint's place move beside it. Raises RunStateError if the checkpoint cannot be written, TypeError
+    for a state that is not arrays and JSON; what was written so far is removed.
+    """
+    final = directory / str(step)
+    temporary = directory / f"{TEMPORARY}{step}-{os.getpid()}"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        temporary.mkdir()
+        write_checkpoint(temporary, step, state, configuration)
+        replaced = None
+        if os.path.lexists(final):  # a run that was resumed from an older checkpoint reached this step again
+            replaced = _make_room(final)
+        temporary.rename(final)
+        if replaced is not None:
+            shutil.rmtree(replaced)
+        fsync_directory(directory)
+    except (OSError, SafetensorError) as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise RunStateError(_cannot_write(directory, step, error)) from error
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    verify_checkpoint(final)
+    return final
+
+
+def _make_room(path: Path) -> Path | None:
+    """Frees the place of a checkpoint. Returns the old checkpoint, to be deleted, if nothing else was there.
+
+    Files of others, or a directory that is not a checkpoint, move to ``STEP.replaced`` and stay.
+    """
+    ours = not path.is_symlink() and is_checkpoint(path)
+    if ours and not foreign_entries(path):
+        return _set_aside(path)
+    place = path.rename(free_name(path))
+    if ours:
+        remove_checkpoint(place)
+    log.warning("%s: a checkpoint needs this name; what rlcore did not write there is in %s", path, place)
+    return None
+
+
+def _set_aside(path: Path) -> Path:
+    """Renames a checkpoint before it is deleted: an interrupted deletion must not leave one with files missing."""
+    return path.rename(path.with_name(f"{TEMPORARY}deleted-{path.name}-{os.getpid()}"))
+
+
+def _cannot_write(directory: Path, step: int, error: OSError | SafetensorError) -> str:
+    """The message for a checkpoint that cannot be written: the cause, the last good checkpoint, and what to do."""
+    # The best checkpoints are in a directory within that of the regular ones, from which a run can be resumed.
+    places = [*find_checkpoints(directory.parent), *find_checkpoints(directory)]
+    good = next((found.step for found in reversed(places) if is_good(found)), None)
+    restart = "start the run again" if good is None else "resume with --resume"
+    last = "there is no earlier one" if good is None else f"the last good one is of step {good}"
+    fix = {
+        errno.ENOSPC: "free some space",
+        getattr(errno, "EDQUOT", errno.ENOSPC): "free some space",
+        errno.EACCES: "give this user permission to write there",
+        errno.EROFS: "make the file system writable",
+    }
+    code, cause = (error.errno, error.strerror) if isinstance(error, OSError) else _safetensors_cause(str(error))
+    return (
+        f"checkpoint of step {step} in {directory} cannot be written: {cause or error}; {last}; "
+        f"{fix.get(code or 0, 'fix the cause')} and {restart}"
+    )
+
+
+def _safetensors_cause(message: str) -> tuple[int | None, str]:
+    """The code and text of an operating system's error, which safetensors passes on only as ``(os error 28)``."""
+    found = re.search(r"os error (\d+)", message)
+    code = int(found.group(1)) if found else None
+    return code, os.strerror(code) if code else message
+
+
+# ---------------------------------------------------------------- deleting
+
+
+def foreign_entries(path: Path) -> list[Path]:
+    """The files and directories in a checkpoint that rlcore did not write."""
+    own = own_files(path)
+    return [entry for entry in path.iterdir() if entry not in own]
+
+
+def remove_checkpoint(path: Path) -> None:
+    """Deletes a checkpoint. Files in it that rlcore did not write stay, in a directory that is no longer a checkpoint.
+
+    A link to a checkpoint stays too, because rlcore makes no links.
+    """
+    if path.is_symlink():
+        return
+    if foreign_entries(path):
+        # The manifest and the state first: without them an interrupted deletion leaves no checkpoint.
+        for file in sorted(own_files(path), key=lambda file: file.name not in (MANIFEST, STATE)):
+            file.unlink()
+        return
+    shutil.rmtree(_set_aside(path))
+
+
+def remove_checkpoints(directory: Path, checkpoints: list[Checkpoint]) -> None:
+    """Deletes ``checkpoints`` of ``directory``. Raises RunStateError if that fails."""
+    try:
+        for checkpoint in checkpoints:
+            remove_checkpoint(checkpoint.path)
+    except OSError as error:
+        raise RunStateError(f"{directory}: cannot delete an old checkpoint: {error.strerror or error}") from error
+
+
+def rotate(directory: Path, keep: int, newest: int, is_good: Callable[[Checkpoint], bool]) -> list[Checkpoint]:
+    """Deletes the checkpoints older than the ``keep`` newest good ones; 0 or less keeps all.
+
+    Returns the good ones that stay, oldest first. ``newest`` is the step just saved. A checkpoint of a later step is
+    damaged, since the run was resumed from an older one; it stays until the run saves that step again. Damaged
+    checkpoints do not count towards ``keep``.
+    """
+    found = [checkpoint for checkpoint in find_checkpoints(directory) if checkpoint.step <= newest]
+    stay: list[Checkpoint] = []
+    for checkpoint in reversed(found):
+        if keep > 0 and len(stay) == keep:
+            remove_checkpoints(directory, [each for each in found if each.step <= checkpoint.step])
+            break
+        if is_good(checkpoint):
+            stay.append(checkpoint)
+    return stay[::-1]
