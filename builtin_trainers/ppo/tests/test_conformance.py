@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from rlcore.testing import PluginConformance, TrainerConformance
+
+pytestmark = pytest.mark.smoke
 
 
 class TestPlugin(PluginConformance):

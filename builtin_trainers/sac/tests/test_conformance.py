@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from rlcore.testing import PluginConformance, TrainerConformance
+
+pytestmark = pytest.mark.smoke
 
 # An exact resume needs what was stored.
 SMALL = {"batch_size": 32, "buffer_size": 2048, "learning_rate": 3e-3, "save_replay_buffer": True}

@@ -15,6 +15,8 @@ from rlcore.plugins import Plugins, load_plugins, selection_from
 from rlcore.plugins.manager import HookManager, LoadedPlugin
 from rlcore.testing.fixtures import InstallPlugin
 
+pytestmark = pytest.mark.smoke
+
 HEAD = "from rlcore import TrainerSpec, hookimpl\n"
 SPEC = "TrainerSpec(name='fine', target='json:loads', settings='json:loads')"
 GOOD = f"{HEAD}@hookimpl\ndef rlcore_trainers():\n    return [{SPEC}]\n"

@@ -20,6 +20,8 @@ from rlcore.recordings import Recording, RecordingAbout
 from rlcore.spaces import OBSERVATION
 from rlcore_offline.minari_format import MinariFormat
 
+pytestmark = pytest.mark.smoke
+
 VECTOR = ObservationSpec(OBSERVATION, (3,), np.float32)
 ONE_SIDED = np.array([-1.0, 0.1], np.float32), np.array([np.inf, 0.3], np.float32)
 
