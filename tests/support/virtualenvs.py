@@ -19,6 +19,7 @@ PYTEST_INI = """\
 addopts = --import-mode=importlib -p no:cacheprovider
 markers =
     smoke: run here
+    deep: run here, with all the others
     packaging: not run here
     learning: not run here
     faults: not run here

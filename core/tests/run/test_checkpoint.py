@@ -58,7 +58,7 @@ def same(a: Any, b: Any) -> bool:
     return type(a) is type(b) and (a == b or (a != a and b != b))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 @given(state=st.dictionaries(st.sampled_from(["Agent", "Left", "run"]), trees, max_size=3))
 def test_every_tree_of_arrays_and_json_comes_back_as_it_was(
     tmp_path_factory: pytest.TempPathFactory, state: Any

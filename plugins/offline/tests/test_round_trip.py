@@ -84,7 +84,7 @@ def test_every_behavior_comes_back_exactly(tmp_path: Path, random_recording, wri
     assert recording.problem() is None
 
 
-@settings(max_examples=15, deadline=None)
+@settings(deadline=None)
 @given(lengths=st.lists(st.integers(1, 40), min_size=1, max_size=12))
 def test_episodes_of_any_lengths_come_back(tmp_path_factory, random_recording, lengths: list[int]) -> None:
     path = tmp_path_factory.mktemp("ragged") / "A"

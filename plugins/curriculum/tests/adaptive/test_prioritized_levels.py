@@ -134,7 +134,7 @@ def blocks(draw: st.DrawFn) -> Block:
     return made | draw(st.sampled_from([{}, {"score": "learnability", "success": 1.0}]))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(deadline=None)
 @given(block=blocks(), seed=st.integers(0, 10_000), steps=st.integers(5, 80))
 def test_it_is_the_plain_model(simulation: Any, made: Any, block: Block, seed: int, steps: int) -> None:
     curriculum, scores = made(seed=block), []
