@@ -69,7 +69,7 @@ def goal(source: Recorded) -> float:
 
 
 @pytest.mark.xdist_group("cartpole.yaml")
-@pytest.mark.parametrize("trainer", ["bc", "iql"])
+@pytest.mark.parametrize("trainer", ["bc", pytest.param("iql", marks=pytest.mark.deep)])
 def test_a_pole_is_balanced_as_recorded(
     learned: Learned, cartpole: Recorded, reached_on_every_seed: Any, trainer: str
 ) -> None:
@@ -82,7 +82,7 @@ def test_a_pole_is_balanced_as_recorded(
 
 
 @pytest.mark.xdist_group("pendulum_sac.yaml")
-@pytest.mark.parametrize("name", ["pendulum_bc.yaml", "pendulum_iql.yaml"])
+@pytest.mark.parametrize("name", ["pendulum_iql.yaml", pytest.param("pendulum_bc.yaml", marks=pytest.mark.deep)])
 def test_a_pendulum_is_swung_up_as_recorded(
     learned: Learned, pendulum: Recorded, reached_on_every_seed: Any, name: str
 ) -> None:
