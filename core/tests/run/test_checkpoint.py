@@ -337,6 +337,32 @@ def test_leftovers_of_killed_processes_are_no_checkpoints_and_are_swept(tmp_path
     assert [path.name for path in tmp_path.iterdir()] == ["5"]
 
 
+def test_every_file_is_on_disk_before_a_checkpoint_gets_its_name_and_the_name_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_disk: set[tuple[int, int]] = set()  # inode and size at its latest fsync
+    renamed: list[Path] = []
+    fsync, rename = os.fsync, Path.rename
+
+    def identity(status: os.stat_result) -> tuple[int, int]:
+        return status.st_ino, status.st_size
+
+    def recording_fsync(descriptor: int) -> None:
+        on_disk.add(identity(os.fstat(descriptor)))
+        fsync(descriptor)
+
+    def checking_rename(self: Path, target: Path) -> Path:
+        assert {identity(path.stat()) for path in (self, *self.iterdir())} <= on_disk
+        on_disk.clear()
+        renamed.append(target)
+        return rename(self, target)
+
+    monkeypatch.setattr(os, "fsync", recording_fsync)
+    monkeypatch.setattr(Path, "rename", checking_rename)
+    good(tmp_path, 5)
+    assert renamed == [tmp_path / "5"] and identity(tmp_path.stat()) in on_disk
+
+
 @pytest.mark.parametrize("call", ["fsync", "rename"])
 def test_a_write_that_fails_leaves_the_older_checkpoint_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
