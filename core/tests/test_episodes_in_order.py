@@ -53,7 +53,7 @@ step = st.tuples(
 
 
 @given(history=st.lists(step, max_size=60), capacity=st.sampled_from([1, 2, 8, 64]))
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(deadline=None, derandomize=True)
 def test_a_random_history_is_handed_on_as_by_plain_lists(history: list[Any], capacity: int) -> None:
     order, plain = EpisodesInOrder(3, capacity=capacity), Plain(capacity)
     numbers, begun = np.arange(SLOTS), SLOTS

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import multiprocessing
 import os
 import subprocess
 import sys
@@ -19,6 +18,7 @@ import attrs
 import pytest
 import yaml
 from fault_cases import ATTACKED, record_cartpole
+from forks import FORKS, ended
 
 from rlcore.storage.checkpoint import verify_checkpoint
 from rlcore.storage.checkpoint_directory import find_checkpoints
@@ -133,15 +133,6 @@ class Workplace:
 
     def leftovers(self) -> list[Path]:
         return list(self.results.rglob(".rlcore-tmp*"))
-
-
-def ended(process: ForkServerProcess, seconds: float = 60.0) -> int:
-    process.join(seconds)
-    assert process.exitcode is not None, f"still alive after {seconds} s"
-    return process.exitcode
-
-
-FORKS = multiprocessing.get_context("forkserver")
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 """Random kills of runs of every kind: each ends as the run never stopped did.
 
-``RLCORE_ATTACK_TRIALS=120 pytest tests/faults/test_attack.py`` is the attack; by default each kind has one trial.
+``RLCORE_ATTACK_TRIALS=120 pytest tests/faults/test_attack.py`` is the attack, part of ``pytest --deep``; by
+default each kind has one trial.
 """
 
 from __future__ import annotations

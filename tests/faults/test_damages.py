@@ -1,6 +1,7 @@
 """Every file of a run damaged in every way: what is damaged is named and never loaded, by any command.
 
-``RLCORE_ATTACK_DAMAGES=all pytest tests/faults/test_damages.py`` tries all 896; by default each file has 8 of its 64.
+``RLCORE_ATTACK_DAMAGES=all pytest tests/faults/test_damages.py`` tries all 896, part of ``pytest --deep``; by
+default each file has 8 of its 64.
 """
 
 from __future__ import annotations

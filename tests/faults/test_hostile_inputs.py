@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from forks import FORKS, ended
 from hostile_inputs import CANARY, RESUME, Hostile, arrays_with, hostile_inputs, infinite_moment, not_a_number
 
 pytestmark = pytest.mark.faults
@@ -35,7 +36,6 @@ def hostile_place(whole_run: Callable[..., Any], tmp_path: Path) -> Path:
 
 def run_measured(place: Path, *argv: str) -> tuple[int, str, str]:
     """The exit code and output of a command, which must keep within the bounds."""
-    from conftest import FORKS, ended
     from hostile_child import measured
 
     process = FORKS.Process(target=measured, args=(list(argv), str(place)), daemon=True)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-from collections.abc import Mapping
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,59 +17,55 @@ from curriculum_training import (
     LOCK,
     NONE,
     PROGRESS,
-    TRAININGS,
     train_and_balance,
     train_and_open,
 )
-from sac_training import take_core
 
-pytestmark = [pytest.mark.learning, pytest.mark.timeout(2400)]  # the first test waits for all trainings
+pytestmark = [pytest.mark.learning, pytest.mark.timeout(2400)]
 
 SEEDS = {LOCK: (1, 2, 3, 4, 5), DIALS: (1, 2, 3), CARTPOLE: (1, 2, 3)}
-Reached = Mapping[tuple[str, str, int], Any]
 
 
-@pytest.fixture(scope="module")
-def reached(tmp_path_factory: pytest.TempPathFactory) -> Reached:
-    """By every training, two of which run at a time."""
-    runs = [(task, curriculum, seed) for task, curriculum in TRAININGS for seed in SEEDS[task]]
-    context = multiprocessing.get_context("spawn")
-    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0]
-    free = context.SimpleQueue()
-    for k in range(2):
-        free.put(cores[k % len(cores)])
-    with ProcessPoolExecutor(2, context, take_core, (free,)) as pool:
-        tasks = {}
-        for each in runs:
-            train = train_and_balance if each[0] == CARTPOLE else train_and_open
-            tasks[each] = pool.submit(train, *each, str(tmp_path_factory.mktemp("training")))
-        found = {each: task.result() for each, task in tasks.items()}
-    for each, value in found.items():
-        print(*each, np.round(value, 2).tolist())
-    return found
+@pytest.fixture
+def opened(tmp_path: Path) -> Callable[[str, str, int], float]:
+    """``opened(LOCK, LESSONS, seed)``: the share of episodes in which that training opens the lock."""
+
+    def measure(task: str, curriculum: str, seed: int) -> float:
+        return train_and_open(task, curriculum, seed, str(tmp_path / f"{curriculum} {seed}"))
+
+    return measure
 
 
-@pytest.mark.parametrize("seed", SEEDS[LOCK])
-def test_the_combination_lock_is_opened_by_no_seed_without_a_curriculum(reached: Reached, seed: int) -> None:
-    assert reached[LOCK, NONE, seed] == 0.0
+# A minute without a reward of any kind: what it shows is of the dials, not of the code.
+@pytest.mark.parametrize("task", [LOCK, pytest.param(DIALS, marks=pytest.mark.deep)])
+def test_a_lock_is_opened_by_no_seed_without_a_curriculum(opened: Any, task: str, deep: bool) -> None:
+    for seed in SEEDS[task] if deep else SEEDS[task][:1]:
+        assert opened(task, NONE, seed) == 0.0
 
 
-@pytest.mark.parametrize("seed", SEEDS[LOCK])
 @pytest.mark.parametrize("curriculum", [LESSONS, ADR, PROGRESS, LEVELS])
 def test_the_combination_lock_is_opened_with_a_curriculum_in_as_many_steps(
-    reached: Reached, curriculum: str, seed: int
+    opened: Any, reached_on_every_seed: Any, curriculum: str
 ) -> None:
-    assert reached[LOCK, curriculum, seed] >= 0.95
+    reached_on_every_seed(lambda seed: opened(LOCK, curriculum, seed), 0.95, near=0.03, seeds=SEEDS[LOCK])
 
 
-@pytest.mark.parametrize("seed", SEEDS[DIALS])
-def test_dials_are_set_by_sac_with_lessons_and_by_no_seed_without(reached: Reached, seed: int) -> None:
-    assert reached[DIALS, NONE, seed] == 0.0
-    assert reached[DIALS, LESSONS, seed] >= 0.95
+def test_dials_are_set_by_sac_with_lessons(opened: Any, reached_on_every_seed: Any) -> None:
+    reached_on_every_seed(lambda seed: opened(DIALS, LESSONS, seed), 0.95, near=0.02, seeds=SEEDS[DIALS])
 
 
-def test_randomised_training_balances_poles_that_training_on_one_pole_does_not(reached: Reached) -> None:
-    by_one = np.mean([reached[CARTPOLE, NONE, seed] for seed in SEEDS[CARTPOLE]], axis=0)  # nominal, then the corners
-    by_many = np.mean([reached[CARTPOLE, ADR, seed] for seed in SEEDS[CARTPOLE]], axis=0)
+def test_randomised_training_balances_poles_that_training_on_one_pole_does_not(tmp_path: Path, deep: bool) -> None:
+    def reached(curriculum: str, seed: int) -> list[float]:
+        return train_and_balance(CARTPOLE, curriculum, seed, str(tmp_path / f"{curriculum} {seed}"))
+
+    one, many = [], []
+    for seed in SEEDS[CARTPOLE]:
+        one.append(reached(NONE, seed))
+        many.append(reached(ADR, seed))
+        by_one, by_many = np.mean(one, axis=0), np.mean(many, axis=0)  # nominal, then the corners
+        gain = by_many[1:].mean() / by_one[1:].mean()
+        print(f"seeds up to {seed}: {by_one.round(1)}, randomised {by_many.round(1)}, {gain:.2f} times")
+        if not deep and by_many[0] >= 0.98 * by_one[0] and gain >= 1.4:
+            break  # far from the thresholds: the other seeds are left to the deep run
     assert by_many[0] >= 0.95 * by_one[0]
-    assert by_many[1:].mean() >= 1.3 * by_one[1:].mean()
+    assert gain >= 1.3

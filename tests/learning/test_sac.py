@@ -2,60 +2,87 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-from collections.abc import Mapping
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
-from landing import best_return
-from sac_training import CARTPOLE, HYBRID, PENDULUM, take_core, train_and_evaluate
+import yaml
+from landing import Landing, best_return
 
-pytestmark = [pytest.mark.learning, pytest.mark.timeout(2400)]  # the first test waits for all trainings
+from rlcore import Run
 
-TRAININGS = [(PENDULUM, seed) for seed in (1, 2, 3, 4, 5)] + [
-    (name, seed) for name in (CARTPOLE, HYBRID) for seed in (1, 2, 3)
-]
+pytestmark = [pytest.mark.learning, pytest.mark.timeout(2400)]
 
-
-@pytest.fixture(scope="module")
-def returns(tmp_path_factory: pytest.TempPathFactory) -> Mapping[tuple[str, int], list[float]]:
-    """Of every training, two of which run at a time."""
-    directories = [str(tmp_path_factory.mktemp("training")) for _ in TRAININGS]
-    context = multiprocessing.get_context("spawn")
-    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0]
-    free = context.SimpleQueue()
-    for k in range(2):
-        free.put(cores[k % len(cores)])
-    with ProcessPoolExecutor(2, context, take_core, (free,)) as pool:
-        tasks = [
-            pool.submit(train_and_evaluate, *each, where) for each, where in zip(TRAININGS, directories, strict=True)
-        ]
-        return {each: task.result() for each, task in zip(TRAININGS, tasks, strict=True)}
-
-
-@pytest.mark.parametrize("seed", [1, 2, 3, 4, 5])
-def test_the_pendulum_stands_after_twenty_thousand_steps(
-    returns: Mapping[tuple[str, int], list[float]], seed: int
-) -> None:
-    assert len(returns[PENDULUM, seed]) == 100
-    assert np.mean(returns[PENDULUM, seed]) >= -180.0
+HYBRID = """\
+environment: {type: gymnasium, id: Landing-v0}
+behaviors:
+  Walker:
+    trainer_type: sac
+    hyperparameters:
+      batch_size: 128
+      buffer_size: 20000
+      buffer_init_steps: 500
+      learning_rate: 1.0e-3
+      learning_rate_schedule: linear
+      init_entcoef: 0.1
+      tau: 0.01
+    network_settings: {hidden_units: 64, activation: relu}
+    max_steps: 15000
+stats: {console: false}
+"""
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+def mean_return(trained: Any, example: str, seed: int, episodes: int, max_steps: int) -> float:
+    """The mean of episodes played deterministically after the training."""
+    run = trained(example, seed, episodes=episodes)
+    returns = run.evaluation.behaviors[run.behavior].returns
+    assert run.steps == max_steps and len(returns) == episodes
+    return float(np.mean(returns))
+
+
+@pytest.mark.xdist_group("pendulum_sac.yaml")
+def test_the_pendulum_stands_after_twenty_thousand_steps(trained: Any, reached_on_every_seed: Any) -> None:
+    def measure(seed: int) -> float:
+        return mean_return(trained, "pendulum_sac.yaml", seed, 100, 20_000)
+
+    reached_on_every_seed(measure, -180.0, near=15.0, seeds=(1, 2, 3, 4, 5))
+
+
 def test_cartpole_is_balanced_by_discrete_actions_after_thirty_thousand_steps(
-    returns: Mapping[tuple[str, int], list[float]], seed: int
+    trained: Any, reached_on_every_seed: Any
 ) -> None:
-    assert len(returns[CARTPOLE, seed]) == 20
-    assert np.mean(returns[CARTPOLE, seed]) >= 400.0
+    def measure(seed: int) -> float:
+        return mean_return(trained, "cartpole_sac.yaml", seed, 20, 30_000)
+
+    reached_on_every_seed(measure, 400.0, near=40.0, seeds=(1, 2, 3))
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.fixture
+def landing() -> Iterator[None]:
+    """Register ``Landing-v0``."""
+    gymnasium.register("Landing-v0", Landing)
+    yield
+    del gymnasium.registry["Landing-v0"]
+
+
 def test_an_action_with_a_continuous_part_and_a_choice_is_learned(
-    returns: Mapping[tuple[str, int], list[float]], seed: int
+    landing: None, reached_on_every_seed: Any, tmp_path: Path
 ) -> None:
     starts = np.random.default_rng(0).uniform(-1.0, 1.0, (20_000, 2))
-    best = np.mean([best_return(*start) for start in starts])
+    best = float(np.mean([best_return(*start) for start in starts]))
     untrained = -0.65  # of uniformly random actions, which announce early and far from the mark
-    assert np.mean(returns[HYBRID, seed]) >= best - 0.1 * (best - untrained)
+
+    def measure(seed: int) -> float:
+        config = yaml.safe_load(HYBRID)
+        config["env_settings"] = {"seed": seed}
+        config["checkpoint_settings"] = {"run_id": f"{seed}", "results_dir": str(tmp_path)}
+        with Run(config) as run:
+            run.train()
+            assert run.steps == 15_000
+            returns = run.evaluate(200).behaviors["Walker"].returns
+        return float(np.mean(returns))
+
+    reached_on_every_seed(measure, best - 0.1 * (best - untrained), near=0.02, seeds=(1, 2, 3))

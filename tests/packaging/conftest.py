@@ -18,6 +18,12 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
 
 
 @pytest.fixture(scope="session")
+def chosen(deep: bool) -> str:
+    """Which tests of a distribution run again where nothing else is installed; in a deep run all of them."""
+    return "" if deep else "smoke"
+
+
+@pytest.fixture(scope="session")
 def make_venv(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Venv]:
     """``make_venv(*requirements, below=...)``"""
 

@@ -19,9 +19,12 @@ pytestmark = [pytest.mark.packaging, pytest.mark.xdist_group("packaging")]
 CARTPOLE = ROOT / "examples/cartpole.yaml"
 
 CONFORMANCE = """\
+import pytest
+
 from rlcore.testing import PluginConformance
 
 
+@pytest.mark.smoke
 class TestPlugin(PluginConformance):
     plugin = {!r}
 """
@@ -77,13 +80,13 @@ def oldest_pluggy() -> str:
 
 @pytest.mark.parametrize("requirement", [oldest_pluggy(), str(pluggy_requirement())], ids=["oldest", "newest"])
 def test_the_plugin_system_works_with_the_pluggys_it_allows(
-    requirement: str, make_venv: Callable[..., Venv], tested: Venv, tmp_path: Path
+    requirement: str, make_venv: Callable[..., Venv], tested: Venv, tmp_path: Path, chosen: str
 ) -> None:
     venv = make_venv(below=tested)
     venv.install("--upgrade", requirement, constrained=False)
     assert SpecifierSet(requirement.removeprefix("pluggy")).contains(venv.distributions()["pluggy"])
     # What `rlcore plugins new` writes is tested below, with the pluggy of the constraints.
-    venv.test(ROOT / "core/tests/plugins", tmp_path, "--ignore=tests/test_scaffold.py")
+    venv.test(ROOT / "core/tests/plugins", tmp_path, "--ignore=tests/test_scaffold.py", chosen=chosen)
 
 
 # ------------------------------------------------------------ the core and plugins
@@ -91,14 +94,14 @@ def test_the_plugin_system_works_with_the_pluggys_it_allows(
 
 @every_plugin
 def test_a_plugin_passes_its_tests_with_nothing_but_the_core(
-    member: Member, with_plugin: Callable[[str], Venv], tmp_path: Path
+    member: Member, with_plugin: Callable[[str], Venv], tmp_path: Path, chosen: str
 ) -> None:
     venv = with_plugin(member.name)
     assert {name for name in venv.distributions() if name.startswith("rlcore")} == {"rlcore", member.name}
     own = tmp_path / "own"
     shutil.copytree(member.directory / "tests", own)
     (own / "test_rules_for_plugins.py").write_text(CONFORMANCE.format(f"{member.name}/{member.plugin}"))
-    venv.test(own, tmp_path)
+    venv.test(own, tmp_path, chosen=chosen)
 
 
 def test_the_core_with_a_trainer_and_an_environment_trains(

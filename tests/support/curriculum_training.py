@@ -1,4 +1,4 @@
-"""Trainings with and without a curriculum, in processes of their own, which find this module by its name."""
+"""Trainings with and without a curriculum."""
 
 from __future__ import annotations
 

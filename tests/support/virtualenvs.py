@@ -13,11 +13,13 @@ from pathlib import Path
 import attrs
 from workspace import ROOT, pyproject
 
-PIP = ("-m", "pip", "-q", "--disable-pip-version-check")
+PIP = (sys.executable, "-m", "pip", "-q", "--disable-pip-version-check")
 PYTEST_INI = """\
 [pytest]
 addopts = --import-mode=importlib -p no:cacheprovider
 markers =
+    smoke: run here
+    deep: run here, with all the others
     packaging: not run here
     learning: not run here
     faults: not run here
@@ -28,10 +30,15 @@ def build_wheel(source: Path, directory: Path) -> Path:
     """The wheel of the distribution in ``source``."""
     # The build backend is among the development requirements; a fresh one for every wheel would cost seconds each.
     isolation = ["--no-build-isolation"] if importlib.util.find_spec("hatchling") else []
-    subprocess.run([sys.executable, *PIP, "wheel", *isolation, "--no-deps", "-w", directory, source], check=True)
+    subprocess.run([*PIP, "wheel", *isolation, "--no-deps", "-w", directory, source], check=True)
     name = str(pyproject(source)["project"]["name"]).replace("-", "_")
     (wheel,) = directory.glob(f"{name}-[0-9]*.whl")
     return wheel
+
+
+def own_environment() -> dict[str, str]:
+    """This process's variables without those that would let this checkout, or its settings, shine through."""
+    return {name: text for name, text in os.environ.items() if not name.startswith(("PYTHON", "RLCORE_", "PYTEST"))}
 
 
 @attrs.frozen
@@ -45,7 +52,7 @@ class Venv:
 
     @classmethod
     def make(cls, directory: Path, below: Venv | None = None) -> Venv:
-        venv.create(directory, with_pip=True, symlinks=os.name != "nt")
+        venv.create(directory, symlinks=os.name != "nt")
         made = cls(directory, below)
         stack: list[str] = []
         while below is not None:
@@ -65,11 +72,10 @@ class Venv:
 
     def python(self, *arguments: str | Path, cwd: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
         """Runs ``python``; anything but the exit code ``code`` fails the test."""
-        # Without the variables that would let this checkout, or its settings, shine through.
-        kept = {name: text for name, text in os.environ.items() if not name.startswith(("PYTHON", "RLCORE_", "PYTEST"))}
         ran = subprocess.run(
-            [self.binaries / "python", *arguments], cwd=cwd, env=kept, capture_output=True, text=True, check=False
-        )
+            [self.binaries / "python", *arguments],
+            cwd=cwd, env=own_environment(), capture_output=True, text=True, check=False,
+        )  # fmt: skip
         assert ran.returncode == code, f"exit code {ran.returncode}, not {code}\n{ran.stdout}{ran.stderr}"
         return ran
 
@@ -78,7 +84,10 @@ class Venv:
 
     def install(self, *requirements: str | Path, constrained: bool = True) -> None:
         constraints = ("-c", ROOT / "constraints.txt") if constrained else ()
-        self.python(*PIP, "install", *constraints, *requirements, cwd=self.directory)
+        # The pip of this process, which costs seconds less than one in every environment; Python compiles what it
+        # imports, a fraction of PyTorch.
+        command = [*PIP, "--python", self.binaries / "python", "install", "--no-compile", *constraints, *requirements]
+        subprocess.run(command, cwd=self.directory, env=own_environment(), check=True)
 
     def distributions(self) -> dict[str, str]:
         """What is installed, and in which version."""
@@ -87,11 +96,14 @@ class Venv:
         pairs = [(name, version) for name, _, version in (each.partition("==") for each in listed)]
         return dict(reversed(pairs))  # of two with one name, Python imports the first
 
-    def test(self, tests: Path, directory: Path, *arguments: str) -> str:
-        """Runs a copy of ``tests`` away from this checkout; the closing line of pytest."""
+    def test(self, tests: Path, directory: Path, *arguments: str, chosen: str = "") -> str:
+        """Run a copy of ``tests`` away from this checkout: those that the expression of markers ``chosen`` selects.
+
+        The rest is at least imported. Returns the closing line of pytest.
+        """
         shutil.copytree(tests, directory / "tests", ignore=shutil.ignore_patterns("__pycache__"))
         (directory / "pytest.ini").write_text(PYTEST_INI)
-        chosen = "not packaging and not learning and not faults"
+        chosen = chosen or "not packaging and not learning and not faults"
         ran = self.python("-m", "pytest", "-q", "-m", chosen, *arguments, "tests", cwd=directory)
         closing = ran.stdout.splitlines()[-1]
         assert " passed" in closing

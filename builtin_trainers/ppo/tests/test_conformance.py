@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import pytest
+
 from rlcore.testing import PluginConformance, TrainerConformance
 
 
+@pytest.mark.smoke
 class TestPlugin(PluginConformance):
     plugin = "rlcore-ppo/ppo"
 
 
+@pytest.mark.smoke
 class TestPPO(TrainerConformance):
     trainer = "rlcore-ppo/ppo"
     hyperparameters = {"buffer_size": 256, "batch_size": 64, "learning_rate": 3e-3}

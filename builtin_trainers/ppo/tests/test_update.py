@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from rlcore import Run
-from rlcore.environment import Environment
+from rlcore.environment import Actions, Environment
 from rlcore.errors import ConfigError, TrainingDiverged, UnsupportedSpace
 from rlcore.testing.conformance.trainer import learn, play
 from rlcore.testing.environments import (
@@ -20,7 +20,6 @@ from rlcore.testing.environments import (
     TinyCorridor,
     identity_hybrid,
 )
-from rlcore.torch.advantages import generalised_advantages
 from rlcore.torch.encoders import MINIMUM_SIZE
 from rlcore.torch.minibatch import Loss, Minibatch, approximate_kl
 from rlcore_ppo.settings import PPOSettings
@@ -216,15 +215,40 @@ def test_a_state_worth_of_endless_reward_is_learned_through_time_limits(make_tra
     assert value == pytest.approx(50.0, abs=1.0)
 
 
-def test_only_bootstrapping_at_time_limits_leaves_the_endless_value_where_it_is() -> None:
-    """With V = 50 there is nothing to correct; were a time limit a termination, V would fall by tens."""
-    rows = 20
-    reward, value = np.ones((rows, 1), np.float32), np.full((rows, 1), 50.0, np.float32)
-    truncated = np.arange(1, rows + 1)[:, None] % 10 == 0
-    right = generalised_advantages(reward, value, value, ~truncated, 0.98, 0.95)
-    np.testing.assert_allclose(right, 0.0, atol=1e-4)
-    wrong = generalised_advantages(reward, value, np.where(truncated, np.float32(0), value), ~truncated, 0.98, 0.95)
-    assert wrong.max() < -20
+class EndingReward(ConstantReward):
+    """Reward 1 at every step of episodes that terminate after ten."""
+
+    def advance(self, actions: Actions) -> tuple[np.ndarray, np.ndarray]:
+        reward, _ = super().advance(actions)
+        return reward, self._steps + 1 >= 10
+
+
+@pytest.mark.parametrize("terminated", [False, True])
+def test_only_bootstrapping_at_time_limits_leaves_the_endless_value_where_it_is(
+    make_trainer: MakeTrainer, losses: list[tuple[Minibatch, Loss]], terminated: bool
+) -> None:
+    """With V = 50 for every state nothing is left to learn through time limits. A termination k steps ahead is worth 1
+    instead of 50, of which (gamma lambda)^k arrives.
+    """
+    gamma, lambd, episodes = 0.98, 0.95, 3  # in 32 steps; the rest of them belong to an episode that is still open
+    environment = EndingReward(8, max_steps=100) if terminated else ConstantReward(8, max_steps=10)
+    trainer = make_trainer(
+        environment,
+        block={"reward_signals": {"extrinsic": {"gamma": gamma}}},
+        lambd=lambd,
+        num_epoch=1,
+        advantage_normalization="none",
+    )
+    with torch.no_grad():
+        trainer.model.value_head.weight.zero_()
+        trainer.model.value_head.bias.fill_(50.0)
+    learn(trainer, environment, 32)
+    advantages = torch.cat([batch.advantage for batch, _ in losses]).numpy()
+    targets = torch.cat([batch.returns for batch, _ in losses])[:, 0].numpy()
+    missing = np.repeat([49.0 * (gamma * lambd) ** k for k in range(10)], 8 * episodes) if terminated else np.empty(0)
+    expected = -np.sort(np.concatenate([missing, np.zeros(8 * 32 - len(missing))]))[::-1]
+    np.testing.assert_allclose(np.sort(advantages), expected, atol=1e-3)
+    np.testing.assert_allclose(np.sort(targets), 50.0 + expected, atol=1e-3)
 
 
 # ---------------------------------------------------------------- images

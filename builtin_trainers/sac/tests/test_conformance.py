@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from rlcore.testing import PluginConformance, TrainerConformance
 
 # An exact resume needs what was stored.
 SMALL = {"batch_size": 32, "buffer_size": 2048, "learning_rate": 3e-3, "save_replay_buffer": True}
 
 
+@pytest.mark.smoke
 class TestPlugin(PluginConformance):
     plugin = "rlcore-sac/sac"
 
@@ -19,6 +22,7 @@ class TestSAC(TrainerConformance):
     learns_within = 4000
 
 
+@pytest.mark.smoke
 class TestSACWithEveryOption(TrainerConformance):
     trainer = "sac"
     hyperparameters = {

@@ -162,7 +162,7 @@ configurations = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 @example(
     {"behaviors": {"B": {}}, "environment": {"options": {"x": ["\x85", "\u2028", "é", "1:30", "5e5", "~", " x\n"]}}}
 )

@@ -12,6 +12,8 @@ from rlcore.errors import NotInstalled, PluginError
 from rlcore.plugins import Record, load_plugins
 from rlcore.testing.fixtures import InstallPlugin, RunRlcore
 
+pytestmark = pytest.mark.smoke
+
 BASE = """
 from rlcore import hookimpl
 from rlcore.plugins import registry_of

@@ -15,6 +15,8 @@ from rlcore.plugins import Plugins, load_plugins, selection_from
 from rlcore.settings import RunConfig
 from rlcore.testing.fixtures import InstallPlugin
 
+pytestmark = pytest.mark.smoke
+
 RUN: Any = SimpleNamespace()
 WALKER: Any = SimpleNamespace(name="Walker", continuous=0, discrete=(2,))
 PPO = TrainerSpec(name="ppo", target="json:loads", settings="json:loads")

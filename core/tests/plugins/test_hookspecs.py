@@ -11,6 +11,8 @@ from rlcore import hookimpl
 from rlcore.plugins import HOOKS, HookInfo, Plugins, hookspecs
 from rlcore.plugins.manager import HookManager
 
+pytestmark = pytest.mark.smoke
+
 SPECIFIED = {name: value for name, value in vars(hookspecs).items() if name.startswith("rlcore_")}
 
 

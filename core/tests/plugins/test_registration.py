@@ -16,6 +16,8 @@ from rlcore.plugins.manager import HookManager
 from rlcore.plugins.plugin import Plugin
 from rlcore.testing.fixtures import InstallPlugin
 
+pytestmark = pytest.mark.smoke
+
 HEAD = "from rlcore import TrainerSpec, hookimpl\n"
 SPEC = "TrainerSpec(name='fine', target='json:loads', settings='json:loads')"
 GOOD = f"{HEAD}@hookimpl\ndef rlcore_trainers():\n    return [{SPEC}]\n"

@@ -59,8 +59,11 @@ def test_a_new_plugin_passes_its_own_tests(tmp_path: Path, kind: str) -> None:
     run_its_tests(directory, site, directory / "src")
 
 
+# tests/packaging does the same for a trainer and an environment, in a virtual environment.
 @pytest.mark.packaging
-@pytest.mark.parametrize("kind", TESTABLE)
+@pytest.mark.parametrize(
+    "kind", [kind if kind == "stats" else pytest.param(kind, marks=pytest.mark.deep) for kind in KINDS]
+)
 def test_a_new_plugin_can_be_installed(tmp_path: Path, kind: str) -> None:
     directory = write_plugin("fresh-thing", kind, tmp_path)
     site = tmp_path / "site"

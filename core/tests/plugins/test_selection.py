@@ -15,6 +15,8 @@ from rlcore.plugins.selection import decide, obstacles
 from rlcore.settings import PluginSettings
 from rlcore.testing.fixtures import InstallPlugin, RunRlcore
 
+pytestmark = pytest.mark.smoke
+
 EMPTY = "from rlcore import hookimpl\n@hookimpl\ndef rlcore_trainers():\n    return []\n"
 EXPLODES = "raise RuntimeError('imported although it is off')\n"
 

@@ -50,7 +50,7 @@ def same(a: Any, b: Any) -> bool:
     return type(a) is type(b) and (a == b or (a != a and b != b))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 @given(state=st.dictionaries(st.sampled_from(["Agent", "Left", "run"]), trees, max_size=3))
 def test_every_tree_of_arrays_and_json_comes_back_as_it_was(
     tmp_path_factory: pytest.TempPathFactory, state: Any
@@ -326,6 +326,32 @@ def test_leftovers_of_killed_processes_are_no_checkpoints_and_are_swept(tmp_path
     assert [each.step for each in find_checkpoints(tmp_path)] == [5]
     sweep(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["5"]
+
+
+def test_every_file_is_on_disk_before_a_checkpoint_gets_its_name_and_the_name_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_disk: set[tuple[int, int]] = set()  # inode and size at its latest fsync
+    renamed: list[Path] = []
+    fsync, rename = os.fsync, Path.rename
+
+    def identity(status: os.stat_result) -> tuple[int, int]:
+        return status.st_ino, status.st_size
+
+    def recording_fsync(descriptor: int) -> None:
+        on_disk.add(identity(os.fstat(descriptor)))
+        fsync(descriptor)
+
+    def checking_rename(self: Path, target: Path) -> Path:
+        assert {identity(path.stat()) for path in (self, *self.iterdir())} <= on_disk
+        on_disk.clear()
+        renamed.append(target)
+        return rename(self, target)
+
+    monkeypatch.setattr(os, "fsync", recording_fsync)
+    monkeypatch.setattr(Path, "rename", checking_rename)
+    good(tmp_path, 5)
+    assert renamed == [tmp_path / "5"] and identity(tmp_path.stat()) in on_disk
 
 
 @pytest.mark.parametrize("call", ["fsync", "rename"])

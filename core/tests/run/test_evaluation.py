@@ -431,6 +431,16 @@ def test_the_current_score_ends_the_run_not_the_best(make_run: Any, files: Any, 
     }  # fmt: skip
 
 
+def test_a_score_that_equals_stop_at_is_enough(make_run: Any, script: Script) -> None:
+    script(4, 6, 1, 1)
+    settings = {"evaluation": {"interval": 50, "stop_at": 6}}
+    assert [step for step, _ in train(make_run(settings))] == [50, 100]
+    resumed = make_run(settings | {"checkpoint_settings.resume": True})
+    resumed.start()
+    assert resumed.nothing_left
+    resumed.close()
+
+
 def test_a_run_that_stopped_between_summaries_writes_a_last_one(make_run: Any, files: Any, script: Script) -> None:
     script(4, 6)
     make_run({"evaluation": {"interval": 30, "stop_at": 5}}).train()

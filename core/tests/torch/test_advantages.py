@@ -47,7 +47,7 @@ def test_its_arguments_are_left_as_they_are() -> None:
 
 
 @given(seed=st.integers(0, 2**32 - 1), horizon=st.integers(1, 6), rows=st.integers(0, 20))
-@settings(max_examples=50, deadline=None)
+@settings(deadline=None)
 def test_a_trajectory_is_cut_where_it_reaches_the_horizon(seed: int, horizon: int, rows: int) -> None:
     random = np.random.default_rng(seed)
     ended = random.random((rows, 3)) < 0.2

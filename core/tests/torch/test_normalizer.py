@@ -15,7 +15,7 @@ from rlcore.torch.tensor_state import load_model_state, model_state
 
 
 @given(seed=st.integers(0, 2**32 - 1), sizes=st.lists(st.integers(1, 40), min_size=1, max_size=6))
-@settings(max_examples=50, deadline=None)
+@settings(deadline=None)
 def test_mean_and_deviation_are_those_of_all_batches_together(seed: int, sizes: list[int]) -> None:
     random = np.random.default_rng(seed)
     normalizer = RunningNormalizer(3)

@@ -98,9 +98,9 @@ AGENT_STEPS = {1: 10_000, 3: 10_002, 8: 10_000}
     # `gradient_steps`: batch_size 1, so that the first agent step starts the count.
     # `after_a_start`: the count starts when 1,000 agent steps are taken.
     [
-        (1, 0.3, 33_330, 30_000),  # 9,999 / 0.3 = 33,330
+        pytest.param(1, 0.3, 33_330, 30_000, marks=pytest.mark.deep),  # 9,999 / 0.3 = 33,330
         (3, 0.3, 33_336, 30_006),  # 10,001 / 0.3 = 33,336.7 and 9,002 / 0.3 = 30,006.7
-        (8, 0.3, 33_330, 30_000),
+        pytest.param(8, 0.3, 33_330, 30_000, marks=pytest.mark.deep),
         (1, 1.0, 9_999, 9_000),
         (3, 1.0, 10_001, 9_002),
         (8, 1.0, 9_999, 9_000),

@@ -317,7 +317,7 @@ def check_rollout(history: History, gamma: float, lambd: float, time_horizon: in
     time_horizon=st.sampled_from((2, 5, 10_000)),
     save=st.booleans(),
 )
-@settings(max_examples=40, deadline=None)
+@settings(deadline=None)
 def test_a_rollout_holds_each_transition_once_with_the_advantages_of_a_scalar_recursion(
     seed: int,
     slots: int,

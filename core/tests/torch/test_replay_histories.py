@@ -297,7 +297,7 @@ def compare_stretches(
         assert (end.terminated[b], end.truncated[b]) == (walked[-1]["terminated"], walked[-1]["truncated"])
 
 
-@settings(max_examples=500, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(histories)
 def test_the_buffer_holds_what_a_plain_list_of_transitions_holds(history: History) -> None:
     buffer, plain, story = history.buffer(), Plain(history), Story(history)
@@ -325,7 +325,7 @@ def copied(state: Any) -> Any:
     return state.copy() if isinstance(state, np.ndarray) else state
 
 
-@settings(max_examples=200, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(histories, st.integers(0, 60))
 def test_a_saved_buffer_goes_on_as_the_one_it_was_saved_from(history: History, saved_at: int) -> None:
     """Loaded into a new buffer and into one that is full of another history, of which nothing may matter."""

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+import pytest
+
 from rlcore.testing import CurriculumConformance, PluginConformance
+
+pytestmark = pytest.mark.smoke
 
 CRITERION = {"behavior": "Agent", "threshold": 1.0, "min_lesson_length": 5}
 UNIFORM = {"sampler_type": "uniform", "sampler_parameters": {"max_value": 3}}

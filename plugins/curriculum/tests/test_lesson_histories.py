@@ -178,7 +178,7 @@ def told(behavior: str, rows: list[Any], parameters: int, begun: int) -> EndedEp
 
 
 @given(parameters=st.lists(blocks(), min_size=1, max_size=3), history=histories)
-@settings(max_examples=200, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 def test_a_random_history_goes_through_the_lessons_of_the_model(
     parameters: list[LessonsSettings], history: list[Step]
 ) -> None:

@@ -19,6 +19,8 @@ from rlcore_gymnasium.in_process import InProcessEnvironment
 from rlcore_gymnasium.native import NextStepEnvironment
 from rlcore_gymnasium.parameter_settings import ParameterRoute
 
+pytestmark = pytest.mark.smoke
+
 
 def made(env_id: str, num_envs: int, routes: Mapping[str, Any] | None = None, **options: Any) -> Environment:
     config = SimpleNamespace(environment_parameters=dict.fromkeys(routes or {}))

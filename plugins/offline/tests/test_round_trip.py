@@ -20,6 +20,8 @@ from rlcore.recordings import Recording, RecordingAbout
 from rlcore.spaces import OBSERVATION
 from rlcore_offline.minari_format import MinariFormat
 
+pytestmark = pytest.mark.smoke
+
 VECTOR = ObservationSpec(OBSERVATION, (3,), np.float32)
 ONE_SIDED = np.array([-1.0, 0.1], np.float32), np.array([np.inf, 0.3], np.float32)
 
@@ -82,7 +84,7 @@ def test_every_behavior_comes_back_exactly(tmp_path: Path, random_recording, wri
     assert recording.problem() is None
 
 
-@settings(max_examples=15, deadline=None)
+@settings(deadline=None)
 @given(lengths=st.lists(st.integers(1, 40), min_size=1, max_size=12))
 def test_episodes_of_any_lengths_come_back(tmp_path_factory, random_recording, lengths: list[int]) -> None:
     path = tmp_path_factory.mktemp("ragged") / "A"

@@ -41,6 +41,7 @@ ENVIRONMENTS: dict[str, Callable[[], Environment]] = {
 LEARNING = {"learning_rate": 3e-3, "learning_rate_schedule": "linear"}
 
 
+@pytest.mark.smoke
 class TestPlugin(PluginConformance):
     plugin = "rlcore-offline/offline"
 
@@ -48,6 +49,7 @@ class TestPlugin(PluginConformance):
 # ---------------------------------------------------------------- rules of every trainer
 
 
+@pytest.mark.smoke
 @NAMES
 def test_settings_are_written_and_read_back_alike_and_unknown_ones_refused(name: str) -> None:
     plugins = load_plugins()
@@ -62,6 +64,7 @@ def test_settings_are_written_and_read_back_alike_and_unknown_ones_refused(name:
         config_from_mapping({"behaviors": {"Agent": block}}, plugins)
 
 
+@pytest.mark.smoke
 @NAMES
 @pytest.mark.parametrize("kind", ENVIRONMENTS)
 def test_what_is_learned_acts_in_the_environment_and_repeats_itself(

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from rlcore.testing import PluginConformance, StatsWriterConformance
 from rlcore.testing.conformance.writers import Written
+
+pytestmark = pytest.mark.smoke
 
 
 class TestPlugin(PluginConformance):

@@ -115,7 +115,7 @@ def blocks(draw: st.DrawFn) -> dict[str, Block]:
     return made
 
 
-@settings(max_examples=200, deadline=None)
+@settings(deadline=None)
 @given(made=blocks(), seed=st.integers(0, 10_000), steps=st.integers(5, 80))
 def test_it_is_the_papers_algorithm(simulation: Any, adr: Any, made: dict[str, Block], seed: int, steps: int) -> None:
     curriculum, model = adr(**made), PlainAdr(made, simulation.uniform_of)

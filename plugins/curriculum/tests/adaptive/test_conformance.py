@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from rlcore.testing import CurriculumConformance
+
+pytestmark = pytest.mark.smoke
 
 RANGE = {"initial": 0.5, "limits": [0.0, 1.0], "step": 0.1, "lower_threshold": 0.0, "upper_threshold": 1.0}
 WHOLE = {"initial": [2, 3], "limits": [1, 9], "step": 1, "lower_threshold": 0.0, "upper_threshold": 1.0}

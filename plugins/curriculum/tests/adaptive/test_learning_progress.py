@@ -96,7 +96,7 @@ def outcome(values: Any, noise: float) -> float:
     return noise * float(values[0])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 @given(given_blocks=blocks(), seed=st.integers(0, 10_000), steps=st.integers(5, 80))
 def test_it_is_the_plain_model(
     simulation: Any, made: Any, given_blocks: dict[str, Block], seed: int, steps: int

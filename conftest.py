@@ -1,0 +1,47 @@
+"""Every test of the repository: one thread for each process, the profiles of Hypothesis, and ``--deep``."""
+
+from __future__ import annotations
+
+import os
+
+# Before numpy is imported here or in a process that a test starts: two processes run tests side by side.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import pytest
+from hypothesis import settings
+
+DEEP = {"RLCORE_ATTACK_TRIALS": "120", "RLCORE_ATTACK_DAMAGES": "all"}
+
+settings.register_profile("quick", max_examples=40, deadline=None)
+settings.register_profile("deep", max_examples=1000, deadline=None)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--deep",
+        action="store_true",
+        help="everything that tests can try: all seeds, every kind of damage, 120 random kills, a thousand examples of "
+        "each property, and the whole suite of each distribution in a virtual environment of its own (an hour or two)",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--deep"):
+        for name, value in DEEP.items():
+            os.environ.setdefault(name, value)
+    # Hypothesis reads its own option later, so `--hypothesis-profile` wins.
+    settings.load_profile("deep" if config.getoption("--deep") else "quick")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is marked ``deep``, unless this is a deep run."""
+    if not config.getoption("--deep"):
+        left_out = [item for item in items if item.get_closest_marker("deep")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("deep")]
+
+
+@pytest.fixture(scope="session")
+def deep(pytestconfig: pytest.Config) -> bool:
+    """Whether ``pytest --deep`` was asked for."""
+    return bool(pytestconfig.getoption("--deep"))

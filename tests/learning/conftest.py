@@ -1,0 +1,105 @@
+"""What tests of learning share: seeds, trained examples, and a processor core for each test process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+import yaml
+
+from rlcore import Run
+from rlcore.config import load_config, read_document
+from rlcore.plugins import load_plugins
+from rlcore.results import EvaluationResult
+from rlcore.runs.saved_run import SavedRun
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.fixture(autouse=True)
+def one_core() -> Iterator[None]:
+    """Keep each process of pytest-xdist on a core of its own, where a run trains with one thread."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+    if not (worker and hasattr(os, "sched_setaffinity")):
+        yield
+        return
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {sorted(cores)[int(worker.removeprefix("gw")) % len(cores)]})
+    yield
+    os.sched_setaffinity(0, cores)
+
+
+Measure = Callable[[int], float]
+
+
+@pytest.fixture
+def reached_on_every_seed(deep: bool) -> Callable[..., None]:
+    """``reached_on_every_seed(measure, threshold, near=..., seeds=(1, 2, 3))``: ``measure(seed) >= threshold``.
+
+    The first seed is always measured. The others are measured if it lies less than ``near`` above the threshold, and
+    in a deep run.
+    """
+
+    def check(measure: Measure, threshold: float, *, near: float, seeds: Sequence[int]) -> None:
+        for seed in seeds:
+            value = measure(seed)
+            print(f"seed {seed}: {value:.3f}, at least {threshold:.3f}")
+            assert value >= threshold, f"seed {seed}"
+            if not deep and seed == seeds[0] and value >= threshold + near:
+                return
+
+    return check
+
+
+@attrs.frozen
+class Trained:
+    """A finished run of an example."""
+
+    behavior: str
+    directory: Path  # of the run
+    steps: int
+    evaluation: EvaluationResult  # by the run itself, after its training
+
+    def saved(self) -> SavedRun:
+        plugins = load_plugins()
+        config = load_config(read_document(self.directory / "configuration.yaml"), plugins)
+        return SavedRun.load(self.directory, config, plugins)
+
+
+def example(name: str, directory: Path, seed: int) -> dict[str, Any]:
+    """The configuration of ``examples/NAME``, whose results go into ``directory``."""
+    config: dict[str, Any] = yaml.safe_load((EXAMPLES / name).read_text(encoding="utf-8"))
+    config["env_settings"] = {"seed": seed}
+    config["checkpoint_settings"]["results_dir"] = str(directory)
+    config["stats"] = {"console": False}
+    return config
+
+
+@pytest.fixture(name="example")
+def _example() -> Callable[[str, Path, int], dict[str, Any]]:
+    """See :func:`example`."""
+    return example
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Trained]:
+    """``trained("cartpole.yaml", seed, episodes=20)``: that example, trained once and evaluated.
+
+    Modules that use the same training belong into one ``xdist_group``: each process of pytest-xdist has its own.
+    """
+    made: dict[tuple[str, int, int], Trained] = {}
+
+    def train(name: str, seed: int, episodes: int) -> Trained:
+        if (name, seed, episodes) not in made:
+            config = example(name, tmp_path_factory.mktemp("trained"), seed)
+            [behavior] = config["behaviors"]
+            with Run(config) as run:
+                run.train()
+                made[name, seed, episodes] = Trained(behavior, run.directory.path, run.steps, run.evaluate(episodes))
+        return made[name, seed, episodes]
+
+    return train
