@@ -24,7 +24,7 @@ from rlcore.plugins.records import (
     StatsWriterSpec,
     TrainerSpec,
 )
-from rlcore.settings import CurriculumSettings, RewardSettings, RunConfig, setting
+from rlcore.settings import CurriculumSettings, RewardSettings, RunConfig, SettingError, setting
 
 
 @attrs.frozen(kw_only=True)
@@ -47,7 +47,9 @@ class PPOLike:
 
     def __attrs_post_init__(self) -> None:
         if self.batch_size > self.buffer_size:
-            raise ConfigError(f"batch_size must be at most buffer_size ({self.buffer_size})")
+            raise SettingError(
+                "batch_size", f"must be at most buffer_size ({self.buffer_size})", others=("buffer_size",)
+            )
         for name in ("beta_schedule", "epsilon_schedule"):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, self.learning_rate_schedule)

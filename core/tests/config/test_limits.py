@@ -8,10 +8,10 @@ from typing import Any
 import attrs
 import pytest
 
+from rlcore.config.collected import Problems
 from rlcore.config.document import Document, document_from_mapping, parse_document
 from rlcore.config.inherit import inherit_defaults
 from rlcore.config.problems import MAX_PROBLEMS, ConfigErrors, dotted, shown
-from rlcore.config.structure import Problems
 from rlcore.errors import ConfigError, nearest
 from rlcore.settings import (
     BehavioralCloningSettings,
@@ -48,7 +48,7 @@ def test_a_document_of_too_many_values_is_refused_with_its_line() -> None:
 
 @pytest.mark.parametrize("number", [2**65, -(2**65)])
 def test_a_number_beyond_every_setting_is_refused_from_file_and_program_alike(number: int) -> None:
-    with pytest.raises(ConfigErrors, match="is no int"):
+    with pytest.raises(ConfigErrors, match="is not a valid int"):
         parse_document(f"a: {number}", "c.yaml")
     with pytest.raises(ConfigError, match="is too large a whole number"):
         document_from_mapping({"a": number})
@@ -61,14 +61,14 @@ def tell(problems: Problems, keys: Iterable[str]) -> None:
 
 def test_problems_are_noted_up_to_a_limit() -> None:
     with pytest.raises(ConfigErrors) as caught:
-        tell(Problems(Document(None, {})), (f"k{index}" for index in range(10**6)))
+        tell(Problems(Document(None)), (f"k{index}" for index in range(10**6)))
     assert len(caught.value.problems) == MAX_PROBLEMS
 
 
 def test_a_problem_that_every_behavior_takes_over_is_looked_at_so_many_times() -> None:
     keys = iter(["a"] * 20 * MAX_PROBLEMS)
     with pytest.raises(ConfigErrors):
-        tell(Problems(Document(None, {})), keys)
+        tell(Problems(Document(None)), keys)
     assert len(list(keys)) == 10 * MAX_PROBLEMS - 1
 
 

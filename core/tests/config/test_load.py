@@ -100,7 +100,7 @@ def test_what_is_not_a_whole_number_is_refused(errors: Errors, written: str) -> 
         ("reward_signals: {extrinsic: {gama: 1}}", "unknown key; did you mean 'gamma'?"),
         ("reward_signals: {bonus: {}}", "reward_signals.bonus.scale: missing; it has no default"),
         ("reward_signals: [extrinsic]", "reward_signals: must be a mapping from names to settings"),
-        ("framework: pytorch", "framework: removed: every trainer here brings its own framework; delete this key"),
+        ("framework: pytorch", "framework: removed: every trainer has its own framework; delete this key"),
     ],
 )
 def test_a_wrong_value_says_what_is_allowed(errors: Errors, line: str, message: str) -> None:
@@ -223,14 +223,16 @@ def test_a_default_that_does_not_fit_a_behavior_names_the_behavior(errors: Error
         "  A: {trainer_type: other}\n"
     )
     assert message.startswith("c.yaml:4: default_settings.hyperparameters.num_epoch: unknown key")
-    assert message.endswith("(taken over by behaviors.A)")
+    assert message.endswith("(inherited by behaviors.A)")
 
 
 # ---------------------------------------------------------------- rules between keys
 
 
 def test_neither_behaviors_nor_default_settings_is_refused(errors: Errors, load: Load) -> None:
-    assert errors("env_settings: {seed: 1}\n") == ["c.yaml: behaviors: no behavior is given, and no default_settings"]
+    assert errors("env_settings: {seed: 1}\n") == [
+        "c.yaml: behaviors: missing; list a behavior, or give default_settings"
+    ]
     assert load("default_settings: {}\n").behaviors == {}
 
 
@@ -242,20 +244,35 @@ def test_neither_behaviors_nor_default_settings_is_refused(errors: Errors, load:
         "environment: {num_envs: 4}\nenv_settings: {num_envs: 4}\n",
     ],
 )
-def test_both_keys_of_num_envs_agree_after_loading(load: Load, text: str) -> None:
+def test_either_key_gives_num_envs(load: Load, text: str) -> None:
     config = load(BEHAVIOR + text)
     assert config.environment is not None
-    assert (config.environment.num_envs, config.env_settings.num_envs) == (4, 4)
+    assert (config.environment.num_envs, config.num_envs) == (4, 4)
+
+
+def test_num_envs_is_one_unless_it_is_given(load: Load) -> None:
+    config = load(BEHAVIOR + "environment: {}\n")
+    assert config.environment is not None and config.environment.num_envs == 1
+    assert load(BEHAVIOR).num_envs == RunConfig().num_envs == 1
+
+
+def test_num_envs_is_checked_under_either_key_and_also_without_an_environment(errors: Errors) -> None:
+    assert errors(BEHAVIOR + "env_settings:\n  num_envs: 0\n") == [
+        "c.yaml:5: env_settings.num_envs: must be at least 1, not 0"
+    ]
+    assert errors(BEHAVIOR + "environment: {}\nenv_settings: {num_envs: many}\n") == [
+        "c.yaml:5: env_settings.num_envs: must be a whole number, not 'many'"
+    ]
 
 
 def test_two_different_num_envs_are_refused(errors: Errors) -> None:
     (message,) = errors(BEHAVIOR + "environment: {num_envs: 4}\nenv_settings: {num_envs: 1}\n")
-    assert message.startswith("c.yaml:4: environment.num_envs: 4 here, but 1 in env_settings.num_envs")
+    assert message.startswith("c.yaml:4: environment.num_envs: conflicts with env_settings.num_envs (1); set only one")
 
 
 def test_resume_and_initialize_from_exclude_one_another(errors: Errors) -> None:
     (message,) = errors(BEHAVIOR + "checkpoint_settings:\n  resume: true\n  initialize_from: old\n")
-    assert message.startswith("c.yaml:6: checkpoint_settings.initialize_from: resume goes on")
+    assert message.startswith("c.yaml:6: checkpoint_settings.initialize_from: resume continues a run")
 
 
 @pytest.mark.parametrize("name", ["../up", "a/b", ".hidden", "a..b", "", "-x", "x" * 101, "é", "a b", "a\n", "C:\\x"])
@@ -275,14 +292,14 @@ def test_names_that_become_paths_are_refused(plugins: Any, name: str) -> None:
 def test_a_behavior_may_not_have_the_name_of_something_in_a_run(errors: Errors, name: str) -> None:
     (message,) = errors(f"behaviors:\n  {name}: {{}}\n")
     assert message == (
-        f"c.yaml:2: behaviors.{name if '.' not in name else repr(name)}: {name!r} is the name of something of rlcore's "
-        "own in a run; give the behavior another one"
+        f"c.yaml:2: behaviors.{name if '.' not in name else repr(name)}: {name!r} is a name that rlcore "
+        "uses itself in a run; give the behavior another name"
     )
 
 
 def test_behaviors_whose_names_differ_in_case_alone_are_refused(errors: Errors) -> None:
     first, second = errors("behaviors:\n  Left: {}\n  left: {}\n")
-    assert "'Left' and 'left' differ in upper and lower case alone" in first and "'left' and 'Left'" in second
+    assert "'Left' and 'left' differ only in upper and lower case" in first and "'left' and 'Left'" in second
 
 
 def test_a_team_in_a_behaviors_name_is_refused_with_a_hint(errors: Errors) -> None:

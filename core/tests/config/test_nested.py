@@ -8,10 +8,11 @@ import attrs
 import pytest
 
 from rlcore.config import read_settings
+from rlcore.config.collected import Problems
 from rlcore.config.document import parse_document
-from rlcore.config.structure import Problems, build
+from rlcore.config.structure import build
 from rlcore.errors import ConfigError
-from rlcore.settings import setting
+from rlcore.settings import SettingError, setting
 
 
 @attrs.frozen(kw_only=True)
@@ -21,7 +22,7 @@ class Gate:
 
     def __attrs_post_init__(self) -> None:
         if len(self.posts) > 2:
-            raise ConfigError("posts: there are two at most")
+            raise SettingError("posts", "there are two at most")
 
 
 @attrs.frozen(kw_only=True)

@@ -98,7 +98,7 @@ def test_the_command_line_sets_num_envs_under_either_key(load: Load, path: tuple
     for block in ("environment: {num_envs: 4}", "environment: {}\nenv_settings: {num_envs: 4}"):
         config = load(f"behaviors: {{B: {{}}}}\n{block}\n", [], {path: 2})
         assert config.environment is not None
-        assert (config.environment.num_envs, config.env_settings.num_envs) == (2, 2)
+        assert config.environment.num_envs == 2
 
 
 RESUME = ("checkpoint_settings", "resume")

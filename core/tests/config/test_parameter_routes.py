@@ -1,4 +1,4 @@
-"""``environment.parameters``: read with the class that the kind of environment brings, and told with file and line."""
+"""``environment.parameters``: read with the class of the environment's type, and refused with file and line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from rlcore.config import config_from_mapping, dump_config
-from rlcore.config.load import evaluation_environment
 from rlcore.settings import RunConfig
 
 START = "behaviors:\n  B: {}\nenvironment_parameters: {size: 3, heat: 1.5}\n"
@@ -54,15 +53,13 @@ def test_a_kind_of_environment_with_nothing_to_say_refuses_the_block(
     assert load(START + "environment: {parameters: {}}\n").environment is not None
 
 
-def test_evaluations_take_entries_over_and_may_have_their_own(
-    load: Load, errors: Callable[[str], list[str]], plugins: Any
-) -> None:
+def test_evaluations_inherit_entries_and_may_have_their_own(load: Load, errors: Callable[[str], list[str]]) -> None:
     text = START + (
         "environment: {type: grid, parameters: {size: {cell: 4}}}\n"
         "evaluation:\n  interval: 100\n  environment_parameters: {cold: 1}\n"
         "  environment: {parameters: {heat: {cell: 7}, cold: {wall: south}}}\n"
     )
-    settings = evaluation_environment(load(text), plugins)
+    settings = load(text).evaluation_environment
     assert settings is not None
     assert {name: (route.cell, route.wall) for name, route in settings.parameters.items()} == {
         "size": (4, None), "heat": (7, None), "cold": (None, "south"),

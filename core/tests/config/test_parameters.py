@@ -69,7 +69,7 @@ def test_numbers_and_samplers_have_one_lesson_for_good(plugins: Any) -> None:
 
 
 def test_a_parameter_may_not_take_the_section_of_the_status_that_is_rlcores(plugins: Any) -> None:
-    message = r"environment_parameters\.metadata: no parameter may have the name of rlcore's"
+    message = r"environment_parameters\.metadata: a parameter may not have the name of rlcore's"
     with pytest.raises(ConfigErrors, match=message):
         config_from_mapping({"behaviors": {"B": {}}, "environment_parameters": {"metadata": 1.0}}, plugins)
 

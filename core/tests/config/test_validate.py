@@ -169,7 +169,7 @@ def test_validate_tells_of_a_mistaken_plugins_block_beside_everything_else(
     told = capsys.readouterr().out.splitlines()
     assert told[2:] == [
         f"{path}:5: plugins.enable[1]: 'Bad Name' is not a plugin: write NAME, DIST/NAME, or module:Bad Name",
-        f"{path}:7: plugins.disable[0]: 'ppo' stands in both enable and disable",
+        f"{path}:7: plugins.disable[0]: 'ppo' is in both enable and disable",
     ]
 
 
