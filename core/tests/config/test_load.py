@@ -14,7 +14,7 @@ from rlcore.config.plugin_choice import plugin_settings
 from rlcore.config.problems import ConfigErrors
 from rlcore.errors import ConfigError
 from rlcore.plugins.calls import Plugins
-from rlcore.settings import RunConfig
+from rlcore.settings import EnvironmentSettings, RunConfig, SettingError
 
 Load = Callable[..., RunConfig]
 Errors = Callable[..., list[str]]
@@ -398,6 +398,24 @@ def test_rules_between_fields_are_told_beside_the_errors_of_other_fields(errors:
     for line, start in ((2, "behaviors.'B?team=0'"), (6, ""), (8, ""), (9, ""), (10, "checkpoint_settings.run_id")):
         assert any(each.startswith(f"c.yaml:{line}: {start}") for each in found), (line, found)
     assert any("batch_size must be at most buffer_size (32)" in each or "batch_size: must be" in each for each in found)
+
+
+def test_a_settings_error_carries_the_field_and_reads_alone() -> None:
+    error = SettingError("low", "must be less than high (3)", others=("high",))
+    assert (error.field, error.problem, error.others) == ("low", "must be less than high (3)", ("high",))
+    assert str(error) == "low: must be less than high (3)" and isinstance(error, ConfigError)
+    with pytest.raises(SettingError, match=r"^EnvironmentSettings\.num_envs: must be at least 1, not 0$") as caught:
+        EnvironmentSettings(num_envs=0)
+    assert caught.value.field == "num_envs"
+
+
+def test_an_error_that_names_no_field_is_at_the_block_and_left_out_beside_others(errors: Errors) -> None:
+    text = "behaviors: {B: {}}\nenvironment_parameters: {a: 1}\nenvironment:\n  type: grid\n  parameters:\n"
+    assert errors(text + "    a: {cell: 1, wall: x}\n") == [
+        "c.yaml:6: environment.parameters.a: give either cell or wall"
+    ]
+    (message,) = errors(text + "    a: {cell: 1, wall: x, door: y}\n")
+    assert message.startswith("c.yaml:6: environment.parameters.a.door: unknown key")
 
 
 @pytest.mark.parametrize("wrong", ["buffer_size: -1", "bufer_size: 99999"])

@@ -50,12 +50,14 @@ def _same_type(own: Mapping[str, Any], base: Mapping[str, Any]) -> bool:
 
 
 def _differences(own: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries of ``own``, which has every key of ``base``, that are not the same in ``base``."""
     differences: dict[str, Any] = {}
     for key, value in own.items():
         below = base.get(key)
-        if key in base and repr(value) == repr(below):  # not ==: 1, 1.0 and true are equal in Python
-            continue
         if isinstance(value, Mapping) and isinstance(below, Mapping):
-            value = _differences(value, below)
-        differences[key] = value
+            inner = _differences(value, below)
+            if inner:
+                differences[key] = inner
+        elif key not in base or repr(value) != repr(below):  # not ==: 1, 1.0 and true are equal in Python
+            differences[key] = value
     return differences

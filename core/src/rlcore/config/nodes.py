@@ -124,7 +124,7 @@ def value_at(node: Any, path: Iterable[str]) -> Any:
 
 
 def with_value(block: Block, path: Sequence[str], change: Callable[[Any], Any]) -> Block:
-    """A copy of ``block`` with the changed value at ``path``; ``block`` itself if it has no such key."""
+    """A copy of ``block`` with the changed value at ``path``; the same data if there is no value at ``path``."""
     key, *rest = path
     if key not in block or (rest and not isinstance(block[key], Block)):
         return block

@@ -110,7 +110,7 @@ class _SchemaWriter:
 
     def _env_settings(self) -> Schema:
         schema = self._object(EnvSettings)
-        number = self._type(field_types(EnvironmentSettings)[NUM_ENVS[1]])
+        number = self._properties(EnvironmentSettings)[NUM_ENVS[1]]
         schema["properties"][ALIAS[1]] = _described(number, f"Alias of {dotted(NUM_ENVS)}.")
         return self._define(EnvSettings, schema)
 
