@@ -1,6 +1,6 @@
-"""Whatever a user gets wrong is one line that says what to mend, and an exit code. Through the real command line.
+"""Every mistake of a user is one line that says what to fix, and an exit code. The tests use the real command line.
 
-A full disk and a missing permission need processes of their own: ``tests/faults/test_disk.py``.
+Tests of a full disk and a missing permission need their own processes: ``tests/faults/test_disk.py``.
 """
 
 from __future__ import annotations

@@ -95,14 +95,14 @@ class AcmeSection:
 
 @attrs.frozen(kw_only=True)
 class LessonsLike(CurriculumSettings):
-    """What a list of lessons becomes."""
+    """Settings of the curriculum that a list of lessons becomes."""
 
     lessons: list[dict[str, Any]] = setting(description="The lessons.")
 
 
 @attrs.frozen(kw_only=True)
 class WheelLike(CurriculumSettings):
-    """Another curriculum, which looks at the behaviors."""
+    """Another curriculum, whose settings depend on the behaviors."""
 
     spokes: list[int] = setting(factory=list, description="Their lengths.", minimum=1)
     behavior: str = setting("B", "Whose wheel it is.")
@@ -191,7 +191,7 @@ def plugins() -> Any:
 
 @pytest.fixture(scope="session")
 def plugins_once() -> Any:
-    """For hypothesis, which wants no fixture that is made anew for each example."""
+    """For hypothesis, which refuses fixtures that are made again for each example."""
     return FakePlugins()
 
 

@@ -134,7 +134,7 @@ def test_a_behavior_without_a_trainer_type_is_ppo_with_the_extrinsic_reward(load
     assert list(behavior.reward_signals) == ["extrinsic"]
 
 
-# ---------------------------------------------------------------- names that plugins bring
+# ---------------------------------------------------------------- names that plugins provide
 
 
 @pytest.mark.parametrize(
@@ -387,7 +387,7 @@ def test_a_bare_core_names_every_package_that_is_missing_at_once() -> None:
     assert caught.value.exit_code == 2
 
 
-def test_rules_between_fields_are_told_beside_the_errors_of_other_fields(errors: Errors) -> None:
+def test_rules_between_fields_are_reported_beside_the_errors_of_other_fields(errors: Errors) -> None:
     text = (
         "behaviors:\n  B?team=0:\n    trainer_type: ppo\n    max_steps: 0\n    hyperparameters:\n"
         "      batch_size: 64\n      buffer_size: 32\n      num_epoch: 0\n      colour: red\n"
@@ -419,6 +419,6 @@ def test_an_error_that_names_no_field_is_at_the_block_and_left_out_beside_others
 
 
 @pytest.mark.parametrize("wrong", ["buffer_size: -1", "bufer_size: 99999"])
-def test_a_rule_between_fields_is_not_told_of_the_default_of_one_that_is_refused(errors: Errors, wrong: str) -> None:
+def test_a_rule_between_fields_is_not_applied_to_the_default_of_a_refused_field(errors: Errors, wrong: str) -> None:
     text = f"behaviors: {{B: {{trainer_type: ppo, hyperparameters: {{batch_size: 20000, {wrong}}}}}}}\n"
     assert len(errors(text)) == 1

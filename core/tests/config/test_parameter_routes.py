@@ -14,7 +14,7 @@ START = "behaviors:\n  B: {}\nenvironment_parameters: {size: 3, heat: 1.5}\n"
 Load = Callable[[str], RunConfig]
 
 
-def test_each_entry_is_an_object_of_the_class_that_the_kind_of_environment_brings(load: Load, plugins: Any) -> None:
+def test_each_entry_is_an_object_of_the_class_that_the_environments_type_declares(load: Load, plugins: Any) -> None:
     config = load(START + "environment: {type: grid, parameters: {size: {cell: 4}, heat: {wall: north}}}\n")
     assert config.environment is not None
     size, heat = config.environment.parameters["size"], config.environment.parameters["heat"]
@@ -37,13 +37,13 @@ def test_a_wrong_entry_is_one_line_with_its_place(errors: Callable[[str], list[s
     assert errors(text) == [f"c.yaml:7: environment.parameters.{message}"]
 
 
-def test_a_block_that_is_no_mapping_is_refused(errors: Callable[[str], list[str]]) -> None:
+def test_a_block_that_is_not_a_mapping_is_refused(errors: Callable[[str], list[str]]) -> None:
     assert errors(START + "environment: {type: grid, parameters: [size]}\n") == [
         "c.yaml:4: environment.parameters: must be a mapping from names to settings, not ['size']"
     ]
 
 
-def test_a_kind_of_environment_with_nothing_to_say_refuses_the_block(
+def test_a_type_of_environment_without_a_class_refuses_the_block(
     errors: Callable[[str], list[str]], load: Load
 ) -> None:
     assert errors(START + "environment:\n  parameters: {size: {cell: 1}}\n") == [

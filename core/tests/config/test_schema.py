@@ -1,4 +1,4 @@
-"""The JSON Schema says what loading says, plugins' settings included."""
+"""The JSON Schema accepts and refuses what loading does, plugins' settings included."""
 
 from __future__ import annotations
 

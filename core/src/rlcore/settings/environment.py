@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 
 from rlcore.settings.fields import setting
-from rlcore.settings.limits import MAX_COPIES, MAX_EPISODE_STEPS, MAX_EPISODES, MAX_STEPS
+from rlcore.settings.limits import MAX_EPISODE_STEPS, MAX_EPISODES, MAX_NUM_ENVS, MAX_STEPS
 
 
 @attrs.frozen(kw_only=True)
@@ -42,7 +42,7 @@ class EnvironmentSettings:
         None,
         "Number of environments stepped together: by default 1, and in evaluations one for each episode, up to 16.",
         minimum=1,
-        maximum=MAX_COPIES,
+        maximum=MAX_NUM_ENVS,
     )
     options: Any = setting(
         factory=dict, description="Options of this type of environment, or arguments of its constructor."
