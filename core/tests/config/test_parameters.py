@@ -127,3 +127,12 @@ def messages(text: str, plugins: Any) -> tuple[str, ...]:
     with pytest.raises(ConfigErrors) as caught:
         load_config(parse_document(text, "c.yaml"), plugins)
     return caught.value.messages
+
+
+def test_lessons_without_a_plugin_for_them_are_refused_where_they_are_written(plugins: Any) -> None:
+    plugins._records = [record for record in plugins._records if record.name != "lessons"]
+    text = "behaviors: {B: {}}\nenvironment_parameters:\n  wind:\n    curriculum:\n    - name: a\n  gust: 3\n"
+    assert [message.partition(";")[0] for message in messages(text, plugins)] == [
+        "c.yaml:4: environment_parameters.wind.curriculum: unknown curriculum 'lessons'",
+        "c.yaml:6: environment_parameters.gust: unknown curriculum 'lessons'",
+    ]
