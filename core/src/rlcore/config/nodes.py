@@ -78,9 +78,9 @@ class Items(list[Any]):
 def placed(value: Any, origin: Origin) -> Any:
     """Plain data as nodes that were all written at ``origin``."""
     if isinstance(value, Mapping):
-        return Block((key, placed(each, at), at) for key, each in value.items() for at in [origin.below((key,))])
+        return Block((key, placed(each, at := origin.below((key,))), at) for key, each in value.items())
     if isinstance(value, list):
-        return Items((placed(each, at), at) for index, each in enumerate(value) for at in [origin.below((index,))])
+        return Items((placed(each, at := origin.below((index,))), at) for index, each in enumerate(value))
     return value
 
 

@@ -34,7 +34,7 @@ class EnvironmentParameter:
 
 @attrs.frozen(kw_only=True)
 class EnvironmentSettings:
-    """An environment."""
+    """An environment: its type, which one of that type, and how it is made."""
 
     type: str = setting("gymnasium", "Type of environment: a registered name, or DISTRIBUTION/NAME.")
     id: str | None = setting(None, "Which environment of that type.")
@@ -55,7 +55,11 @@ class EnvironmentSettings:
 
 @attrs.frozen(kw_only=True)
 class EvaluationSettings:
-    """Evaluations of the policies, in an environment of their own."""
+    """Evaluations of the policies, in an environment of their own.
+
+    A file gives in ``environment`` only what differs from the ``environment`` block of training. After loading,
+    ``environment`` is complete; its ``num_envs`` is None unless the file gives it here.
+    """
 
     interval: int | None = setting(
         description="Agent steps between evaluations, summed over behaviors; null for no evaluation during training.",

@@ -92,7 +92,7 @@ class RunConfig:
 
     @property
     def evaluation_environment(self) -> EnvironmentSettings | None:
-        """The environment that evaluations use, the training's if ``evaluation`` names no other; None without any.
+        """The environment of evaluations: that of ``evaluation``, or else that of training; None if there is neither.
 
         Its ``num_envs`` is None unless ``evaluation.environment`` sets it.
         """

@@ -9,9 +9,8 @@ from rlcore.settings.fields import setting
 
 @attrs.frozen(kw_only=True)
 class EnvSettings:
-    """ML-Agents' ``env_settings``: the seed, and settings of Unity players.
-
-    ``num_envs`` is accepted here too, as ML-Agents' name of ``environment.num_envs``.
+    """ML-Agents' ``env_settings``: the seed, and settings of Unity players. A file may also have ``num_envs`` here, an
+    alias of ``environment.num_envs``.
     """
 
     env_path: str | None = setting(None, "Path of the Unity player.", not_supported="Unity environments")
