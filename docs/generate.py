@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
-from rlcore.config.structure import default_of, field_types, settings_fields
+from rlcore.config.classes import default_of, field_types, settings_fields
 from rlcore.plugins import HOOKS, HookInfo, hookspecs, load_plugins
 from rlcore.plugins.markers import registered
 from rlcore.settings import (

@@ -1,6 +1,6 @@
-"""Whatever a user gets wrong is one line that says what to mend, and an exit code. Through the real command line.
+"""Every mistake of a user is one line that says what to fix, and an exit code. The tests use the real command line.
 
-A full disk and a missing permission need processes of their own: ``tests/faults/test_disk.py``.
+Tests of a full disk and a missing permission need their own processes: ``tests/faults/test_disk.py``.
 """
 
 from __future__ import annotations
@@ -274,9 +274,9 @@ def test_the_environment_of_an_evaluation_is_the_one_that_is_blamed(
     )  # fmt: skip
     refused(
         evaluating("options.mood=bad"), 3,
-        "evaluation: sick_environment:Sick-v0: cannot be made with options {'symptom': '', 'mood': 'bad'}: TypeError: "
+        "evaluation: sick_environment:Sick-v0: cannot be made with options {'mood': 'bad', 'symptom': ''}: TypeError: "
         "Sick.__init__() got an unexpected keyword argument 'mood' was raised from the environment creator for "
-        "Sick-v0 with kwargs ({'symptom': '', 'mood': 'bad'}); --debug shows the traceback",
+        "Sick-v0 with kwargs ({'mood': 'bad', 'symptom': ''}); --debug shows the traceback",
     )  # fmt: skip
     refused(
         evaluating("id=CartPole-v11"), 2,

@@ -14,7 +14,7 @@ import attrs
 import pytest
 import yaml
 
-from rlcore.config.structure import settings_fields
+from rlcore.config.classes import settings_fields
 from rlcore.plugins import HOOKS, Plugins, hookspecs
 from rlcore.settings import BehaviorSettings, CheckpointSettings, NetworkSettings, TorchSettings, field_info
 from rlcore_ppo.settings import PPOSettings

@@ -26,7 +26,7 @@ from rlcore.plugins.records import (
     TrainerSpec,
 )
 from rlcore.plugins.selection import Selection
-from rlcore.settings import CurriculumSettings, RewardSettings, RunConfig, setting
+from rlcore.settings import CurriculumSettings, RewardSettings, RunConfig, SettingError, setting
 
 
 @attrs.frozen(kw_only=True)
@@ -49,7 +49,9 @@ class PPOLike:
 
     def __attrs_post_init__(self) -> None:
         if self.batch_size > self.buffer_size:
-            raise ConfigError(f"batch_size must be at most buffer_size ({self.buffer_size})")
+            raise SettingError(
+                "batch_size", f"must be at most buffer_size ({self.buffer_size})", others=("buffer_size",)
+            )
         for name in ("beta_schedule", "epsilon_schedule"):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, self.learning_rate_schedule)
@@ -95,14 +97,14 @@ class AcmeSection:
 
 @attrs.frozen(kw_only=True)
 class LessonsLike(CurriculumSettings):
-    """What a list of lessons becomes."""
+    """Settings of the curriculum that a list of lessons becomes."""
 
     lessons: list[dict[str, Any]] = setting(description="The lessons.")
 
 
 @attrs.frozen(kw_only=True)
 class WheelLike(CurriculumSettings):
-    """Another curriculum, which looks at the behaviors."""
+    """Another curriculum, whose settings depend on the behaviors."""
 
     spokes: list[int] = setting(factory=list, description="Their lengths.", minimum=1)
     behavior: str = setting("B", "Whose wheel it is.")
@@ -187,7 +189,7 @@ def plugins() -> Any:
 
 @pytest.fixture(scope="session")
 def plugins_once() -> Any:
-    """For hypothesis, which wants no fixture that is made anew for each example."""
+    """For hypothesis, which refuses fixtures that are made again for each example."""
     return FakePlugins()
 
 

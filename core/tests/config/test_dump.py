@@ -1,4 +1,4 @@
-"""What is written loads again to an equal configuration."""
+"""A written configuration loads to an equal one."""
 
 from __future__ import annotations
 

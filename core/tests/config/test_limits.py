@@ -1,4 +1,4 @@
-"""What a configuration may hold at most, so that nothing of it leads to allocation without bounds."""
+"""Limits of a configuration, so that no file or value leads to unbounded allocation."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 import attrs
 import pytest
 
+from rlcore.config.collected import Problems
 from rlcore.config.document import Document, document_from_mapping, parse_document
 from rlcore.config.inherit import inherit_defaults
 from rlcore.config.problems import MAX_PROBLEMS, ConfigErrors, dotted, shown
-from rlcore.config.structure import Problems
 from rlcore.errors import ConfigError, nearest
 from rlcore.settings import (
     BehavioralCloningSettings,
@@ -48,31 +48,31 @@ def test_a_document_of_too_many_values_is_refused_with_its_line() -> None:
 
 @pytest.mark.parametrize("number", [2**65, -(2**65)])
 def test_a_number_beyond_every_setting_is_refused_from_file_and_program_alike(number: int) -> None:
-    with pytest.raises(ConfigErrors, match="is no int"):
+    with pytest.raises(ConfigErrors, match="is not a valid int"):
         parse_document(f"a: {number}", "c.yaml")
     with pytest.raises(ConfigError, match="is too large a whole number"):
         document_from_mapping({"a": number})
 
 
-def tell(problems: Problems, keys: Iterable[str]) -> None:
+def add_all(problems: Problems, keys: Iterable[str]) -> None:
     for key in keys:
         problems.add((key,), "unknown key")
 
 
-def test_problems_are_noted_up_to_a_limit() -> None:
+def test_problems_are_collected_up_to_a_limit() -> None:
     with pytest.raises(ConfigErrors) as caught:
-        tell(Problems(Document(None, {})), (f"k{index}" for index in range(10**6)))
+        add_all(Problems(Document(None)), (f"k{index}" for index in range(10**6)))
     assert len(caught.value.problems) == MAX_PROBLEMS
 
 
-def test_a_problem_that_every_behavior_takes_over_is_looked_at_so_many_times() -> None:
+def test_a_problem_that_every_behavior_inherits_ends_the_check_after_a_number_of_times() -> None:
     keys = iter(["a"] * 20 * MAX_PROBLEMS)
     with pytest.raises(ConfigErrors):
-        tell(Problems(Document(None, {})), keys)
+        add_all(Problems(Document(None)), keys)
     assert len(list(keys)) == 10 * MAX_PROBLEMS - 1
 
 
-def test_what_a_behavior_takes_over_keeps_the_line_of_the_defaults() -> None:
+def test_what_a_behavior_inherits_keeps_the_line_of_the_defaults() -> None:
     document = inherit_defaults(
         parse_document("default_settings:\n  network_settings:\n    hidden_units: 3\nbehaviors:\n  A: {}\n", "c.yaml")
     )

@@ -14,7 +14,7 @@ from rlcore.config.plugin_choice import plugin_settings
 from rlcore.config.problems import ConfigErrors
 from rlcore.errors import ConfigError
 from rlcore.plugins.calls import Plugins
-from rlcore.settings import RunConfig
+from rlcore.settings import EnvironmentSettings, RunConfig, SettingError
 
 Load = Callable[..., RunConfig]
 Errors = Callable[..., list[str]]
@@ -100,7 +100,7 @@ def test_what_is_not_a_whole_number_is_refused(errors: Errors, written: str) -> 
         ("reward_signals: {extrinsic: {gama: 1}}", "unknown key; did you mean 'gamma'?"),
         ("reward_signals: {bonus: {}}", "reward_signals.bonus.scale: missing; it has no default"),
         ("reward_signals: [extrinsic]", "reward_signals: must be a mapping from names to settings"),
-        ("framework: pytorch", "framework: removed: every trainer here brings its own framework; delete this key"),
+        ("framework: pytorch", "framework: removed: every trainer has its own framework; delete this key"),
     ],
 )
 def test_a_wrong_value_says_what_is_allowed(errors: Errors, line: str, message: str) -> None:
@@ -134,7 +134,7 @@ def test_a_behavior_without_a_trainer_type_is_ppo_with_the_extrinsic_reward(load
     assert list(behavior.reward_signals) == ["extrinsic"]
 
 
-# ---------------------------------------------------------------- names that plugins bring
+# ---------------------------------------------------------------- names that plugins provide
 
 
 @pytest.mark.parametrize(
@@ -223,14 +223,16 @@ def test_a_default_that_does_not_fit_a_behavior_names_the_behavior(errors: Error
         "  A: {trainer_type: other}\n"
     )
     assert message.startswith("c.yaml:4: default_settings.hyperparameters.num_epoch: unknown key")
-    assert message.endswith("(taken over by behaviors.A)")
+    assert message.endswith("(inherited by behaviors.A)")
 
 
 # ---------------------------------------------------------------- rules between keys
 
 
 def test_neither_behaviors_nor_default_settings_is_refused(errors: Errors, load: Load) -> None:
-    assert errors("env_settings: {seed: 1}\n") == ["c.yaml: behaviors: no behavior is given, and no default_settings"]
+    assert errors("env_settings: {seed: 1}\n") == [
+        "c.yaml: behaviors: missing; list a behavior, or give default_settings"
+    ]
     assert load("default_settings: {}\n").behaviors == {}
 
 
@@ -242,20 +244,35 @@ def test_neither_behaviors_nor_default_settings_is_refused(errors: Errors, load:
         "environment: {num_envs: 4}\nenv_settings: {num_envs: 4}\n",
     ],
 )
-def test_both_keys_of_num_envs_agree_after_loading(load: Load, text: str) -> None:
+def test_either_key_gives_num_envs(load: Load, text: str) -> None:
     config = load(BEHAVIOR + text)
     assert config.environment is not None
-    assert (config.environment.num_envs, config.env_settings.num_envs) == (4, 4)
+    assert (config.environment.num_envs, config.num_envs) == (4, 4)
+
+
+def test_num_envs_is_one_unless_it_is_given(load: Load) -> None:
+    config = load(BEHAVIOR + "environment: {}\n")
+    assert config.environment is not None and config.environment.num_envs == 1
+    assert load(BEHAVIOR).num_envs == RunConfig().num_envs == 1
+
+
+def test_num_envs_is_checked_under_either_key_and_also_without_an_environment(errors: Errors) -> None:
+    assert errors(BEHAVIOR + "env_settings:\n  num_envs: 0\n") == [
+        "c.yaml:5: env_settings.num_envs: must be at least 1, not 0"
+    ]
+    assert errors(BEHAVIOR + "environment: {}\nenv_settings: {num_envs: many}\n") == [
+        "c.yaml:5: env_settings.num_envs: must be a whole number, not 'many'"
+    ]
 
 
 def test_two_different_num_envs_are_refused(errors: Errors) -> None:
     (message,) = errors(BEHAVIOR + "environment: {num_envs: 4}\nenv_settings: {num_envs: 1}\n")
-    assert message.startswith("c.yaml:4: environment.num_envs: 4 here, but 1 in env_settings.num_envs")
+    assert message.startswith("c.yaml:4: environment.num_envs: conflicts with env_settings.num_envs (1); set only one")
 
 
 def test_resume_and_initialize_from_exclude_one_another(errors: Errors) -> None:
     (message,) = errors(BEHAVIOR + "checkpoint_settings:\n  resume: true\n  initialize_from: old\n")
-    assert message.startswith("c.yaml:6: checkpoint_settings.initialize_from: resume goes on")
+    assert message.startswith("c.yaml:6: checkpoint_settings.initialize_from: resume continues a run")
 
 
 @pytest.mark.parametrize("name", ["../up", "a/b", ".hidden", "a..b", "", "-x", "x" * 101, "é", "a b", "a\n", "C:\\x"])
@@ -275,14 +292,14 @@ def test_names_that_become_paths_are_refused(plugins: Any, name: str) -> None:
 def test_a_behavior_may_not_have_the_name_of_something_in_a_run(errors: Errors, name: str) -> None:
     (message,) = errors(f"behaviors:\n  {name}: {{}}\n")
     assert message == (
-        f"c.yaml:2: behaviors.{name if '.' not in name else repr(name)}: {name!r} is the name of something of rlcore's "
-        "own in a run; give the behavior another one"
+        f"c.yaml:2: behaviors.{name if '.' not in name else repr(name)}: {name!r} is a name that rlcore "
+        "uses itself in a run; give the behavior another name"
     )
 
 
 def test_behaviors_whose_names_differ_in_case_alone_are_refused(errors: Errors) -> None:
     first, second = errors("behaviors:\n  Left: {}\n  left: {}\n")
-    assert "'Left' and 'left' differ in upper and lower case alone" in first and "'left' and 'Left'" in second
+    assert "'Left' and 'left' differ only in upper and lower case" in first and "'left' and 'Left'" in second
 
 
 def test_a_team_in_a_behaviors_name_is_refused_with_a_hint(errors: Errors) -> None:
@@ -370,7 +387,7 @@ def test_a_bare_core_names_every_package_that_is_missing_at_once() -> None:
     assert caught.value.exit_code == 2
 
 
-def test_rules_between_fields_are_told_beside_the_errors_of_other_fields(errors: Errors) -> None:
+def test_rules_between_fields_are_reported_beside_the_errors_of_other_fields(errors: Errors) -> None:
     text = (
         "behaviors:\n  B?team=0:\n    trainer_type: ppo\n    max_steps: 0\n    hyperparameters:\n"
         "      batch_size: 64\n      buffer_size: 32\n      num_epoch: 0\n      colour: red\n"
@@ -383,7 +400,25 @@ def test_rules_between_fields_are_told_beside_the_errors_of_other_fields(errors:
     assert any("batch_size must be at most buffer_size (32)" in each or "batch_size: must be" in each for each in found)
 
 
+def test_a_settings_error_carries_the_field_and_reads_alone() -> None:
+    error = SettingError("low", "must be less than high (3)", others=("high",))
+    assert (error.field, error.problem, error.others) == ("low", "must be less than high (3)", ("high",))
+    assert str(error) == "low: must be less than high (3)" and isinstance(error, ConfigError)
+    with pytest.raises(SettingError, match=r"^EnvironmentSettings\.num_envs: must be at least 1, not 0$") as caught:
+        EnvironmentSettings(num_envs=0)
+    assert caught.value.field == "num_envs"
+
+
+def test_an_error_that_names_no_field_is_at_the_block_and_left_out_beside_others(errors: Errors) -> None:
+    text = "behaviors: {B: {}}\nenvironment_parameters: {a: 1}\nenvironment:\n  type: grid\n  parameters:\n"
+    assert errors(text + "    a: {cell: 1, wall: x}\n") == [
+        "c.yaml:6: environment.parameters.a: give either cell or wall"
+    ]
+    (message,) = errors(text + "    a: {cell: 1, wall: x, door: y}\n")
+    assert message.startswith("c.yaml:6: environment.parameters.a.door: unknown key")
+
+
 @pytest.mark.parametrize("wrong", ["buffer_size: -1", "bufer_size: 99999"])
-def test_a_rule_between_fields_is_not_told_of_the_default_of_one_that_is_refused(errors: Errors, wrong: str) -> None:
+def test_a_rule_between_fields_is_not_applied_to_the_default_of_a_refused_field(errors: Errors, wrong: str) -> None:
     text = f"behaviors: {{B: {{trainer_type: ppo, hyperparameters: {{batch_size: 20000, {wrong}}}}}}}\n"
     assert len(errors(text)) == 1

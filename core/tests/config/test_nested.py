@@ -1,4 +1,4 @@
-"""Blocks within blocks: of a class that only a plugin can tell, and where one block or a list of them may stand."""
+"""Nested blocks: of a class that only a plugin knows, and fields that take one block or a list of blocks."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import attrs
 import pytest
 
 from rlcore.config import read_settings
+from rlcore.config.collected import Problems
 from rlcore.config.document import parse_document
-from rlcore.config.structure import Problems, build
+from rlcore.config.structure import build
 from rlcore.errors import ConfigError
-from rlcore.settings import setting
+from rlcore.settings import SettingError, setting
 
 
 @attrs.frozen(kw_only=True)
@@ -21,7 +22,7 @@ class Gate:
 
     def __attrs_post_init__(self) -> None:
         if len(self.posts) > 2:
-            raise ConfigError("posts: there are two at most")
+            raise SettingError("posts", "there are two at most")
 
 
 @attrs.frozen(kw_only=True)
@@ -33,7 +34,7 @@ def test_a_block_is_read_with_its_defaults() -> None:
     assert read_settings(Gate, {"width": "2e-1"}) == (Gate(width=0.2), ())
 
 
-def test_what_is_wrong_with_it_is_told_by_paths_within_it() -> None:
+def test_problems_have_paths_within_the_block() -> None:
     settings, problems = read_settings(Gate, {"widht": 3, "posts": [1, "x"], "width": 0})
     assert settings is None
     assert problems == (
@@ -55,7 +56,7 @@ def test_what_is_wrong_with_it_is_told_by_paths_within_it() -> None:
         ("gate: null", None),
     ],
 )
-def test_a_number_a_block_or_a_list_of_blocks_may_stand_in_one_place(text: str, gate: Any) -> None:
+def test_one_field_may_take_a_number_a_block_or_a_list_of_blocks(text: str, gate: Any) -> None:
     problems = Problems(parse_document(text, "c.yaml"))
     assert build(Field, parse_document(text, "c.yaml").data, (), problems) == Field(gate=gate)
     problems.raise_any()
@@ -72,7 +73,7 @@ def test_a_number_a_block_or_a_list_of_blocks_may_stand_in_one_place(text: str, 
         ),
     ],
 )
-def test_a_mistake_is_told_where_it_stands(text: str, message: str) -> None:
+def test_a_mistake_is_reported_where_it_is_written(text: str, message: str) -> None:
     document = parse_document(text, "c.yaml")
     problems = Problems(document)
     build(Field, document.data, (), problems)

@@ -1,4 +1,4 @@
-"""``environment.parameters``: read with the class that the kind of environment brings, and told with file and line."""
+"""``environment.parameters``: read with the class of the environment's type, and refused with file and line."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 
 from rlcore.config import config_from_mapping, dump_config
-from rlcore.config.load import evaluation_environment
 from rlcore.settings import RunConfig
 
 START = "behaviors:\n  B: {}\nenvironment_parameters: {size: 3, heat: 1.5}\n"
 Load = Callable[[str], RunConfig]
 
 
-def test_each_entry_is_an_object_of_the_class_that_the_kind_of_environment_brings(load: Load, plugins: Any) -> None:
+def test_each_entry_is_an_object_of_the_class_that_the_environments_type_declares(load: Load, plugins: Any) -> None:
     config = load(START + "environment: {type: grid, parameters: {size: {cell: 4}, heat: {wall: north}}}\n")
     assert config.environment is not None
     size, heat = config.environment.parameters["size"], config.environment.parameters["heat"]
@@ -38,13 +37,13 @@ def test_a_wrong_entry_is_one_line_with_its_place(errors: Callable[[str], list[s
     assert errors(text) == [f"c.yaml:7: environment.parameters.{message}"]
 
 
-def test_a_block_that_is_no_mapping_is_refused(errors: Callable[[str], list[str]]) -> None:
+def test_a_block_that_is_not_a_mapping_is_refused(errors: Callable[[str], list[str]]) -> None:
     assert errors(START + "environment: {type: grid, parameters: [size]}\n") == [
         "c.yaml:4: environment.parameters: must be a mapping from names to settings, not ['size']"
     ]
 
 
-def test_a_kind_of_environment_with_nothing_to_say_refuses_the_block(
+def test_a_type_of_environment_without_a_class_refuses_the_block(
     errors: Callable[[str], list[str]], load: Load
 ) -> None:
     assert errors(START + "environment:\n  parameters: {size: {cell: 1}}\n") == [
@@ -54,15 +53,13 @@ def test_a_kind_of_environment_with_nothing_to_say_refuses_the_block(
     assert load(START + "environment: {parameters: {}}\n").environment is not None
 
 
-def test_evaluations_take_entries_over_and_may_have_their_own(
-    load: Load, errors: Callable[[str], list[str]], plugins: Any
-) -> None:
+def test_evaluations_inherit_entries_and_may_have_their_own(load: Load, errors: Callable[[str], list[str]]) -> None:
     text = START + (
         "environment: {type: grid, parameters: {size: {cell: 4}}}\n"
         "evaluation:\n  interval: 100\n  environment_parameters: {cold: 1}\n"
         "  environment: {parameters: {heat: {cell: 7}, cold: {wall: south}}}\n"
     )
-    settings = evaluation_environment(load(text), plugins)
+    settings = load(text).evaluation_environment
     assert settings is not None
     assert {name: (route.cell, route.wall) for name, route in settings.parameters.items()} == {
         "size": (4, None), "heat": (7, None), "cold": (None, "south"),

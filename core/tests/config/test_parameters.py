@@ -40,7 +40,7 @@ def test_a_curriculum_is_named_by_its_type_and_gets_its_own_settings(plugins: An
     assert list(config.environment_parameters) == ["size", "speed"]
 
 
-def test_what_is_written_down_loads_again_to_the_same(plugins: Any) -> None:
+def test_what_is_written_loads_to_an_equal_configuration(plugins: Any) -> None:
     blocks = {
         "size": {"curriculum": {"type": "wheel", "spokes": [1, 2]}},
         "speed": 3.0,
@@ -56,7 +56,7 @@ def test_what_is_written_down_loads_again_to_the_same(plugins: Any) -> None:
     assert again.evaluation.environment_parameters["speed"].curriculum.lessons == [{"name": "speed", "value": 1.0}]
 
 
-def test_numbers_and_samplers_have_one_lesson_for_good(plugins: Any) -> None:
+def test_numbers_and_samplers_have_only_one_lesson(plugins: Any) -> None:
     blocks = {
         "size": {"curriculum": {"type": "wheel", "spokes": [1, 2]}},
         "speed": 3.0,
@@ -68,8 +68,8 @@ def test_numbers_and_samplers_have_one_lesson_for_good(plugins: Any) -> None:
     assert config.lone_lessons == {"speed", "wind", "alone"}
 
 
-def test_a_parameter_may_not_take_the_section_of_the_status_that_is_rlcores(plugins: Any) -> None:
-    message = r"environment_parameters\.metadata: no parameter may have the name of rlcore's"
+def test_a_parameter_may_not_have_the_name_of_rlcores_section_of_the_status(plugins: Any) -> None:
+    message = r"environment_parameters\.metadata: a parameter may not have the name of rlcore's"
     with pytest.raises(ConfigErrors, match=message):
         config_from_mapping({"behaviors": {"B": {}}, "environment_parameters": {"metadata": 1.0}}, plugins)
 
@@ -96,7 +96,7 @@ environment_parameters:
 """
 
 
-def test_each_mistake_is_told_where_it_is_written(plugins: Any) -> None:
+def test_each_mistake_is_reported_where_it_is_written(plugins: Any) -> None:
     assert messages(TEXT, plugins) == (
         "c.yaml:6: environment_parameters.wind.curriculum.spokes: each must be at least 1, not [3, 0]",
         "c.yaml:13: environment_parameters.mist.curriculum.type: unknown curriculum 'weel'; did you mean 'wheel'?",
@@ -110,7 +110,7 @@ def test_each_mistake_is_told_where_it_is_written(plugins: Any) -> None:
     )
 
 
-def test_a_curriculum_has_its_say_on_the_whole_configuration(plugins: Any) -> None:
+def test_a_curriculum_checks_the_whole_configuration(plugins: Any) -> None:
     text = "\n".join(line for number, line in enumerate(TEXT.splitlines(), 1) if number in (1, 2, 7, 8, 9, 10, 11))
     assert messages(text, plugins) == (
         "c.yaml:6: environment_parameters.gust.curriculum.spokes[1]: is longer than 9",
@@ -118,7 +118,7 @@ def test_a_curriculum_has_its_say_on_the_whole_configuration(plugins: Any) -> No
     )
 
 
-def test_a_mistake_in_a_shorter_shape_is_told_in_that_shape(plugins: Any) -> None:
+def test_a_mistake_in_a_shorter_shape_is_reported_in_that_shape(plugins: Any) -> None:
     text = "behaviors: {B: {}}\nenvironment_parameters:\n  wind:\n    curriculum:\n    - name: a\n    - 3\n"
     assert messages(text, plugins) == ("c.yaml:6: environment_parameters.wind.curriculum[1]: must be a mapping, not 3",)
 
@@ -127,3 +127,12 @@ def messages(text: str, plugins: Any) -> tuple[str, ...]:
     with pytest.raises(ConfigErrors) as caught:
         load_config(parse_document(text, "c.yaml"), plugins)
     return caught.value.messages
+
+
+def test_lessons_without_a_plugin_for_them_are_refused_where_they_are_written(plugins: Any) -> None:
+    plugins._records = [record for record in plugins._records if record.name != "lessons"]
+    text = "behaviors: {B: {}}\nenvironment_parameters:\n  wind:\n    curriculum:\n    - name: a\n  gust: 3\n"
+    assert [message.partition(";")[0] for message in messages(text, plugins)] == [
+        "c.yaml:4: environment_parameters.wind.curriculum: unknown curriculum 'lessons'",
+        "c.yaml:6: environment_parameters.gust: unknown curriculum 'lessons'",
+    ]

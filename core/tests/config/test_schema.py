@@ -1,4 +1,4 @@
-"""The JSON Schema says what loading says, plugins' settings included."""
+"""The JSON Schema accepts and refuses what loading does, plugins' settings included."""
 
 from __future__ import annotations
 
@@ -37,6 +37,9 @@ VALID = [
     "behaviors: {B: {}}\nenvironment: {options: {anything: [1]}}",
     "behaviors: {B: {}}\nenvironment: {type: grid, parameters: {a: {cell: 0}}}\nenvironment_parameters: {a: 1}",
     "behaviors: {B: {}}\nenvironment: {type: gymnasium, parameters: {}}\nenvironment_parameters: {a: 1}",
+    "behaviors: {B: {}}\nenvironment: {type: grid}\nenv_settings: {num_envs: 4}",
+    "behaviors: {B: {}}\nenvironment: {type: grid}\nevaluation: {interval: 9, environment: {options: {size: 7}}}",
+    "behaviors: {B: {}}\nevaluation: {interval: 9, environment: {type: grid, num_envs: 2}}",
     "behaviors: {B: {}}\nacme: {project: null}\nplugins: {enable: [x]}\ntorch_settings: {device: cpu}",
 ]
 INVALID = [
@@ -61,6 +64,8 @@ INVALID = [
     "behaviors: {B: {}}\nenvironment: {type: grid, parameters: {a: 3}}\nenvironment_parameters: {a: 1}",
     "behaviors: {B: {}}\nenvironment: {type: gymnasium, parameters: {a: {cell: 0}}}\nenvironment_parameters: {a: 1}",
     "behaviors: {B: {}}\nengine_settings: {width: 100}",
+    "behaviors: {B: {}}\nenv_settings: {num_envs: 0}",
+    "behaviors: {B: {}}\nenvironment: {type: grid}\nevaluation: {interval: 9, environment: 4}",
     "behaviors: {B: {}}\nsections: {}",
 ]
 

@@ -1,4 +1,4 @@
-"""A settings class that fails is its plugin's fault, and not the file's; its place there is told all the same."""
+"""A settings class that fails is its plugin's fault, not the file's. The error names the place in the file too."""
 
 from __future__ import annotations
 
@@ -91,23 +91,23 @@ def load(path: Path) -> Any:
 
 
 @pytest.mark.parametrize("fault", CASES)
-def test_of_a_curriculum(written: Any, fault: str) -> None:
+def test_a_curriculums_settings_class_that_fails_is_a_plugin_error(written: Any, fault: str) -> None:
     with pytest.raises(PluginError, match=CASES[fault]):
         load(written(fault))
 
 
-def test_of_a_section(written: Any) -> None:
+def test_a_sections_settings_class_that_fails_is_a_plugin_error(written: Any) -> None:
     with pytest.raises(
         PluginError, match=r"turns: section 'turns' of plugin 'spiral' \(local\) failed in its settings class"
     ):
         load(written("''", count=0))
 
 
-def test_what_it_says_of_the_file_is_the_files_fault(written: Any) -> None:
+def test_a_problem_that_the_class_finds_is_the_files_fault(written: Any) -> None:
     with pytest.raises(ConfigErrors, match=r"environment_parameters.size.curriculum.fault: is there"):
         load(written("says"))
 
 
-def test_validate_says_so_too(written: Any, run_rlcore: Any) -> None:
+def test_validate_reports_the_plugin_error(written: Any, run_rlcore: Any) -> None:
     said = run_rlcore("validate", "--allow-local", str(written("raises")))
     assert said.exit_code == 4 and "plugin 'spiral' (local) failed in problems() of its settings class" in said.stderr

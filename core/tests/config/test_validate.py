@@ -70,7 +70,7 @@ def test_the_real_facade_gives_settings_of_every_kind(real: Plugins) -> None:
     assert config_from_mapping(dump_config(config), real) == config
 
 
-def test_what_the_facade_refuses_is_told_with_its_line(real: Plugins) -> None:
+def test_what_the_facade_refuses_is_reported_with_its_line(real: Plugins) -> None:
     with pytest.raises(Exception, match=r"c\.yaml:2: behaviors\.B\.trainer_type: unknown trainer 'pppo'"):
         load_config(parse_document("behaviors:\n  B: {trainer_type: pppo}\n", "c.yaml"), real)
 
@@ -153,13 +153,13 @@ def test_validate_sees_overrides_and_the_plugins_block(write: Any, capsys: pytes
     assert main(["validate", write(GOOD + "plugins:\n  enable: [nonexistent]\n")]) == EXIT_PLUGIN
 
 
-def test_validate_tells_of_a_mistaken_plugins_block_beside_everything_else(
+def test_validate_reports_a_wrong_plugins_block_beside_everything_else(
     write: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = write(BAD + "plugins:\n  autolod: false\n  enable: [Bad Name]\n  disable: 3\n")
     assert main(["validate", path]) == EXIT_CONFIG
-    told = capsys.readouterr().out.splitlines()
-    assert [line.split(": ")[1] for line in told] == [
+    printed = capsys.readouterr().out.splitlines()
+    assert [line.split(": ")[1] for line in printed] == [
         "behaviors.B.max_steps",
         "enviroment",
         "plugins.autolod",
@@ -167,10 +167,10 @@ def test_validate_tells_of_a_mistaken_plugins_block_beside_everything_else(
     ]
     path = write(BAD + "plugins:\n  enable: [ppo, Bad Name]\n  disable:\n    - ppo\n")
     assert main(["validate", path]) == EXIT_CONFIG
-    told = capsys.readouterr().out.splitlines()
-    assert told[2:] == [
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[2:] == [
         f"{path}:5: plugins.enable[1]: 'Bad Name' is not a plugin: write NAME, DIST/NAME, or module:Bad Name",
-        f"{path}:7: plugins.disable[0]: 'ppo' stands in both enable and disable",
+        f"{path}:7: plugins.disable[0]: 'ppo' is in both enable and disable",
     ]
 
 
@@ -181,15 +181,15 @@ def test_no_before_a_name_is_for_the_command_line(write: Any, capsys: pytest.Cap
     assert f"{path}:5: plugins.{key}[0]: 'no:tensorboard': 'no:' is for -p" in capsys.readouterr().out
 
 
-def test_a_distribution_that_is_mistyped_is_told_at_its_key_beside_everything_else(
+def test_a_mistyped_distribution_is_reported_at_its_key_beside_everything_else(
     write: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = write(BAD.replace("ppo", "rlcore-pp/ppo"))
     assert main(["validate", path]) == EXIT_CONFIG
-    told = capsys.readouterr().out.splitlines()
-    assert told[0].startswith(f"{path}:2: behaviors.B.trainer_type: unknown trainer 'rlcore-pp/ppo'; allowed: ")
-    assert told[0].endswith("; did you mean 'rlcore-ppo/ppo'?")
-    assert len(told) == 3
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].startswith(f"{path}:2: behaviors.B.trainer_type: unknown trainer 'rlcore-pp/ppo'; allowed: ")
+    assert printed[0].endswith("; did you mean 'rlcore-ppo/ppo'?")
+    assert len(printed) == 3
     assert main(["run", path]) == EXIT_CONFIG
 
 

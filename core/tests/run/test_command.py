@@ -81,7 +81,7 @@ def test_a_resumed_run_still_says_what_it_was_initialized_from(write: Write, fil
 def test_resume_and_initialize_from_cannot_both_be_typed(write: Write, run_rlcore: RunRlcore) -> None:
     refused = run_rlcore("run", write(), "--resume", "--initialize-from", "other")
     assert refused.exit_code == 2
-    assert "initialize_from: resume goes on with a run and initialize_from starts a new one" in refused.stderr
+    assert "initialize_from: resume continues a run and initialize_from starts a new one" in refused.stderr
 
 
 def test_a_run_with_plugins_from_the_command_line_can_be_resumed_and_read_without_naming_them(

@@ -104,8 +104,8 @@ def test_recorded_data_and_an_environment_in_one_run_are_refused(configure: Any)
     with pytest.raises(ConfigErrors) as refused:
         Run(config)
     assert refused.value.messages == (
-        "behaviors.Right.trainer_type: 'recorded' learns from recorded data, but 'numpy' of behaviors.Left in an "
-        "environment; one run does one or the other, so give them a configuration each",
+        "behaviors.Right.trainer_type: 'recorded' learns from recorded data, but 'numpy' of behaviors.Left learns "
+        "in an environment; one run cannot do both, so write a configuration for each",
     )
 
 
@@ -122,7 +122,10 @@ def test_a_behavior_of_the_environment_that_default_settings_would_learn_from_da
 def test_a_recorded_behavior_must_be_listed(offline: Any) -> None:
     config = offline()
     config["default_settings"] = config.pop("behaviors")["Agent"]
-    with pytest.raises(ConfigErrors, match="behaviors: trainer 'recorded' learns from recorded data, which no environ"):
+    with pytest.raises(
+        ConfigErrors,
+        match="behaviors: trainer 'recorded' learns from recorded data, and no environment names the behavior",
+    ):
         Run(config)
 
 

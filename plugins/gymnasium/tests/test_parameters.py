@@ -335,10 +335,10 @@ def _has_mujoco() -> bool:
         ),
         (
             {"attribute": "unwrapped..gain"},
-            "attribute must be names joined by dots, with indices where one is needed, such as "
+            "attribute: must be names joined by dots, with indices where one is needed, such as "
             "unwrapped.model.opt.gravity[2], not 'unwrapped..gain'",
         ),
-        ({"constructor": "a.b"}, "constructor must be the name of an argument, not 'a.b'"),
+        ({"constructor": "a.b"}, "constructor: must be the name of an argument, not 'a.b'"),
     ],
 )
 def test_a_block_says_one_thing(block, message) -> None:

@@ -1,4 +1,4 @@
-"""From a configuration file to a :class:`rlcore.settings.RunConfig`, and the errors that say what to fix."""
+"""Turns a configuration file into a :class:`rlcore.settings.RunConfig`, with errors that say what to fix."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rlcore.config.problems import ConfigErrors
     from rlcore.config.schema import json_schema
 
-# Found on first use, so that a plugin's light module that declares settings does not load the reader.
+# Imported on first use, so that a plugin's light module does not import the reader.
 _LAZY = {
     "ConfigErrors": "rlcore.config.problems",
     "Document": "rlcore.config.document",

@@ -1,11 +1,11 @@
-"""Whether a run learns in an environment or from recorded data; one run does one or the other."""
+"""Whether a run learns in an environment or from recorded data. One run cannot do both."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rlcore.config.collected import Problems
 from rlcore.config.problems import dotted
-from rlcore.config.structure import Problems
 from rlcore.settings import BehaviorSettings, RunConfig
 
 if TYPE_CHECKING:
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
 
 
 def learns_offline(config: RunConfig, plugins: Plugins) -> bool:
-    """Whether the trainers of ``config`` learn from recorded data, so that no environment is stepped for them."""
+    """Whether the trainers of ``config`` learn from recorded data, without an environment."""
     return any(_is_offline(settings, plugins) for settings in config.behaviors.values())
 
 
 def check_data_source(config: RunConfig, plugins: Plugins, problems: Problems) -> None:
-    """Notes trainers of both kinds in one run, and recorded behaviors that nothing names."""
+    """Refuse trainers of both kinds in one run, and recorded data without the name of its behavior."""
     defaults = config.default_settings
     if not config.behaviors and defaults is not None and _is_offline(defaults, plugins):
         problems.add(
             ("behaviors",),
-            f"trainer {defaults.trainer_type!r} learns from recorded data, which no environment names; list its "
-            "behavior here by the name it was recorded under",
+            f"trainer {defaults.trainer_type!r} learns from recorded data, and no environment names the behavior; list "
+            "the behavior here by the name it was recorded under",
         )
     offline = [name for name, settings in config.behaviors.items() if _is_offline(settings, plugins)]
     online = [name for name in config.behaviors if name not in offline]
@@ -33,8 +33,8 @@ def check_data_source(config: RunConfig, plugins: Plugins, problems: Problems) -
         problems.add(
             ("behaviors", name, "trainer_type"),
             f"{config.behaviors[name].trainer_type!r} learns from recorded data, but "
-            f"{config.behaviors[other].trainer_type!r} of {dotted(('behaviors', other))} in an environment; one run "
-            "does one or the other, so give them a configuration each",
+            f"{config.behaviors[other].trainer_type!r} of {dotted(('behaviors', other))} learns in an environment; one "
+            "run cannot do both, so write a configuration for each",
         )
 
 

@@ -1,7 +1,7 @@
 """Reading a YAML file into plain data that remembers the line of every key.
 
-Stricter than YAML: no duplicate keys (the last one would win silently), no anchors, aliases or merge keys (a small file
-can expand to gigabytes), no tags beyond plain data, text keys only, and limits on size and depth.
+The reader is stricter than YAML: no duplicate keys (the last one would win silently), no anchors, aliases or merge keys
+(a small file can expand to gigabytes), no tags beyond plain data, text keys only, and limits on size and depth.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from rlcore.config.problems import MAX_PROBLEMS, ConfigErrors, KeyPath, Origin, Problem, dotted, shown
+from rlcore.config.nodes import Block, Items, Origin, nearest_origin, placed
+from rlcore.config.problems import MAX_PROBLEMS, ConfigErrors, KeyPath, Problem, dotted, shown
 from rlcore.config.seal import is_broken
 from rlcore.errors import ConfigError
 
@@ -24,7 +25,7 @@ log = logging.getLogger(__name__)
 
 MAX_BYTES = 1_000_000
 MAX_DEPTH = 40
-MAX_VALUES = 50_000  # keys, values and blocks of one file: the largest configurations have some hundred
+MAX_VALUES = 50_000  # keys, values and blocks of one file; the largest real configurations have some hundred
 MAX_WHOLE = 2**64  # no setting takes a larger number
 
 _TAG = "tag:yaml.org,2002:"
@@ -34,24 +35,14 @@ _TEXTS = {_TAG + "str", _TAG + "timestamp"}  # no setting is a date: 2026-01-01 
 
 @attrs.frozen
 class Document:
-    """A configuration before it is checked: plain data, and where each key was written."""
+    """A configuration before it is checked: the file's path, if there is a file, and the data as nodes."""
 
     path: str | None
-    data: dict[str, Any]
-    origins: Mapping[KeyPath, Origin] = attrs.field(factory=dict, repr=False)
-    # Paths that were written elsewhere, and where: all below the one is looked up below the other.
-    taken: Mapping[KeyPath, KeyPath] = attrs.field(factory=dict, repr=False)
+    data: Block = attrs.field(factory=Block)
 
     def origin(self, path: KeyPath) -> Origin:
-        """Who gave the value at ``path``, or the nearest block around it."""
-        for length in range(len(path), 0, -1):
-            elsewhere = self.taken.get(path[:length])
-            if elsewhere is not None:
-                return self.origin((*elsewhere, *path[length:]))
-            origin = self.origins.get(path[:length])
-            if origin is not None:
-                return attrs.evolve(origin, path=(*origin.path, *path[length:]))
-        return Origin(self.path or "", 0, path)
+        """The origin of the value at ``path``, or of the nearest block around it."""
+        return nearest_origin(self.data, path) or Origin(self.path or "", 0, path)
 
     def where(self, path: KeyPath) -> str:
         """``"file:line"`` (or ``"--set a.b"``) of the value at ``path``."""
@@ -59,9 +50,9 @@ class Document:
 
 
 def read_document(path: Path | None) -> Document:
-    """Reads a file; None gives an empty document. Raises ConfigError with file and line."""
+    """Read a file; None gives an empty document. Raises ConfigErrors with file and line."""
     if path is None:
-        return Document(None, {})
+        return Document(None)
     text = _read_text(path)
     if is_broken(text):
         log.warning(
@@ -71,7 +62,7 @@ def read_document(path: Path | None) -> Document:
 
 
 def parse_document(text: str, name: str) -> Document:
-    """Parses the text of a file called ``name``."""
+    """Parse the text of a file called ``name``. Raises ConfigErrors with file and line."""
     import yaml
 
     loader_class = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -81,26 +72,29 @@ def parse_document(text: str, name: str) -> Document:
         loader = loader_class(text)
         try:
             root = loader.get_single_node()
-            data = {} if root is None else reader.read(loader, root)
+            data = Block() if root is None else reader.read(loader, root)
         finally:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = f"{name}:{mark.line + 1}" if mark else name
         found = "a tab; indent with spaces" if _is_tab(text, mark) else error.problem or error.context
-        raise ConfigError(f"{place}: not valid YAML: {found}") from None
+        raise _refused(f"{name}:{mark.line + 1}" if mark else name, f"not valid YAML: {found}") from None
     except UnicodeEncodeError:
-        raise ConfigError(f"{name}: not UTF-8 text") from None
+        raise _refused(name, "not UTF-8 text") from None
     except yaml.YAMLError as error:
-        raise ConfigError(f"{name}: not valid YAML: {' '.join(str(error).split())}") from None
+        raise _refused(name, f"not valid YAML: {' '.join(str(error).split())}") from None
     if reader.problems:
         raise ConfigErrors(reader.problems)
-    return Document(name, data, reader.origins)
+    return Document(name, data)
 
 
 def document_from_mapping(data: Mapping[str, Any]) -> Document:
-    """Plain data made in Python as a document without a file."""
-    return Document(None, _plain_mapping(data, ()))
+    """A document without a file, from plain data made in Python."""
+    return Document(None, placed(_plain_mapping(data, ()), Origin("", 0, ())))
+
+
+def _refused(place: str, message: str) -> ConfigErrors:
+    return ConfigErrors([Problem(place, "", message)])
 
 
 def _read_text(path: Path) -> str:
@@ -108,62 +102,64 @@ def _read_text(path: Path) -> str:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        raise ConfigError(f"{path}: no such file") from None
+        raise _refused(f"{path}", "no such file") from None
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+        raise _refused(f"{path}", f"cannot be read: {error.strerror}") from None
     if len(content) > MAX_BYTES:
-        raise ConfigError(f"{path}:1: larger than {MAX_BYTES:,} bytes; this is not a configuration file")
+        raise _refused(f"{path}:1", f"larger than {MAX_BYTES:,} bytes; this is not a configuration file")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise ConfigError(f"{path}:{line}: not UTF-8 text; save the file as UTF-8") from None
+        raise _refused(f"{path}:{line}", "not UTF-8 text; save the file as UTF-8") from None
 
 
 def _is_tab(text: str, mark: yaml.Mark | None) -> bool:
-    """Whether YAML stopped at a tab, which its messages do not show."""
+    """Whether YAML stopped at a tab, which its own message does not show."""
     return mark is not None and mark.index < len(text) and text[mark.index] == "\t"
 
 
 class _Reader:
-    """Turns the nodes of one file into data, noting origins and problems."""
+    """Turns the YAML nodes of one file into nodes with origins, and collects problems."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.origins: dict[KeyPath, Origin] = {}
         self.problems: list[Problem] = []
 
     def check_events(self, events: Iterator[yaml.Event]) -> None:
-        """Refuses anchors, aliases, bottomless nesting and too many values before any node is built."""
+        """Refuse anchors, aliases, bottomless nesting and too many values before anything is built."""
         import yaml
 
         depth = 0
         for count, event in enumerate(events):
             if count > MAX_VALUES:
-                raise ConfigError(f"{self._place(event)}: holds more than {MAX_VALUES:,} values; no configuration does")
+                raise _refused(self._place(event), f"holds more than {MAX_VALUES:,} values; no configuration does")
             anchor = getattr(event, "anchor", None)
             if anchor is not None:
                 sign = "*" if isinstance(event, yaml.AliasEvent) else "&"
-                raise ConfigError(
-                    f"{self._place(event)}: YAML anchors and aliases are not allowed ({sign}{anchor}); "
-                    "write the values out, or use default_settings"
+                raise _refused(
+                    self._place(event),
+                    f"YAML anchors and aliases are not allowed ({sign}{anchor}); write the values out, or use "
+                    "default_settings",
                 )
             if isinstance(event, yaml.CollectionStartEvent):
                 depth += 1
                 if depth > MAX_DEPTH:
-                    raise ConfigError(f"{self._place(event)}: nested deeper than {MAX_DEPTH} levels")
+                    raise _refused(self._place(event), f"nested deeper than {MAX_DEPTH} levels")
             elif isinstance(event, yaml.CollectionEndEvent):
                 depth -= 1
 
-    def read(self, loader: yaml.SafeLoader, root: yaml.Node) -> dict[str, Any]:
+    def read(self, loader: yaml.SafeLoader, root: yaml.Node) -> Block:
         import yaml
 
         if isinstance(root, yaml.ScalarNode) and root.tag == _TAG + "null":
-            return {}
-        if not isinstance(root, yaml.MappingNode):
-            raise ConfigError(f"{self._place(root)}: the file must be a mapping such as 'behaviors: ...'")
-        data: dict[str, Any] = self._value(loader, root, ())
-        return data
+            return Block()
+        data = self._value(loader, root, ()) if isinstance(root, yaml.MappingNode) else None
+        if isinstance(data, Block):
+            return data
+        if self.problems:
+            raise ConfigErrors(self.problems)
+        raise _refused(self._place(root), "the file must be a mapping such as 'behaviors: ...'")
 
     def _value(self, loader: yaml.SafeLoader, node: yaml.Node, path: KeyPath) -> Any:
         import yaml
@@ -171,11 +167,11 @@ class _Reader:
         if isinstance(node, yaml.MappingNode) and node.tag == _TAG + "map":
             return self._mapping(loader, node, path)
         if isinstance(node, yaml.SequenceNode) and node.tag == _TAG + "seq":
-            values = []
-            for index, child in enumerate(node.value):
-                self._note(child, (*path, index))
-                values.append(self._value(loader, child, (*path, index)))
-            return values
+            paths = [(*path, index) for index in range(len(node.value))]
+            return Items(
+                (self._value(loader, child, at), self._origin(child, at))
+                for child, at in zip(node.value, paths, strict=True)
+            )
         if isinstance(node, yaml.ScalarNode):
             if node.tag in _TEXTS or (node.tag in _SCALARS and ":" in node.value):  # 1:30 is not ninety
                 return node.value
@@ -186,13 +182,13 @@ class _Reader:
                         raise ValueError("too large")
                     return value
                 except (ValueError, LookupError):  # "!!int abc", "!!bool abc", or more digits than int() takes
-                    self._problem(node, path, f"{shown(node.value)} is no {node.tag.removeprefix(_TAG)}")
+                    self._problem(node, path, f"{shown(node.value)} is not a valid {node.tag.removeprefix(_TAG)}")
                     return None
         self._problem(node, path, f"YAML tag {node.tag.replace(_TAG, '!!')} is not allowed; write plain values")
         return None
 
-    def _mapping(self, loader: yaml.SafeLoader, node: yaml.MappingNode, path: KeyPath) -> dict[str, Any]:
-        data: dict[str, Any] = {}
+    def _mapping(self, loader: yaml.SafeLoader, node: yaml.MappingNode, path: KeyPath) -> Block:
+        block = Block()
         for key_node, value_node in node.value:
             key = getattr(key_node, "value", None)
             if key_node.tag == _TAG + "merge":
@@ -203,16 +199,15 @@ class _Reader:
                 self._problem(key_node, path, f"keys must be text{hint}")
                 continue
             child = (*path, key)
-            if key in data:
-                first = self.origins[child].order
+            if key in block:
+                first = block.origins[key].order
                 self._problem(key_node, child, f"duplicate key (first on line {first})")
                 continue
-            self._note(key_node, child)
-            data[key] = self._value(loader, value_node, child)
-        return data
+            block.put(key, self._value(loader, value_node, child), self._origin(key_node, child))
+        return block
 
-    def _note(self, node: yaml.Node, path: KeyPath) -> None:
-        self.origins[path] = Origin(self._place(node), _line(node), path)
+    def _origin(self, node: yaml.Node, path: KeyPath) -> Origin:
+        return Origin(self._place(node), _line(node), path)
 
     def _problem(self, node: yaml.Node, path: KeyPath, message: str) -> None:
         self.problems.append(Problem(self._place(node), dotted(path), message, _line(node)))

@@ -1,4 +1,4 @@
-"""A RunConfig back to plain data and YAML: every block complete, and equal when it is loaded again."""
+"""A RunConfig as plain data and YAML: every block is complete, and the data loads to an equal RunConfig."""
 
 from __future__ import annotations
 
@@ -9,20 +9,27 @@ from typing import Any
 
 import attrs
 
+from rlcore.config.classes import settings_fields
+from rlcore.config.inherit import own_entries
 from rlcore.config.problems import KeyPath, dotted, shown
 from rlcore.config.seal import sealed
-from rlcore.config.structure import settings_fields
 from rlcore.errors import ConfigError
 from rlcore.settings import RunConfig
 
 
 def dump_config(config: RunConfig) -> dict[str, Any]:
-    """The complete configuration as plain data, plugins' blocks included; it loads again to an equal RunConfig."""
+    """The complete configuration as plain data, plugins' blocks included; it loads to an equal RunConfig.
+
+    ``evaluation.environment`` has only what differs from ``environment``, so that a changed ``environment`` reaches
+    evaluations as it does in the file that was loaded.
+    """
     data: dict[str, Any] = plain(config, ())
     data["stats"] = {name: {} if value is None else value for name, value in data["stats"].items()}
     if config.default_settings is not None:
         for name in config.behaviors:
             _prune(data["default_settings"], config.default_settings, data["behaviors"][name])
+    if data["evaluation"] is not None:
+        data["evaluation"]["environment"] = own_entries(data["evaluation"]["environment"] or {}, data["environment"])
     sections: dict[str, Any] = data.pop("sections")
     return {**data, **sections}
 
@@ -31,19 +38,19 @@ def config_text(config: RunConfig) -> str:
     """The complete configuration as YAML."""
     import yaml
 
-    # ASCII only: told to write Unicode, PyYAML writes U+0085 as a line break and reads it back as a space.
+    # ASCII only: with allow_unicode, PyYAML writes U+0085 as a line break and reads it back as a space.
     return yaml.safe_dump(dump_config(config), sort_keys=False, allow_unicode=False, width=120)
 
 
 def write_config(config: RunConfig, path: Path) -> None:
-    """Writes the complete configuration as YAML, sealed, replacing ``path`` in one step."""
-    from rlcore.files.atomic import write_atomically  # which needs numpy
+    """Write the complete configuration as YAML, sealed, and replace ``path`` in one step."""
+    from rlcore.files.atomic import write_atomically  # it imports numpy
 
     write_atomically(path, sealed(config_text(config)).encode())
 
 
 def plain(value: Any, path: KeyPath) -> Any:
-    """A settings object, or anything in one, as plain data; ``path`` is for the error if that cannot be."""
+    """A settings object, or any value in it, as plain data; ``path`` names the value in the error."""
     if isinstance(value, enum.Enum):
         return plain(value.value, path)
     if value is None or isinstance(value, bool | int | float | str):
@@ -65,10 +72,10 @@ def plain(value: Any, path: KeyPath) -> Any:
 
 
 def _prune(defaults: dict[str, Any], settings: Any, behavior: Mapping[str, Any]) -> None:
-    """Takes out of ``default_settings`` what a behavior must not inherit when the file is loaded again.
+    """Remove from ``default_settings`` what a behavior must not inherit when the file is loaded.
 
-    Only class defaults can be in the way, which loading fills in by itself: another trainer's hyperparameters, the
-    extrinsic reward where a behavior has others, entries of a mapping that the behavior gives otherwise.
+    Only defaults of classes are removed, which loading adds again: another trainer's hyperparameters, the extrinsic
+    reward if a behavior has other rewards, entries of a mapping that the behavior replaces.
     """
     for key, attribute in settings_fields(type(settings)).items():
         if key not in defaults:

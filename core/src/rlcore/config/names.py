@@ -9,7 +9,7 @@ from rlcore.config.problems import shown
 
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
 
-# What stands beside a behavior's files in a run directory, or beside its entry in a checkpoint and in the status.
+# Names beside a behavior's files in a run directory, and beside its entry in a checkpoint and in the status.
 _FILES = ("configuration.yaml", "metrics.jsonl", "metrics.jsonl.damaged", "result.json", "rlcore_run.json")
 RESERVED = frozenset({"run", "metadata", "checkpoints", "run_logs", *_FILES})
 
@@ -25,9 +25,9 @@ def name_problem(what: str, name: str) -> str | None:
 
 
 def behavior_name_problems(names: Iterable[str]) -> dict[str, str]:
-    """What is wrong with names of the behaviors of one run, by name; a name that can be used is left out.
+    """What is wrong with names of the behaviors of one run, by name; a valid name is left out.
 
-    Files are named after behaviors, on file systems too that do not tell upper from lower case.
+    Files are named after behaviors, also on file systems that do not distinguish upper and lower case.
     """
     alike: dict[str, list[str]] = {}
     for name in names:
@@ -37,10 +37,10 @@ def behavior_name_problems(names: Iterable[str]) -> dict[str, str]:
         for name in twins:
             problem = name_problem("a behavior's name", name)
             if folded in RESERVED:
-                problem = f"{name!r} is the name of something of rlcore's own in a run; give the behavior another one"
+                problem = f"{name!r} is a name that rlcore uses itself in a run; give the behavior another name"
             elif len(twins) > 1:
                 other = next(twin for twin in twins if twin != name)
-                problem = f"{name!r} and {other!r} differ in upper and lower case alone, and files are named after them"
+                problem = f"{name!r} and {other!r} differ only in upper and lower case, and files are named after them"
             if problem is not None:
                 problems[name] = problem
     return problems

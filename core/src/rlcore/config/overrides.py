@@ -2,55 +2,63 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import attrs
 
 from rlcore.config.document import MAX_DEPTH, Document, parse_document
-from rlcore.config.problems import KeyPath, Origin, dotted, shown
+from rlcore.config.nodes import Block, Origin, placed, value_at, with_value, without_origins
+from rlcore.config.num_envs import ALIAS, NUM_ENVS
+from rlcore.config.problems import ConfigErrors, dotted, shown
 from rlcore.errors import ConfigError, did_you_mean
 
-AFTER_THE_FILE = 1 << 30  # the order of overrides among errors: behind every line
+AFTER_THE_FILE = 1 << 30  # the order of overrides among errors: after every line
 
-# Two keys for one thing: where the command line sets one, what the file says under the other is overruled too.
-_RIVALS: dict[KeyPath, KeyPath] = {
-    ("env_settings", "num_envs"): ("environment", "num_envs"),
-    ("environment", "num_envs"): ("env_settings", "num_envs"),
+# An override of the key on the left also overrules what the file says under the key on the right.
+_OVERRULED: dict[tuple[str, ...], tuple[str, ...]] = {
+    ALIAS: NUM_ENVS,
+    NUM_ENVS: ALIAS,
     ("checkpoint_settings", "initialize_from"): ("checkpoint_settings", "resume"),
 }
+
+
+@attrs.frozen
+class _Override:
+    path: tuple[str, ...]
+    value: Any
+    place: str  # "--set a.b", "--seed"
 
 
 def apply_overrides(
     document: Document, sets: Sequence[str] = (), flags: Mapping[tuple[str, ...], Any] | None = None
 ) -> Document:
-    """The document as the command line changes it; ``document`` itself is left alone.
+    """The document as the command line changes it; ``document`` itself stays as it is.
 
     ``sets`` are ``"a.b=value"`` with the value in YAML; a key that contains a dot is quoted: ``a."b.c"=1``. ``flags``
     maps paths to typed values; None means that the flag was not given. A flag beats a ``--set`` of the same key.
     """
-    data, origins = copy.deepcopy(document.data), dict(document.origins)
-    overridden: set[KeyPath] = set()
-    changes: list[tuple[tuple[str, ...], Any, str]] = []
-    for text in sets:
-        keys, value = _parse_set(text)
-        _check_behavior(document.data.get("behaviors"), keys)
-        changes.append((keys, value, f"--set {dotted(keys)}"))
-    for keys, value in (flags or {}).items():
-        if value is not None:
-            changes.append((keys, value, f"--{keys[-1].replace('_', '-')}"))
-    for index, (keys, value, place) in enumerate(changes):
-        _put(data, origins, keys, value, Origin(place, AFTER_THE_FILE + index, keys))
-        overridden.add(keys)
+    overrides = [_parse_set(text) for text in sets]
+    for override in overrides:
+        _check_behavior(document.data.get("behaviors"), override.path)
+    overrides += [
+        _Override(path, value, f"--{path[-1].replace('_', '-')}")
+        for path, value in (flags or {}).items()
+        if value is not None
+    ]
+    data = document.data
+    for index, override in enumerate(overrides):
+        data = _put(data, override.path, override.value, Origin(override.place, AFTER_THE_FILE + index, ()))
+    overridden = {override.path for override in overrides}
     for path in overridden:
-        rival = _RIVALS.get(path)
-        if rival is not None and rival not in overridden and _get(data, path):
-            _remove(data, origins, rival)
-    return attrs.evolve(document, data=data, origins=origins)
+        overruled = _OVERRULED.get(path)
+        if overruled is not None and overruled not in overridden and value_at(data, path):
+            data = with_value(data, overruled[:-1], partial(_without, key=overruled[-1]))
+    return attrs.evolve(document, data=data)
 
 
-def _parse_set(text: str) -> tuple[tuple[str, ...], Any]:
+def _parse_set(text: str) -> _Override:
     keys, equals, value = text.partition("=")
     text = " ".join(text.encode("utf-8", "replace").decode().split())  # as the error shows it
     text = text if len(text) <= 200 else f"{text[:197]}..."
@@ -59,25 +67,24 @@ def _parse_set(text: str) -> tuple[tuple[str, ...], Any]:
         raise ConfigError(f"--set {text}: write --set PATH=VALUE, for example --set env_settings.seed=1")
     if len(path) > MAX_DEPTH:
         raise ConfigError(f"--set {dotted(path[:3])}...: nested deeper than {MAX_DEPTH} levels")
-    # Through the same strict reader as a file, one line below a key of our own.
+    # Read like a file, by the same strict reader: the value on the line below a key.
     try:
         parsed = parse_document(f"value:\n {value}", "value")
-    except ConfigError as error:
-        reason = str(error).partition(": ")[2]
-        raise ConfigError(f"--set {text}: the value must be plain YAML: {reason}") from None
+    except ConfigErrors as error:
+        raise ConfigError(f"--set {text}: the value must be plain YAML: {error.problems[0].message}") from None
     if set(parsed.data) != {"value"}:
         raise ConfigError(f"--set {text}: the value must be one YAML value")
-    return path, parsed.data["value"]
+    return _Override(path, without_origins(parsed.data["value"]), f"--set {dotted(path)}")
 
 
-def _check_behavior(listed: Any, keys: tuple[str, ...]) -> None:
-    """A ``--set`` changes behaviors that a file lists; one of another name is mistyped, and would only be added."""
-    if keys[0] == "behaviors" and len(keys) > 1 and isinstance(listed, Mapping) and listed and keys[1] not in listed:
+def _check_behavior(listed: Any, path: tuple[str, ...]) -> None:
+    """Refuse a ``--set`` for a behavior that the file does not list: the name is mistyped and would only be added."""
+    if path[0] == "behaviors" and len(path) > 1 and isinstance(listed, Mapping) and listed and path[1] not in listed:
         folded = {str(name).casefold(): str(name) for name in listed}
-        name = folded.get(keys[1].casefold())
-        hint = f"; did you mean {name!r}?" if name else did_you_mean(keys[1], map(str, listed))
+        name = folded.get(path[1].casefold())
+        hint = f"; did you mean {name!r}?" if name else did_you_mean(path[1], map(str, listed))
         raise ConfigError(
-            f"--set {dotted(keys)}: the file has no behavior {keys[1]!r}; it has {', '.join(map(str, listed))}{hint}"
+            f"--set {dotted(path)}: the file has no behavior {path[1]!r}; it has {', '.join(map(str, listed))}{hint}"
         )
 
 
@@ -100,38 +107,19 @@ def _split(keys: str) -> tuple[str, ...]:
     return (*parts, current)
 
 
-def _put(
-    data: dict[str, Any], origins: dict[KeyPath, Origin], path: tuple[str, ...], value: Any, origin: Origin
-) -> None:
-    block = data
-    for length, key in enumerate(path[:-1], start=1):
-        child = block.get(key)
-        if child is None:
-            child = block[key] = {}
-            origins[path[:length]] = attrs.evolve(origin, path=path[:length])
-        if not isinstance(child, dict):
-            raise ConfigError(
-                f"{origin.place}: {dotted(path[:length])} is {shown(child)}, so nothing can be set inside it"
-            )
-        block = child
-    _forget(origins, path)
-    block[path[-1]] = value
-    origins[path] = origin
+def _put(block: Block, path: tuple[str, ...], value: Any, at: Origin) -> Block:
+    """A copy of ``block``, which stands at ``at.path``, with ``value`` at ``path`` below it; adds missing blocks."""
+    key, *rest = path
+    origin = at.below((key,))
+    if not rest:
+        return block.with_entry(key, placed(value, origin), origin)
+    child = block.get(key)
+    if child is None:
+        return block.with_entry(key, _put(Block(), tuple(rest), value, origin), origin)
+    if not isinstance(child, Block):
+        raise ConfigError(f"{at.place}: {dotted(origin.path)} is {shown(child)}, so nothing can be set inside it")
+    return block.with_entry(key, _put(child, tuple(rest), value, origin), block.origins.get(key))
 
 
-def _get(data: dict[str, Any], path: KeyPath) -> Any:
-    block: Any = data
-    for key in path:
-        block = block.get(key) if isinstance(block, dict) else None
-    return block
-
-
-def _remove(data: dict[str, Any], origins: dict[KeyPath, Origin], path: KeyPath) -> None:
-    block = _get(data, path[:-1])
-    if isinstance(block, dict) and block.pop(path[-1], None) is not None:
-        _forget(origins, path)
-
-
-def _forget(origins: dict[KeyPath, Origin], path: KeyPath) -> None:
-    for known in [known for known in origins if known[: len(path)] == path]:
-        del origins[known]
+def _without(block: Any, key: str) -> Any:
+    return block.without(key) if isinstance(block, Block) else block

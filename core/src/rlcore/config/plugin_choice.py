@@ -1,4 +1,4 @@
-"""Which plugins a configuration asks for, known before any is imported, and the record of those it got."""
+"""Which plugins a configuration chooses, decided before any is imported, and the record of the choice."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import Any
 
 import attrs
 
+from rlcore.config.collected import Problems
 from rlcore.config.document import Document
+from rlcore.config.nodes import value_at
 from rlcore.config.parameter_blocks import PLACES
 from rlcore.config.problems import ConfigErrors
-from rlcore.config.structure import Problems, build
+from rlcore.config.structure import build
 from rlcore.plugins.calls import Plugins, load_plugins
 from rlcore.plugins.plugin import LOCAL_PREFIX
 from rlcore.plugins.selection import Selection, anchored, is_local, reference_problem, selection_from
@@ -30,11 +32,12 @@ def load_plugins_for(
     tolerate_errors: bool = False,
     allow_local: bool = True,
 ) -> Plugins:
-    """The plugins of a document, the environment's variables and the command line, loaded.
+    """Load the plugins that a document, environment variables and the command line choose.
 
-    ``dash_p``, ``no_plugins`` and ``strict`` are the options of these names. With ``tolerate_errors`` a ``plugins``
-    block that cannot be used counts as empty: :func:`load_config` tells what is wrong with it. Without ``allow_local``
-    no file or module that only the document names is imported; :func:`local_references` says which those are.
+    ``dash_p``, ``no_plugins`` and ``strict`` are the command line's options of these names. With ``tolerate_errors``, a
+    ``plugins`` block that cannot be used counts as empty: :func:`load_config` reports what is wrong with it. Without
+    ``allow_local``, files and modules that only the document names are not imported; :func:`local_references` lists
+    them.
     """
     try:
         settings = plugin_settings(document)
@@ -52,7 +55,7 @@ def local_references(document: Document) -> tuple[str, ...]:
     """The files and modules that the ``plugins`` block of a document names, without importing them."""
     try:
         settings = plugin_settings(document)
-    except ConfigErrors:  # told where the block is needed
+    except ConfigErrors:  # reported by load_config
         return ()
     return selection_from(settings, {}, (), False).without_local_of_config()[1]
 
@@ -67,7 +70,7 @@ def plugin_settings(document: Document) -> PluginSettings:
 
 
 def checked_block(data: Any, problems: Problems) -> Any:
-    """The ``plugins`` block as settings, or INVALID; problems are noted, those of the names in it too."""
+    """The ``plugins`` block as settings, or INVALID; checks the names in the block too."""
     settings = build(PluginSettings, data, ("plugins",), problems)
     if isinstance(settings, PluginSettings):
         _check_references(settings, problems)
@@ -75,7 +78,7 @@ def checked_block(data: Any, problems: Problems) -> Any:
 
 
 def _check_references(settings: PluginSettings, problems: Problems) -> None:
-    """Notes what cannot be the name of a plugin, and names that are both enabled and disabled."""
+    """Refuse what cannot be the name of a plugin, and names that are both enabled and disabled."""
     enabled = frozenset(settings.enable)
     for key, references in (("enable", settings.enable), ("disable", settings.disable), ("local", settings.local)):
         if len(references) > MAX_REFERENCES:
@@ -89,19 +92,17 @@ def _check_references(settings: PluginSettings, problems: Problems) -> None:
             if problem:
                 problems.add(("plugins", key, index), problem)
             elif key == "disable" and reference in enabled:
-                problems.add(("plugins", key, index), f"{reference!r} stands in both enable and disable")
+                problems.add(("plugins", key, index), f"{reference!r} is in both enable and disable")
 
 
 def used_references(document: Document) -> tuple[str, ...]:
-    """The DIST/NAME references a document makes: their plugins are loaded even where autoload is off.
+    """The DIST/NAME references in a document. Their plugins are loaded even if autoload is off.
 
-    Nothing is checked yet: what is not as it should be is left for later.
+    The document is not checked yet: wrong data is skipped, and refused later.
     """
 
-    def block(*path: str | int) -> Mapping[str, Any]:
-        value: Any = document.data
-        for key in path:
-            value = value.get(key) if isinstance(value, Mapping) else None
+    def block(*path: str) -> Mapping[str, Any]:
+        value = value_at(document.data, path)
         return value if isinstance(value, Mapping) else {}
 
     behaviors = [("default_settings",), *(("behaviors", name) for name in block("behaviors"))]
@@ -115,15 +116,15 @@ def used_references(document: Document) -> tuple[str, ...]:
 
 
 def directory_of(document: Document) -> Path | None:
-    """What the local files of a document are relative to; None for where we are."""
+    """The directory that local files of a document are relative to; None is the working directory."""
     return Path(document.path).parent if document.path is not None else None
 
 
 def recorded(settings: PluginSettings, base: Path | None, plugins: Plugins) -> PluginSettings:
-    """The ``plugins`` block that chooses these plugins again, wherever it is read.
+    """A ``plugins`` block that chooses the same plugins from any directory.
 
-    Local files, which stand beside the configuration (in ``base``), become absolute paths. What only the environment
-    or the command line chose is written down, each plugin as DISTRIBUTION/NAME.
+    Local files, which are relative to the configuration's directory ``base``, become absolute paths. Plugins that only
+    environment variables or the command line chose are added, each as DISTRIBUTION/NAME.
     """
     selection = plugins.selection
     if not _adds_to_the_file(selection):
@@ -154,7 +155,7 @@ def recorded(settings: PluginSettings, base: Path | None, plugins: Plugins) -> P
 
 
 def _adds_to_the_file(selection: Selection) -> bool:
-    """Whether the environment or the command line has chosen anything."""
+    """Whether environment variables or the command line chose anything."""
     said = {selection.autoload_why, *(choice.why for choice in selection.choices)}
     return not said <= {"autoload", "config"}
 

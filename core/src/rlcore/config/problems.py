@@ -1,4 +1,4 @@
-"""Where a value came from, and the errors found in a configuration, collected so that all are shown at once."""
+"""The errors of a configuration: each with its place, its path and what to do, and all of them in one exception."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlcore.errors import ConfigError
 
 KeyPath = tuple[str | int, ...]
 
-MAX_PROBLEMS = 1_000  # noted before reading stops
+MAX_PROBLEMS = 1_000  # collected before reading stops
 _LONG = 100  # letters of a key or a text that messages show
 
 _PLAIN_KEY = re.compile(r"[\w/-]+")
@@ -45,26 +45,17 @@ def shown(value: Any) -> str:
 
 
 @attrs.frozen
-class Origin:
-    """Who gave a value."""
-
-    place: str  # "cartpole.yaml:12", "--set env_settings.seed", "--seed", or "" for data made in Python
-    order: int  # the line; overrides come after every line
-    path: KeyPath  # as written there: a value that a behavior takes over keeps default_settings' path
-
-
-@attrs.frozen
 class Problem:
-    """One error: where it stands, which value, and what to do."""
+    """One error: where the value was written, which value it is, and what to do."""
 
     place: str
     path: str
     message: str
     order: int = 0
-    package: str | None = None  # pip installing it would mend this
+    package: str | None = None  # installing it with pip would fix this
 
     def __str__(self) -> str:
-        path = "" if self.place.endswith(f" {self.path}") else self.path  # "--set a.b" names its path already
+        path = "" if self.place.endswith(f" {self.path}") else self.path  # the place "--set a.b" contains the path
         return ": ".join(part for part in (self.place, path, self.message) if part)
 
 
@@ -76,7 +67,7 @@ class ConfigErrors(ConfigError):
         first, *more = self.problems
         text = f"{first} (and {len(more)} more; rlcore validate shows all)" if more else str(first)
         packages = dict.fromkeys(problem.package for problem in self.problems if problem.package)
-        if len(packages) > 1:  # a bare core lacks several: one line says what to install, not one line each time
+        if len(packages) > 1:  # rlcore without plugins lacks several: one line says what to install
             text += f"; for all of it: pip install {' '.join(packages)}"
         super().__init__(text)
 

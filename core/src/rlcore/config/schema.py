@@ -1,7 +1,7 @@
 """A JSON Schema of the configuration file, installed plugins' settings included, so that editors complete and check it.
 
-It accepts whatever :func:`rlcore.config.load_config` accepts. Rules between keys are left to loading, except that
-``hyperparameters`` depend on ``trainer_type``, and ``options`` and ``parameters`` on the environment's type.
+The schema accepts whatever :func:`rlcore.config.load_config` accepts. Only loading checks rules between keys, except
+that ``hyperparameters`` depend on ``trainer_type``, and ``options`` and ``parameters`` on the environment's type.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
+from rlcore.config.classes import default_of, field_types, settings_fields
 from rlcore.config.dump import plain
 from rlcore.config.names import NAME_PATTERN
-from rlcore.config.structure import default_of, field_types, settings_fields
+from rlcore.config.num_envs import ALIAS, NUM_ENVS
+from rlcore.config.problems import dotted
 from rlcore.plugins.known import LESSONS
-from rlcore.settings import BehaviorSettings, EnvironmentSettings, EvaluationSettings, RunConfig
+from rlcore.settings import BehaviorSettings, EnvironmentSettings, EnvSettings, EvaluationSettings, RunConfig
 from rlcore.settings.fields import FieldInfo, field_info
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ Schema = dict[str, Any]
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
-# 5e5 may be written as text, which is what YAML 1.1 makes of it anyway.
+# 5e5 may be written as text: YAML 1.1 reads it as text anyway.
 _NUMBER_TEXT = r"^\s*[-+]?(\d[\d_]*\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
 _SCALARS: Mapping[Any, Schema] = types.MappingProxyType(
     {
@@ -67,7 +69,11 @@ class _SchemaWriter:
         properties["environment"] |= _or_null(self._environment())
         parameter = self._parameter()
         properties["environment_parameters"] |= {"additionalProperties": parameter}
+        properties["env_settings"] |= self._env_settings()
         evaluation = self._object(EvaluationSettings)
+        evaluation["properties"]["environment"] = _described(
+            {"type": "object"}, evaluation["properties"]["environment"]["description"]
+        )
         evaluation["properties"]["environment_parameters"] |= {"additionalProperties": parameter}
         properties["evaluation"] |= _or_null(self._define(EvaluationSettings, evaluation))
         properties["stats"] |= {
@@ -97,18 +103,24 @@ class _SchemaWriter:
             "additionalProperties": False,
         }
         rules = [
-            _where("trainer_type", name, "hyperparameters", _or_null(self._settings(record, "settings")))
+            _rule("trainer_type", name, "hyperparameters", _or_null(self._settings(record, "settings")))
             for name, record in self._named("trainer")
         ]
         schema |= {"allOf": rules} if rules else {}  # an empty allOf is not allowed
         return self._define(BehaviorSettings, schema)
+
+    def _env_settings(self) -> Schema:
+        schema = self._object(EnvSettings)
+        number = self._properties(EnvironmentSettings)[NUM_ENVS[1]]
+        schema["properties"][ALIAS[1]] = _described(number, f"Alias of {dotted(NUM_ENVS)}.")
+        return self._define(EnvSettings, schema)
 
     def _environment(self) -> Schema:
         schema = self._object(EnvironmentSettings)
         schema["properties"]["type"] |= self._choice("environment")
         schema["properties"]["options"] |= {"type": "object"}
         rules = [
-            _where("type", name, "options", self._settings(record, "settings"))
+            _rule("type", name, "options", self._settings(record, "settings"))
             for name, record in self._named("environment")
             if getattr(record, "settings", None) is not None
         ]
@@ -117,12 +129,12 @@ class _SchemaWriter:
             allowed = (
                 {"additionalProperties": self._settings(record, "parameters")} if has_routes else {"maxProperties": 0}
             )
-            rules.append(_where("type", name, "parameters", allowed))
+            rules.append(_rule("type", name, "parameters", allowed))
         schema |= {"allOf": rules} if rules else {}
         return self._define(EnvironmentSettings, schema)
 
     def _parameter(self) -> Schema:
-        """A number, a sampler, ML-Agents' list of lessons, or the settings of a curriculum, by its type."""
+        """A number, a sampler, ML-Agents' list of lessons, or the settings of a curriculum according to its type."""
         block: Schema = {"type": "object", "properties": {"type": self._choice("curriculum")}}
         rules = []
         lessons: Schema = {"type": "array"}
@@ -156,7 +168,7 @@ class _SchemaWriter:
         return _described({"anyOf": [settings, {"const": False}]}, record.summary)
 
     def _named(self, kind: str) -> Iterator[tuple[str, Record]]:
-        """Records by each of their names: NAME where only one plugin brings it, and DIST/NAME."""
+        """Records by each of their names: DIST/NAME, and NAME if only one plugin provides it."""
         records = self.plugins.records(kind)
         names = [record.name for record in records]
         for record in records:
@@ -173,7 +185,7 @@ class _SchemaWriter:
     def _class(self, cls: type) -> Schema:
         name = _definition_name(cls)
         if name not in self.definitions:
-            self.definitions[name] = {}  # a class that holds itself finds the entry made
+            self.definitions[name] = {}  # so that a class that refers to itself finds the entry
             self.definitions[name] = self._object(cls)
         return {"$ref": f"#/$defs/{name}"}
 
@@ -207,7 +219,7 @@ class _SchemaWriter:
         schema = self._type(kind)
         limits = _limits(info)
         if info.choices is not None:
-            # Beside "anyOf", an enum restricts further, so null must be named where it may stand.
+            # Beside "anyOf", an enum restricts further, so null must be in it if the field allows null.
             limits["enum"] = [*info.choices, *([None] if type(None) in typing.get_args(kind) else [])]
         if limits:
             schema |= {"items": schema["items"] | limits} if "items" in schema else limits
@@ -250,7 +262,7 @@ def _or_null(schema: Schema) -> Schema:
     return {"anyOf": [schema, {"type": "null"}]}
 
 
-def _where(key: str, value: str, dependent: str, schema: Schema) -> Schema:
+def _rule(key: str, value: str, dependent: str, schema: Schema) -> Schema:
     """If ``key`` has this value, ``dependent`` follows ``schema``."""
     return {"if": _has(key, value), "then": {"properties": {dependent: schema}}}
 

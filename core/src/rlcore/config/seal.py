@@ -1,4 +1,4 @@
-"""A checksum in the first line of a configuration that rlcore wrote, by which edits and damage are noticed."""
+"""A checksum in the first line of a configuration that rlcore wrote, to notice edits and damage."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _SEAL = "# Written by rlcore. SHA-256 of what follows: "
 
 
 def sealed(text: str) -> str:
-    """``text`` under a comment with its SHA-256, by which :func:`is_sealed` knows what was changed since."""
+    """``text`` below a comment with its SHA-256, which :func:`is_sealed` checks."""
     return f"{_SEAL}{_digest(text)}\n{text}"
 
 

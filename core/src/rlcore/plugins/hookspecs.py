@@ -178,7 +178,7 @@ def rlcore_report_status(run: RunContext) -> Mapping[str, Mapping[str, Any]] | N
 
 @hookspec
 def rlcore_restore_status(run: RunContext, sections: Mapping[str, Any]) -> None:
-    """Restore what this plugin reported. ``sections`` are those of all plugins, from the checkpoint the run resumes from.
+    """Restore what this plugin reported. ``sections`` are those of all plugins, from the checkpoint of the resume.
 
     Called once, on ``--resume`` and ``--inference``, after trainers and environment were restored and before the
     first step. ``sections`` are made from the checkpoint; the file, or what ``rlcore_read_status`` returns, is not

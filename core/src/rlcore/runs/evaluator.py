@@ -10,7 +10,6 @@ from pathlib import Path
 
 import attrs
 
-from rlcore.config.load import evaluation_environment
 from rlcore.curricula.parameter_feed import ParameterFeed, target_feed
 from rlcore.environment import BehaviorSpec, Environment, misfit
 from rlcore.errors import ConfigError, EnvironmentFailed, NonFiniteError
@@ -144,7 +143,7 @@ class Evaluator:
         return {**self._config.environment_parameters, **own}
 
     def _settings(self) -> EnvironmentSettings:
-        settings = evaluation_environment(self._config, self._plugins)
+        settings = self._config.evaluation_environment
         if settings is None:
             raise ConfigError(
                 "environment: missing, so there is nowhere to measure the policies; name one in the configuration, or "
@@ -156,10 +155,12 @@ class Evaluator:
 
     def _is_of_own_block(self, error: ConfigError) -> bool:
         """Whether it is of a key or a parameter that only evaluations have: environments know just its name."""
-        if self._config.environment is None and str(error).startswith("environment."):
+        played, trained = self._settings(), self._config.environment
+        if trained is None and str(error).startswith("environment."):
             return True
         own = set(self._parameters()) - set(self._config.environment_parameters)
-        keys = () if self._config.evaluation is None else self._config.evaluation.environment
+        fields = [field.name for field in attrs.fields(EnvironmentSettings)]
+        keys = [key for key in fields if trained is None or getattr(played, key) != getattr(trained, key)]
         places = [f"environment_parameters.{name}:" for name in own] + [f"environment.{key}" for key in keys]
         return any(re.match(rf"{re.escape(place)}(?!\w)", str(error)) for place in places)
 
@@ -168,7 +169,6 @@ class Evaluator:
             self._config,
             environment=attrs.evolve(settings, num_envs=num_envs),
             environment_parameters=self._parameters(),
-            env_settings=attrs.evolve(self._config.env_settings, num_envs=num_envs),
         )
         context = attrs.evolve(self._context, config=config, num_envs=num_envs, video=self._video)
         try:

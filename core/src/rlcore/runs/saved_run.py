@@ -10,7 +10,6 @@ from typing import Any
 
 import attrs
 
-from rlcore.config.load import evaluation_environment
 from rlcore.environment import BehaviorSpec
 from rlcore.errors import EnvironmentFailed, RunStateError
 from rlcore.files.paths import working_directory
@@ -134,7 +133,7 @@ class SavedRun:
     def _taps(
         self, directory: Path, record_format: str | None, behaviors: Mapping[str, BehaviorSpec]
     ) -> AbstractContextManager[Mapping[str, EpisodeTap]]:
-        settings = evaluation_environment(self.config, self.plugins)
+        settings = self.config.evaluation_environment
         assert settings is not None  # or there would be no behaviors
         about = {
             name: RecordingAbout(

@@ -69,14 +69,13 @@ def run_context(
     working_directory: Path,
     resumed_steps: Mapping[str, int] | None = None,
 ) -> RunContext:
-    """What plugins are told. The number of copies means nothing where no environment is stepped."""
-    copies = None if config.environment is None else config.environment.num_envs
+    """The run as plugins see it."""
     return RunContext(
         config=config,
         plugins=plugins,
         directory=directory,
         seed=config.env_settings.seed,
-        num_envs=copies or config.env_settings.num_envs,
+        num_envs=config.num_envs,
         inference=config.checkpoint_settings.inference,
         resumed_steps=dict(resumed_steps or {}),
         offline=learns_offline(config, plugins),

@@ -1,6 +1,6 @@
-"""The configuration as classes: what a settings class is made of, and the classes of every block.
+"""The settings classes of every block of a configuration, and what a plugin needs to declare its own.
 
-A plugin declares its own settings with :func:`setting`, deriving from the class of its kind.
+A plugin's settings class derives from the class of its kind and declares each field with :func:`setting`.
 """
 
 from __future__ import annotations
@@ -12,15 +12,8 @@ from rlcore.settings.environment import (
     EnvironmentSettings,
     EvaluationSettings,
 )
-from rlcore.settings.fields import FieldInfo, field_info, setting
-from rlcore.settings.run import (
-    CheckpointSettings,
-    EngineSettings,
-    EnvSettings,
-    PluginSettings,
-    RunConfig,
-    TorchSettings,
-)
+from rlcore.settings.fields import FieldInfo, SettingError, field_info, setting
+from rlcore.settings.run import CheckpointSettings, PluginSettings, RunConfig, TorchSettings
 from rlcore.settings.trainers import (
     SCHEDULES,
     BehavioralCloningSettings,
@@ -32,6 +25,7 @@ from rlcore.settings.trainers import (
     PrioritizedReplaySettings,
     RewardSettings,
 )
+from rlcore.settings.unity import EngineSettings, EnvSettings
 
 __all__ = [
     "SCHEDULES",
@@ -54,6 +48,7 @@ __all__ = [
     "PrioritizedReplaySettings",
     "RewardSettings",
     "RunConfig",
+    "SettingError",
     "TorchSettings",
     "field_info",
     "setting",

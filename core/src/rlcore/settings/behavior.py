@@ -1,4 +1,4 @@
-"""How one behavior learns: a block of ``behaviors``."""
+"""The block of one behavior: its trainer, network, rewards, and how long it trains."""
 
 from __future__ import annotations
 
@@ -15,32 +15,34 @@ from rlcore.settings.trainers import BehavioralCloningSettings, NetworkSettings
 class BehaviorSettings:
     """How one behavior learns: a block of ``behaviors``, or ``default_settings``."""
 
-    trainer_type: str = setting("ppo", "Which trainer learns it: a registered name, or DISTRIBUTION/NAME.")
+    trainer_type: str = setting("ppo", "Trainer of the behavior: a registered name, or DISTRIBUTION/NAME.")
     hyperparameters: Any = setting(None, "The trainer's own settings.")
-    network_settings: NetworkSettings = setting(factory=NetworkSettings, description="Network of policy and critic.")
+    network_settings: NetworkSettings = setting(
+        factory=NetworkSettings, description="Network of the policy and the critic."
+    )
     reward_signals: dict[str, Any] = setting(
-        factory=dict, description="Rewards by provider name; without any, the environment's own (extrinsic)."
+        factory=dict, description="Rewards by provider name; by default, the environment's own (extrinsic)."
     )
     init_path: str | None = setting(
-        None, "Checkpoint directory, or run directory, whose weights the behavior starts from."
+        None, "Checkpoint directory, or run directory, whose weights the behavior starts with."
     )
-    keep_checkpoints: int = setting(5, "How many checkpoints to keep; 0 or less keeps all.", maximum=MAX_CHECKPOINTS)
+    keep_checkpoints: int = setting(5, "Number of checkpoints to keep; 0 or less keeps all.", maximum=MAX_CHECKPOINTS)
     even_checkpoints: bool = setting(
         False, "Spread keep_checkpoints evenly over max_steps instead of using checkpoint_interval."
     )
     checkpoint_interval: int | None = setting(
         None,
-        "Agent steps between checkpoints; without it, a tenth of max_steps, at most 500000.",
+        "Agent steps between checkpoints; by default a tenth of max_steps, at most 500000.",
         minimum=1,
         maximum=MAX_STEPS,
     )
-    max_steps: int = setting(500_000, "Agent steps to learn from.", minimum=1, maximum=MAX_STEPS)
+    max_steps: int = setting(500_000, "Agent steps to train.", minimum=1, maximum=MAX_STEPS)
     time_horizon: int = setting(
-        64, "Agent steps a trainer may see of one agent before it bootstraps.", minimum=1, maximum=MAX_STEPS
+        64, "Agent steps of one agent before its trainer bootstraps.", minimum=1, maximum=MAX_STEPS
     )
     summary_freq: int = setting(50_000, "Agent steps between summaries.", minimum=1, maximum=MAX_STEPS)
-    threaded: bool = setting(False, "Learn in a thread beside the environment.", not_supported="threaded training")
+    threaded: bool = setting(False, "Train in a thread beside the environment.", not_supported="threaded training")
     self_play: dict[str, Any] | None = setting(None, "Self-play.", not_supported="the ghost trainer")
     behavioral_cloning: BehavioralCloningSettings | None = setting(
-        None, "Imitate demonstrations beside reinforcement learning."
+        None, "Imitation of demonstrations beside reinforcement learning."
     )

@@ -1,4 +1,4 @@
-"""Environments, the parameters of their episodes, and evaluations."""
+"""Blocks about environments: the environment of training, its parameters, and evaluations."""
 
 from __future__ import annotations
 
@@ -7,70 +7,80 @@ from typing import Any
 import attrs
 
 from rlcore.settings.fields import setting
-from rlcore.settings.limits import MAX_COPIES, MAX_EPISODE_STEPS, MAX_EPISODES, MAX_STEPS
+from rlcore.settings.limits import MAX_EPISODE_STEPS, MAX_EPISODES, MAX_NUM_ENVS, MAX_STEPS
 
 
 @attrs.frozen(kw_only=True)
 class CurriculumSettings:
-    """What every curriculum's block of a parameter has; a curriculum plugin's settings class derives from it.
+    """Settings of every curriculum; a curriculum plugin's settings class derives from this class.
 
-    A class may have a method ``problems(self, config: RunConfig, plugins: Plugins)``, called when the whole
-    configuration is built. It yields ``(path, message)`` for what is wrong: ``path`` is a tuple of keys and indices
-    within the block.
+    A derived class may have a method ``problems(self, config: RunConfig, plugins: Plugins)``, which is called when the
+    whole configuration is built. The method yields ``(path, message)`` for each problem: ``path`` is a tuple of keys
+    and indices within the block.
     """
 
-    type: str = setting("lessons", "Which curriculum: a registered name, or DISTRIBUTION/NAME.")
+    type: str = setting("lessons", "Type of curriculum: a registered name, or DISTRIBUTION/NAME.")
 
 
 @attrs.frozen(kw_only=True)
 class EnvironmentParameter:
     """How the values of one environment parameter are chosen.
 
-    In a file a number, a sampler or ML-Agents' list of lessons may stand for it.
+    A file may have a number, a sampler or ML-Agents' list of lessons instead.
     """
 
-    curriculum: Any = setting(description="The curriculum's own settings, with its type.")
+    curriculum: Any = setting(description="The curriculum's type and its own settings.")
 
 
 @attrs.frozen(kw_only=True)
 class EnvironmentSettings:
-    """Which environment to train in."""
+    """An environment: its type, which one of that type, and how it is made."""
 
-    type: str = setting("gymnasium", "Kind of environment: a registered name, or DISTRIBUTION/NAME.")
-    id: str | None = setting(None, "Which environment of that kind.")
+    type: str = setting("gymnasium", "Type of environment: a registered name, or DISTRIBUTION/NAME.")
+    id: str | None = setting(None, "Which environment of that type.")
     num_envs: int | None = setting(
-        None, "Copies stepped together; without it, env_settings.num_envs.", minimum=1, maximum=MAX_COPIES
+        None,
+        "Number of environments stepped together: by default 1, and in evaluations one for each episode, up to 16.",
+        minimum=1,
+        maximum=MAX_NUM_ENVS,
     )
-    options: Any = setting(factory=dict, description="What the kind of environment, or its constructor, takes.")
+    options: Any = setting(
+        factory=dict, description="Options of this type of environment, or arguments of its constructor."
+    )
     parameters: dict[str, Any] = setting(
-        factory=dict, description="How environment_parameters reach the environment, by name, where it cannot tell."
+        factory=dict,
+        description="How each of environment_parameters reaches the environment, for types that need to know.",
     )
 
 
 @attrs.frozen(kw_only=True)
 class EvaluationSettings:
-    """Measuring the policies, in an environment of their own."""
+    """Evaluations of the policies, in an environment of their own.
+
+    A file gives in ``environment`` only what differs from the ``environment`` block of training. After loading,
+    ``environment`` is complete; its ``num_envs`` is None unless the file gives it here.
+    """
 
     interval: int | None = setting(
-        description="Agent steps of the run, over all behaviors, between evaluations; null for none while it trains.",
+        description="Agent steps between evaluations, summed over behaviors; null for no evaluation during training.",
         minimum=1,
         maximum=MAX_STEPS,
     )
     episodes: int = setting(
-        10, "Episodes of one evaluation; every evaluation plays the same ones.", minimum=1, maximum=MAX_EPISODES
+        10, "Episodes of one evaluation. Every evaluation plays the same episodes.", minimum=1, maximum=MAX_EPISODES
     )
-    environment: dict[str, Any] = setting(
-        factory=dict, description="Where evaluations differ from the environment block: id, options, num_envs."
+    environment: EnvironmentSettings | None = setting(
+        None, "What differs from the environment block, such as id, options or num_envs."
     )
     environment_parameters: dict[str, Any] = setting(
         factory=dict,
-        description="Environment parameters of evaluations; one that is not given here is what its curriculum is for.",
+        description="Environment parameters in evaluations; by default, the values that their curricula train for.",
     )
-    deterministic: bool = setting(True, "Act by the mean or most likely action, instead of sampling as training does.")
+    deterministic: bool = setting(True, "Take the mean or most likely action instead of sampling as in training.")
     stop_at: float | None = setting(
-        None, "The run ends when an evaluation scores this: mean reward of its episodes, averaged over behaviors."
+        None, "Score at which the run ends: mean reward of an evaluation's episodes, averaged over behaviors."
     )
-    keep_best: bool = setting(True, "Keep the policies of the best score in checkpoints/best.")
+    keep_best: bool = setting(True, "Keep the policies with the best score in checkpoints/best.")
     max_episode_steps: int | None = setting(
         MAX_EPISODE_STEPS,
         "Environment steps after which an episode that has not ended counts as truncated; null for no limit.",

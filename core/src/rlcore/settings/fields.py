@@ -1,6 +1,6 @@
-"""How a settings field is declared: type, default, range and description in one place.
+"""Declaring a settings field: type, default, range and description in one place.
 
-The description and limits feed the error messages, the JSON schema and the generated reference alike.
+Error messages, the JSON schema and the generated reference use the same description and limits.
 """
 
 from __future__ import annotations
@@ -15,19 +15,34 @@ from rlcore.errors import ConfigError
 METADATA_KEY = "rlcore"
 
 
+class SettingError(ConfigError):
+    """A settings class refuses the value of a field.
+
+    Raise it in ``__attrs_post_init__`` for a rule between fields: ``SettingError("low", "must be less than high",
+    others=("high",))``. The error is reported at the line of ``field``. ``others`` are the other fields of the rule;
+    while one of them is wrong itself, the rule is not reported.
+    """
+
+    def __init__(self, field: str, problem: str, *, others: Iterable[str] = (), cls: type | None = None) -> None:
+        super().__init__(f"{f'{cls.__name__}.' if cls else ''}{field}: {problem}")
+        self.field = field
+        self.problem = problem
+        self.others = tuple(others)
+
+
 @attrs.frozen
 class FieldInfo:
-    """What is known of a settings field beside its type and default."""
+    """Description and limits of a settings field."""
 
     description: str
     minimum: float | None = None
     maximum: float | None = None
     exclusive_minimum: float | None = None
     choices: tuple[Any, ...] | None = None
-    not_supported: str | None = None  # which part brings it; any value but the default is refused with this
+    not_supported: str | None = None  # the missing part of rlcore; only the default is accepted without it
 
     def problem(self, value: Any) -> str | None:
-        """What is wrong with a value of the right type, or None. The limits of a list are its elements'."""
+        """What is wrong with a value of the right type, or None. The limits of a list apply to each element."""
         if value is None:
             return None
         if isinstance(value, list | tuple | set | frozenset):
@@ -56,8 +71,8 @@ def setting(
 ) -> Any:
     """A field of a settings class (an ``attrs.frozen(kw_only=True)`` class).
 
-    ``not_supported`` names the part of rlcore that will bring the field; until then every value but the default is
-    refused, never ignored.
+    ``not_supported`` names the part of rlcore that the field needs and that is not built yet: every value but the
+    default is refused, never ignored.
     """
     info = FieldInfo(
         description, minimum, maximum, exclusive_minimum, tuple(choices) if choices is not None else None, not_supported
@@ -66,7 +81,7 @@ def setting(
     def validate(instance: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         problem = info.problem(value)
         if problem:
-            raise ConfigError(f"{type(instance).__name__}.{attribute.name}: {problem}, not {value!r}")
+            raise SettingError(attribute.alias or attribute.name, f"{problem}, not {value!r}", cls=type(instance))
 
     metadata = {METADATA_KEY: info}
     if factory is not None:

@@ -6,8 +6,7 @@ from typing import Any
 
 import attrs
 
-from rlcore.errors import ConfigError
-from rlcore.settings.fields import setting
+from rlcore.settings.fields import SettingError, setting
 from rlcore.settings.limits import MAX_LAYERS, MAX_N_STEPS, MAX_PASSES, MAX_ROLLOUT, MAX_ROWS, MAX_STEPS, MAX_UNITS
 
 
@@ -15,7 +14,7 @@ from rlcore.settings.limits import MAX_LAYERS, MAX_N_STEPS, MAX_PASSES, MAX_ROLL
 class NetworkSettings:
     """The network of a policy or a critic."""
 
-    normalize: bool = setting(False, "Normalise vector observations by their running mean and variance.")
+    normalize: bool = setting(False, "Normalise vector observations with their running mean and variance.")
     hidden_units: int = setting(128, "Width of each hidden layer.", minimum=1, maximum=MAX_UNITS)
     num_layers: int = setting(
         2, "Number of hidden layers after the observation encoders.", minimum=0, maximum=MAX_LAYERS
@@ -27,9 +26,9 @@ class NetworkSettings:
     )
     memory: dict[str, Any] | None = setting(None, "Recurrent memory.", not_supported="recurrent policies")
     goal_conditioning_type: str = setting(
-        "hyper", "How goal observations enter the network, where an environment has any.", choices=("hyper", "none")
+        "hyper", "How goal observations enter the network, if the environment has any.", choices=("hyper", "none")
     )
-    deterministic: bool = setting(False, "Act by the mean or most likely action also while training.")
+    deterministic: bool = setting(False, "Take the mean or most likely action in training too.")
     activation: str = setting(
         "swish",
         "Non-linearity of the hidden layers (an rlcore key; ML-Agents has swish).",
@@ -44,12 +43,12 @@ class NetworkSettings:
 
 @attrs.frozen(kw_only=True)
 class RewardSettings:
-    """What every reward signal has; a reward plugin's settings class derives from it."""
+    """Settings of every reward signal; a reward plugin's settings class derives from this class."""
 
     gamma: float = setting(0.99, "Discount factor of this reward.", minimum=0.0, maximum=1.0)
     strength: float = setting(1.0, "Factor on this reward.")
     network_settings: NetworkSettings = setting(
-        factory=NetworkSettings, description="Network of the signal itself, where it has one."
+        factory=NetworkSettings, description="Network of the reward signal, if it has one."
     )
 
 
@@ -58,17 +57,19 @@ SCHEDULES = ("linear", "constant")
 
 @attrs.frozen(kw_only=True)
 class OnPolicySettings:
-    """``hyperparameters`` of a trainer built on :class:`rlcore.torch.on_policy.OnPolicyTrainer`; derive from it."""
+    """``hyperparameters`` of a trainer built on :class:`rlcore.torch.on_policy.OnPolicyTrainer`; a base class."""
 
     batch_size: int = setting(1024, "Transitions in one minibatch.", minimum=1, maximum=MAX_ROLLOUT)
     buffer_size: int = setting(
         10240, "Agent steps collected, over all agents, before an update.", minimum=2, maximum=MAX_ROLLOUT
     )
     learning_rate: float = setting(3e-4, "Step size of Adam.", exclusive_minimum=0.0)
-    learning_rate_schedule: str = setting("linear", "How learning_rate falls over max_steps.", choices=SCHEDULES)
+    learning_rate_schedule: str = setting("linear", "Schedule of learning_rate over max_steps.", choices=SCHEDULES)
     lambd: float = setting(0.95, "Lambda of generalised advantage estimation.", minimum=0.0, maximum=1.0)
     num_epoch: int = setting(3, "Passes over the rollout in one update.", minimum=1, maximum=MAX_PASSES)
-    max_grad_norm: float = setting(0.5, "L2 norm the gradient is clipped to (an rlcore key).", exclusive_minimum=0.0)
+    max_grad_norm: float = setting(
+        0.5, "Largest L2 norm of the gradient; a larger gradient is scaled down (an rlcore key).", exclusive_minimum=0.0
+    )
     target_kl: float | None = setting(
         None,
         "An update stops after the first pass whose KL divergence exceeds 1.5 times this (an rlcore key).",
@@ -76,14 +77,15 @@ class OnPolicySettings:
     )
     advantage_normalization: str = setting(
         "rollout",
-        "Advantages are standardised over the rollout, over each minibatch, or not (an rlcore key).",
+        "Whether advantages are standardised over the rollout, over each minibatch, or not (an rlcore key).",
         choices=("rollout", "minibatch", "none"),
     )
     adam_epsilon: float = setting(1e-5, "Epsilon of Adam (an rlcore key).", exclusive_minimum=0.0)
 
     def __attrs_post_init__(self) -> None:
         if self.batch_size > self.buffer_size:
-            raise ConfigError(f"batch_size: must be at most buffer_size ({self.buffer_size}), not {self.batch_size}")
+            problem = f"must be at most buffer_size ({self.buffer_size}), not {self.batch_size}"
+            raise SettingError("batch_size", problem, others=("buffer_size",))
 
 
 @attrs.frozen(kw_only=True)
@@ -92,7 +94,7 @@ class MinibatchSettings:
 
     batch_size: int = setting(128, "Transitions in one minibatch.", minimum=1, maximum=MAX_ROWS)
     learning_rate: float = setting(3e-4, "Step size of Adam.", exclusive_minimum=0.0)
-    learning_rate_schedule: str = setting("constant", "How learning_rate falls over max_steps.", choices=SCHEDULES)
+    learning_rate_schedule: str = setting("constant", "Schedule of learning_rate over max_steps.", choices=SCHEDULES)
     adam_epsilon: float = setting(1e-8, "Epsilon of Adam (an rlcore key).", exclusive_minimum=0.0)
 
 
@@ -102,23 +104,25 @@ class PrioritizedReplaySettings:
 
     alpha: float = setting(0.6, "Exponent of priorities; 0 is uniform sampling.", minimum=0.0)
     beta: float = setting(0.4, "Exponent of importance weights at the start.", minimum=0.0, maximum=1.0)
-    final_beta: float = setting(1.0, "What beta has grown to, linearly, at max_steps.", minimum=0.0, maximum=1.0)
+    final_beta: float = setting(1.0, "Value of beta at max_steps; beta grows linearly.", minimum=0.0, maximum=1.0)
 
 
 @attrs.frozen(kw_only=True)
 class OffPolicySettings(MinibatchSettings):
-    """``hyperparameters`` of a trainer built on :class:`rlcore.torch.off_policy.OffPolicyTrainer`; derive from it."""
+    """``hyperparameters`` of a trainer built on :class:`rlcore.torch.off_policy.OffPolicyTrainer`; a base class."""
 
     buffer_size: int = setting(50_000, "Rows of the replay buffer, over all agents.", minimum=2, maximum=MAX_ROWS)
     buffer_init_steps: int = setting(
         0, "Agent steps of random actions before the first gradient step.", minimum=0, maximum=MAX_STEPS
     )
-    steps_per_update: float = setting(1.0, "Agent steps for each gradient step; any ratio.", exclusive_minimum=0.0)
+    steps_per_update: float = setting(
+        1.0, "Agent steps for each gradient step; any positive number.", exclusive_minimum=0.0
+    )
     reward_signal_steps_per_update: float | None = setting(
-        None, "Agent steps for each update of learning reward signals; without it, steps_per_update.",
+        None, "Agent steps for each update of learning reward signals; by default steps_per_update.",
         exclusive_minimum=0.0,
     )  # fmt: skip
-    save_replay_buffer: bool = setting(False, "Keep the replay buffer in checkpoints, for an exact resume.")
+    save_replay_buffer: bool = setting(False, "Save the replay buffer in checkpoints, for an exact resume.")
     n_steps: int = setting(1, "Rewards summed before bootstrapping (an rlcore key).", minimum=1, maximum=MAX_N_STEPS)
     prioritized_replay: PrioritizedReplaySettings | None = setting(
         None, "Sample by temporal-difference error instead of uniformly (an rlcore key)."
@@ -126,36 +130,42 @@ class OffPolicySettings(MinibatchSettings):
 
     def __attrs_post_init__(self) -> None:
         if self.batch_size > self.buffer_size:
-            raise ConfigError(f"batch_size: must be at most buffer_size ({self.buffer_size}), not {self.batch_size}")
+            problem = f"must be at most buffer_size ({self.buffer_size}), not {self.batch_size}"
+            raise SettingError("batch_size", problem, others=("buffer_size",))
 
 
 @attrs.frozen(kw_only=True)
 class OfflineSettings(MinibatchSettings):
-    """``hyperparameters`` of a trainer built on :class:`rlcore.torch.offline.OfflineTrainer`; derive from it.
+    """``hyperparameters`` of a trainer built on :class:`rlcore.torch.offline.OfflineTrainer`; a base class.
 
-    ``max_steps``, ``summary_freq`` and ``checkpoint_interval`` count gradient steps here.
+    For these trainers ``max_steps``, ``summary_freq`` and ``checkpoint_interval`` count gradient steps.
     """
 
-    demo_path: str = setting(description="Recorded data: a dataset's directory, or one that holds several.")
+    demo_path: str = setting(description="Recorded data: directory of a dataset, or of several datasets.")
 
 
 @attrs.frozen(kw_only=True)
 class BehavioralCloningSettings:
-    """Imitating demonstrations beside reinforcement learning (ML-Agents' ``behavioral_cloning``)."""
+    """Imitation of demonstrations beside reinforcement learning (ML-Agents' ``behavioral_cloning``)."""
 
-    demo_path: str = setting(description="Recorded data: a dataset's directory, or one that holds several.")
+    demo_path: str = setting(description="Recorded data: directory of a dataset, or of several datasets.")
     strength: float = setting(1.0, "Learning rate of imitation, as a factor on learning_rate.", exclusive_minimum=0.0)
-    steps: int = setting(0, "Agent steps over which imitation fades out; 0 never does.", minimum=0, maximum=MAX_STEPS)
+    steps: int = setting(
+        0, "Agent steps over which imitation fades out; 0 for imitation without end.", minimum=0, maximum=MAX_STEPS
+    )
     samples_per_update: int = setting(
         0,
-        "Demonstrated steps in one pass of an update; 0 takes all of them, or one minibatch in off-policy trainers, "
-        "which update in every step.",
+        "Demonstrated steps in one pass of an update; 0 for all, or for one minibatch in off-policy trainers, which "
+        "update at every step.",
         minimum=0,
         maximum=MAX_ROWS,
     )
     num_epoch: int | None = setting(
-        None, "Passes over them in one update; without it, the trainer's, or 3.", minimum=1, maximum=MAX_PASSES
+        None,
+        "Passes over demonstrated steps in one update; by default the trainer's num_epoch, or 3.",
+        minimum=1,
+        maximum=MAX_PASSES,
     )
     batch_size: int | None = setting(
-        None, "Steps in one minibatch; without it, the trainer's.", minimum=1, maximum=MAX_ROWS
+        None, "Demonstrated steps in one minibatch; by default the trainer's batch_size.", minimum=1, maximum=MAX_ROWS
     )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rlcore.config.collected import Problems
 from rlcore.config.document import document_from_mapping
-from rlcore.config.structure import Problems, build
+from rlcore.config.structure import build
 from rlcore.plugins.records import Record
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from rlcore.errors import ConfigError, did_you_mean
-from rlcore.settings import CurriculumSettings, setting
+from rlcore.errors import did_you_mean
+from rlcore.settings import CurriculumSettings, SettingError, setting
 
 if TYPE_CHECKING:
     from rlcore.plugins import Plugins
@@ -60,17 +60,17 @@ class RangeSettings(AdaptiveSettings):
 
     def __attrs_post_init__(self) -> None:
         if not self.limits[0] < self.limits[1]:
-            raise ConfigError(f"limits: the lower must be less than the upper, not {list(self.limits)}")
+            raise SettingError("limits", f"the lower must be less than the upper, not {list(self.limits)}")
         self.check("limits", self.limits)
         if self.target is not None:
             self.check("target", as_bounds(self.target))
 
     def check(self, field: str, bounds: Bounds) -> None:
-        """Raises ConfigError for a range that is none, and for a fraction where whole numbers are asked for."""
+        """Raises SettingError for a range that is none, and for a fraction where whole numbers are asked for."""
         if bounds[0] > bounds[1]:
-            raise ConfigError(f"{field}: the lower must not exceed the upper, not {list(bounds)}")
+            raise SettingError(field, f"the lower must not exceed the upper, not {list(bounds)}")
         if self.integer and not all(float(bound).is_integer() for bound in bounds):
-            raise ConfigError(f"{field}: must be whole, as integer is true, not {shown(bounds)}")
+            raise SettingError(field, f"must be whole, as integer is true, not {shown(bounds)}", others=("integer",))
 
 
 def as_bounds(value: float | Bounds) -> Bounds:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from rlcore.errors import ConfigError
-from rlcore.settings import setting
+from rlcore.settings import SettingError, setting
 from rlcore_curriculum.adaptive_settings import Bounds, Problem, RangeSettings, as_bounds, shown
 
 if TYPE_CHECKING:
@@ -46,16 +45,17 @@ class AdrSettings(RangeSettings):
         low, high = self.initial_range
         self.check("initial", (low, high))
         if not (self.limits[0] <= low and high <= self.limits[1]):
-            raise ConfigError(f"initial: must be within limits {shown(self.limits)}, not {shown((low, high))}")
+            problem = f"must be within limits {shown(self.limits)}, not {shown((low, high))}"
+            raise SettingError("initial", problem, others=("limits",))
         if (low, high) == self.limits:
-            raise ConfigError("initial: is all there is within limits; for that, use a uniform sampler")
+            problem = "is all there is within limits; for that, use a uniform sampler"
+            raise SettingError("initial", problem, others=("limits",))
         if self.integer and not float(self.step).is_integer():
-            raise ConfigError(f"step: must be whole, as integer is true, not {self.step:g}")
+            problem = f"must be whole, as integer is true, not {self.step:g}"
+            raise SettingError("step", problem, others=("integer",))
         if self.lower_threshold >= self.upper_threshold:
-            raise ConfigError(
-                f"lower_threshold: must be less than upper_threshold ({self.upper_threshold:g}), "
-                f"not {self.lower_threshold:g}"
-            )
+            problem = f"must be less than upper_threshold ({self.upper_threshold:g}), not {self.lower_threshold:g}"
+            raise SettingError("lower_threshold", problem, others=("upper_threshold",))
 
     def problems(self, config: RunConfig, plugins: Plugins) -> Iterator[Problem]:
         yield from RangeSettings.problems(self, config, plugins)

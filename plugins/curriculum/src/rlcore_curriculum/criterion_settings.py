@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import attrs
 
-from rlcore.errors import ConfigError, did_you_mean
-from rlcore.settings import setting
+from rlcore.errors import did_you_mean
+from rlcore.settings import SettingError, setting
 
 REWARD, PROGRESS, GROUP_REWARD = "reward", "progress", "group_reward"
 STAT = "stat:"  # and a tag
@@ -35,9 +35,10 @@ class CriterionSettings:
     def __attrs_post_init__(self) -> None:
         problem = measure_problem(self.measure)
         if problem:
-            raise ConfigError(f"measure: {problem}")
+            raise SettingError("measure", problem)
         if self.measure == PROGRESS and not 0 <= self.threshold <= 1:
-            raise ConfigError(f"threshold: must be in [0, 1] where the measure is progress, not {self.threshold:g}")
+            problem = f"must be in [0, 1] where the measure is progress, not {self.threshold:g}"
+            raise SettingError("threshold", problem, others=("measure",))
 
     @property
     def tag(self) -> str | None:
@@ -65,7 +66,7 @@ class DemotionSettings:
             return
         problem = "progress never falls" if self.measure == PROGRESS else measure_problem(self.measure)
         if problem:
-            raise ConfigError(f"measure: {problem}")
+            raise SettingError("measure", problem)
 
 
 def measure_problem(measure: str) -> str | None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from rlcore.errors import ConfigError
-from rlcore.settings import setting
+from rlcore.settings import SettingError, setting
 from rlcore_curriculum.adaptive_settings import RangeSettings
 
 
@@ -30,4 +29,5 @@ class LearningProgressSettings(RangeSettings):
         RangeSettings.__attrs_post_init__(self)
         values = self.limits[1] - self.limits[0] + 1
         if self.integer and self.bins > values:
-            raise ConfigError(f"bins: must be at most {values:g}, the number of whole values, not {self.bins}")
+            problem = f"must be at most {values:g}, the number of whole values, not {self.bins}"
+            raise SettingError("bins", problem, others=("limits", "integer"))

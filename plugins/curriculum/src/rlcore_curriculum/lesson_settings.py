@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from rlcore.errors import ConfigError, did_you_mean
-from rlcore.settings import CurriculumSettings, setting
+from rlcore.errors import did_you_mean
+from rlcore.settings import CurriculumSettings, SettingError, setting
 from rlcore_curriculum.criterion_settings import GROUP_REWARD, PROGRESS, CriterionSettings, DemotionSettings
 from rlcore_curriculum.sampler_settings import SamplerSettings
 
@@ -62,7 +62,7 @@ class LessonsSettings(CurriculumSettings):
 
     def __attrs_post_init__(self) -> None:
         if not self.lessons:
-            raise ConfigError("lessons: there must be at least one")
+            raise SettingError("lessons", "there must be at least one")
 
     def problems(self, config: RunConfig, plugins: Plugins) -> Iterator[Problem]:
         """Rules between lessons, names of other blocks, and what samplers' own settings classes say."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from rlcore.errors import ConfigError
-from rlcore.settings import setting
+from rlcore.settings import SettingError, setting
 from rlcore_curriculum.adaptive_settings import AdaptiveSettings
 
 SCORES = ("change", "learnability")
@@ -48,4 +47,4 @@ class PrioritizedLevelsSettings(AdaptiveSettings):
     def __attrs_post_init__(self) -> None:
         if (self.score == "learnability") != (self.success is not None):
             needed = "missing; learnability needs it" if self.success is None else "only the score learnability has it"
-            raise ConfigError(f"success: {needed}")
+            raise SettingError("success", needed, others=("score",))

@@ -9,7 +9,7 @@ import attrs
 
 from rlcore.config import read_settings
 from rlcore.errors import ConfigError, NotInstalled, PluginError
-from rlcore.settings import setting
+from rlcore.settings import SettingError, setting
 from rlcore_curriculum.records import SamplerSpec
 
 if TYPE_CHECKING:
@@ -71,7 +71,8 @@ class UniformParameters(SamplerParameters):
 
     def __attrs_post_init__(self) -> None:
         if self.min_value > self.max_value:
-            raise ConfigError(f"min_value: must be at most max_value ({self.max_value:g}), not {self.min_value:g}")
+            problem = f"must be at most max_value ({self.max_value:g}), not {self.min_value:g}"
+            raise SettingError("min_value", problem, others=("max_value",))
 
 
 @attrs.frozen(kw_only=True)
@@ -92,7 +93,7 @@ class MultiRangeUniformParameters(SamplerParameters):
 
     def __attrs_post_init__(self) -> None:
         if not self.intervals:
-            raise ConfigError("intervals: there must be at least one")
+            raise SettingError("intervals", "there must be at least one")
         for low, high in self.intervals:
             if low > high:
-                raise ConfigError(f"intervals: the lower bound must be at most the upper, not [{low:g}, {high:g}]")
+                raise SettingError("intervals", f"the lower bound must be at most the upper, not [{low:g}, {high:g}]")

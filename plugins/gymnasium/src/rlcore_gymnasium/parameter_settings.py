@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from rlcore.errors import ConfigError
-from rlcore.settings import setting
+from rlcore.settings import SettingError, setting
 from rlcore_gymnasium.attribute_path import PATH
 
 WAYS = ("attribute", "reset_option", "constructor")
@@ -36,9 +36,10 @@ class ParameterRoute:
             but = f", not {' and '.join(given)}" if given else ""
             raise ConfigError(f"give one of {WAYS[0]}, {WAYS[1]} and {WAYS[2]}{but}")
         if self.attribute is not None and not PATH.fullmatch(self.attribute):
-            raise ConfigError(
-                "attribute must be names joined by dots, with indices where one is needed, such as "
-                f"unwrapped.model.opt.gravity[2], not {self.attribute!r}"
+            raise SettingError(
+                "attribute",
+                "must be names joined by dots, with indices where one is needed, such as "
+                f"unwrapped.model.opt.gravity[2], not {self.attribute!r}",
             )
         if self.constructor is not None and not self.constructor.isidentifier():
-            raise ConfigError(f"constructor must be the name of an argument, not {self.constructor!r}")
+            raise SettingError("constructor", f"must be the name of an argument, not {self.constructor!r}")

@@ -1,0 +1,282 @@
+"""The blocks of a configuration as settings, each built with the class that rlcore or a plugin declares for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from rlcore.config.classes import settings_fields
+from rlcore.config.collected import INVALID, Problems
+from rlcore.config.dump import plain
+from rlcore.config.inherit import evaluation_block
+from rlcore.config.nodes import Block, placed_like, with_value
+from rlcore.config.num_envs import ALIAS, given_by_alias, with_num_envs
+from rlcore.config.parameter_blocks import PLACES
+from rlcore.config.plugin_choice import checked_block
+from rlcore.config.problems import KeyPath, dotted, shown
+from rlcore.config.structure import build, structure
+from rlcore.errors import NotInstalled, PluginError
+from rlcore.plugins.failures import blamed
+from rlcore.plugins.known import LESSONS, NOT_BUILT
+from rlcore.settings import (
+    BehaviorSettings,
+    CheckpointSettings,
+    EnvironmentParameter,
+    EnvironmentSettings,
+    EnvSettings,
+    EvaluationSettings,
+    RunConfig,
+    TorchSettings,
+)
+
+if TYPE_CHECKING:
+    from rlcore.plugins.calls import Plugins
+    from rlcore.plugins.records import Record
+
+MAX_NAMES = 1_000  # behaviors, reward signals, writers, environment parameters
+
+
+class Blocks:
+    """Builds every block of the document of ``problems``; what is wrong is added to ``problems``."""
+
+    def __init__(self, plugins: Plugins, problems: Problems) -> None:
+        self.data = problems.document.data
+        self.plugins = plugins
+        self.problems = problems
+
+    def run_config(self) -> Any:
+        """The whole configuration as a RunConfig, or INVALID."""
+        data: Mapping[str, Any] = self.data
+        sections = self._sections()
+        ready: dict[str, Any] = {}
+        if data.get("default_settings") is not None:  # first: its errors are not to appear as a behavior's
+            ready["default_settings"] = self._behavior(data["default_settings"], ("default_settings",))
+        elif not data.get("behaviors"):
+            self.problems.add(("behaviors",), "missing; list a behavior, or give default_settings")
+        ready["behaviors"] = self._each(data.get("behaviors", {}), ("behaviors",), self._behavior)
+        ready["stats"] = self._each(data.get("stats", {}), ("stats",), self._writer)
+        ready["plugins"] = checked_block(data.get("plugins", {}), self.problems)
+        if "env_settings" in data:
+            ready["env_settings"] = build(
+                EnvSettings, data["env_settings"], ALIAS[:1], self.problems, also_allowed=ALIAS[1:]
+            )
+        num_envs = given_by_alias(data.get("env_settings"), self.problems)
+        if data.get("environment") is not None:
+            environment = self._environment(data["environment"], ("environment",))
+            if environment is not INVALID:
+                environment = with_num_envs(environment, num_envs, self.problems)
+            ready["environment"] = environment
+        ready["environment_parameters"] = self._parameters(data.get("environment_parameters"), PLACES[0])
+        if data.get("evaluation") is not None:
+            ready["evaluation"] = self._evaluation(data["evaluation"], ready.get("environment"))
+        if "sections" in data:  # the attribute that holds plugins' blocks is not a key
+            self.problems.add(("sections",), "unknown key; write a plugin's block at the top level under its own name")
+            data = {key: value for key, value in data.items() if key != "sections"}
+        ready["sections"] = sections
+        return build(
+            RunConfig,
+            data,
+            (),
+            self.problems,
+            ready=ready,
+            also_allowed=sections,
+            no_keys=("sections",),
+            elsewhere=self._elsewhere(),
+        )
+
+    def _elsewhere(self) -> dict[str, str]:
+        """Keys that users may write at the top level by mistake, and where they belong."""
+        behaviors = self.data.get("behaviors")
+        name = next(iter(behaviors), "NAME") if isinstance(behaviors, Mapping) else "NAME"
+        blocks: dict[str, type] = {
+            "torch_settings": TorchSettings,
+            "environment": EnvironmentSettings,
+            "env_settings": EnvSettings,
+            "checkpoint_settings": CheckpointSettings,
+            dotted(("behaviors", name)): BehaviorSettings,
+        }
+        places = {key: f"{block}.{key}" for block, cls in blocks.items() for key in settings_fields(cls)}
+        return {**places, "curriculum": "environment_parameters.NAME.curriculum"}
+
+    def _behavior(self, data: Any, path: KeyPath) -> Any:
+        if not isinstance(data, Mapping):
+            self.problems.add(path, f"must be a mapping of settings, not {shown(data)}; write {{}} for all defaults")
+            return INVALID
+        rewards = data.get("reward_signals") or {"extrinsic": {}}
+        ready = {
+            "hyperparameters": self._hyperparameters(data, path),
+            "reward_signals": self._each(rewards, (*path, "reward_signals"), self._reward),
+        }
+        outside = {key: f"{key} at the top level" for key in settings_fields(RunConfig)}
+        return build(BehaviorSettings, data, path, self.problems, ready=ready, elsewhere=outside)
+
+    def _hyperparameters(self, data: Mapping[str, Any], path: KeyPath) -> Any:
+        """The trainer's own settings. Refuses other keys of the behavior that this trainer does not support."""
+        given = data.get("hyperparameters")
+        if given is not None and "trainer_type" not in data:
+            self.problems.add((*path, "hyperparameters"), "trainer_type must be given when hyperparameters are")
+            return INVALID
+        reference = data.get("trainer_type", attrs.fields(BehaviorSettings).trainer_type.default)
+        if not isinstance(reference, str):
+            return INVALID  # build() adds the problem
+        spec = self._find("trainer", self.plugins.trainer, reference, (*path, "trainer_type"))
+        if spec is INVALID:
+            return INVALID
+        if data.get("behavioral_cloning") is not None and not spec.behavioral_cloning:
+            self.problems.add((*path, "behavioral_cloning"), f"trainer {spec.name!r} does not imitate demonstrations")
+        return self._settings(spec, {} if given is None else given, (*path, "hyperparameters"))
+
+    def _reward(self, data: Any, path: KeyPath) -> Any:
+        spec = self._find("reward", self.plugins.reward_provider, str(path[-1]), path)
+        return INVALID if spec is INVALID else self._settings(spec, data, path)
+
+    def _writer(self, data: Any, path: KeyPath) -> Any:
+        spec = self._find("writer", self.plugins.stats_writer, str(path[-1]), path)
+        if spec is INVALID or data is False:
+            return spec if data is not False else False
+        if not isinstance(data, Mapping):
+            self.problems.add(path, f"must be a mapping of settings, or false to turn it off, not {shown(data)}")
+            return INVALID
+        if spec.settings is None:
+            for key in data:
+                self.problems.add((*path, key), "unknown key; this writer has no settings")
+            return INVALID if data else None
+        return self._settings(spec, data, path)
+
+    def _environment(self, data: Any, path: KeyPath) -> Any:
+        if not isinstance(data, Mapping):
+            return build(EnvironmentSettings, data, path, self.problems)
+        kind = data.get("type", attrs.fields(EnvironmentSettings).type.default)
+        options = data.get("options", {})
+        ready: dict[str, Any] = {}
+        if isinstance(kind, str):
+            spec = self._find("environment", self.plugins.environment, kind, (*path, "type"))
+            if spec is INVALID:
+                ready["options"] = INVALID
+            else:
+                ready["parameters"] = self._routes(spec, data.get("parameters", {}), (*path, "parameters"))
+                if spec.settings is not None:
+                    ready["options"] = self._settings(spec, options, (*path, "options"))
+        if "options" not in ready:
+            ready["options"] = structure(options, dict[str, Any], (*path, "options"), self.problems)
+        return build(EnvironmentSettings, data, path, self.problems, ready=ready)
+
+    def _routes(self, spec: Any, data: Any, path: KeyPath) -> Any:
+        """How each environment parameter reaches the environment."""
+        if spec.parameters is None and data:
+            self.problems.add(
+                path, f"environments of type {spec.name!r} take parameters by their names; delete this block"
+            )
+            return INVALID
+        return self._each(data, path, lambda block, at: self._settings(spec, block, at, "parameters"))
+
+    def _evaluation(self, data: Any, environment: Any) -> Any:
+        """The ``evaluation`` block, with the complete environment of evaluations."""
+        if not isinstance(data, Block):
+            return build(EvaluationSettings, data, ("evaluation",), self.problems)
+        if "interval" in data and data["interval"] is None and data.get("stop_at") is not None:
+            self.problems.add(("evaluation", "stop_at"), "without an interval no evaluation could stop the run")
+        ready = {
+            "environment": self._evaluation_environment(data.get("environment", Block()), environment),
+            "environment_parameters": self._parameters(data.get("environment_parameters"), PLACES[1]),
+        }
+        return build(EvaluationSettings, data, ("evaluation",), self.problems, ready=ready)
+
+    def _evaluation_environment(self, own: Any, environment: Any) -> Any:
+        """The environment of evaluations: what is ``own``, over the ``environment`` block that was built."""
+        path = ("evaluation", "environment")
+        base = self.data.get("environment")
+        if not isinstance(own, Block):
+            self.problems.add(path, f"must be a mapping, not {shown(own)}")
+            return INVALID
+        if base is None and not own:
+            message = "there is no environment to evaluate in; give environment or evaluation.environment"
+            self.problems.add(path[:1], message)
+            return INVALID
+        if environment is INVALID and not own:
+            return INVALID
+        if isinstance(base, Block) and environment is not INVALID:
+            # Defaults are decided once, so that the configuration that a run writes loads to an equal one.
+            base = placed_like(plain(environment, path[1:]), base)
+        block = evaluation_block(own, base if isinstance(base, Block) else None)
+        self.problems.document = attrs.evolve(
+            self.problems.document, data=with_value(self.problems.document.data, path, lambda _: block)
+        )
+        return self._environment(block, path)
+
+    def _parameters(self, data: Any, path: KeyPath) -> Any:
+        return {} if data is None else self._each(data, path, self._parameter)
+
+    def _parameter(self, data: Any, path: KeyPath) -> Any:
+        if not isinstance(data, Mapping) or not isinstance(data.get("curriculum", {}), Mapping):
+            self.problems.add(
+                path,
+                "must be a number, a sampler ({sampler_type: ..., sampler_parameters: ...}), or curriculum: with a "
+                f"list of lessons or the settings of another curriculum, not {shown(data)}",
+            )
+            return INVALID
+        ready: dict[str, Any] = {}
+        if "curriculum" in data:
+            block, path_of_block = data["curriculum"], (*path, "curriculum")
+            if not {"type", "lessons"} & block.keys():
+                self.problems.add(
+                    path_of_block,
+                    "must be a list of lessons, each of which begins with '- name:', or the settings of a curriculum "
+                    "with its type",
+                )
+                return INVALID
+            kind = block.get("type", LESSONS)
+            if not isinstance(kind, str):
+                self.problems.add((*path_of_block, "type"), f"must be text, not {shown(kind)}")
+                return INVALID
+            at = (*path_of_block, "type") if "type" in block else path
+            spec = self._find("curriculum", self.plugins.curriculum, kind, at)
+            ready["curriculum"] = INVALID if spec is INVALID else self._settings(spec, block, path_of_block)
+        return build(EnvironmentParameter, data, path, self.problems, ready=ready)
+
+    def _sections(self) -> dict[str, Any]:
+        """Every plugin's own top-level block by name; a block that the file does not give has its defaults."""
+        owners: dict[str, str] = {}
+        sections = {}
+        for record in self.plugins.records("section"):
+            name = record.name
+            if name in owners:
+                raise PluginError(
+                    f"{record.described} clashes with {owners[name]}; turn one off with -p no:DIST/PLUGIN"
+                )
+            owners[name] = record.described
+            sections[name] = self._settings(record, self.data.get(name, {}), (name,), "target")
+        return sections
+
+    def _each(self, data: Any, path: KeyPath, build_one: Callable[[Any, KeyPath], Any]) -> Any:
+        if not isinstance(data, Mapping):
+            self.problems.add(path, f"must be a mapping from names to settings, not {shown(data)}")
+            return INVALID
+        if len(data) > MAX_NAMES:
+            self.problems.add(path, f"has {len(data):,} entries; at most {MAX_NAMES:,} are allowed")
+            return INVALID
+        built = {name: build_one(value, (*path, name)) for name, value in data.items()}
+        return INVALID if any(value is INVALID for value in built.values()) else built
+
+    def _find(self, kind: str, find: Callable[[str], Any], reference: str, path: KeyPath) -> Any:
+        try:
+            return find(reference)
+        except NotInstalled as error:
+            part = NOT_BUILT.get((kind, reference))
+            if part:
+                self.problems.add(path, f"not supported yet: {part}")
+            else:
+                self.problems.add(path, str(error), error.package)
+            return INVALID
+        except PluginError as error:  # two plugins provide it: the file is not wrong, but its line helps
+            raise self.problems.plugin_error(path, str(error)) from error
+
+    def _settings(self, record: Record, data: Any, path: KeyPath, attribute: str = "settings") -> Any:
+        """An instance of the class that ``attribute`` of a record names. An error in the class is its plugin's."""
+        cls = record.resolve(attribute)
+        doing = f"in its settings class {cls.__name__}"
+        with blamed(record.described, doing, partial(self.problems.plugin_error, path)):
+            return build(cls, data, path, self.problems)

@@ -1,0 +1,39 @@
+"""What a settings class declares: its fields by their keys in a file, their types and their defaults."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import attrs
+
+from rlcore.errors import PluginError
+
+
+def settings_fields(cls: type) -> dict[str, attrs.Attribute[Any]]:
+    """The fields of a settings class by the key they have in a file."""
+    if not attrs.has(cls):
+        raise PluginError(f"{cls.__module__}.{cls.__qualname__}: a settings class must be an attrs class")
+    return {attribute.alias or attribute.name: attribute for attribute in attrs.fields(cls) if attribute.init}
+
+
+@lru_cache(maxsize=256)
+def field_types(cls: type) -> Mapping[str, Any]:
+    """The types of a settings class by attribute, with string annotations resolved."""
+    try:
+        return typing.get_type_hints(cls)
+    except NameError as error:
+        raise PluginError(
+            f"{cls.__module__}.{cls.__qualname__}: {error}; a settings class needs its types at run time, "
+            "so import them outside TYPE_CHECKING"
+        ) from error
+
+
+def default_of(attribute: attrs.Attribute[Any]) -> Any:
+    """The default of a field; attrs.NOTHING if the field has none."""
+    default: Any = attribute.default
+    if isinstance(default, attrs.Factory):  # type: ignore[arg-type]
+        return attrs.NOTHING if default.takes_self else default.factory()
+    return default

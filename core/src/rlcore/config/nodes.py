@@ -1,0 +1,151 @@
+"""The data of a configuration: mappings and lists that know where each of their entries was written.
+
+A node is a dict or a list with an :class:`Origin` for each entry. Moving, merging or copying a node moves the origins
+with it, so an error about a value that ended up elsewhere still points to where the user wrote it. Nodes are not
+changed once they are part of a document: a step that rewrites a document makes new nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from rlcore.config.problems import KeyPath
+
+
+@attrs.frozen
+class Origin:
+    """Where a value was written."""
+
+    place: str  # "cartpole.yaml:12", "--set env_settings.seed", "--seed", or "" for data made in Python
+    order: int  # the line; overrides come after every line
+    path: KeyPath  # as written there: a value that a behavior inherits keeps the path in default_settings
+
+    def below(self, rest: KeyPath) -> Origin:
+        """The origin of what is at ``rest`` within this value."""
+        return attrs.evolve(self, path=(*self.path, *rest)) if rest else self
+
+
+class Block(dict[str, Any]):
+    """A mapping that knows the origin of each key. A key that no user wrote, such as a default, has none."""
+
+    __slots__ = ("origins",)
+
+    def __init__(self, entries: Iterable[tuple[str, Any, Origin | None]] = ()) -> None:
+        super().__init__()
+        self.origins: dict[str, Origin] = {}
+        for key, value, origin in entries:
+            self.put(key, value, origin)
+
+    def put(self, key: str, value: Any, origin: Origin | None) -> None:
+        """Adds or replaces a key."""
+        self[key] = value
+        if origin is None:
+            self.origins.pop(key, None)
+        else:
+            self.origins[key] = origin
+
+    def entries(self) -> Iterable[tuple[str, Any, Origin | None]]:
+        """Each key with its value and origin."""
+        return ((key, value, self.origins.get(key)) for key, value in self.items())
+
+    def with_entry(self, key: str, value: Any, origin: Origin | None) -> Block:
+        """A copy with one key added or replaced."""
+        block = Block(self.entries())
+        block.put(key, value, origin)
+        return block
+
+    def without(self, key: str) -> Block:
+        """A copy without one key."""
+        return Block(entry for entry in self.entries() if entry[0] != key)
+
+
+class Items(list[Any]):
+    """A list that knows the origin of each element."""
+
+    __slots__ = ("origins",)
+
+    def __init__(self, entries: Iterable[tuple[Any, Origin | None]] = ()) -> None:
+        super().__init__()
+        self.origins: list[Origin | None] = []
+        for value, origin in entries:
+            self.append(value)
+            self.origins.append(origin)
+
+
+def placed(value: Any, origin: Origin) -> Any:
+    """Plain data as nodes that were all written at ``origin``."""
+    if isinstance(value, Mapping):
+        return Block((key, placed(each, at := origin.below((key,))), at) for key, each in value.items())
+    if isinstance(value, list):
+        return Items((placed(each, at := origin.below((index,))), at) for index, each in enumerate(value))
+    return value
+
+
+def placed_like(data: Mapping[str, Any], written: Mapping[str, Any]) -> Block:
+    """Plain data as a block with the origins of ``written`` for the keys that ``written`` has."""
+    origins = written.origins if isinstance(written, Block) else {}
+    block = Block()
+    for key, value in data.items():
+        inner = written.get(key)
+        if isinstance(value, Mapping):
+            value = placed_like(value, inner if isinstance(inner, Mapping) else {})
+        block.put(key, value, origins.get(key))
+    return block
+
+
+def merged(own: Block, base: Block) -> Block:
+    """``own`` over ``base``, as deep as both are mappings. Keys that only ``base`` has come last."""
+    block = Block(own.entries())
+    for key, value, origin in base.entries():
+        if key not in own:
+            block.put(key, value, origin)
+        elif isinstance(own[key], Block) and isinstance(value, Block):
+            block[key] = merged(own[key], value)
+    return block
+
+
+def without_origins(value: Any) -> Any:
+    """A copy of the data in ordinary dicts and lists."""
+    if isinstance(value, Mapping):
+        return {key: without_origins(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [without_origins(each) for each in value]
+    return value
+
+
+def value_at(node: Any, path: Iterable[str]) -> Any:
+    """The value at ``path`` below ``node``; None if there is none."""
+    for key in path:
+        node = node.get(key) if isinstance(node, Mapping) else None
+    return node
+
+
+def with_value(block: Block, path: Sequence[str], change: Callable[[Any], Any]) -> Block:
+    """A copy of ``block`` with the changed value at ``path``; the same data if there is no value at ``path``."""
+    key, *rest = path
+    if key not in block or (rest and not isinstance(block[key], Block)):
+        return block
+    value = with_value(block[key], rest, change) if rest else change(block[key])
+    return block.with_entry(key, value, block.origins.get(key))
+
+
+def nearest_origin(node: Any, path: KeyPath) -> Origin | None:
+    """The origin of the value at ``path`` below ``node``, or of the nearest block around it."""
+    found: Origin | None = None
+    depth = 0
+    for index, key in enumerate(path, start=1):
+        origin: Origin | None = None
+        if isinstance(node, Block) and isinstance(key, str):
+            origin, node = node.origins.get(key), node.get(key)
+        elif isinstance(node, Items) and isinstance(key, int) and key < len(node):
+            origin, node = node.origins[key], node[key]
+        elif isinstance(node, list) and isinstance(key, int) and key < len(node):
+            node = node[key]
+        else:
+            break
+        if origin is not None:
+            found, depth = origin, index
+    return None if found is None else found.below(path[depth:])

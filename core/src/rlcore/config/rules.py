@@ -1,0 +1,101 @@
+"""Rules between blocks: each adds to the problems what is wrong with the configuration as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from rlcore.config.collected import Problems
+from rlcore.config.names import behavior_name_problems, name_problem
+from rlcore.config.nodes import value_at
+from rlcore.config.overrides import AFTER_THE_FILE
+from rlcore.config.parameter_blocks import PLACES
+from rlcore.config.problems import KeyPath
+from rlcore.errors import did_you_mean
+from rlcore.plugins.failures import blamed
+from rlcore.settings import RunConfig
+
+if TYPE_CHECKING:
+    from rlcore.plugins.calls import Plugins
+
+
+def check_names(problems: Problems) -> None:
+    """Check names that become paths. The check does not need valid settings."""
+    data = problems.document.data
+    listed = data.get("behaviors")
+    behaviors = tuple(listed) if isinstance(listed, Mapping) else ()
+    unusable = behavior_name_problems(behaviors)
+    for name in behaviors:
+        if "?" in name:
+            plain = name.partition("?")[0]
+            problems.add(
+                ("behaviors", name), f"a behavior's name has no '?team='; write {plain!r}, one block for all its teams"
+            )
+        elif name in unusable:
+            problems.add(("behaviors", name), unusable[name])
+    parameters = data.get("environment_parameters")
+    if isinstance(parameters, Mapping) and "metadata" in parameters:
+        problems.add(
+            ("environment_parameters", "metadata"),
+            "a parameter may not have the name of rlcore's own section of training_status.json",
+        )
+    for path in (("checkpoint_settings", "run_id"), ("checkpoint_settings", "initialize_from")):
+        value = value_at(data, path)
+        if isinstance(value, str) and (problem := name_problem("a run id", value)):
+            problems.add(path, problem)
+
+
+def check_start(problems: Problems) -> None:
+    """Check that the run is resumed or starts from another run, not both. The check does not need valid settings."""
+    data = problems.document.data
+    resume, initialize = ("checkpoint_settings", "resume"), ("checkpoint_settings", "initialize_from")
+    if value_at(data, resume) is not True or value_at(data, initialize) is None:
+        return
+    # If only the file has initialize_from, it says how the resumed run once started: there is nothing to choose.
+    on_command_line = {problems.document.origin(path).order >= AFTER_THE_FILE for path in (resume, initialize)}
+    if len(on_command_line) == 1:
+        problems.add(initialize, "resume continues a run and initialize_from starts a new one; give one of them")
+
+
+def check_routes(config: RunConfig, problems: Problems) -> None:
+    """Check that every entry of ``environment.parameters`` names an environment parameter."""
+    names = dict.fromkeys(config.environment_parameters)
+    routes: dict[KeyPath, Iterable[str]] = {}
+    if config.environment is not None:
+        routes["environment", "parameters"] = config.environment.parameters
+    if config.evaluation is not None and config.evaluation.environment is not None:
+        names |= dict.fromkeys(config.evaluation.environment_parameters)
+        routes["evaluation", "environment", "parameters"] = config.evaluation.environment.parameters
+    for path, routed in routes.items():
+        for name in routed:
+            if name not in names:
+                problems.add((*path, name), f"environment_parameters has no {name!r}{did_you_mean(name, names)}")
+
+
+def check_curricula(config: RunConfig, plugins: Plugins, problems: Problems) -> None:
+    """Let curricula check the rest of the configuration; see :class:`rlcore.settings.CurriculumSettings`."""
+    of_evaluation = {} if config.evaluation is None else config.evaluation.environment_parameters
+    for place, blocks in zip(PLACES, (config.environment_parameters, of_evaluation), strict=True):
+        for name, block in blocks.items():
+            at = (*place, name, "curriculum")
+            for path, message in _problems_of(block.curriculum, config, plugins, problems, at):
+                problems.add((*at, *path), message)
+
+
+def _problems_of(
+    settings: Any, config: RunConfig, plugins: Plugins, problems: Problems, at: KeyPath
+) -> list[tuple[KeyPath, str]]:
+    """What ``problems()`` of a curriculum's settings yields; PluginError unless these are pairs of path and message."""
+    check = getattr(settings, "problems", None)
+    if check is None:
+        return []
+
+    owner = plugins.curriculum(settings.type).described
+    with blamed(owner, "in problems() of its settings class", partial(problems.plugin_error, at)):
+        found = list(check(config, plugins))
+    for each in found:
+        if not (isinstance(each, tuple) and len(each) == 2 and isinstance(each[0], tuple) and isinstance(each[1], str)):
+            what = f"gave {each!r}, not a pair of a path, such as ('goal',), and a message"
+            raise problems.plugin_error(at, f"{owner}: problems() of its settings class {what}")
+    return found
