@@ -72,7 +72,7 @@ REPORTS: dict[str, tuple[Any, str]] = {
     "a parameter's": ({"pace": {}}, " reports the status section 'pace', which is an environment parameter's"),
     "rlcore's": ({"metadata": {}}, " reports the status section 'metadata', which is rlcore's own"),
     "a behavior's": ({"Agent": 3}, " reports the status section 'Agent', which is a behavior's, with a int instead"),
-    "no text": ({3: {}}, " reports the status section 3, whose name is no text"),
+    "no text": ({3: {}}, " reports the status section 3, whose name is not text"),
     "itself": ({"elo": LOOP}, ": status section 'elo' is not JSON"),
 }
 
