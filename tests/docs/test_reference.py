@@ -122,7 +122,7 @@ def test_every_block_of_the_core_is_documented() -> None:
     assert defined - bases == {cls for _, cls in generate.CORE_BLOCKS}
 
 
-# The rows of "Come from ML-Agents" that list keys, and the keys of a class that have a row of their own.
+# The rows of "Migrate from ML-Agents" that list keys, and the keys of each class that another row describes.
 LISTED: dict[str, tuple[type, set[str]]] = {
     "`hyperparameters` of `ppo`": (PPOSettings, set()),
     "`hyperparameters` of `sac`": (SACSettings, set()),
