@@ -46,9 +46,9 @@ TYPED = """environment_parameters:
         - {name: Long, value: 3}
 """
 MEASURES = "must be one of reward, progress, group_reward, stat:TAG"
-NONE_FOLLOWS = "delete it (ML-Agents does not look at it)"
+NONE_FOLLOWS = "delete it (ML-Agents ignores it)"
 NEEDED = "missing; every lesson but the last needs it, or the next one never comes"
-IN_UNIT = "must be in [0, 1] where the measure is progress"
+IN_UNIT = "must be in [0, 1] if the measure is progress"
 SAMPLERS = "constant, gaussian, multirangeuniform, uniform"
 LENGTH, MASS = "environment_parameters.length.curriculum", "environment_parameters.mass"
 CRITERIA = f"{LENGTH}[0].completion_criteria"
@@ -90,11 +90,11 @@ CASES = {
     ),
     "an unknown behavior": (
         TEXT, "          behavior: B\n", "          behavior: Bb\n",
-        f"c.yaml:7: {CRITERIA}.behavior: unknown behavior 'Bb'; did you mean 'B'? (there is B, C)",
+        f"c.yaml:7: {CRITERIA}.behavior: unknown behavior 'Bb'; did you mean 'B'? (known: B, C)",
     ),
     "a behavior with a team": (
         TEXT, "          behavior: B\n", "          behavior: B?team=0\n",
-        f"c.yaml:7: {CRITERIA}.behavior: unknown behavior 'B?team=0' (there is B, C)",
+        f"c.yaml:7: {CRITERIA}.behavior: unknown behavior 'B?team=0' (known: B, C)",
     ),
     "no behavior": (
         TEXT, "          behavior: B\n", "", f"c.yaml:6: {CRITERIA}.behavior: missing; it has no default",
@@ -122,7 +122,7 @@ CASES = {
     ),
     "a criterion within a list": (
         TEXT, "{behavior: B, measure: progress, threshold: 0.5}", "[{behavior: B}, {behavior: D, threshold: 1}]",
-        f"c.yaml:15: {LENGTH}[1].completion_criteria[1].behavior: unknown behavior 'D' (there is B, C)",
+        f"c.yaml:15: {LENGTH}[1].completion_criteria[1].behavior: unknown behavior 'D' (known: B, C)",
     ),
     "a type within a list": (
         TEXT, "{behavior: B, measure: progress, threshold: 0.5}", "[{behavior: B}, {behavior: B, threshold: x}]",
@@ -205,7 +205,7 @@ CASES = {
     ),
     "demotion by an unknown behavior": (
         TYPED, "demotion: {", "demotion: {behavior: X, ",
-        f"c.yaml:10: {LESSONS}[1].demotion.behavior: unknown behavior 'X' (there is B, C)",
+        f"c.yaml:10: {LESSONS}[1].demotion.behavior: unknown behavior 'X' (known: B, C)",
     ),
     "demotion by progress": (
         TYPED, "demotion: {", "demotion: {measure: progress, ",
@@ -221,12 +221,12 @@ CASES = {
         TEXT, "  length:\n",
         "  length:\n    curriculum: {smoothing: legacy, lessons: [{name: A, value: 1, completion_criteria: {behavior: "
         "B, measure: group_reward}}, {name: B, value: 2}]}\n  other:\n",
-        f"c.yaml:3: {LESSONS}[0].completion_criteria.measure: 'group_reward' is none of ML-Agents'; delete smoothing: "
+        f"c.yaml:3: {LESSONS}[0].completion_criteria.measure: 'group_reward' is not in ML-Agents; delete smoothing: "
         "legacy to use it",
     ),
     "legacy arithmetic with a demotion": (
         TYPED, "      type: lessons\n", "      smoothing: legacy\n",
-        f"c.yaml:10: {LESSONS}[1].demotion: ML-Agents has none; delete smoothing: legacy to use it",
+        f"c.yaml:10: {LESSONS}[1].demotion: ML-Agents has no demotion; delete smoothing: legacy to use it",
     ),
     "an unknown arithmetic": (
         TYPED, "      type: lessons\n", "      smoothing: legcy\n",

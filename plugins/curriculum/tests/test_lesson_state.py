@@ -171,12 +171,12 @@ def test_what_a_status_does_not_say_stays_at_the_beginning(make: Any, sections: 
         (
             {"length": {"lesson_num": 3}},
             "status of parameter 'length': it is in lesson number 3, counted from 0, and its curriculum has 3 lessons; "
-            "give it as many as it had",
+            "give it at least as many lessons as in the status",
         ),
         (
             {"length": {"lesson_num": 1}, "gravity": {"lesson_num": 1}},
             "status of parameter 'gravity': it is in lesson number 1, counted from 0, and its curriculum has 1 lesson; "
-            "give it as many as it had",
+            "give it at least as many lessons as in the status",
         ),
         (
             {"length": {"lesson_num": "Mid"}},
@@ -214,12 +214,12 @@ OTHERS = {
         changed(TEXT, LONG, "")
         .replace(f", completion_criteria: {CRITERION}, demotion", ", demotion")
         .replace("{threshold: -1,", "{behavior: B, threshold: -1,"),
-        "environment_parameters.length: the checkpoint is of the lessons Short, Mid, Long, and this configuration has "
+        "environment_parameters.length: the checkpoint has the lessons Short, Mid, Long, and this configuration has "
         f"Short, Mid; {RESUME}",
     ),
     "renamed": (
         changed(TEXT, "name: Mid", "name: Middle"),
-        "environment_parameters.length: the checkpoint is of the lessons Short, Mid, Long, and this configuration has "
+        "environment_parameters.length: the checkpoint has the lessons Short, Mid, Long, and this configuration has "
         f"Short, Middle, Long; {RESUME}",
     ),
     "measured by another behavior": (
@@ -293,6 +293,6 @@ def test_behaviors_that_only_the_environment_knows_are_checked_in_the_first_step
     with pytest.raises(ConfigError) as caught:
         lessons.advance({"BB": 4, "Other": 4})
     assert str(caught.value) == (
-        "environment_parameters.length: lesson 0 ('Short') goes by an unknown behavior, 'B'; did you mean 'BB'? "
-        "(there is BB, Other)"
+        "environment_parameters.length: lesson 0 ('Short') uses an unknown behavior, 'B'; did you mean 'BB'? "
+        "(known: BB, Other)"
     )

@@ -1,4 +1,4 @@
-"""A misspelt tag would keep its lesson for ever, so a summary that proves there is no such statistic is refused."""
+"""With a misspelled tag a lesson would never end, so the run ends when a summary proves that the tag does not exist."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_tag_that_a_complete_summary_lacks_is_refused_with_the_nearest(make: A
         make(STAT).summarised("B", summary(**EPISODES, **UPDATE))
     assert str(caught.value) == (
         "environment_parameters.length: lesson 1 ('Mid') is measured by 'Policy/Entropi', and behavior 'B' has no such "
-        "statistic; did you mean 'Policy/Entropy'? (there are Environment/Cumulative Reward, Environment/Episode "
+        "statistic; did you mean 'Policy/Entropy'? (known: Environment/Cumulative Reward, Environment/Episode "
         "Length, Losses/Policy Loss, Policy/Entropy, Policy/Learning Rate)"
     )
 

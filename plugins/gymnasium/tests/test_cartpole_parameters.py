@@ -186,8 +186,8 @@ def test_unknown_names_are_refused_with_all_there_are(make) -> None:
     assert str(refused.value) == (
         "environment_parameters.lenght: CartPole-v1 has no such parameter; it has the attributes force_mag, gravity, "
         "length, masscart, masspole, screen_height, screen_width, tau, theta_threshold_radians, x_threshold and the "
-        "constructor argument max_episode_steps; any other attribute, or an option of its reset, is named in "
-        "environment.parameters.lenght; did you mean 'length'?"
+        "constructor argument max_episode_steps; to use another attribute or a reset "
+        "option, name it in environment.parameters.lenght; did you mean 'length'?"
     )
     with pytest.raises(ConfigError) as refused:
         make("CartPole-v1", 2).set_parameters({"lenght": np.ones(2)})

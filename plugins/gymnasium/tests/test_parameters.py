@@ -291,8 +291,8 @@ def test_a_fraction_for_a_whole_number_is_refused_before_anything_is_played(make
     with pytest.raises(ConfigError) as refused:
         begin(environment)
     assert str(refused.value) == (
-        f"environment_parameters.number: 3.5 is no whole number, as the {what} of rlcore-tests/Dial-v0 is; give whole "
-        "ones, or say whole: false in environment.parameters.number"
+        f"environment_parameters.number: 3.5 is not a whole number, but the {what} of rlcore-tests/Dial-v0 is; use "
+        "whole numbers, or set whole: false in environment.parameters.number"
     )
 
 
@@ -360,5 +360,5 @@ def test_a_vectorised_form_alone_takes_no_parameters(make) -> None:
     finally:
         del gymnasium.registry["rlcore-tests/Vector-v0"]
     assert str(failed.value) == (
-        "rlcore-tests/Vector-v0: has a vectorised form alone, which takes no environment parameters (length)"
+        "rlcore-tests/Vector-v0: has only a vectorized form, which supports no environment parameters (length)"
     )

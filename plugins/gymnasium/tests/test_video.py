@@ -106,7 +106,7 @@ def test_an_environment_without_pictures_is_refused(
     blind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Blind, "metadata", {"render_modes": ["ansi"]})
-    with pytest.raises(EnvironmentFailed, match=r"Blind-v0: has no render mode 'rgb_array', so it cannot be filmed$"):
+    with pytest.raises(EnvironmentFailed, match=r"Blind-v0: has no render mode 'rgb_array', and cannot record video$"):
         filmed(blind, tmp_path)
 
 
@@ -120,9 +120,9 @@ def test_an_environment_without_pictures_is_refused(
         ),
         (
             gymnasium.error.DependencyNotInstalled("pygame is not installed"),
-            "cannot be filmed: DependencyNotInstalled: pygame is not installed; run: pip install 'rlcore-gymnasium[vid",
+            "cannot record video: DependencyNotInstalled: pygame is not installed; run: pip install 'rlcore-gymnasium[",
         ),
-        (None, "render() returns no picture, so it cannot be filmed"),
+        (None, "render() returns no image to record"),
     ],
 )
 def test_what_cannot_be_rendered_is_told_in_one_line_with_the_fix(

@@ -47,8 +47,7 @@ def test_a_behavior_that_the_environment_does_not_have_is_refused_at_the_first_l
     with pytest.raises(ConfigError) as caught:
         make(behavior="Agnet").advance({"Agent": 9, "Other": 9})
     assert str(caught.value) == (
-        "environment_parameters.length goes by an unknown behavior, 'Agnet'; did you mean 'Agent'? (there is Agent, "
-        "Other)"
+        "environment_parameters.length uses an unknown behavior, 'Agnet'; did you mean 'Agent'? (known: Agent, Other)"
     )
     make(behavior="Agent").advance({"Agent": 9, "Other": 9})
 
@@ -56,9 +55,7 @@ def test_a_behavior_that_the_environment_does_not_have_is_refused_at_the_first_l
 def test_of_several_behaviors_one_must_be_named(make: Make) -> None:
     with pytest.raises(ConfigError) as caught:
         make().advance({"Agent": 9, "Other": 9})
-    assert str(caught.value) == (
-        "environment_parameters.length.curriculum.behavior: missing; whose episodes count? One of Agent, Other"
-    )
+    assert str(caught.value) == ("environment_parameters.length.curriculum.behavior: missing; name one of Agent, Other")
     make().advance({"Agent": 9})
 
 
