@@ -117,8 +117,8 @@ class RunState:
         except NonFiniteError as error:
             if self.curricula is None:
                 raise
-            began = self.curricula.episode_of(error.copy, error.latest)
-            raise NonFiniteError(f"{error} (its episode began with {began})", error.copy, error.latest) from None
+            began = self.curricula.episode_of(error.env, error.latest)
+            raise NonFiniteError(f"{error} (its episode began with {began})", error.env, error.latest) from None
 
     def settle_episodes(self) -> list[BehaviorRun]:
         """Begins all episodes anew before a checkpoint, unless the environment can save itself.
@@ -281,8 +281,8 @@ def _require_environment(state: Mapping[str, Any], environment: Environment | No
             "run"
         )
     if environment is not None and len(state["episodes"]) != environment.num_envs:
-        copies = len(state["episodes"])
+        num_envs = len(state["episodes"])
         raise RunStateError(
-            f"{where}: the checkpoint is of {copies} environment copies, this run has {environment.num_envs}; set "
-            f"environment.num_envs to {copies}"
+            f"{where}: the checkpoint is of {num_envs} environments, this run has {environment.num_envs}; set "
+            f"environment.num_envs to {num_envs}"
         )

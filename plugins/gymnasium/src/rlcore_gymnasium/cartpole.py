@@ -57,20 +57,20 @@ class CartPoleEnvironment(NativeEnvironment):
         self._attributes = attributes or {name: name for name in PARAMETERS}
         # By attribute, [N] each: the values of open episodes and of the next episodes.
         self._values: dict[str, NDArray[np.float64]] = {}
-        self._parameters: dict[str, NDArray[np.float64]] = {}
-        self._parameters: Parameters | None = None  # the mapping from which the next values come
+        self._next_values: dict[str, NDArray[np.float64]] = {}
+        self._source: Parameters | None = None  # the mapping from which the next values come
 
     def require_parameters(self, names: Iterable[str]) -> None:
         refuse_unknown_parameters(names, self._attributes, self.env_id)
 
     def set_parameters(self, parameters: Parameters) -> None:
-        if parameters is self._parameters:  # equal arrays, which may contain other numbers now
+        if parameters is self._source:  # equal arrays, which may contain other numbers now
             return
         super().set_parameters(parameters)
-        self._parameters = parameters
+        self._source = parameters
         for name, values in parameters.items():
             attribute = self._attributes[name]
-            self._parameters[attribute] = values
+            self._next_values[attribute] = values
             if attribute not in self._values:
                 self._put(attribute, np.full(self.num_envs, getattr(self.vector, attribute), np.float64))
 
@@ -84,8 +84,8 @@ class CartPoleEnvironment(NativeEnvironment):
 
     def _start_episodes(self, rows: Any) -> None:
         """Start the next episodes of ``rows``."""
-        if self._parameters:
-            for attribute, values in self._parameters.items():
+        if self._next_values:
+            for attribute, values in self._next_values.items():
                 self._values[attribute][rows] = values[rows]
             derive(self.vector)
 
@@ -115,15 +115,15 @@ class CartPoleEnvironment(NativeEnvironment):
             "steps": vector.steps.copy(),
             "generator": generator_state(vector.np_random),
             "parameters": {name: values.copy() for name, values in self._values.items()},
-            "next_parameters": {name: values.copy() for name, values in self._parameters.items()},
+            "next_parameters": {name: values.copy() for name, values in self._next_values.items()},
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> dict[str, AgentBatch]:
-        copies = (self.num_envs,)
+        num_envs = (self.num_envs,)
         self.vector.reset(seed=0)  # creates the arrays; the seed is replaced below
-        self.episodes = saved_array(state, "episodes", np.int64, copies).copy()
-        self.vector.state = saved_array(state, "state", np.float64, (4, *copies)).copy()
-        self.vector.steps = saved_array(state, "steps", np.int32, copies).copy()
+        self.episodes = saved_array(state, "episodes", np.int64, num_envs).copy()
+        self.vector.state = saved_array(state, "state", np.float64, (4, *num_envs)).copy()
+        self.vector.steps = saved_array(state, "steps", np.int32, num_envs).copy()
         restore_generator(self.vector.np_random, saved_mapping(state, "generator"))
         saved, upcoming = saved_mapping(state, "parameters"), saved_mapping(state, "next_parameters")
         known = set(self._attributes.values())
@@ -131,9 +131,9 @@ class CartPoleEnvironment(NativeEnvironment):
             if attribute not in known:
                 raise SavedValueError(f"the entry 'parameters' has {attribute!r}, which is no parameter of this run")
         for attribute in saved:
-            self._put(attribute, saved_array(saved, attribute, np.float64, copies).copy())
-        self._parameters = {name: saved_array(upcoming, name, np.float64, copies).copy() for name in upcoming}
+            self._put(attribute, saved_array(saved, attribute, np.float64, num_envs).copy())
+        self._next_values = {name: saved_array(upcoming, name, np.float64, num_envs).copy() for name in upcoming}
         derive(self.vector)
-        self._parameters = None
+        self._source = None
         self._reward = np.zeros(self.num_envs, np.float32)
         return self._first_batch({OBSERVATION: self.vector.state.T.astype(np.float32)})

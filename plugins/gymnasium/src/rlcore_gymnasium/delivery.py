@@ -23,20 +23,18 @@ Env = gymnasium.Env[Any, Any]
 class ParameterDelivery:
     """Holds the values of the next episode of each environment, and sets them when the episode starts."""
 
-    def __init__(self, finder: WayFinder, copies: list[Env], remake: Callable[[int, Mapping[str, Any]], None]) -> None:
-        """``remake(copy, arguments)`` replaces ``copies[copy]`` by an environment with these arguments."""
+    def __init__(self, finder: WayFinder, envs: list[Env], remake: Callable[[int, Mapping[str, Any]], None]) -> None:
+        """``remake(index, arguments)`` replaces ``envs[index]`` by an environment with these arguments."""
         self._finder = finder
-        self._copies = copies
+        self._envs = envs
         self._remake = remake
         self._ways: dict[str, Way] = {}
         self._next_values: dict[str, NDArray[np.float64]] = {}  # by name, [N]
-        self._made_with: list[dict[str, Any]] = [{} for _ in copies]
+        self._made_with: list[dict[str, Any]] = [{} for _ in envs]
 
     def require(self, names: Iterable[str]) -> None:
         """Raise ConfigError unless the environment has all of these parameters."""
-        new = {
-            name: self._finder.find(name, behind_camera(self._copies[0])) for name in names if name not in self._ways
-        }
+        new = {name: self._finder.find(name, behind_camera(self._envs[0])) for name in names if name not in self._ways}
         known = {way: name for name, way in self._ways.items()}
         for name, way in new.items():
             if known.setdefault(way, name) != name:
@@ -51,18 +49,18 @@ class ParameterDelivery:
         self.require(parameters)
         self._next_values |= parameters
 
-    def begin(self, copy: int) -> dict[str, Any]:
+    def begin(self, index: int) -> dict[str, Any]:
         """Prepare an environment for the episode that it starts; return the options of its reset."""
         if not self._next_values:
             return {}
         brought: dict[str, dict[str, Any]] = {"constructor": {}, "attribute": {}, "reset_option": {}}
         for name, values in self._next_values.items():
             way = self._ways[name]
-            brought[way.how][way.target] = self._number(name, way, float(values[copy]))
-        if brought["constructor"] != self._made_with[copy]:
-            self._remake(copy, brought["constructor"])
-            self._made_with[copy] = brought["constructor"]
-        env = behind_camera(self._copies[copy])
+            brought[way.how][way.target] = self._number(name, way, float(values[index]))
+        if brought["constructor"] != self._made_with[index]:
+            self._remake(index, brought["constructor"])
+            self._made_with[index] = brought["constructor"]
+        env = behind_camera(self._envs[index])
         for path, value in brought["attribute"].items():
             write(env, path, value)
         if brought["attribute"]:

@@ -22,16 +22,16 @@ _NO_DISPLAY = (
 
 
 class FilmedEpisodes(RecordVideo):
-    """Records one mp4 file per whole episode: ``Hopper-v5-copy-0-episode-3.mp4``.
+    """Records one mp4 file per whole episode: ``Hopper-v5-env-0-episode-3.mp4``.
 
     Raises EnvironmentFailed with the solution if the environment cannot be rendered or a package is missing.
     """
 
-    def __init__(self, env: gymnasium.Env[Any, Any], directory: Path, env_id: str, copy: int) -> None:
+    def __init__(self, env: gymnasium.Env[Any, Any], directory: Path, env_id: str, index: int) -> None:
         if RENDER_MODE not in env.metadata.get("render_modes", ()):
             raise EnvironmentFailed(f"{env_id}: has no render mode {RENDER_MODE!r}, and cannot record video")
         self._env_id = env_id
-        prefix = f"{re.sub(r'[^A-Za-z0-9.-]+', '-', env_id)}-copy-{copy}"
+        prefix = f"{re.sub(r'[^A-Za-z0-9.-]+', '-', env_id)}-env-{index}"
         with warnings.catch_warnings():  # about an existing directory; it contains no file with such a name
             warnings.simplefilter("ignore")
             super().__init__(env, str(directory), episode_trigger=lambda episode: True, name_prefix=prefix)
@@ -64,8 +64,8 @@ def behind_camera(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
 
 def filming(env_id: str, directory: Path) -> dict[str, Any]:
     """Return the arguments with which ``gymnasium.make_vec`` records video of every environment."""
-    copies = count()
+    env_index = count()
     return {
         "render_mode": RENDER_MODE,
-        "wrappers": [lambda env: FilmedEpisodes(env, directory, env_id, next(copies))],
+        "wrappers": [lambda env: FilmedEpisodes(env, directory, env_id, next(env_index))],
     }
