@@ -186,9 +186,7 @@ def test_a_resumed_run_receives_the_status_in_the_database(place: Place, run_rlc
     assert restored == [changed]
 
 
-def test_a_run_that_resumes_from_an_older_checkpoint_drops_later_rows(
-    place: Place, run_rlcore: RunRlcore
-) -> None:
+def test_a_run_that_resumes_from_an_older_checkpoint_drops_later_rows(place: Place, run_rlcore: RunRlcore) -> None:
     assert run_rlcore("run", "config.yaml").exit_code == 0
     before = place.rows(LESSONS)
     for step in (4000, 3500, 3000, 2500, 2000):
@@ -211,9 +209,7 @@ def test_inference_changes_nothing(place: Place, run_rlcore: RunRlcore, monkeypa
     assert (place.logs / store.FILE_NAME).read_bytes() == before
 
 
-def test_a_run_that_started_without_the_package_continues_in_the_database(
-    place: Place, run_rlcore: RunRlcore
-) -> None:
+def test_a_run_that_started_without_the_package_continues_in_the_database(place: Place, run_rlcore: RunRlcore) -> None:
     assert run_rlcore("run", "config.yaml", "-p", "no:acme-status").exit_code == 0
     assert not (place.logs / store.FILE_NAME).exists()
     assert run_rlcore("run", "config.yaml", "--resume", *MORE).exit_code == 0

@@ -19,5 +19,5 @@ class TestDQN(TrainerConformance):
         "save_replay_buffer": True,
     }
     skip = {
-        "test_rewards_that_learn_are_updated_saved_and_restored": "the test uses rewards with two discounts; dqn supports one",
+        "test_rewards_that_learn_are_updated_saved_and_restored": "it uses two discounts; dqn supports one",
     }

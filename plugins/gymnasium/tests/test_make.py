@@ -64,7 +64,7 @@ def test_the_behavior_takes_the_name_in_the_file_and_one_slot_for_each_copy(make
     assert spec.name == "Swinger" and spec.env_index.tolist() == [0, 1, 2] and spec.discrete == (3,)
 
 
-@pytest.mark.parametrize(("names", "said"), [((), "there are none"), (("A", "B"), "there are 2: A, B")])
+@pytest.mark.parametrize(("names", "said"), [((), "the file has none"), (("A", "B"), "the file has 2: A, B")])
 def test_a_file_with_no_or_several_behaviors_is_refused(make, names, said) -> None:
     with pytest.raises(ConfigError, match=said):
         make("CartPole-v1", names=names)

@@ -230,8 +230,8 @@ def refusal(make: Any, env_id: str, parameters: dict[str, Any], **options: Any) 
 def test_an_unknown_name_is_refused_with_all_there_are_when_the_environment_is_made(make, dial) -> None:
     assert refusal(make, dial, {"gian": None}) == (
         "environment_parameters.gian: rlcore-tests/Dial-v0 has no such parameter; it has the attributes gain, level, "
-        f"narrow, offset, pull, size, tilt and the constructor arguments {ARGUMENTS}; any other "
-        "attribute, or an option of its reset, is named in environment.parameters.gian; did you mean 'gain'?"
+        f"narrow, offset, pull, size, tilt and the constructor arguments {ARGUMENTS}; to use another "
+        "attribute or a reset option, name it in environment.parameters.gian; did you mean 'gain'?"
     )
     environment = make(dial, 2, parameters={"push": {"reset_option": "boost"}})
     with pytest.raises(ConfigError, match=r"it has those of environment\.parameters \(push\) and the attributes gain,"):

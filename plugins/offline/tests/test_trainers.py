@@ -156,7 +156,7 @@ def test_a_state_that_does_not_fit_is_refused_and_changes_nothing(make_trainer: 
     ):
         with pytest.raises(RunStateError, match=told):
             trainer.load_state_dict(other.state_dict())
-        assert_equal(before, trainer.state_dict(), "a refused state left traces")
+        assert_equal(before, trainer.state_dict(), "a refused state changed the trainer")
 
 
 @NAMES

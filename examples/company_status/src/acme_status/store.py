@@ -28,7 +28,7 @@ CREATE TABLE IF NOT EXISTS lessons (
 
 @contextmanager
 def opened(directory: Path) -> Iterator[sqlite3.Connection]:
-    """Open one transaction: at the end of the block everything is stored, or nothing. Raises RunStateError on failure."""
+    """Open one transaction, which stores everything or nothing. Raises RunStateError if SQLite fails."""
     try:
         with closing(sqlite3.connect(directory / FILE_NAME)) as database:
             database.executescript(TABLES)

@@ -147,7 +147,7 @@ def _only_behavior(names: tuple[str, ...], env_id: str) -> str:
     if len(names) != 1:
         found = "none" if not names else f"{len(names)}: {', '.join(names)}"
         raise ConfigError(
-            f"{env_id} has one agent, whose behavior is the only entry in behaviors; the file has {found}"
+            f"{env_id} has one agent, whose behavior must be the only entry in behaviors; the file has {found}"
         )
     return names[0]
 

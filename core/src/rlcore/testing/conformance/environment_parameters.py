@@ -1,6 +1,6 @@
-"""What :class:`rlcore.testing.EnvironmentConformance` asks of an environment's parameters.
+"""The tests of environment parameters in :class:`rlcore.testing.EnvironmentConformance`.
 
-Each test plays the same random actions in environments that were told different parameters.
+Each test plays equal random actions in environments with different parameters.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from rlcore.testing.playing import (
 
 
 class ParameterRules:
-    """The part of the conformance tests that is about parameters, with the attributes of all of them.
+    """Tests of environment parameters, and the attributes of all environment tests.
 
-    ``parameters`` has, for each parameter of the environment, two values that play differently:
-    ``{"gravity": (9.8, 20.0)}``. Neither need be what it has when it is told nothing.
+    ``parameters`` contains, for each parameter of the environment, two values with different episodes:
+    ``{"gravity": (9.8, 20.0)}``. The default value need not be one of them.
     """
 
     num_envs = 3
     steps = 120  # enough for some episodes to end under random actions
-    episodes_end = True  # some episode ends within `steps`; rules about ends are empty otherwise
-    one_generator = False  # True: all copies share a generator that is seeded once per reset
+    episodes_end = True  # some episode ends within `steps`; otherwise rules about ends are not tested
+    one_generator = False  # True: all environments share a generator that is seeded once per reset
     deterministic = True  # equal seeds and actions give equal batches
     parameters: ClassVar[Mapping[str, tuple[float, float]]] = {}
 
     def make(self, num_envs: int) -> Environment:
-        """A fresh environment of ``num_envs`` copies."""
+        """Return a new object with ``num_envs`` environments."""
         raise NotImplementedError
 
     def test_no_parameters_are_always_accepted(self) -> None:
@@ -58,13 +58,13 @@ class ParameterRules:
             environment.set_parameters({"not_a_parameter": np.ones(self.num_envs)})
         except ConfigError as error:
             refusal = str(error)
-        assert "not_a_parameter" in refusal, "a parameter the environment does not have must raise ConfigError"
-        assert all(name in refusal for name in self.parameters), "the error must list the parameters there are"
+        assert "not_a_parameter" in refusal, "an unknown parameter must raise ConfigError"
+        assert all(name in refusal for name in self.parameters), "the error must list the known parameters"
         assert "\n" not in refusal
         environment.close()
 
     def test_parameters_decide_what_is_played(self) -> None:
-        """Equal ones give equal batches, and of two values of a parameter one plays differently."""
+        """Equal values give equal batches, and different values of a parameter give different batches."""
         for name, (_, second) in self._playable().items():
             plain, same, other = (self._told() for _ in range(3))
             self._tell(other, {name: second})
@@ -72,20 +72,20 @@ class ParameterRules:
             for ours, theirs, others in zip(*(play(each, self.steps) for each in (plain, same, other)), strict=True):
                 assert_equal_batches(ours, theirs)
                 differs = differs or not equal_batches(ours, others)
-            assert differs, f"parameter {name!r} changes nothing within {self.steps} steps"
+            assert differs, f"parameter {name!r} has no effect within {self.steps} steps"
             _close(plain, same, other)
 
-    def test_parameters_are_those_of_the_copys_next_episode_and_not_before(self) -> None:
-        """What is open goes on as it began; a reset begins that next episode too."""
+    def test_parameters_apply_from_the_next_episode_of_an_environment_on(self) -> None:
+        """An open episode keeps its values. The next episode uses the new values, also if a reset starts it."""
         for name, (_, second) in self._playable().items():
             plain, told, fresh = (self._told() for _ in range(3))
-            still_open = np.ones(self.num_envs, np.bool_)  # [N] in the episode that the reset began
+            still_open = np.ones(self.num_envs, np.bool_)  # [N] in the first episode after the reset
             for step, (ours, theirs) in enumerate(zip(play(plain, self.steps), play(told, self.steps), strict=True)):
                 for env in np.flatnonzero(still_open).tolist():
                     same = _told_alike(plain, ours, theirs, env)
                     if not plain.episodes[env]:
                         same = same and _shown_alike(plain, ours, theirs, env)
-                    assert same, f"parameter {name!r} changed an episode that was open"
+                    assert same, f"parameter {name!r} changed an open episode"
                 still_open &= plain.episodes == 0
                 if step == 1:
                     self._tell(told, {name: second})
@@ -94,7 +94,7 @@ class ParameterRules:
                 assert_equal_batches(ours, theirs)
             _close(plain, told, fresh)
 
-    def test_a_copy_that_begins_by_itself_plays_what_a_reset_would_have_begun(self) -> None:
+    def test_an_environment_that_resets_itself_plays_what_a_reset_would_play(self) -> None:
         if self.one_generator:
             return
         for name, (_, second) in self._playable().items():
@@ -112,8 +112,8 @@ class ParameterRules:
             assert checked or not self.episodes_end, f"no episode ended within {self.steps} steps; set `steps` higher"
             environment.close()
 
-    def test_parameters_are_told_for_each_copy(self) -> None:
-        """What one copy plays with makes no difference to the others, but for a generator they share."""
+    def test_parameters_are_set_for_each_environment(self) -> None:
+        """The parameters of one environment do not affect others, unless they share a generator."""
         for name, (first, second) in self._playable().items():
             for odd in range(self.num_envs):
                 alike, apart = self._told(), self._told()
@@ -128,8 +128,8 @@ class ParameterRules:
                         if env == odd or (began and self.one_generator):
                             continue
                         same = _told_alike(alike, ours, theirs, env) and _shown_alike(alike, ours, theirs, env)
-                        assert same, f"parameter {name!r} of copy {odd} changed what copy {env} plays"
-                assert differs, f"parameter {name!r} of copy {odd} does not reach it"
+                        assert same, f"parameter {name!r} of environment {odd} changed environment {env}"
+                assert differs, f"parameter {name!r} of environment {odd} has no effect on it"
                 _close(alike, apart)
 
     def test_a_parameter_that_is_not_named_again_stays(self) -> None:
@@ -154,7 +154,7 @@ class ParameterRules:
             for batches in play(saved, 2):
                 ours = batches
             restored.load_state_dict(saved.state_dict())
-            for environment in (saved, restored):  # whoever restores it tells it what comes next
+            for environment in (saved, restored):  # the caller sets the values of the next episodes after restoring
                 self._tell(environment, {key: first for key, (first, _) in self.parameters.items()})
                 self._tell(environment, {name: second})
             generator = np.random.default_rng(9)
@@ -164,13 +164,13 @@ class ParameterRules:
                 assert_equal_batches(ours, restored.step(chosen))
             _close(saved, restored)
 
-    # ------------------------------------------------------------ what the tests above are made of
+    # ------------------------------------------------------------ parts of the tests above
 
     def _playable(self) -> Mapping[str, tuple[float, float]]:
         return self.parameters if self.deterministic else {}
 
     def _told(self) -> Environment:
-        """A fresh environment that was told the first value of every parameter."""
+        """Return a new object with the first value of every parameter."""
         environment = self.make(self.num_envs)
         self._tell(environment, {name: first for name, (first, _) in self.parameters.items()})
         return environment
@@ -178,15 +178,15 @@ class ParameterRules:
     def _tell(self, environment: Environment, values: Mapping[str, float | NDArray[np.float64]]) -> None:
         told = {name: np.array(np.broadcast_to(value, self.num_envs), np.float64) for name, value in values.items()}
         for array in told.values():
-            array.setflags(write=False)  # they are the caller's
+            array.setflags(write=False)  # the arrays belong to the caller
         environment.set_parameters(told)
 
     def _replay(
         self, env: int, seen: Sequence[tuple[Batches, Mapping[str, Actions] | None]], values: Mapping[str, float]
     ) -> None:
-        """Plays the copy's episode number 1 after a reset, with the actions of ``seen``, and compares the two.
+        """Play episode 1 of an environment after a reset with the actions of ``seen``, and compare both.
 
-        The first of ``seen`` is the step that ended the episode before.
+        The first entry of ``seen`` is the step that ended the previous episode.
         """
         environment, generator = self._told(), np.random.default_rng(5)
         self._tell(environment, values)
@@ -206,7 +206,7 @@ class ParameterRules:
             same = _shown_alike(environment, wanted, batches, env)
             if step:
                 same = same and _told_alike(environment, wanted, batches, env)
-            assert same, "a copy began another episode by itself than a reset would have begun with these parameters"
+            assert same, "the environment started another episode by itself than a reset with these parameters"
         environment.close()
 
 

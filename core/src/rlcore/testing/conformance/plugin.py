@@ -1,4 +1,4 @@
-"""The rules every plugin keeps, as tests that its author inherits.
+"""The rules of all plugins, as tests for authors of plugins to inherit.
 
 ::
 
@@ -22,7 +22,7 @@ from rlcore.plugins.discover import Choice, Decision, Selection, decide
 
 
 class PluginConformance:
-    """Set ``plugin``; ``skip`` maps the name of a test that cannot hold to the reason."""
+    """Tests of plugins: set ``plugin``. ``skip`` maps the name of a test that cannot hold to the reason."""
 
     plugin: ClassVar[str] = ""  # NAME or DIST/NAME, as installed
     skip: ClassVar[Mapping[str, str]] = {}
@@ -33,7 +33,7 @@ class PluginConformance:
             pytest.skip(reason)
 
     def decision(self) -> Decision:
-        """The plugin as it is installed."""
+        """Return the installed plugin."""
         choice = Choice(self.plugin, True, "-p")
         found = [each for each in decide(installed(), Selection()) if choice.matches(each.candidate)]
         assert found, f"{self.plugin!r} is not installed; run pip install -e . in the plugin's directory"
@@ -41,7 +41,7 @@ class PluginConformance:
         return found[0]
 
     def loaded(self) -> Plugins:
-        """The plugin, beside those whose hooks it may implement."""
+        """Return the plugin, loaded together with the plugins whose hooks it may implement."""
         decision = self.decision()
         plugins = loaded_among_others(decision)
         assert decision.candidate.label not in plugins.broken, plugins.broken[decision.candidate.label]
