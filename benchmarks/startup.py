@@ -1,8 +1,8 @@
 """Measures how long rlcore takes to start.
 
 It measures ``rlcore --help`` and ``rlcore plugins list`` relative to ``python -c "import click"``, as alternating
-processes; the modules that the two commands import; and the time from the end of ``import torch`` to the end of the first
-environment step of ``rlcore run examples/cartpole.yaml``.
+processes; the modules that the two commands import; and the time from the end of ``import torch`` to the end of the
+first environment step of ``rlcore run examples/cartpole.yaml``.
 """
 
 from __future__ import annotations

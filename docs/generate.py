@@ -59,11 +59,11 @@ KIND_TITLES = {
 # The rules of each kind, as in the first lines of hookspecs.py.
 KIND_RULES = {
     "registry": "A registry has no arguments and returns records. rlcore calls it at most once per process.",
-    "factory": "rlcore uses the first result that is not `None`, and its own implementation comes last. Only these hooks "
-    "may be wrapped with `@hookimpl(wrapper=True)`.",
+    "factory": "rlcore uses the first result that is not `None`, and its own implementation comes last. Only these "
+    "hooks may be wrapped with `@hookimpl(wrapper=True)`.",
     "status": "rlcore calls every plugin. An error stops the run.",
-    "notification": "rlcore calls every plugin, one after another, and ignores results. An error does not stop the run or "
-    "affect other plugins, and is repeated when the run ends. With `--strict-plugins`, the run saves a checkpoint "
+    "notification": "rlcore calls every plugin, one after another, and ignores results. An error does not stop the run "
+    "or affect other plugins, and is repeated when the run ends. With `--strict-plugins`, the run saves a checkpoint "
     "and ends. An error in `rlcore_configured` always ends the command.",
     "extension": "Called before any other hook.",
 }
@@ -105,10 +105,10 @@ def hooks_page() -> str:
     lines = [
         "# Hooks",
         "",
-        "This page documents every hook. Signatures, texts and examples come from the code; a test registers the examples.",
+        "This page documents every hook. Signatures, texts and examples come from the code.",
         "",
-        "A hook implementation is a function with the name of the hook and the decorator `@hookimpl`. It may have any subset",
-        "of the hook's arguments, with the same names and without default values. No hook is called per environment step.",
+        "A hook implementation is a function with the name of the hook and the decorator `@hookimpl`. It may have any",
+        "subset of the hook's arguments, with the same names and without default values. No hook is called per step.",
         "",
         "```python",
         "from rlcore import hookimpl",
@@ -165,7 +165,7 @@ def _records() -> Iterator[str]:
     yield from (
         "## Records",
         "",
-        "Registries return these classes, which are imported from `rlcore`. A record names code by a string,",
+        "Registries return these classes of `rlcore`. A record names code by a string,",
     )
     yield '`"package.module:Name"`, and rlcore imports the code on first use.'
     for record in filter(None, (registered(getattr(hookspecs, hook.name)) for hook in HOOKS)):
@@ -184,8 +184,8 @@ def settings_page() -> str:
         "# Settings",
         "",
         "This page lists every key of a configuration file. Keys of ML-Agents keep their names, defaults and meanings.",
-        "Numbers may be written as `5e5`. `rlcore validate --schema` prints a JSON Schema that includes the settings of",
-        "all installed plugins, so that an editor can complete and check a file.",
+        "Numbers may be written as `5e5`. `rlcore validate --schema` prints a JSON Schema that includes the settings",
+        "of all installed plugins, so that an editor can complete and check a file.",
     ]
     for title, cls in CORE_BLOCKS:
         lines += _table(title, cls)

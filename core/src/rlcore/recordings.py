@@ -201,12 +201,11 @@ def _what_is_there(
         inside = sorted(child.name for child in children if any(each.reads(child) for each in formats))
         if inside:
             return (
-                f"none of the recordings there is of behavior {behavior!r}; name one of them: "
+                f"it contains no recording of behavior {behavior!r}; its recordings are: "
                 f"{', '.join(str(written / each) for each in inside)}{did_you_mean(behavior, inside)}"
             )
-        return "no installed format reads what is there, or it is no recording"
     if path.exists():
-        return "is no directory of a recording that an installed format reads"
+        return "no installed format can read it"
     known = [*stored]
     if path.parent.is_dir():
         known += [

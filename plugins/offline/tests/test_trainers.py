@@ -331,7 +331,7 @@ def test_a_behavior_that_was_not_recorded_is_told_which_were(configured: Any) ->
     config = configured("bc")
     config["behaviors"]["Agnet"] = config["behaviors"].pop("Agent")
     with pytest.raises(
-        ConfigError, match=r"none of the recordings there is of behavior 'Agnet'; name one of them: .*Ag"
+        ConfigError, match=r"it contains no recording of behavior 'Agnet'; its recordings are: .*Ag"
     ):
         Run(config).train()
 

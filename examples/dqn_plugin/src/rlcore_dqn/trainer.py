@@ -56,8 +56,8 @@ class DQNTrainer(OffPolicyTrainer):
         super().__init__(behavior, settings, run)
         if len({(provider.gamma, provider.ignore_done) for provider in self.providers}) > 1:
             raise ConfigError(
-                f"behaviors.{behavior.name}.reward_signals: dqn learns one value for all signals, so they need the same "
-                "gamma and the same ignore_done"
+                f"behaviors.{behavior.name}.reward_signals: dqn learns one value for all signals, so they need "
+                "the same gamma and ignore_done"
             )
         h = self.hyperparameters
         self._exploration = Schedule("linear", h.exploration, h.final_exploration, h.exploration_steps)

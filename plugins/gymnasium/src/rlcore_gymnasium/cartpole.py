@@ -129,7 +129,7 @@ class CartPoleEnvironment(NativeEnvironment):
         known = set(self._attributes.values())
         for attribute in {*saved, *upcoming}:
             if attribute not in known:
-                raise SavedValueError(f"the entry 'parameters' has {attribute!r}, which is no parameter of this run")
+                raise SavedValueError(f"the entry 'parameters' has {attribute!r}, which is not a parameter of this run")
         for attribute in saved:
             self._put(attribute, saved_array(saved, attribute, np.float64, num_envs).copy())
         self._next_values = {name: saved_array(upcoming, name, np.float64, num_envs).copy() for name in upcoming}
