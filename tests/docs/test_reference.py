@@ -1,4 +1,4 @@
-"""The generated reference says what the code says."""
+"""The generated reference matches the code."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SPECIFIED = [name for name, _ in inspect.getmembers(hookspecs, inspect.isfunctio
 
 
 def squeezed(code: str) -> str:
-    """Code without line breaks, spaces and trailing commas, to be compared."""
+    """Remove line breaks, spaces and trailing commas from code, to compare it."""
     return re.sub(r"\s|,(?=\s*\))", "", code)
 
 

@@ -1,4 +1,4 @@
-"""One line for each mistake in a file, with its place, and every line in full."""
+"""Each mistake in a file gives one line with its place; every line is compared completely."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ CASES = {
         TEXT, "st_dev: 1", "seed: -2",
         "c.yaml:20: environment_parameters.gravity.sampler_parameters.seed: must be at least -1, not -2",
     ),
-    # ---------------------------------------------------------------- what ML-Agents does not have
+    # ---------------------------------------------------------------- features that ML-Agents does not have
     "demotion in the first lesson": (
         TYPED, "{name: Short, value: 1,", "{name: Short, value: 1, demotion: {threshold: 1, min_lesson_length: 2},",
         f"c.yaml:6: {LESSONS}[0].demotion: no lesson precedes 'Short'; delete it",
@@ -249,7 +249,7 @@ def test_a_mistake_is_one_line(errors: Any, mistake: str) -> None:
     assert errors(text.replace(old, new)) == [message]
 
 
-def test_evaluations_parameters_are_checked_where_they_are(errors: Any) -> None:
+def test_parameters_of_evaluations_are_checked_in_their_block(errors: Any) -> None:
     text = "evaluation: {interval: 9, environment: {type: still}, environment_parameters: {p: {sampler_type: x}}}\n"
     assert errors(text) == [
         f"c.yaml:1: evaluation.environment_parameters.p.sampler_type: unknown sampler 'x'; allowed: {SAMPLERS}"

@@ -31,7 +31,7 @@ def changed(text: str, old: str, new: str) -> str:
 # ---------------------------------------------------------------- changes
 
 
-def test_a_change_tells_both_lessons_and_that_episodes_are_to_be_drawn_anew(script: Any) -> None:
+def test_a_change_names_both_lessons_and_redraws_episodes(script: Any) -> None:
     running = script(TEXT)
     for event in ("1", "2", "2 2"):
         running.play(event)
@@ -129,7 +129,7 @@ def test_the_status_of_legacy_lessons(script: Any) -> None:
 
 # ---------------------------------------------------------------- the status of another run
 
-# As ML-Agents 1.1.0 writes it.
+# As written by ML-Agents 1.1.0.
 MLAGENTS = {
     "length": {"lesson_num": 2},
     "gravity": {"lesson_num": 0},
@@ -185,7 +185,7 @@ def test_what_a_status_does_not_say_stays_at_the_beginning(make: Any, sections: 
         ({"length": {"lesson_num": -1}}, "status of parameter 'length': lesson_num must be a number from 0 on, not -1"),
     ],
 )
-def test_a_status_there_is_no_room_for_is_refused_and_changes_nothing(make: Any, sections: Any, message: str) -> None:
+def test_a_status_that_does_not_fit_is_refused_and_changes_nothing(make: Any, sections: Any, message: str) -> None:
     lessons = make(TEXT)
     with pytest.raises(RunStateError) as caught:
         lessons.load_status(sections)
@@ -198,7 +198,7 @@ def test_a_status_there_is_no_room_for_is_refused_and_changes_nothing(make: Any,
 
 @pytest.fixture
 def in_the_second(script: Any) -> dict[str, Any]:
-    """The state of a run in lesson Mid, after an episode of it."""
+    """Return the state of a run in lesson Mid, after one of its episodes."""
     running = script(TEXT)
     for event in ("2 2", "0.5"):
         running.play(event)

@@ -42,7 +42,7 @@ def test_a_summary_without_episodes_or_without_an_update_proves_nothing(make: An
     make(STAT).summarised("B", summary(**means))
 
 
-def test_nor_does_that_of_another_behavior(make: Any) -> None:
+def test_a_summary_of_another_behavior_proves_nothing(make: Any) -> None:
     make(STAT).summarised("C", summary(**EPISODES, **UPDATE))
 
 
@@ -55,7 +55,7 @@ def test_a_tag_that_was_there_once_may_be_missing_after_a_resume_too(make: Any) 
     resumed.summarised("B", summary(**EPISODES, **UPDATE))
 
 
-def test_a_group_that_shares_nothing_is_told_as_well(make: Any) -> None:
+def test_a_missing_group_reward_is_refused(make: Any) -> None:
     lessons = make(STAT.replace("'stat:Policy/Entropi'", "group_reward"))
     with pytest.raises(
         ConfigError, match=r"measured by 'Environment/Group Cumulative Reward', and behavior 'B' has no"

@@ -330,9 +330,7 @@ def test_a_recording_that_is_not_there_is_told_before_anything_is_made(
 def test_a_behavior_that_was_not_recorded_is_told_which_were(configured: Any) -> None:
     config = configured("bc")
     config["behaviors"]["Agnet"] = config["behaviors"].pop("Agent")
-    with pytest.raises(
-        ConfigError, match=r"it contains no recording of behavior 'Agnet'; its recordings are: .*Ag"
-    ):
+    with pytest.raises(ConfigError, match=r"it contains no recording of behavior 'Agnet'; its recordings are: .*Ag"):
         Run(config).train()
 
 

@@ -1,4 +1,4 @@
-"""With ``default_settings`` only the environment knows which behaviors there are, and who shares rewards."""
+"""With ``default_settings``, only the environment knows the behaviors and which of them share rewards."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UPDATE = "Losses/Policy Loss"
 
 @pytest.fixture(params=["adr", "learning_progress", "prioritized_levels"])
 def make(request: pytest.FixtureRequest, simulation: Any) -> Make:
-    """``make(behavior="Walker")``: the curriculum of a parameter ``length`` with these settings."""
+    """Create the curriculum of a parameter ``length`` with these settings: ``make(behavior="Walker")``."""
 
     def made(**settings: Any) -> Curriculum:
         if request.param == "adr":
@@ -60,7 +60,7 @@ def test_of_several_behaviors_one_must_be_named(make: Make) -> None:
 
 
 @pytest.mark.parametrize("behavior", [None, "Agent"])
-def test_a_shared_reward_that_nobody_has_is_refused_by_the_first_complete_summary(
+def test_a_group_reward_that_does_not_exist_is_refused_by_the_first_complete_summary(
     make: Make, behavior: str | None
 ) -> None:
     curriculum = make(behavior=behavior, measure="group_reward")
@@ -78,7 +78,7 @@ def test_a_shared_reward_that_nobody_has_is_refused_by_the_first_complete_summar
 
 
 @pytest.mark.parametrize(("measure", "tags"), [("group_reward", (GROUP_REWARD,)), ("reward", ()), ("length", ())])
-def test_one_that_there_is_or_that_nobody_asks_for_is_not(make: Make, measure: str, tags: tuple[str, ...]) -> None:
+def test_an_existing_or_unused_group_reward_is_accepted(make: Make, measure: str, tags: tuple[str, ...]) -> None:
     curriculum = make(measure=measure)
     curriculum.advance({"Agent": 9})
     curriculum.summarised("Agent", told(EPISODE_LENGTH, CUMULATIVE_REWARD, UPDATE, *tags))

@@ -1,4 +1,4 @@
-"""One line for each mistake, at the key it is in."""
+"""Each mistake gives one line at its key."""
 
 from __future__ import annotations
 
@@ -74,14 +74,14 @@ def test_numbers_and_ranges_are_read_as_they_are_written(plugins: Plugins) -> No
         (LEVELS | {"success": 1.0}, "success: only learnability uses it"),
     ],
 )
-def test_a_mistake_is_told_at_its_key(plugins: Plugins, block: dict[str, Any], message: str) -> None:
+def test_a_mistake_is_reported_at_its_key(plugins: Plugins, block: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         built(plugins, block)
     assert message in str(caught.value) and "\n" not in str(caught.value)
 
 
 def problems(plugins: Plugins, blocks: dict[str, dict[str, Any]], *behaviors: str, evaluated: bool = False) -> Any:
-    """What the first of these parameters has against the rest of the configuration."""
+    """Return the problems of the first of these parameters with the rest of the configuration."""
     parameters = {name: EnvironmentParameter(curriculum=built(plugins, block)) for name, block in blocks.items()}
     config = RunConfig(
         behaviors={name: BehaviorSettings() for name in behaviors},
