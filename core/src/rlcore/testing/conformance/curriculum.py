@@ -230,7 +230,7 @@ class Shielded:
         self.curriculum.episodes_ended(ended)
 
 
-class Copies:
+class Environments:
     """The parts of an environment that parameters need; its first environment is in episode 250."""
 
     def __init__(self, num_envs: int) -> None:
@@ -259,7 +259,7 @@ class Game:
         self.steps = 0
         self.history: list[Any] = []
         self.changes: list[LessonChange] = []
-        self.environment: Any = Copies(rules.num_envs)
+        self.environment: Any = Environments(rules.num_envs)
         env_index = np.repeat(np.arange(rules.num_envs), agents)
         self.behaviors: dict[str, Any] = {
             name: SimpleNamespace(
