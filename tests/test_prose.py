@@ -29,9 +29,10 @@ PATHS = (
     "core/src/rlcore/recordings.py",
     "core/src/rlcore/spaces",
     "core/src/rlcore/testing",
-    "plugins/curriculum/src",
-    "plugins/gymnasium/src",
-    "plugins/tensorboard/src",
+    "plugins/curriculum",
+    "plugins/gymnasium",
+    "plugins/tensorboard",
+    "tests/docs",
 )
 
 # A docstring that begins so needs the object before it to be understood.
@@ -48,7 +49,7 @@ MANNERISMS = re.compile(
 def files(suffix: str) -> list[Path]:
     paths = [ROOT / path for path in PATHS]
     found = {file for path in paths for file in ([path] if path.is_file() else path.rglob(f"*{suffix}"))}
-    return sorted(file for file in found if file.suffix == suffix and "tests" not in file.relative_to(ROOT).parts)
+    return sorted(file for file in found if file.suffix == suffix)
 
 
 def name_of(path: Path) -> str:

@@ -160,7 +160,7 @@ def ended_episodes(text: str, on: Sequence[int], begun: int) -> EndedEpisodes:
     returns, groups, stamp = [], [], []
     for each in texts:
         numbers = re.fullmatch(r"(?P<own>[-\d.]+)(\+(?P<group>[-\d.]+))?(@(?P<lessons>[\d,]+))?", each)
-        assert numbers, f"{each!r} is no episode"
+        assert numbers, f"{each!r} is not an episode"
         began = [int(number) for number in (numbers["lessons"] or "").split(",") if number] or list(on)
         stamp.append(began * len(on) if len(began) == 1 else began)
         returns.append(float(numbers["own"]))

@@ -84,7 +84,7 @@ CASES = {
         TEXT, "measure: progress, threshold: 0.5", "measure: progress, threshold: -0.1",
         f"c.yaml:15: {LENGTH}[1].completion_criteria.threshold: {IN_UNIT}, not -0.1",
     ),
-    "a threshold that is no number": (
+    "a threshold that is not a number": (
         TEXT, "          threshold: 0.5\n", "          threshold: .inf\n",
         f"c.yaml:9: {CRITERIA}.threshold: must be a finite number, not inf",
     ),
@@ -111,7 +111,7 @@ CASES = {
         TEXT, "measure: reward", "measure: 'stat:'",
         f"c.yaml:8: {CRITERIA}.measure: {MEASURES}, not 'stat:'; did you mean 'stat:TAG'?",
     ),
-    "a key that is misspelt": (
+    "a misspelled key": (
         TEXT, "min_lesson_length: 10", "min_leson_length: 10",
         f"c.yaml:10: {CRITERIA}.min_leson_length: unknown key; did you mean 'min_lesson_length'? (allowed: behavior, "
         "measure, threshold, min_lesson_length, signal_smoothing, require_reset)",
@@ -136,7 +136,7 @@ CASES = {
         TEXT, "        value: 3\n", "",
         "c.yaml:16: environment_parameters.length.curriculum[2].value: missing; it has no default",
     ),
-    "a value that is no number": (
+    "a value that is not a number": (
         TEXT, "        value: 3\n", "        value: far\n",
         f"c.yaml:17: {LENGTH}[2].value: must be a finite number or a mapping of settings, not 'far'",
     ),
@@ -199,7 +199,7 @@ CASES = {
         f"c.yaml:10: {LESSONS}[1].demotion.threshold: must be less than that of completion_criteria (5), not 5; "
         "between the two the lesson stays",
     ),
-    "demotion of the last lesson by nobody": (
+    "demotion of the last lesson without a behavior": (
         TYPED, "{name: Long, value: 3}", "{name: Long, value: 3, demotion: {threshold: 1, min_lesson_length: 2}}",
         f"c.yaml:11: {LESSONS}[2].demotion.behavior: missing; there is no single criterion to take it from",
     ),

@@ -65,7 +65,7 @@ def test_it_does_not_matter_what_is_asked_for_together(make: Any) -> None:
     assert drawn(lessons, *zip(*reversed(pairs), strict=True)) == together[::-1]
 
 
-@pytest.mark.parametrize(("seed", "copies"), [(8, 4), (7, 9)])
+@pytest.mark.parametrize(("seed", "num_envs"), [(8, 4), (7, 9)])
 def test_numbers_depend_on_the_runs_seed_and_not_on_num_envs(make: Any, seed: int, num_envs: int) -> None:
     one, other = drawn(make(TEXT), [0, 1], [3, 4]), drawn(make(TEXT, seed=seed, num_envs=num_envs), [0, 1], [3, 4])
     assert ([row[0] for row in one] == [row[0] for row in other]) == (seed == 7)

@@ -1,4 +1,4 @@
-"""What lessons say of themselves, what they take up, and what they refuse to."""
+"""The status and the saved state of lessons: contents, loading, and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same-step CartPole equals Gymnasium's own, without Gymnasium's extra steps for resets."""
+"""CartPole with same-step reset equals Gymnasium's own, without Gymnasium's extra steps for resets."""
 
 from __future__ import annotations
 
