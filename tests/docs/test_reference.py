@@ -6,6 +6,7 @@ import importlib.util
 import inspect
 import re
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -164,6 +165,31 @@ def test_every_command_and_option_is_documented() -> None:
         section = re.split(r"\n## ", page.split(f"\n## {' '.join(path)}\n")[1])[0]
         for parameter in command.params:
             assert all(option in section for option in parameter.opts if option.startswith("-"))
+
+
+# ---------------------------------------------------------------- architecture
+
+
+def architecture() -> str:
+    return (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+
+
+def test_the_architecture_page_has_every_module_and_package_of_the_core() -> None:
+    section = architecture().split("\n## Packages of the core\n")[1].split("\n## ")[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    names = [name.rstrip("/") for row in rows for name in re.findall(r"`([\w/]+)`", row)]
+    there = {path.stem for path in (ROOT / "core/src/rlcore").iterdir() if path.suffix == ".py" or path.is_dir()}
+    assert sorted(names) == sorted(name for name in there if not name.startswith("_"))
+
+
+def test_the_architecture_page_shows_the_layers_that_are_checked() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    (layers,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")
+    checked = [sorted(name for name in re.findall(r"\w+", layer) if not name.startswith("_")) for layer in layers]
+    shown = architecture().split("The packages form")[1].split("```text\n")[1].split("```")[0]
+    assert [sorted(line.split()) for line in shown.splitlines()] == checked
 
 
 # ---------------------------------------------------------------- the site
