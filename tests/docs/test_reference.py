@@ -183,10 +183,8 @@ def test_the_architecture_page_has_every_module_and_package_of_the_core() -> Non
 
 
 def test_the_architecture_page_shows_the_layers_that_are_checked() -> None:
-    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
-        "contracts"
-    ]
-    (layers,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")
+    tools = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+    (layers,) = (contract["layers"] for contract in tools["importlinter"]["contracts"] if contract["type"] == "layers")
     checked = [sorted(name for name in re.findall(r"\w+", layer) if not name.startswith("_")) for layer in layers]
     shown = architecture().split("The packages form")[1].split("```text\n")[1].split("```")[0]
     assert [sorted(line.split()) for line in shown.splitlines()] == checked

@@ -49,9 +49,5 @@ class PrioritizedLevelsSettings(AdaptiveSettings):
 
     def __attrs_post_init__(self) -> None:
         if (self.score == "learnability") != (self.success is not None):
-            needed = (
-                "missing; the score learnability needs it"
-                if self.success is None
-                else "only the score learnability uses it"
-            )
+            needed = "missing; the score learnability needs it" if self.success is None else "only learnability uses it"
             raise ConfigError(f"success: {needed}")
