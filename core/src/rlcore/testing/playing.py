@@ -114,7 +114,7 @@ def equal_batches(ours: Batches, theirs: Batches) -> bool:
     return True
 
 
-def shown_to_env(behaviors: Mapping[str, BehaviorSpec], batches: Batches, env: int) -> list[NDArray[Any]]:
+def state_of_env(behaviors: Mapping[str, BehaviorSpec], batches: Batches, env: int) -> list[NDArray[Any]]:
     """Return the current observations and masks of the agents in the environment ``env``."""
     shown = []
     for name, spec in behaviors.items():
@@ -124,7 +124,7 @@ def shown_to_env(behaviors: Mapping[str, BehaviorSpec], batches: Batches, env: i
     return shown
 
 
-def told_to_env(behaviors: Mapping[str, BehaviorSpec], batches: Batches, env: int) -> list[NDArray[Any]]:
+def results_of_env(behaviors: Mapping[str, BehaviorSpec], batches: Batches, env: int) -> list[NDArray[Any]]:
     """Return the results of a step for the agents in the environment ``env``: rewards, ends and final observations."""
     told = []
     for name, spec in behaviors.items():

@@ -66,7 +66,7 @@ class Regions:
     def __attrs_post_init__(self) -> None:
         bins = self.block.bins
         self.measures = [deque(maxlen=self.block.window) for _ in range(bins)]
-        self._take_progress(np.zeros(bins))
+        self._use_progress(np.zeros(bins))
 
     @property
     def stale(self) -> bool:
@@ -76,11 +76,11 @@ class Regions:
         found = self.progress.copy()
         for region in self._touched:
             found[region] = progress(self.measures[region])
-        self._take_progress(found)
+        self._use_progress(found)
         self._touched.clear()
         self.counted = 0
 
-    def _take_progress(self, found: Array) -> None:
+    def _use_progress(self, found: Array) -> None:
         self.progress = found
         even = np.full(self.block.bins, 1.0 / self.block.bins)
         total = found.sum()
@@ -117,7 +117,7 @@ class Regions:
             raise SavedValueError(f"the entry 'measures' is of {len(self.measures)} regions, not of {self.block.bins}")
         self.counted = saved_count(state, "counted")
         self._touched = set(range(len(self.measures)))
-        self._take_progress(saved_array(state, "progress", np.float64, self.progress.shape).copy())
+        self._use_progress(saved_array(state, "progress", np.float64, self.progress.shape).copy())
 
 
 @attrs.define(eq=False)

@@ -148,7 +148,7 @@ class CurriculumConformance:
             game.curriculum.draw_target(np.arange(self.num_envs), numbers)
         assert game.play(30).history == other.play(30).history
 
-    def test_what_follows_stays_until_it_says_redraw(self) -> None:
+    def test_draws_stay_equal_until_redraw(self) -> None:
         """The values of the next episode are drawn when an episode starts, and again when ``redraw`` is set."""
         game = Game(self.make(), self)
         for _ in range(80):
@@ -177,13 +177,13 @@ class CurriculumConformance:
         assert game.run.stats() == other.run.stats()
         assert game.run.status() == other.run.status()
 
-    def test_says_where_it_is(self) -> None:
+    def test_the_status_is_json_and_the_statistics_are_finite(self) -> None:
         for run in (Game(self.make(), self).run, Game(self.make(), self).play(30).run):
             assert all(isinstance(tag, str) and np.isfinite(value) for tag, value in run.stats().items())
             status = json.loads(json.dumps(run.status(), allow_nan=False))
             assert sorted(status) == sorted(self.blocks)
 
-    def test_the_status_of_another_run_may_say_nothing_of_it(self) -> None:
+    def test_a_status_without_its_sections_is_accepted(self) -> None:
         made, other = self.make(), self.make()
         made.load_status({"metadata": {}, self.behavior: {"checkpoints": []}})
         assert Game(made, self).play(30).history == Game(other, self).play(30).history

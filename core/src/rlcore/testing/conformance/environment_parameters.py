@@ -22,9 +22,9 @@ from rlcore.testing.playing import (
     play,
     played,
     random_actions,
-    shown_to_env,
+    state_of_env,
     snapshot,
-    told_to_env,
+    results_of_env,
 )
 
 
@@ -51,7 +51,7 @@ class ParameterRules:
         environment.set_parameters({})
         environment.close()
 
-    def test_an_unknown_parameter_is_refused_with_those_there_are(self) -> None:
+    def test_an_unknown_parameter_is_refused_with_the_known_ones(self) -> None:
         environment = self.make(self.num_envs)
         refusal = ""
         try:
@@ -66,8 +66,8 @@ class ParameterRules:
     def test_parameters_decide_what_is_played(self) -> None:
         """Equal values give equal batches, and different values of a parameter give different batches."""
         for name, (_, second) in self._playable().items():
-            plain, same, other = (self._told() for _ in range(3))
-            self._tell(other, {name: second})
+            plain, same, other = (self._with_first_values() for _ in range(3))
+            self._set(other, {name: second})
             differs = False
             for ours, theirs, others in zip(*(play(each, self.steps) for each in (plain, same, other)), strict=True):
                 assert_equal_batches(ours, theirs)
@@ -78,18 +78,18 @@ class ParameterRules:
     def test_parameters_apply_from_the_next_episode_of_an_environment_on(self) -> None:
         """An open episode keeps its values. The next episode uses the new values, also if a reset starts it."""
         for name, (_, second) in self._playable().items():
-            plain, told, fresh = (self._told() for _ in range(3))
+            plain, told, fresh = (self._with_first_values() for _ in range(3))
             still_open = np.ones(self.num_envs, np.bool_)  # [N] in the first episode after the reset
             for step, (ours, theirs) in enumerate(zip(play(plain, self.steps), play(told, self.steps), strict=True)):
                 for env in np.flatnonzero(still_open).tolist():
-                    same = _told_alike(plain, ours, theirs, env)
+                    same = _equal_results(plain, ours, theirs, env)
                     if not plain.episodes[env]:
                         same = same and _shown_alike(plain, ours, theirs, env)
                     assert same, f"parameter {name!r} changed an open episode"
                 still_open &= plain.episodes == 0
                 if step == 1:
-                    self._tell(told, {name: second})
-            self._tell(fresh, {name: second})
+                    self._set(told, {name: second})
+            self._set(fresh, {name: second})
             for ours, theirs in zip(play(told, self.steps), play(fresh, self.steps), strict=True):
                 assert_equal_batches(ours, theirs)
             _close(plain, told, fresh)
@@ -98,11 +98,11 @@ class ParameterRules:
         if self.one_generator:
             return
         for name, (_, second) in self._playable().items():
-            environment, checked = self._told(), 0
+            environment, checked = self._with_first_values(), 0
             seen: list[tuple[Batches, Mapping[str, Actions] | None, list[int]]] = []
             for batches, actions in played(environment, self.steps):
                 if not seen:
-                    self._tell(environment, {name: second})
+                    self._set(environment, {name: second})
                 seen.append((snapshot(batches), actions, environment.episodes.tolist()))
             for env in range(self.num_envs):
                 of_second = [(batches, actions) for batches, actions, episodes in seen if episodes[env] == 1]
@@ -116,10 +116,10 @@ class ParameterRules:
         """The parameters of one environment do not affect others, unless they share a generator."""
         for name, (first, second) in self._playable().items():
             for odd in range(self.num_envs):
-                alike, apart = self._told(), self._told()
+                alike, apart = self._with_first_values(), self._with_first_values()
                 values = np.full(self.num_envs, first)
                 values[odd] = second
-                self._tell(apart, {name: values})
+                self._set(apart, {name: values})
                 differs, began = False, False
                 for ours, theirs in zip(play(alike, self.steps), play(apart, self.steps), strict=True):
                     differs = differs or not equal_batches(ours, theirs)
@@ -127,7 +127,7 @@ class ParameterRules:
                     for env in range(self.num_envs):
                         if env == odd or (began and self.one_generator):
                             continue
-                        same = _told_alike(alike, ours, theirs, env) and _shown_alike(alike, ours, theirs, env)
+                        same = _equal_results(alike, ours, theirs, env) and _shown_alike(alike, ours, theirs, env)
                         assert same, f"parameter {name!r} of environment {odd} changed environment {env}"
                 assert differs, f"parameter {name!r} of environment {odd} has no effect on it"
                 _close(alike, apart)
@@ -136,17 +136,17 @@ class ParameterRules:
         if len(self._playable()) < 2:
             return
         (name, (_, second)), (other, (_, others)) = list(self.parameters.items())[:2]
-        once, twice = self._told(), self._told()
-        self._tell(once, {name: second, other: others})
-        self._tell(twice, {name: second})
-        self._tell(twice, {other: others})
+        once, twice = self._with_first_values(), self._with_first_values()
+        self._set(once, {name: second, other: others})
+        self._set(twice, {name: second})
+        self._set(twice, {other: others})
         for ours, theirs in zip(play(once, self.steps), play(twice, self.steps), strict=True):
             assert_equal_batches(ours, theirs)
         _close(once, twice)
 
     def test_a_restored_environment_has_the_parameters_of_its_open_episodes(self) -> None:
         for name, (_, second) in self._playable().items():
-            saved, restored = self._told(), self.make(self.num_envs)
+            saved, restored = self._with_first_values(), self.make(self.num_envs)
             if not isinstance(saved, SavesState) or not isinstance(restored, SavesState):
                 _close(saved, restored)
                 return
@@ -155,8 +155,8 @@ class ParameterRules:
                 ours = batches
             restored.load_state_dict(saved.state_dict())
             for environment in (saved, restored):  # the caller sets the values of the next episodes after restoring
-                self._tell(environment, {key: first for key, (first, _) in self.parameters.items()})
-                self._tell(environment, {name: second})
+                self._set(environment, {key: first for key, (first, _) in self.parameters.items()})
+                self._set(environment, {name: second})
             generator = np.random.default_rng(9)
             for _ in range(self.steps):
                 chosen = random_actions(saved.behaviors, ours, generator)
@@ -169,13 +169,13 @@ class ParameterRules:
     def _playable(self) -> Mapping[str, tuple[float, float]]:
         return self.parameters if self.deterministic else {}
 
-    def _told(self) -> Environment:
+    def _with_first_values(self) -> Environment:
         """Return a new object with the first value of every parameter."""
         environment = self.make(self.num_envs)
-        self._tell(environment, {name: first for name, (first, _) in self.parameters.items()})
+        self._set(environment, {name: first for name, (first, _) in self.parameters.items()})
         return environment
 
-    def _tell(self, environment: Environment, values: Mapping[str, float | NDArray[np.float64]]) -> None:
+    def _set(self, environment: Environment, values: Mapping[str, float | NDArray[np.float64]]) -> None:
         told = {name: np.array(np.broadcast_to(value, self.num_envs), np.float64) for name, value in values.items()}
         for array in told.values():
             array.setflags(write=False)  # the arrays belong to the caller
@@ -188,8 +188,8 @@ class ParameterRules:
 
         The first entry of ``seen`` is the step that ended the previous episode.
         """
-        environment, generator = self._told(), np.random.default_rng(5)
-        self._tell(environment, values)
+        environment, generator = self._with_first_values(), np.random.default_rng(5)
+        self._set(environment, values)
         batches: Batches = environment.reset(EpisodeSeeds(1), np.ones(self.num_envs, np.int64))
         for step, (wanted, actions) in enumerate(seen):
             if step and actions is not None:
@@ -205,17 +205,17 @@ class ParameterRules:
                 batches = environment.step(chosen)
             same = _shown_alike(environment, wanted, batches, env)
             if step:
-                same = same and _told_alike(environment, wanted, batches, env)
+                same = same and _equal_results(environment, wanted, batches, env)
             assert same, "the environment started another episode by itself than a reset with these parameters"
         environment.close()
 
 
 def _shown_alike(environment: Environment, ours: Batches, theirs: Batches, env: int) -> bool:
-    return all_equal(*(shown_to_env(environment.behaviors, batches, env) for batches in (ours, theirs)))
+    return all_equal(*(state_of_env(environment.behaviors, batches, env) for batches in (ours, theirs)))
 
 
-def _told_alike(environment: Environment, ours: Batches, theirs: Batches, env: int) -> bool:
-    return all_equal(*(told_to_env(environment.behaviors, batches, env) for batches in (ours, theirs)))
+def _equal_results(environment: Environment, ours: Batches, theirs: Batches, env: int) -> bool:
+    return all_equal(*(results_of_env(environment.behaviors, batches, env) for batches in (ours, theirs)))
 
 
 def _close(*environments: Environment) -> None:

@@ -155,7 +155,7 @@ class TrainerConformance:
 
     # ------------------------------------------------------------ acting
 
-    def test_never_takes_an_option_that_is_masked(self) -> None:
+    def test_never_chooses_a_masked_option(self) -> None:
         if "discrete" not in self.spaces:
             pytest.skip("has no discrete actions")
         environment = TinyCorridor(self.num_envs, masked=True)
@@ -212,7 +212,7 @@ class TrainerConformance:
         assert reached > 0.8, f"mean reward {reached:.2f} of at most 1 after {trainer.steps} steps"
 
     @pytest.mark.parametrize("case", ["episodes of one step", "time limits only", "cut by a reset"])
-    def test_takes_episodes_of_every_kind(self, case: str) -> None:
+    def test_handles_episodes_of_every_kind(self, case: str) -> None:
         if "discrete" not in self.spaces:
             pytest.skip("has no discrete actions")
         environment: Environment = {
@@ -225,7 +225,7 @@ class TrainerConformance:
             for stats in learn(trainer, environment, self.steps // 3):
                 assert all(np.isfinite(value) for value in stats.values()), stats
 
-    def test_reads_a_batch_only_while_it_is_given(self) -> None:
+    def test_reads_a_batch_only_while_it_is_valid(self) -> None:
         """An environment writes its next step into the memory of the previous one."""
         outcomes = []
         for spoil in (False, True):
