@@ -22,9 +22,9 @@ from rlcore.testing.playing import (
     play,
     played,
     random_actions,
-    state_of_env,
-    snapshot,
     results_of_env,
+    snapshot,
+    state_of_env,
 )
 
 
