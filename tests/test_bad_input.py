@@ -163,7 +163,7 @@ def test_two_plugins_with_a_trainer_of_one_name(
     assert (result.exit_code, result.stdout) == (4, "")
     assert result.stderr.startswith("error: ") and result.stderr.count("\n") == 1
     assert (
-        "trainer 'ppo' is brought by plugin 'acme' (acme-rl 3.1) and plugin 'ppo' (rlcore-ppo 0.1.0); write "
+        "trainer 'ppo' is provided by plugin 'acme' (acme-rl 3.1) and plugin 'ppo' (rlcore-ppo 0.1.0); write "
         "trainer_type: acme-rl/ppo or rlcore-ppo/ppo\n" in result.stderr
     )
     assert run_rlcore("run", "config.yaml", "--set", "behaviors.Agent.trainer_type=acme-rl/ppo").exit_code == 0

@@ -138,14 +138,16 @@ def test_any_options_are_merged_and_survive_being_written(plugins_once: Any, bas
     assert again == config and dump_config(again) == dump_config(config)
 
 
-def test_defaults_of_the_options_class_are_decided_once(plugins: Any, load: Load) -> None:
+def test_defaults_of_the_options_class_are_decided_once(
+    plugins: Any, load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A mapping with a default: after writing, evaluations must not gain or lose entries."""
 
     @attrs.frozen(kw_only=True)
     class Options:
         extras: dict[str, int] = attrs.field(factory=lambda: {"kept": 1})
 
-    plugins._classes["fake:GridOptions"] = Options
+    monkeypatch.setattr("fake.GridOptions", Options)
     own = "{options: {extras: {mine: 2}}}"
     config = load(
         f"behaviors: {{B: {{}}}}\nenvironment: {{type: grid}}\nevaluation: {{interval: 9, environment: {own}}}"
@@ -167,7 +169,7 @@ def test_mistakes_are_at_their_own_lines_and_inherited_ones_are_reported_once(er
 
 
 def test_an_inherited_value_that_only_evaluations_refuse_is_reported_where_it_is_written(
-    errors: Errors, plugins: Any
+    errors: Errors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @attrs.frozen(kw_only=True)
     class Options:
@@ -178,7 +180,7 @@ def test_an_inherited_value_that_only_evaluations_refuse_is_reported_where_it_is
             if self.low > self.high:
                 raise SettingError("low", f"must be at most high ({self.high})", others=("high",))
 
-    plugins._classes["fake:GridOptions"] = Options
+    monkeypatch.setattr("fake.GridOptions", Options)
     text = (
         "behaviors: {B: {}}\nenvironment:\n  type: grid\n  options:\n    low: 5\n"
         "evaluation:\n  interval: 9\n  environment:\n    options:\n      high: 4\n"

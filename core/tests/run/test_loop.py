@@ -346,7 +346,7 @@ def test_hook_calls_do_not_grow_with_steps(make_run: Any, hook_calls: Counter[st
         counts.append(Counter(hook_calls))
     assert counts[0] == counts[1]
     assert counts[0]["rlcore_summary_written"] == 4 and counts[0]["rlcore_checkpoint_saved"] == 2
-    assert counts[0]["rlcore_report_status"] == 4 and counts[0]["rlcore_run_finished"] == 1
+    assert counts[0]["rlcore_report_status"] == 2 and counts[0]["rlcore_run_finished"] == 1
 
 
 def test_notifications_come_in_order_with_what_they_promise(make_run: Any, files: Any) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rlcore.plugins.calls import Plugins, load_plugins
     from rlcore.plugins.catalog import HOOKS, HookInfo
+    from rlcore.plugins.failures import blame, blamed
     from rlcore.plugins.markers import hookspec, registry_of
     from rlcore.plugins.plugin import Plugin
     from rlcore.plugins.recording import read_recording
@@ -30,6 +31,8 @@ __all__ = [
     "Record",
     "RunPlugins",
     "Selection",
+    "blame",
+    "blamed",
     "hookspec",
     "load_plugins",
     "read_recording",
@@ -47,6 +50,8 @@ _LAZY = {
     "RunPlugins": "rlcore.plugins.run_context",
     "Selection": "rlcore.plugins.selection",
     "hookspec": "rlcore.plugins.markers",
+    "blame": "rlcore.plugins.failures",
+    "blamed": "rlcore.plugins.failures",
     "load_plugins": "rlcore.plugins.calls",
     "read_recording": "rlcore.plugins.recording",
     "registry_of": "rlcore.plugins.markers",

@@ -190,7 +190,7 @@ def rlcore_restore_status(run: RunContext, sections: Mapping[str, Any]) -> None:
 def rlcore_write_status(status: Mapping[str, Any], directory: Path) -> bool | None:
     """Store the whole training status; return True when done. ``directory`` is the run's ``run_logs``.
 
-    Called after each checkpoint, before ``rlcore_checkpoint_saved``, and once more when the training is done. The
+    Called once after each checkpoint, before ``rlcore_checkpoint_saved``, and again when the training is done. The
     status is a view of the newest checkpoint: a resumed run does not read it. Core's own answer writes
     ``training_status.json`` atomically.
     """
@@ -200,8 +200,8 @@ def rlcore_write_status(status: Mapping[str, Any], directory: Path) -> bool | No
 def rlcore_read_status(directory: Path) -> Mapping[str, Any] | None:
     """Read what ``rlcore_write_status`` stored; None if this plugin has nothing there.
 
-    Called by ``rlcore status``, and by a new run for the run that ``checkpoint_settings.initialize_lessons_from``
-    names. A resumed run reads its checkpoint instead. None leaves the answer to the next plugin, and at last to core's
+    Called once by ``rlcore status``, and once by a new run for the run that
+    ``checkpoint_settings.initialize_lessons_from`` names. A resumed run reads its checkpoint instead. None leaves the answer to the next plugin, and at last to core's
     file. An error stops the command; raise :class:`rlcore.errors.RunStateError` with what to do.
     """
 

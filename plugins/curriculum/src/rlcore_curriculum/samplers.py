@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.errors import PluginError
-from rlcore.plugins import RunPlugins
-from rlcore.plugins.failures import blame, blamed
+from rlcore.plugins import RunPlugins, blame, blamed
 from rlcore_curriculum.sampler_settings import (
     ConstantParameters,
     GaussianParameters,
