@@ -154,4 +154,4 @@ def test_rlcore_evaluate_films_as_many_episodes_as_it_plays(tmp_path: Path, run_
     assert done.stdout.endswith(f"films of the episodes are in {tmp_path / 'films'}\n")
     assert len(list((tmp_path / "films").glob("*.mp4"))) == 3
     again = run_rlcore("evaluate", tmp_path / "run", "--video", tmp_path / "films")
-    assert again.exit_code == 2 and "is not empty; name a directory of its own" in again.stderr
+    assert again.exit_code == 2 and "is not empty; name an empty or new directory" in again.stderr

@@ -201,8 +201,9 @@ def rlcore_read_status(directory: Path) -> Mapping[str, Any] | None:
     """Read what ``rlcore_write_status`` stored; None if this plugin has nothing there.
 
     Called once by ``rlcore status``, and once by a new run for the run that
-    ``checkpoint_settings.initialize_lessons_from`` names. A resumed run reads its checkpoint instead. None leaves the answer to the next plugin, and at last to core's
-    file. An error stops the command; raise :class:`rlcore.errors.RunStateError` with what to do.
+    ``checkpoint_settings.initialize_lessons_from`` names. A resumed run reads its checkpoint instead. None leaves the
+    answer to the next plugin, and at last to core's file. An error stops the command; raise
+    :class:`rlcore.errors.RunStateError` with what to do.
     """
 
 
