@@ -1,6 +1,6 @@
-"""A plugin for startup.py: writes down when the environment takes its first step.
+"""A plugin for startup.py that writes the time of the first environment step to a file.
 
-The file is named by RLCORE_BENCHMARK_FIRST_STEP; the time is that of ``time.monotonic``.
+RLCORE_BENCHMARK_FIRST_STEP names the file; the time comes from ``time.monotonic``.
 """
 
 from __future__ import annotations

@@ -170,7 +170,7 @@ def microseconds_per_step(steps: int) -> float:
 @click.command(help=__doc__)
 @click.option("--steps", default=200_000, show_default=True, type=click.IntRange(1), help="Environment steps.")
 @click.option("--rounds", default=3, show_default=True, type=click.IntRange(1), help="Runs; the median counts.")
-@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write the figures to this file.")
+@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write the measurements to this file.")
 def main(steps: int, rounds: int, json_file: Path | None) -> None:
     measured = [in_own_process("loop_overhead:microseconds_per_step", steps=steps) for _ in range(rounds)]
     overhead = median(measured)

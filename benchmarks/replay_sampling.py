@@ -105,7 +105,7 @@ def memory_ratio(slots: int) -> float:
 @click.option("--rounds", default=3, show_default=True, type=click.IntRange(1), help="Processes; the median counts.")
 @click.option("--samples", default=5000, show_default=True, type=click.IntRange(1), help="Samples in one process.")
 @click.option("--steps", default=50_000, show_default=True, type=click.IntRange(1), help="Environment steps written.")
-@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write the figures to this file.")
+@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write the measurements to this file.")
 def main(rounds: int, samples: int, steps: int, json_file: Path | None) -> None:
     console = Console()
     report: dict[str, Any] = {"benchmark": "replay_sampling", "milliseconds": {}, "microseconds": {}, "memory": {}}

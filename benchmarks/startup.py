@@ -1,8 +1,8 @@
-"""How long rlcore takes to start.
+"""Measures how long rlcore takes to start.
 
-Three things: ``rlcore --help`` and ``rlcore plugins list`` against ``python -c "import click"``, whole processes taking
-turns; which modules those two commands import; and the time from the end of ``import torch`` to the end of the first
-environment step of ``rlcore run examples/cartpole.yaml``.
+It measures ``rlcore --help`` and ``rlcore plugins list`` relative to ``python -c "import click"``, as alternating
+processes; the modules that the two commands import; and the time from the end of ``import torch`` to the end of the
+first environment step of ``rlcore run examples/cartpole.yaml``.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ RATIO_TARGET = 4.0
 FIRST_STEP_TARGET = 1.5  # seconds
 HEAVY = ("numpy", "torch")
 
-# torch comes first, although `rlcore run` imports it after much else: so all that is not torch is in the time.
+# Import torch first, although `rlcore run` imports it late: the time then includes everything except torch.
 RUN_AFTER_TORCH = """
 import sys, time
 import torch
@@ -59,7 +59,7 @@ def wall_seconds(command: Sequence[str]) -> float:
 
 
 def checked(command: Sequence[str], **variables: str) -> str:
-    """Runs a command to its end and returns what it wrote to standard error."""
+    """Run a command to its end and return its standard error."""
     done = subprocess.run(
         command,
         stdout=subprocess.DEVNULL,
@@ -74,7 +74,7 @@ def checked(command: Sequence[str], **variables: str) -> str:
 
 
 def heavy_imports(command: Sequence[str]) -> list[str]:
-    """Which of numpy and torch a command of the ``rlcore`` script imports, by the interpreter's own account."""
+    """Return which of numpy and torch a command of the ``rlcore`` script imports, from the import trace."""
     trace = checked([sys.executable, "-X", "importtime", *command])
     imported = {line.rpartition("|")[2].strip() for line in trace.splitlines() if line.startswith("import time:")}
     if "rlcore" not in imported:
@@ -83,7 +83,7 @@ def heavy_imports(command: Sequence[str]) -> list[str]:
 
 
 def first_step_seconds() -> float:
-    """From the end of ``import torch`` to the end of the first environment step, in a new process."""
+    """Measure the time from the end of ``import torch`` to the end of the first environment step, in a new process."""
     with tempfile.TemporaryDirectory() as directory:
         reached = Path(directory) / "reached"
         arguments = [
@@ -104,12 +104,12 @@ def first_step_seconds() -> float:
 
 @click.command(help=__doc__)
 @click.option("--rounds", default=15, show_default=True, type=click.IntRange(1), help="Turns of each command.")
-@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write the figures to this file.")
+@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write the measurements to this file.")
 def main(rounds: int, json_file: Path | None) -> None:
     if not RLCORE.exists():
         raise MeasurementFailed(f"{RLCORE} does not exist; install rlcore in this environment")
     for command in COMMANDS.values():
-        wall_seconds(command)  # fills the file cache, and writes bytecode after an installation
+        wall_seconds(command)  # warm up the file cache and the bytecode cache
     seconds = alternate(list(COMMANDS), rounds, lambda name: wall_seconds(COMMANDS[name]))
     first_steps = [first_step_seconds() for _ in range(max(3, rounds // 3))]
 

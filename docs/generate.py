@@ -1,6 +1,6 @@
-"""Writes the reference pages that come from the code: hooks, settings, command line. MkDocs calls it at every build.
+"""Generates the reference pages from the code: hooks, settings, command line. MkDocs calls it at every build.
 
-Nothing generated is kept in the repository, so no page can fall behind. ``python docs/generate.py hooks`` prints one.
+The repository contains no generated page, so no page can be outdated. ``python docs/generate.py hooks`` prints a page.
 """
 
 from __future__ import annotations
@@ -50,20 +50,20 @@ ROOT = DOCS.parent
 EXAMPLES = DOCS / "hook_examples.py"
 
 KIND_TITLES = {
-    "registry": "Registries: what a plugin brings",
-    "factory": "Factories: the first answer wins",
-    "status": "Status: what must survive beside the weights",
-    "notification": "Notifications: what happened",
-    "extension": "Plugins that have plugins",
+    "registry": "Registries: what a plugin contains",
+    "factory": "Factories: the first result is used",
+    "status": "Status: what plugins save besides the weights",
+    "notification": "Notifications: events of a run",
+    "extension": "Hooks for plugins with plugins of their own",
 }
-# What each kind promises; the first lines of hookspecs.py in a reader's words.
+# The rules of each kind, as in the first lines of hookspecs.py.
 KIND_RULES = {
-    "registry": "Takes no argument, returns records, is called at most once per process.",
-    "factory": "The first answer that is not `None` wins; rlcore's own answer is asked last. Only these hooks may be "
-    "wrapped with `@hookimpl(wrapper=True)`.",
-    "status": "Every plugin is called. An error stops the run.",
-    "notification": "Every plugin is called, one by one; what it returns is ignored. Its error neither stops the run "
-    "nor reaches other plugins, and is repeated when the run ends. With `--strict-plugins` the run saves a checkpoint "
+    "registry": "A registry has no arguments and returns records. rlcore calls it at most once per process.",
+    "factory": "rlcore uses the first result that is not `None`, and its own implementation comes last. Only these "
+    "hooks may be wrapped with `@hookimpl(wrapper=True)`.",
+    "status": "rlcore calls every plugin. An error stops the run.",
+    "notification": "rlcore calls every plugin, one after another, and ignores results. An error does not stop the run "
+    "or affect other plugins, and is repeated when the run ends. With `--strict-plugins`, the run saves a checkpoint "
     "and ends. An error in `rlcore_configured` always ends the command.",
     "extension": "Called before any other hook.",
 }
@@ -84,14 +84,14 @@ CORE_BLOCKS: tuple[tuple[str, type], ...] = (
     ("plugins", PluginSettings),
     ("engine_settings", EngineSettings),
 )
-# Where the block of a plugin's record stands in the file, and which attribute of the record names its class.
+# The kind of record, the path of its block in the file, and the attribute of the record that names the settings class.
 PLUGIN_BLOCKS = (
-    ("trainer", "behaviors.NAME.hyperparameters, where trainer_type is {name}", "settings"),
+    ("trainer", "behaviors.NAME.hyperparameters, if trainer_type is {name}", "settings"),
     ("reward", "behaviors.NAME.reward_signals.{name}", "settings"),
-    ("environment", "environment.options, where environment.type is {name}", "settings"),
-    ("environment", "environment.parameters.NAME, where environment.type is {name}", "parameters"),
-    ("curriculum", "environment_parameters.NAME.curriculum, where type is {name}", "settings"),
-    ("sampler", "sampler_parameters, where sampler_type is {name}", "settings"),
+    ("environment", "environment.options, if environment.type is {name}", "settings"),
+    ("environment", "environment.parameters.NAME, if environment.type is {name}", "parameters"),
+    ("curriculum", "environment_parameters.NAME.curriculum, if type is {name}", "settings"),
+    ("sampler", "sampler_parameters, if sampler_type is {name}", "settings"),
     ("writer", "stats.{name}", "settings"),
     ("section", "{name}", "target"),
 )
@@ -101,14 +101,14 @@ PLUGIN_BLOCKS = (
 
 
 def hooks_page() -> str:
-    """Every hook: its signature, when it is called, an example, and since when it exists."""
+    """Return the page of all hooks: signature, time of the call, an example, and the version that added the hook."""
     lines = [
         "# Hooks",
         "",
-        "Every hook rlcore calls. Signatures, texts and examples come from the code; a test registers the examples.",
+        "This page documents every hook. Signatures, texts and examples come from the code.",
         "",
-        "A hook implementation is a function with the hook's name, marked `@hookimpl`. It may take any subset of the",
-        "hook's arguments, by their names. Default values are refused. No hook is called per environment step.",
+        "A hook implementation is a function with the name of the hook and the decorator `@hookimpl`. It may have any",
+        "subset of the hook's arguments, with the same names and without default values. No hook is called per step.",
         "",
         "```python",
         "from rlcore import hookimpl",
@@ -128,13 +128,13 @@ def hooks_page() -> str:
 
 
 def hook_signatures() -> dict[str, str]:
-    """``def name(arguments) -> answer`` as hookspecs.py has it, long ones with an argument to a line."""
+    """Return the signature of each hook in hookspecs.py by name; long ones have one argument per line."""
     tree = ast.parse(inspect.getsource(hookspecs))
     return {node.name: _signature(node) for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 
 def hook_examples() -> dict[str, str]:
-    """The source of each function in hook_examples.py by name, decorators included."""
+    """Return the source of each function in hook_examples.py by name, including decorators."""
     source = EXAMPLES.read_text(encoding="utf-8")
     examples = {}
     for node in ast.parse(source).body:
@@ -162,8 +162,12 @@ def _hook(hook: HookInfo, signature: str, example: str) -> Iterator[str]:
 
 
 def _records() -> Iterator[str]:
-    yield from ("## Records", "", "What registries return, imported from `rlcore`. Heavy code is named by string,")
-    yield '`"package.module:Name"`, and imported when it is first used.'
+    yield from (
+        "## Records",
+        "",
+        "Registries return these classes of `rlcore`. A record names code by a string,",
+    )
+    yield '`"package.module:Name"`, and rlcore imports the code on first use.'
     for record in filter(None, (registered(getattr(hookspecs, hook.name)) for hook in HOOKS)):
         yield from ("", f"### {record.__name__}", "", prose(inspect.getdoc(record) or ""), "")
         yield from ("| field | default |", "|---|---|")
@@ -175,21 +179,21 @@ def _records() -> Iterator[str]:
 
 
 def settings_page() -> str:
-    """Every key of a configuration file, the blocks of this repository's plugins included."""
+    """Return the page of all keys of a configuration file, including the plugins of this repository."""
     lines = [
         "# Settings",
         "",
-        "Every key of a configuration file. Names, defaults and meanings are ML-Agents' wherever it has the key.",
-        "Numbers may be written as `5e5`. `rlcore validate --schema` prints the same as a JSON Schema, with the",
-        "settings of every plugin you have installed, so that an editor completes and checks your file.",
+        "This page lists every key of a configuration file. Keys of ML-Agents keep their names, defaults and meanings.",
+        "Numbers may be written as `5e5`. `rlcore validate --schema` prints a JSON Schema that includes the settings",
+        "of all installed plugins, so that an editor can complete and check a file.",
     ]
     for title, cls in CORE_BLOCKS:
         lines += _table(title, cls)
     lines += [
         "",
-        "## Blocks that plugins bring",
+        "## Blocks of plugins",
         "",
-        "Of this repository. `rlcore plugins info NAME` shows yours.",
+        "These plugins are part of the repository. `rlcore plugins info NAME` shows the settings of any other plugin.",
     ]
     for title, cls, owner in plugin_blocks():
         lines += _table(title, cls, f"From `{owner}`. ", level="###")
@@ -197,7 +201,7 @@ def settings_page() -> str:
 
 
 def plugin_blocks() -> Iterator[tuple[str, type, str]]:
-    """Title, settings class and distribution of each block that a member of this workspace brings."""
+    """Yield title, settings class and distribution of each block of the plugins in this workspace."""
     plugins = load_plugins()
     found = [(title, attribute, record) for kind, title, attribute in PLUGIN_BLOCKS for record in plugins.records(kind)]
     for title, attribute, record in found:
@@ -208,7 +212,7 @@ def plugin_blocks() -> Iterator[tuple[str, type, str]]:
 
 
 def blocks_in(cls: type, title: str) -> Iterator[tuple[str, type]]:
-    """A plugin's settings class and the classes of blocks in it; those of core's have their own tables."""
+    """Yield a plugin's settings class and the classes of blocks in it, except classes of the core."""
     yield title, cls
     for key, kind in field_types(cls).items():
         path, comma, where = title.partition(",")
@@ -226,7 +230,7 @@ def _types_in(kind: Any) -> Iterator[type]:
 
 
 def members() -> frozenset[str]:
-    """The distributions kept in this repository: what others have installed is none of this reference's business."""
+    """Return the distributions in this repository; the reference omits other installed plugins."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     return frozenset(re.split(r"[\[ @]", text)[0] for text in project["dependencies"])
 
@@ -236,7 +240,7 @@ def _table(title: str, cls: type, source: str = "", level: str = "##") -> Iterat
     yield from ("", f"{level} {title}", "", source + prose((cls.__doc__ or "").partition("\n\n")[0]), "")
     yield from ("| key | type | default | meaning |", "|---|---|---|---|")
     for key, attribute in settings_fields(cls).items():
-        if cls is RunConfig and key == "sections":  # the attribute that holds plugins' blocks; not a key
+        if cls is RunConfig and key == "sections":  # this attribute contains the blocks of plugins; it is not a key
             continue
         cells = (f"`{key}`", type_words(kinds[attribute.name]), _shown(default_of(attribute)), _meaning(attribute))
         yield f"| {' | '.join(cells)} |"
@@ -269,7 +273,7 @@ _WORDS: Mapping[Any, str] = types.MappingProxyType(
 
 
 def type_words(kind: Any) -> str:
-    """A type in the words of a YAML file."""
+    """Describe a type in words for YAML files."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if isinstance(kind, type) and attrs.has(kind):
         return "block"
@@ -304,11 +308,11 @@ def _shown(default: Any) -> str:
 
 
 def cli_page() -> str:
-    """Every command with its options, as ``--help`` has them."""
+    """Return the page of all commands with the options that ``--help`` shows."""
     lines = [
         "# Command line",
         "",
-        "`--debug`, or `RLCORE_DEBUG=1`, shows tracebacks. What a command exits with: [exit codes](exit-codes.md).",
+        "`--debug`, or `RLCORE_DEBUG=1`, shows tracebacks. See also [exit codes](exit-codes.md).",
     ]
     for path, command in commands():
         context = click.Context(command, info_name=" ".join(path))
@@ -322,7 +326,7 @@ def cli_page() -> str:
 
 
 def commands() -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    """Every command of rlcore itself with its words, groups left out."""
+    """Yield every command of rlcore itself with its words, without groups."""
     from rlcore.cli.main import rlcore
 
     yield from _commands(("rlcore",), rlcore)
@@ -343,7 +347,7 @@ def _commands(path: tuple[str, ...], command: click.Command) -> Iterator[tuple[t
 
 
 def prose(text: str) -> str:
-    """A docstring as Markdown: ``code`` and :role:`name` become `code`; indented lists stay."""
+    """Convert a docstring to Markdown: ``code`` and :role:`name` become `code`; indented lists stay."""
     text = inspect.cleandoc(text)
     text = re.sub(r":\w+:`~?([^`]+)`", r"`\1`", text)
     return text.replace("``", "`")
@@ -355,7 +359,7 @@ PAGES: Mapping[str, Callable[[], str]] = types.MappingProxyType(
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """MkDocs' hook: adds the generated pages to those in docs/."""
+    """Add the generated pages to the pages in docs/; a hook of MkDocs."""
     from mkdocs.structure.files import File
 
     for path, page in PAGES.items():
@@ -364,7 +368,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def main(names: Iterable[str]) -> None:
-    """Prints pages by the last part of their name, all of them without any."""
+    """Print the pages with these names, or all pages."""
     wanted = list(names)
     for path, page in PAGES.items():
         if not wanted or Path(path).stem in wanted:

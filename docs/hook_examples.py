@@ -1,4 +1,4 @@
-"""One implementation of every hook, shown in the reference. Together they are a plugin, which a test registers."""
+"""One implementation of every hook for the reference. Together they form a plugin, which a test registers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def rlcore_reward_providers():
             name="haste",
             target="acme_rl.haste:HasteReward.create",
             settings="acme_rl.settings:HasteSettings",
-            summary="a little less for every step",
+            summary="a small penalty for every step",
         )
     ]
 
@@ -96,8 +96,8 @@ def rlcore_config_sections():
 
 @hookimpl(wrapper=True)
 def rlcore_create_trainer(spec, settings):
-    trainer = yield  # what the next plugin, or rlcore, made
-    print(f"{spec.name} will take {settings.max_steps} steps")
+    trainer = yield  # the trainer of the next plugin, or of rlcore
+    print(f"{spec.name} runs for {settings.max_steps} steps")
     return trainer
 
 
@@ -112,7 +112,7 @@ def rlcore_create_reward_provider(spec):
 @hookimpl
 def rlcore_create_stats_writer(spec, run):
     if spec.name != "csv":
-        return None  # somebody else's: rlcore asks the next plugin
+        return None  # not our writer: rlcore calls the next plugin
     from acme_rl.csv_writer import CsvWriter
 
     run.own_files("acme.csv")
@@ -122,7 +122,7 @@ def rlcore_create_stats_writer(spec, run):
 @hookimpl(wrapper=True)
 def rlcore_create_environment(run):
     environment = yield
-    print(f"{run.num_envs} copies of {', '.join(environment.behaviors)}")
+    print(f"{run.num_envs} environments with {', '.join(environment.behaviors)}")
     return environment
 
 
@@ -135,7 +135,7 @@ def rlcore_report_status(run):
 def rlcore_restore_status(sections):
     machine = sections.get("acme", {}).get("machine")
     if machine:
-        print(f"this run came from {machine}")
+        print(f"this run was started on {machine}")
 
 
 @hookimpl
@@ -149,7 +149,7 @@ def rlcore_write_status(status, directory):
 @hookimpl
 def rlcore_read_status(directory):
     if not (directory / "status.db").exists():
-        return None  # rlcore's own file, of a run that began without this plugin
+        return None  # rlcore reads its own file, which runs without this plugin have
     with closing(sqlite3.connect(directory / "status.db")) as database:
         row = database.execute("SELECT document FROM status ORDER BY rowid DESC LIMIT 1").fetchone()
     return None if row is None else json.loads(row[0])
@@ -160,12 +160,12 @@ def rlcore_configured(config):
     from rlcore.errors import ConfigError
 
     if config.env_settings.seed == -1:
-        raise ConfigError("env_settings.seed: our runs are repeatable; give a seed")
+        raise ConfigError("env_settings.seed: missing; set a seed, so that runs are repeatable")
 
 
 @hookimpl
 def rlcore_run_started(run):
-    print(f"{run.run_id} begins with seed {run.seed} in {run.directory}")
+    print(f"{run.run_id} starts with seed {run.seed} in {run.directory}")
 
 
 @hookimpl
@@ -182,7 +182,7 @@ def rlcore_evaluated(run, step, result):
 
 @hookimpl
 def rlcore_checkpoint_saved(step, path):
-    print(f"step {step} is safe in {path}")
+    print(f"step {step} is saved in {path}")
 
 
 @hookimpl

@@ -1,7 +1,7 @@
-"""What the README and the pages show works as it is shown.
+"""The README and the pages work as shown.
 
-Blocks of YAML are validated, blocks of Python compiled and their imports resolved, commands parsed. A page whose YAML
-has a title is executed: titled blocks become files, and its rlcore commands are run among them, in order.
+Blocks of YAML are validated, blocks of Python compiled and their imports resolved, commands parsed. A page with titled
+YAML is executed: titled blocks become files, and the rlcore commands of the page run in order.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from rlcore.plugins.scaffold import write_plugin
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "core/README.md", *(ROOT / "docs").rglob("*.md")])
-# The configuration in dqn_plugin/ needs the plugin beside it, which is installed where it is tested.
+# The configuration in dqn_plugin/ needs the plugin beside it; packaging tests install and run it.
 EXAMPLES = sorted([*(ROOT / "examples").glob("*.yaml"), ROOT / "examples/company_status/cartpole.yaml"])
 
 
 @attrs.frozen
 class Block:
-    """A fenced block: its language, its title if it has one, whether it shows a mistake, and where it is."""
+    """A fenced block: its language, its title if it has one, whether it shows a mistake, and its position."""
 
     page: str
     line: int
@@ -99,7 +99,7 @@ def test_the_readme_begins_with_the_two_commands() -> None:
     ]
 
 
-# Made when the site is built, so a checkout lacks them.
+# Generated when the site is built; a checkout does not contain them.
 GENERATED = {ROOT / "docs/reference" / name for name in ("hooks.md", "settings.md", "cli.md")}
 
 
@@ -114,7 +114,7 @@ def test_files_that_a_page_links_to_exist(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if links(page) & GENERATED], ids=lambda page: page.name)
-def test_a_page_that_links_to_a_generated_page_says_where_a_reader_of_the_files_finds_it(page: Path) -> None:
+def test_a_page_that_links_to_a_generated_page_explains_how_to_build_it(page: Path) -> None:
     assert "mkdocs serve" in page.read_text(encoding="utf-8")
 
 
@@ -126,7 +126,7 @@ def test_an_example_is_valid(example: Path, plugins: Plugins) -> None:
     assert load_config(read_document(example), plugins).behaviors
 
 
-# Titled blocks may need the plugin of their page; they are run below.
+# Titled blocks may need the plugin of their page; tests below run them.
 @pytest.mark.parametrize("block", [b for b in blocks("yaml") if not b.title and not b.invalid], ids=str)
 def test_a_shown_configuration_is_valid(block: Block, plugins: Plugins, tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
@@ -193,7 +193,7 @@ def test_shown_python_compiles_and_imports_what_exists(block: Block) -> None:
 
 
 def names_of(page: str, word: str) -> dict[str, Any]:
-    """What the one block of Python with ``word`` on a page defines."""
+    """Return the names that the only Python block with ``word`` on a page defines."""
     (block,) = (block for block in blocks("python") if block.page == page and word in block.text)
     names: dict[str, Any] = {"__name__": "page"}
     exec(compile(block.text, str(block), "exec"), names)
@@ -245,7 +245,7 @@ def test_the_configuration_of_the_python_page_is_valid_by_itself(plugins: Plugin
 # ---------------------------------------------------------------- pages that are executed
 
 EXECUTED = sorted({block.page for block in blocks("yaml") if block.title})
-# A tutorial trains as long as learning takes; here it is enough that every command does what it should.
+# A tutorial trains until the agent has learned; this test only checks that every command works.
 SHORTER: Mapping[str, tuple[str, ...]] = {
     "docs/tutorial/first-training.md": (
         "--set=behaviors.Pole.max_steps=2000",
@@ -275,7 +275,7 @@ def run_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunPag
         return tmp_path
 
     yield run
-    for name in set(sys.modules) - before:  # files of a page, imported as plugins
+    for name in set(sys.modules) - before:  # files of a page that were imported as plugins
         if str(getattr(sys.modules[name], "__file__", None) or "").startswith(str(tmp_path)):
             del sys.modules[name]
 
@@ -356,7 +356,7 @@ def test_the_editor_page_runs_and_its_file_keeps_the_schema(
     directory = run_page("docs/how-to/editor.md")
     printed = capsys.readouterr().out
     end = printed.index("\n}\n") + 2
-    assert json.loads(printed[:end]) == json.loads(printed[end:])  # the same plugins count
+    assert json.loads(printed[:end]) == json.loads(printed[end:])  # both schemas describe the same plugins
     jsonschema = pytest.importorskip("jsonschema")
     schema = jsonschema.Draft202012Validator(json.loads(printed[end:]))
     edited = yaml.safe_load((directory / "edited.yaml").read_text())
@@ -442,7 +442,7 @@ def test_the_ladder_of_the_page_refuses_a_rung_that_is_not_there(rung: object, t
 def test_the_mean_of_the_curriculum_page_is_of_episodes_in_the_order_in_which_they_began() -> None:
     page, returns = "docs/how-to/write-curriculum.md", np.arange(300.0)
     random = np.random.default_rng(1)
-    over = np.sort(random.permutation(300)[:180])  # all but these are still being played
+    over = np.sort(random.permutation(300)[:180])  # all other episodes are still open
     settled = next(number for number in range(300) if number not in over)
     mean = names_of(page, "class MeanReturn:")["MeanReturn"](parameters=2, num_envs=4)
     rest = np.setdiff1d(np.arange(300), over)
@@ -480,7 +480,7 @@ def test_the_status_page_runs_and_a_resumed_run_gets_its_section_back(run_page: 
     status = json.loads((directory / "results/visits/run_logs/training_status.json").read_text())
     assert status["visits"] == {"starts": 2}
     config = yaml.safe_load((directory / "visits.yaml").read_text())
-    for run_id in ("second", "third"):  # in the same process
+    for run_id in ("second", "third"):  # in one process
         Run({**config, "checkpoint_settings": {"run_id": run_id}}).train()
         status = json.loads((directory / "results" / run_id / "run_logs/training_status.json").read_text())
         assert status["visits"] == {"starts": 1}
@@ -511,7 +511,7 @@ def test_the_offline_page_runs_and_names_tags_that_exist(run_page: RunPage) -> N
     text = (ROOT / "docs/how-to/offline.md").read_text()
     named = set(re.findall(r"`((?:Losses|Policy)/[^`]+)`", text))
     written = {name: tags(results / name) for name in ("clone", "better", "shown")}
-    assert named - {"Policy/Squared Error"} <= set.union(*written.values())  # the pole has no continuous action
+    assert named - {"Policy/Squared Error"} <= set.union(*written.values())  # CartPole has no continuous action
     assert "Losses/Pretraining Loss" in written["shown"]
     assert "Evaluation/Cumulative Reward" in written["better"] - written["clone"]
 

@@ -1,4 +1,4 @@
-"""The generated reference says what the code says."""
+"""The generated reference matches the code."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import importlib.util
 import inspect
 import re
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -40,7 +41,7 @@ SPECIFIED = [name for name, _ in inspect.getmembers(hookspecs, inspect.isfunctio
 
 
 def squeezed(code: str) -> str:
-    """Code without line breaks, spaces and trailing commas, to be compared."""
+    """Remove line breaks, spaces and trailing commas from code, to compare it."""
     return re.sub(r"\s|,(?=\s*\))", "", code)
 
 
@@ -108,7 +109,7 @@ def test_every_setting_has_a_description_and_is_documented(cls: type) -> None:
 def test_every_block_of_the_core_is_documented() -> None:
     from rlcore import settings
 
-    # Shown as part of each class that derives from them.
+    # The page shows the keys of these classes in every class that derives from them.
     bases = {
         settings.MinibatchSettings,
         settings.OnPolicySettings,
@@ -120,10 +121,10 @@ def test_every_block_of_the_core_is_documented() -> None:
     defined = {
         cls for _, cls in inspect.getmembers(settings, attrs.has) if cls.__module__.startswith(f"{settings.__name__}.")
     }
-    assert defined - bases == {cls for _, cls in generate.CORE_BLOCKS}
+    assert defined - bases - {settings.FieldInfo} == {cls for _, cls in generate.CORE_BLOCKS}
 
 
-# The rows of "Come from ML-Agents" that list keys, and the keys of a class that have a row of their own.
+# The rows of "Migrate from ML-Agents" that list keys, and the keys of each class that another row describes.
 LISTED: dict[str, tuple[type, set[str]]] = {
     "`hyperparameters` of `ppo`": (PPOSettings, set()),
     "`hyperparameters` of `sac`": (SACSettings, set()),
@@ -164,6 +165,29 @@ def test_every_command_and_option_is_documented() -> None:
         section = re.split(r"\n## ", page.split(f"\n## {' '.join(path)}\n")[1])[0]
         for parameter in command.params:
             assert all(option in section for option in parameter.opts if option.startswith("-"))
+
+
+# ---------------------------------------------------------------- architecture
+
+
+def architecture() -> str:
+    return (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+
+
+def test_the_architecture_page_has_every_module_and_package_of_the_core() -> None:
+    section = architecture().split("\n## Packages of the core\n")[1].split("\n## ")[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    names = [name.rstrip("/") for row in rows for name in re.findall(r"`([\w/]+)`", row)]
+    there = {path.stem for path in (ROOT / "core/src/rlcore").iterdir() if path.suffix == ".py" or path.is_dir()}
+    assert sorted(names) == sorted(name for name in there if not name.startswith("_"))
+
+
+def test_the_architecture_page_shows_the_layers_that_are_checked() -> None:
+    tools = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+    (layers,) = (contract["layers"] for contract in tools["importlinter"]["contracts"] if contract["type"] == "layers")
+    checked = [sorted(name for name in re.findall(r"\w+", layer) if not name.startswith("_")) for layer in layers]
+    shown = architecture().split("The packages form")[1].split("```text\n")[1].split("```")[0]
+    assert [sorted(line.split()) for line in shown.splitlines()] == checked
 
 
 # ---------------------------------------------------------------- the site

@@ -128,11 +128,11 @@ def forgets_what_rewards_learned(trainer: PPOTrainer) -> None:
     ("broken", "rule"),
     [
         (acts_in_doubles, "test_is_made_for_every_kind_of_action_it_declares"),
-        (ignores_masks, "test_never_takes_an_option_that_is_masked"),
+        (ignores_masks, "test_never_chooses_a_masked_option"),
         (acting_changes_it, "test_the_policy_acts_by_itself_and_repeats_itself"),
         (draws_from_the_clock, "test_equal_seeds_learn_equally"),
         (learns_nothing, "test_learns"),
-        (copies_too_late, "test_reads_a_batch_only_while_it_is_given"),
+        (copies_too_late, "test_reads_a_batch_only_while_it_is_valid"),
         (calls_hooks, "test_steps_call_no_hooks"),
         (starts_a_thread, "test_leaves_no_threads_behind"),
         (forgets_its_noise, "test_goes_on_from_its_state_as_if_never_stopped"),

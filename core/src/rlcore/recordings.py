@@ -1,7 +1,7 @@
-"""Recorded episodes: what agents saw, did and were given, to learn from without an environment.
+"""Recorded episodes: observations, actions and rewards of agents, for training without an environment.
 
-A *recording* holds whole episodes of one behavior's agents, one after another. A *recording format*, brought by a
-plugin, reads and writes them as files of one kind. Shapes: N transitions in E episodes.
+A *recording* contains whole episodes of one behavior's agents, one after another. A *recording format* from a plugin
+reads and writes recordings as files of one kind. Shapes: N transitions in E episodes.
 """
 
 from __future__ import annotations
@@ -23,42 +23,42 @@ from rlcore.files.paths import user_path
 class Recording:
     """Episodes of one behavior's agents, one after another.
 
-    An episode of n transitions has n + 1 observations: what its agent saw before each action and, last, what it saw
-    when the episode ended. Its last transition, and no other, is terminated or truncated, never both.
+    An episode with n transitions has n + 1 observations: one before each action, and the observation at the end of the
+    episode. The last transition of an episode is either terminated or truncated; no other transition is.
     """
 
     behavior: BehaviorSpec  # of one slot
     observations: dict[str, NDArray[Any]]  # each [N + E, *shape]
-    actions: Actions  # each [N, ...], in the environment's own units
-    reward: NDArray[np.float32]  # [N] the agent's own; what its group was given is not recorded
-    terminated: NDArray[np.bool_]  # [N] the episode ended by the task's own rule
+    actions: Actions  # each [N, ...], in the units of the environment
+    reward: NDArray[np.float32]  # [N] the agent's own reward; group rewards are not recorded
+    terminated: NDArray[np.bool_]  # [N] the task ended the episode
     truncated: NDArray[np.bool_]  # [N] the episode was cut off: bootstrap from the observation after it
     lengths: NDArray[np.int64]  # [E] transitions of each episode, at least one
-    action_mask: NDArray[np.bool_] | None = None  # [N + E, mask_size], True = allowed; None: everything was
+    action_mask: NDArray[np.bool_] | None = None  # [N + E, mask_size], True = allowed; None: all options were allowed
 
     @property
     def transitions(self) -> int:
-        """N."""
+        """The number of transitions, N."""
         return len(self.reward)
 
     @property
     def episodes(self) -> int:
-        """E."""
+        """The number of episodes, E."""
         return len(self.lengths)
 
     @property
     def rows(self) -> NDArray[np.int64]:
-        """[N] where in ``observations`` and ``action_mask`` each transition begins; ``rows + 1`` is where it led."""
+        """The row of each transition in ``observations`` and ``action_mask``, [N]; the next row is ``rows + 1``."""
         return np.arange(self.transitions) + np.repeat(np.arange(self.episodes), self.lengths)
 
     @property
     def returns(self) -> NDArray[np.float64]:
-        """[E] sum of the rewards of each episode."""
+        """The sum of the rewards of each episode, [E]."""
         starts = np.cumsum(self.lengths) - self.lengths
         return np.add.reduceat(self.reward, starts, dtype=np.float64) if self.episodes else np.empty(0)
 
     def problem(self) -> str | None:
-        """What is wrong with the arrays in one line, None if nothing is: checked where a recording is read."""
+        """Return the first mistake in the arrays in one line, or None. rlcore checks every recording that it reads."""
         n, e = self.transitions, self.episodes
         wanted: dict[str, tuple[NDArray[Any] | None, tuple[int, ...]]] = {
             "reward": (self.reward, (n,)),
@@ -104,7 +104,7 @@ class Recording:
 
 @attrs.frozen
 class RecordingAbout:
-    """Where recorded episodes come from, as far as it is known: a format keeps what it has a place for."""
+    """The origin of recorded episodes, as far as it is known. A format stores what it has a field for."""
 
     environment_type: str | None = None
     environment_id: str | None = None
@@ -115,18 +115,18 @@ class RecordingAbout:
 
 @runtime_checkable
 class RecordingWriter(Protocol):
-    """Writes one recording. Under its final name there is nothing before ``close``, and all of it afterwards."""
+    """Writes one recording. The final path does not exist before ``close``, and is complete afterwards."""
 
     def write(self, recording: Recording) -> None:
-        """Adds whole episodes of the writer's behavior."""
+        """Add whole episodes of the writer's behavior."""
         ...
 
     def close(self) -> None:
-        """Makes what was written visible; called once, after at least one episode."""
+        """Make the recording visible; called once, after at least one episode."""
         ...
 
     def discard(self) -> None:
-        """Throws away what was written; called instead of ``close`` when recording failed or was interrupted."""
+        """Delete what was written; called instead of ``close`` if recording failed or was interrupted."""
         ...
 
 
@@ -134,33 +134,33 @@ class RecordingWriter(Protocol):
 class RecordingFormat(Protocol):
     """Reads and writes recordings as files of one kind.
 
-    Files that cannot be read or written are a :class:`~rlcore.errors.ConfigError` or an OSError, and spaces that no
-    BehaviorSpec holds an :class:`~rlcore.errors.UnsupportedSpace`.
+    Files that cannot be read or written raise a :class:`~rlcore.errors.ConfigError` or an OSError. Spaces that a
+    BehaviorSpec cannot describe raise an :class:`~rlcore.errors.UnsupportedSpace`.
     """
 
     def reads(self, path: Path) -> bool:
-        """Whether a recording of this format is at ``path``. Called for any path; must be cheap."""
+        """Return whether ``path`` is a recording of this format. Called for any path; must be fast."""
         ...
 
     def stored(self) -> Mapping[str, Path]:
-        """Recordings in a place of the format's own, by the names users may call them; usually none."""
+        """Return recordings in the format's own directory by the names that users may write; usually none."""
         ...
 
     def behavior(self, path: Path, name: str) -> BehaviorSpec:
-        """The recorded behavior, of one slot and called ``name``, without reading its episodes."""
+        """Return the recorded behavior with one slot and the name ``name``, without reading episodes."""
         ...
 
     def read(self, path: Path, name: str) -> Recording:
-        """All episodes at ``path``."""
+        """Return all episodes at ``path``."""
         ...
 
     def writer(self, path: Path, behavior: BehaviorSpec, about: RecordingAbout) -> RecordingWriter:
-        """A writer for a new recording at ``path``; ConfigError if something is there already."""
+        """Return a writer for a new recording at ``path``. Raises ConfigError if the path exists."""
         ...
 
 
 class Searchable(Protocol):
-    """The part of a :class:`RecordingFormat` that finds recordings."""
+    """The part of :class:`RecordingFormat` that finds recordings."""
 
     def reads(self, path: Path) -> bool: ...
 
@@ -171,10 +171,10 @@ F = TypeVar("F", bound=Searchable)
 
 
 def find_recording(path: str | Path, behavior: str, formats: Sequence[F], start: Path) -> tuple[F, Path]:
-    """The recording that ``path`` names for a behavior, and the format that reads it.
+    """Return the path of a behavior's recording, and the format that reads it.
 
-    That is ``path`` itself, else ``path/behavior``, else what a format keeps under that name. A relative path is
-    relative to ``start``. ConfigError if there is none, saying what there is.
+    The path is ``path`` itself, or else ``path/behavior``, or else a recording that a format stores under this name. A
+    relative path is relative to ``start``. Raises ConfigError with the existing recordings if there is none.
     """
     given = start / user_path(path)
     for candidate in (given, given / behavior):
@@ -190,18 +190,17 @@ def find_recording(path: str | Path, behavior: str, formats: Sequence[F], start:
 def _what_is_there(
     path: Path, written: Path, behavior: str, formats: Sequence[Searchable], stored: Sequence[str]
 ) -> str:
-    """``written`` is what the user wrote for ``path``, and what the message uses."""
+    """Return what exists instead. ``written`` is the user's spelling of ``path``, for the message."""
     if path.is_dir():
-        children = [child for child in path.iterdir() if not child.name.startswith(".")]  # not what is being written
+        children = [child for child in path.iterdir() if not child.name.startswith(".")]  # omits unfinished recordings
         inside = sorted(child.name for child in children if any(each.reads(child) for each in formats))
         if inside:
             return (
-                f"none of the recordings there is of behavior {behavior!r}; name one of them: "
+                f"it contains no recording of behavior {behavior!r}; its recordings are: "
                 f"{', '.join(str(written / each) for each in inside)}{did_you_mean(behavior, inside)}"
             )
-        return "no installed format reads what is there, or it is no recording"
     if path.exists():
-        return "is no directory of a recording that an installed format reads"
+        return "no installed format can read it"
     known = [*stored]
     if path.parent.is_dir():
         known += [

@@ -209,7 +209,7 @@ def test_a_path_that_names_nothing_says_what_there_is(
     brings_counts("counts")
     counts.kept = {"ours/walks-v0": tmp_path / "Goalie"}
     for path, expected in {
-        ".": "recording '.': none of the recordings there is of behavior 'Strikr'; name one of them: Goalie, Striker; "
+        ".": "recording '.': it contains no recording of behavior 'Strikr'; its recordings are: Goalie, Striker; "
         "did you mean 'Striker'?",
         "Strikers": "recording 'Strikers': no such path or name; there are ours/walks-v0, Goalie, Striker, "
         "many; did you mean 'Striker'?",
@@ -217,8 +217,8 @@ def test_a_path_that_names_nothing_says_what_there_is(
         "mean 'many'?",
         "ours/walk-v0": "recording 'ours/walk-v0': no such path or name; there are ours/walks-v0; did you mean "
         "'ours/walks-v0'?",
-        "empty": "recording 'empty': no installed format reads what is there, or it is no recording",
-        "notes": "recording 'notes': is no directory of a recording that an installed format reads",
+        "empty": "recording 'empty': no installed format can read it",
+        "notes": "recording 'notes': no installed format can read it",
     }.items():
         with pytest.raises(ConfigError) as caught:
             recorded_behavior(plugins, path, "Strikr")

@@ -1,4 +1,4 @@
-"""Runs keep their status in the database and nowhere else, and the database follows a run that is resumed."""
+"""Runs store their status in the database only, and the database follows a run that is resumed."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class TestPlugin(PluginConformance):
 
 @attrs.frozen
 class Place:
-    """A run below a directory with ``config.yaml``."""
+    """A run in ``path/results``, where ``path`` contains ``config.yaml``."""
 
     path: Path
     run: str = "run"
@@ -75,13 +75,13 @@ class Place:
 
     @property
     def steps(self) -> list[int]:
-        """Of the checkpoints on disk, ascending."""
+        """Return the steps of the checkpoints on disk in ascending order."""
         return sorted(int(path.name) for path in (self.logs.parent / "checkpoints").glob("[0-9]*"))
 
 
 @pytest.fixture
 def place(run_rlcore: RunRlcore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    """In the directory in which ``run_rlcore`` works."""
+    """Return the run in the working directory of ``run_rlcore``."""
     monkeypatch.setenv("LOGNAME", "ann")
     working = tmp_path / "working"
     (working / "config.yaml").write_text(yaml.safe_dump(CONFIG))
@@ -89,7 +89,7 @@ def place(run_rlcore: RunRlcore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def resuming(place: Place) -> dict[str, Any]:
-    """The configuration to go on with."""
+    """Return the configuration that resumes the run."""
     settings = {"run_id": place.run, "results_dir": str(place.path / "results"), "resume": True}
     return {**CONFIG, "checkpoint_settings": settings}
 
@@ -97,7 +97,7 @@ def resuming(place: Place) -> dict[str, Any]:
 # ---------------------------------------------------------------- a run
 
 
-def test_the_database_is_all_there_is_and_rlcore_status_reads_it(place: Place, run_rlcore: RunRlcore) -> None:
+def test_the_database_replaces_the_status_file_and_rlcore_status_reads_it(place: Place, run_rlcore: RunRlcore) -> None:
     assert run_rlcore("run", "config.yaml").exit_code == 0
     assert not (place.logs / "training_status.json").exists()
     answer = run_rlcore("status", "run", "--json")
@@ -107,27 +107,27 @@ def test_the_database_is_all_there_is_and_rlcore_status_reads_it(place: Place, r
     assert [entry["run_steps"] for entry in status["Pole"]["checkpoints"]] == place.steps
     assert status["Pole"]["final_checkpoint"]["run_steps"] == place.steps[-1]
     (started,) = status["acme"]["starts"]
-    assert (started["person"], started["step"]) == ("ann", 0) and started["at"].endswith("+00:00")
+    assert (started["user"], started["step"]) == ("ann", 0) and started["at"].endswith("+00:00")
     assert "3 (shortest)" in run_rlcore("status", "run").stdout
 
 
-def test_every_checkpoint_and_every_lesson_is_a_row(place: Place, run_rlcore: RunRlcore) -> None:
-    heard: list[tuple[Any, ...]] = []
+def test_every_checkpoint_and_every_lesson_change_is_a_row(place: Place, run_rlcore: RunRlcore) -> None:
+    changes: list[tuple[Any, ...]] = []
 
-    class Hears:
+    class Listener:
         @hookimpl
         def rlcore_lesson_changed(self, step: int, change: Any) -> None:
-            heard.append((step, *attrs.astuple(change)))
+            changes.append((step, *attrs.astuple(change)))
 
     config = {**CONFIG, "checkpoint_settings": {"run_id": "run", "results_dir": str(place.path / "results")}}
     run = Run(config)
-    run.plugins.register(Hears(), "hears")
+    run.plugins.register(Listener(), "listener")
     run.train()
     kept = place.rows("SELECT step, document FROM status ORDER BY step")
     assert [step for step, _ in kept] == place.steps
     assert [json.loads(document)["metadata"]["run_steps"] for _, document in kept] == place.steps
-    assert place.rows("SELECT step, parameter, lesson, name, previous, previous_name FROM lessons") == heard
-    assert [lesson for _, _, lesson, *_ in heard] == [1, 2, 3]
+    assert place.rows("SELECT step, parameter, lesson, name, previous, previous_name FROM lessons") == changes
+    assert [lesson for _, _, lesson, *_ in changes] == [1, 2, 3]
 
 
 # ---------------------------------------------------------------- stopped and resumed
@@ -144,10 +144,10 @@ def rlcore_lesson_changed(change):
 """
 
 
-def test_a_run_that_is_killed_and_resumed_has_the_rows_of_one_that_was_never_stopped(
+def test_a_run_that_is_killed_and_resumed_has_the_rows_of_a_run_that_was_never_stopped(
     place: Place, run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed after a lesson that no checkpoint has: it comes again, and is there once."""
+    """The process is killed after a lesson change that no checkpoint has. The change comes again and is stored once."""
     assert run_rlcore("run", "config.yaml").exit_code == 0
     killed = attrs.evolve(place, run="killed")
     (place.path / "killer.py").write_text(KILLER)
@@ -163,10 +163,10 @@ def test_a_run_that_is_killed_and_resumed_has_the_rows_of_one_that_was_never_sto
         assert killed.rows(query) == place.rows(query)
     status = store.read(killed.logs)
     assert status is not None
-    assert [(each["person"], each["step"]) for each in status["acme"]["starts"]] == [("ann", 0), ("bob", at)]
+    assert [(each["user"], each["step"]) for each in status["acme"]["starts"]] == [("ann", 0), ("bob", at)]
 
 
-def test_a_resumed_run_gets_the_status_of_its_checkpoint_whatever_the_database_holds(
+def test_a_resumed_run_receives_the_status_of_its_checkpoint_and_not_of_the_database(
     place: Place, run_rlcore: RunRlcore
 ) -> None:
     assert run_rlcore("run", "config.yaml").exit_code == 0
@@ -177,13 +177,13 @@ def test_a_resumed_run_gets_the_status_of_its_checkpoint_whatever_the_database_h
         database.execute("UPDATE status SET document = ? WHERE step = 4000", (json.dumps(changed),))
     restored: list[Mapping[str, Any]] = []
 
-    class Hears:
+    class Listener:
         @hookimpl
         def rlcore_restore_status(self, sections: Mapping[str, Any]) -> None:
             restored.append(sections)
 
     run = Run(resuming(place))
-    run.plugins.register(Hears(), "hears")
+    run.plugins.register(Listener(), "listener")
     run.start()
     run.close("failed")
     (sections,) = restored
@@ -191,9 +191,7 @@ def test_a_resumed_run_gets_the_status_of_its_checkpoint_whatever_the_database_h
     assert [entry["run_steps"] for entry in sections["Pole"]["checkpoints"]] == place.steps
 
 
-def test_a_run_that_went_back_to_an_older_checkpoint_forgets_what_came_after(
-    place: Place, run_rlcore: RunRlcore
-) -> None:
+def test_a_run_that_resumes_from_an_older_checkpoint_drops_later_rows(place: Place, run_rlcore: RunRlcore) -> None:
     assert run_rlcore("run", "config.yaml").exit_code == 0
     before = place.rows(LESSONS)
     for step in (4000, 3500, 3000, 2500, 2000):
@@ -206,7 +204,7 @@ def test_a_run_that_went_back_to_an_older_checkpoint_forgets_what_came_after(
     assert place.rows(LESSONS) == before
 
 
-def test_acting_changes_nothing(place: Place, run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inference_changes_nothing(place: Place, run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch) -> None:
     from rlcore.plugins import Plugins
 
     assert run_rlcore("run", "config.yaml").exit_code == 0
@@ -216,9 +214,7 @@ def test_acting_changes_nothing(place: Place, run_rlcore: RunRlcore, monkeypatch
     assert (place.logs / store.FILE_NAME).read_bytes() == before
 
 
-def test_a_run_that_began_before_the_package_was_installed_goes_on_in_the_database(
-    place: Place, run_rlcore: RunRlcore
-) -> None:
+def test_a_run_that_started_without_the_package_continues_in_the_database(place: Place, run_rlcore: RunRlcore) -> None:
     assert run_rlcore("run", "config.yaml", "-p", "no:acme-status").exit_code == 0
     assert not (place.logs / store.FILE_NAME).exists()
     assert run_rlcore("run", "config.yaml", "--resume", *MORE).exit_code == 0
@@ -227,7 +223,7 @@ def test_a_run_that_began_before_the_package_was_installed_goes_on_in_the_databa
     assert [entry["run_steps"] for entry in status["Pole"]["checkpoints"]] == place.steps
 
 
-def test_another_run_begins_with_the_lessons_that_the_database_holds(place: Place, run_rlcore: RunRlcore) -> None:
+def test_another_run_starts_with_the_lessons_in_the_database(place: Place, run_rlcore: RunRlcore) -> None:
     assert run_rlcore("run", "config.yaml").exit_code == 0
     lessons = ["--set", "checkpoint_settings.initialize_lessons_from=run", "--set", "behaviors.Pole.max_steps=40"]
     assert run_rlcore("run", "config.yaml", "--run-id", "next", *lessons).exit_code == 0
@@ -238,7 +234,7 @@ def test_another_run_begins_with_the_lessons_that_the_database_holds(place: Plac
 # ---------------------------------------------------------------- a database that is lost or damaged
 
 
-def test_of_a_lost_database_the_checkpoint_has_a_copy(place: Place, run_rlcore: RunRlcore) -> None:
+def test_the_checkpoint_replaces_a_lost_database(place: Place, run_rlcore: RunRlcore) -> None:
     assert run_rlcore("run", "config.yaml").exit_code == 0
     before = place.rows("SELECT * FROM starts")
     (place.logs / store.FILE_NAME).unlink()
@@ -261,7 +257,7 @@ def garble(path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [overwrite, cut])
-def test_a_damaged_database_is_one_line_that_says_what_to_do(
+def test_the_error_of_a_damaged_database_is_one_line_with_the_solution(
     place: Place, run_rlcore: RunRlcore, damage: Callable[[Path], None]
 ) -> None:
     assert run_rlcore("run", "config.yaml").exit_code == 0
@@ -301,12 +297,12 @@ with store.opened(directory) as database:
 """
 
 
-def test_a_process_that_is_killed_while_it_writes_leaves_the_status_of_before(tmp_path: Path) -> None:
+def test_a_process_that_is_killed_while_writing_leaves_the_previous_status(tmp_path: Path) -> None:
     ran = subprocess.run([sys.executable, "-c", INTERRUPTED, tmp_path], check=False)
     assert ran.returncode == 9 and (tmp_path / "status.db-journal").exists()
     assert store.read(tmp_path) == {"metadata": {"run_steps": 1}, "kept": "old"}
 
 
-def test_a_database_that_cannot_be_written_to_is_said_where_it_is(tmp_path: Path) -> None:
+def test_the_error_of_a_database_that_cannot_be_written_names_its_path(tmp_path: Path) -> None:
     with pytest.raises(RunStateError, match=r"nowhere/status\.db: unable to open database file; restore"):
         store.write(tmp_path / "nowhere", {"metadata": {"run_steps": 1}})

@@ -1,4 +1,4 @@
-"""The rules of every plugin and of every trainer: needs `rlcore[torch]`, pytest, and this package installed."""
+"""Conformance tests of the plugin and the trainer. They need `rlcore[torch]`, pytest, and this package installed."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ class TestDQN(TrainerConformance):
         "save_replay_buffer": True,
     }
     skip = {
-        "test_rewards_that_learn_are_updated_saved_and_restored": "it has rewards of two gammas; dqn takes one",
+        "test_rewards_that_learn_are_updated_saved_and_restored": "it uses two discounts; dqn supports one",
     }

@@ -1,4 +1,4 @@
-"""Curricula of lessons from a file's text, and a script in which to write what happens to them."""
+"""Create curricula of lessons from YAML text, and play scripts of events with them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ behaviors:
 
 
 class Still:
-    """A plugin with a trainer and an environment that are only named: these tests need no other distribution."""
+    """A plugin with a trainer and an environment by name only: these tests need no other distribution."""
 
     @hookimpl
     def rlcore_trainers(self) -> list[TrainerSpec]:
@@ -58,7 +58,7 @@ Make = Callable[..., Lessons]
 
 @pytest.fixture(scope="session")
 def load(plugins: Plugins) -> Load:
-    """The configuration of a file ``c.yaml`` with this text, after two behaviors, B and C, if it has none."""
+    """Load a file ``c.yaml`` with this text; two behaviors, B and C, are added if it has none."""
     return lambda text: load_config(
         parse_document(text if "behaviors:" in text else text + BEHAVIORS, "c.yaml"), plugins
     )
@@ -66,7 +66,7 @@ def load(plugins: Plugins) -> Load:
 
 @pytest.fixture(scope="session")
 def make(plugins: Plugins, load: Load) -> Make:
-    """The curriculum of such a text."""
+    """Create the curriculum of such a text."""
 
     def make_from(text: str, seed: int = 7, num_envs: int = 4) -> Lessons:
         config = load(text)
@@ -78,7 +78,7 @@ def make(plugins: Plugins, load: Load) -> Make:
 
 @pytest.fixture(scope="session")
 def errors(load: Load) -> Callable[[str], list[str]]:
-    """The lines that refuse such a text."""
+    """Return the error lines of such a text."""
 
     def lines(text: str) -> list[str]:
         with pytest.raises(ConfigErrors) as caught:
@@ -90,17 +90,17 @@ def errors(load: Load) -> Callable[[str], list[str]]:
 
 @attrs.define
 class Script:
-    """Plays events, one environment step each, and says which lessons are on after it.
+    """Plays events, one environment step each, and returns the current lessons after each event.
 
     =================  ===============================================================================
-    ``3 4``            episodes of B ended with these returns, having begun in the lessons that are on
-    ``3@0 4@0,1``      having begun in visit 0 of every parameter, or in 0 of the first and 1 of the second
-    ``3+10``           with this reward of their groups beside
-    ``C: 3``           of behavior C
-    ``idle``           nothing ended
-    ``steps=500``      nothing ended; B and C have learned from so many agent steps
+    ``3 4``            episodes of B that started in the current lessons ended with these returns
+    ``3@0 4@0,1``      they started in visit 0 of every parameter, or in 0 of the first and 1 of the second
+    ``3+10``           with this group reward
+    ``C: 3``           episodes of behavior C
+    ``idle``           no episode ended
+    ``steps=500``      no episode ended; B and C have learned from this number of agent steps
     ``stat Tag=0.5``   a summary of B with the mean of a statistic; no step
-    ``resume``         a checkpoint is saved, and another process goes on from it; no step
+    ``resume``         save a checkpoint, and continue from it in another process; no step
     =================  ===============================================================================
     """
 
@@ -127,12 +127,12 @@ class Script:
 
     @property
     def on(self) -> tuple[int, ...]:
-        """The numbers of the lessons that are on."""
+        """The numbers of the current lessons."""
         return tuple(int(number) for number in self.lessons.stats().values())
 
     @property
     def visits(self) -> list[int]:
-        """What episodes that begin now are marked by."""
+        """The marks of episodes that start now."""
         drawn = self.lessons.draw(np.zeros(1, np.int64), np.zeros(1, np.int64))
         return [int(visit) for visit in drawn.stamp[0]]
 
@@ -156,12 +156,12 @@ class Script:
 
 
 def ended_episodes(text: str, on: Sequence[int], begun: int) -> EndedEpisodes:
-    """What an event of a script says of episodes; ``on`` are the visits that are on, ``begun`` episodes came before."""
+    """Parse the episodes of an event; ``on`` are the current visits, and ``begun`` episodes came before."""
     behavior, texts = (text[0], text[2:].split()) if text[1:2] == ":" else ("B", text.split())
     returns, groups, stamp = [], [], []
     for each in texts:
         numbers = re.fullmatch(r"(?P<own>[-\d.]+)(\+(?P<group>[-\d.]+))?(@(?P<lessons>[\d,]+))?", each)
-        assert numbers, f"{each!r} is no episode"
+        assert numbers, f"{each!r} is not an episode"
         began = [int(number) for number in (numbers["lessons"] or "").split(",") if number] or list(on)
         stamp.append(began * len(on) if len(began) == 1 else began)
         returns.append(float(numbers["own"]))
@@ -182,11 +182,11 @@ def ended_episodes(text: str, on: Sequence[int], begun: int) -> EndedEpisodes:
 
 @pytest.fixture
 def script(make: Make, tmp_path: Path) -> Callable[[str], Script]:
-    """A script for the curriculum of a text."""
+    """Return a script for the curriculum of a text."""
     return lambda text: Script(lambda: make(text), tmp_path)
 
 
 @pytest.fixture(scope="session")
 def told() -> Any:
-    """:func:`ended_episodes`, for tests that cannot import it."""
+    """Return :func:`ended_episodes`, for tests that cannot import it."""
     return lambda text, on, begun=1000: ended_episodes(text, on, begun)

@@ -1,4 +1,4 @@
-"""One line for each mistake in a file, with its place, and every line in full."""
+"""Each mistake in a file gives one line with its place; every line is compared completely."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ TYPED = """environment_parameters:
         - {name: Long, value: 3}
 """
 MEASURES = "must be one of reward, progress, group_reward, stat:TAG"
-NONE_FOLLOWS = "delete it (ML-Agents does not look at it)"
+NONE_FOLLOWS = "delete it (ML-Agents ignores it)"
 NEEDED = "missing; every lesson but the last needs it, or the next one never comes"
-IN_UNIT = "must be in [0, 1] where the measure is progress"
+IN_UNIT = "must be in [0, 1] if the measure is progress"
 SAMPLERS = "constant, gaussian, multirangeuniform, uniform"
 LENGTH, MASS = "environment_parameters.length.curriculum", "environment_parameters.mass"
 CRITERIA = f"{LENGTH}[0].completion_criteria"
@@ -84,17 +84,17 @@ CASES = {
         TEXT, "measure: progress, threshold: 0.5", "measure: progress, threshold: -0.1",
         f"c.yaml:15: {LENGTH}[1].completion_criteria.threshold: {IN_UNIT}, not -0.1",
     ),
-    "a threshold that is no number": (
+    "a threshold that is not a number": (
         TEXT, "          threshold: 0.5\n", "          threshold: .inf\n",
         f"c.yaml:9: {CRITERIA}.threshold: must be a finite number, not inf",
     ),
     "an unknown behavior": (
         TEXT, "          behavior: B\n", "          behavior: Bb\n",
-        f"c.yaml:7: {CRITERIA}.behavior: unknown behavior 'Bb'; did you mean 'B'? (there is B, C)",
+        f"c.yaml:7: {CRITERIA}.behavior: unknown behavior 'Bb'; did you mean 'B'? (known: B, C)",
     ),
     "a behavior with a team": (
         TEXT, "          behavior: B\n", "          behavior: B?team=0\n",
-        f"c.yaml:7: {CRITERIA}.behavior: unknown behavior 'B?team=0' (there is B, C)",
+        f"c.yaml:7: {CRITERIA}.behavior: unknown behavior 'B?team=0' (known: B, C)",
     ),
     "no behavior": (
         TEXT, "          behavior: B\n", "", f"c.yaml:6: {CRITERIA}.behavior: missing; it has no default",
@@ -111,7 +111,7 @@ CASES = {
         TEXT, "measure: reward", "measure: 'stat:'",
         f"c.yaml:8: {CRITERIA}.measure: {MEASURES}, not 'stat:'; did you mean 'stat:TAG'?",
     ),
-    "a key that is misspelt": (
+    "a misspelled key": (
         TEXT, "min_lesson_length: 10", "min_leson_length: 10",
         f"c.yaml:10: {CRITERIA}.min_leson_length: unknown key; did you mean 'min_lesson_length'? (allowed: behavior, "
         "measure, threshold, min_lesson_length, signal_smoothing, require_reset)",
@@ -122,7 +122,7 @@ CASES = {
     ),
     "a criterion within a list": (
         TEXT, "{behavior: B, measure: progress, threshold: 0.5}", "[{behavior: B}, {behavior: D, threshold: 1}]",
-        f"c.yaml:15: {LENGTH}[1].completion_criteria[1].behavior: unknown behavior 'D' (there is B, C)",
+        f"c.yaml:15: {LENGTH}[1].completion_criteria[1].behavior: unknown behavior 'D' (known: B, C)",
     ),
     "a type within a list": (
         TEXT, "{behavior: B, measure: progress, threshold: 0.5}", "[{behavior: B}, {behavior: B, threshold: x}]",
@@ -136,7 +136,7 @@ CASES = {
         TEXT, "        value: 3\n", "",
         "c.yaml:16: environment_parameters.length.curriculum[2].value: missing; it has no default",
     ),
-    "a value that is no number": (
+    "a value that is not a number": (
         TEXT, "        value: 3\n", "        value: far\n",
         f"c.yaml:17: {LENGTH}[2].value: must be a finite number or a mapping of settings, not 'far'",
     ),
@@ -185,7 +185,7 @@ CASES = {
         TEXT, "st_dev: 1", "seed: -2",
         "c.yaml:20: environment_parameters.gravity.sampler_parameters.seed: must be at least -1, not -2",
     ),
-    # ---------------------------------------------------------------- what ML-Agents does not have
+    # ---------------------------------------------------------------- features that ML-Agents does not have
     "demotion in the first lesson": (
         TYPED, "{name: Short, value: 1,", "{name: Short, value: 1, demotion: {threshold: 1, min_lesson_length: 2},",
         f"c.yaml:6: {LESSONS}[0].demotion: no lesson precedes 'Short'; delete it",
@@ -199,13 +199,13 @@ CASES = {
         f"c.yaml:10: {LESSONS}[1].demotion.threshold: must be less than that of completion_criteria (5), not 5; "
         "between the two the lesson stays",
     ),
-    "demotion of the last lesson by nobody": (
+    "demotion of the last lesson without a behavior": (
         TYPED, "{name: Long, value: 3}", "{name: Long, value: 3, demotion: {threshold: 1, min_lesson_length: 2}}",
         f"c.yaml:11: {LESSONS}[2].demotion.behavior: missing; there is no single criterion to take it from",
     ),
     "demotion by an unknown behavior": (
         TYPED, "demotion: {", "demotion: {behavior: X, ",
-        f"c.yaml:10: {LESSONS}[1].demotion.behavior: unknown behavior 'X' (there is B, C)",
+        f"c.yaml:10: {LESSONS}[1].demotion.behavior: unknown behavior 'X' (known: B, C)",
     ),
     "demotion by progress": (
         TYPED, "demotion: {", "demotion: {measure: progress, ",
@@ -221,12 +221,12 @@ CASES = {
         TEXT, "  length:\n",
         "  length:\n    curriculum: {smoothing: legacy, lessons: [{name: A, value: 1, completion_criteria: {behavior: "
         "B, measure: group_reward}}, {name: B, value: 2}]}\n  other:\n",
-        f"c.yaml:3: {LESSONS}[0].completion_criteria.measure: 'group_reward' is none of ML-Agents'; delete smoothing: "
+        f"c.yaml:3: {LESSONS}[0].completion_criteria.measure: 'group_reward' is not in ML-Agents; delete smoothing: "
         "legacy to use it",
     ),
     "legacy arithmetic with a demotion": (
         TYPED, "      type: lessons\n", "      smoothing: legacy\n",
-        f"c.yaml:10: {LESSONS}[1].demotion: ML-Agents has none; delete smoothing: legacy to use it",
+        f"c.yaml:10: {LESSONS}[1].demotion: ML-Agents has no demotion; delete smoothing: legacy to use it",
     ),
     "an unknown arithmetic": (
         TYPED, "      type: lessons\n", "      smoothing: legcy\n",
@@ -249,7 +249,7 @@ def test_a_mistake_is_one_line(errors: Any, mistake: str) -> None:
     assert errors(text.replace(old, new)) == [message]
 
 
-def test_evaluations_parameters_are_checked_where_they_are(errors: Any) -> None:
+def test_parameters_of_evaluations_are_checked_in_their_block(errors: Any) -> None:
     text = "evaluation: {interval: 9, environment: {type: still}, environment_parameters: {p: {sampler_type: x}}}\n"
     assert errors(text) == [
         f"c.yaml:1: evaluation.environment_parameters.p.sampler_type: unknown sampler 'x'; allowed: {SAMPLERS}"

@@ -1,4 +1,4 @@
-"""Lessons keep the rules of curricula; see rlcore.testing."""
+"""Lessons pass the conformance tests of curricula in rlcore.testing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GAUSSIAN = {"sampler_type": "gaussian"}
 
 
 def lessons(*criteria: Mapping[str, Any], demotion: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Two lessons or more, of which one is constant."""
+    """Two or more lessons, one of them with a constant."""
     values = [UNIFORM, 2.0, GAUSSIAN, UNIFORM]
     made: list[dict[str, Any]] = [
         {"name": f"L{number}", "value": values[number], "completion_criteria": dict(criterion)}

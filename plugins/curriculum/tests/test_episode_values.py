@@ -1,4 +1,4 @@
-"""Which number belongs to which episode: the same whoever asks, in whatever order, before and after a resume."""
+"""The number of an episode is always the same: for any caller, in any order, before and after a resume."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ environment_parameters:
 
 
 def number(seed: int, stream: str, env: int, episode: int) -> float:
-    """The uniform number of an episode, made by itself."""
+    """Compute the uniform number of an episode independently."""
     return float(derive_generator(seed, stream, env, episode // 256).random((256, 1))[episode % 256, 0])
 
 
@@ -41,7 +41,7 @@ def drawn(lessons: Any, env_index: Any, episodes: Any) -> list[list[float]]:
     return values
 
 
-def test_an_episode_has_the_number_of_its_parameter_copy_and_episode(make: Any) -> None:
+def test_the_number_of_an_episode_depends_on_parameter_environment_and_episode(make: Any) -> None:
     lessons = make(TEXT, seed=7)
     for env, episode in [(0, 0), (3, 0), (0, 255), (0, 256), (2, 4000), (0, 5)]:
         assert drawn(lessons, [env], [episode]) == [
@@ -49,7 +49,7 @@ def test_an_episode_has_the_number_of_its_parameter_copy_and_episode(make: Any) 
         ]
 
 
-def test_parameters_copies_and_episodes_have_numbers_of_their_own(make: Any) -> None:
+def test_parameters_environments_and_episodes_have_separate_numbers(make: Any) -> None:
     lessons = make(TEXT.replace("{seed: 3}", "{}"))
     env_index, episodes = np.repeat(np.arange(4), 200), np.tile(np.arange(200), 4)
     values = lessons.draw(env_index, episodes).values
@@ -66,12 +66,10 @@ def test_it_does_not_matter_what_is_asked_for_together(make: Any) -> None:
 
 
 @pytest.mark.parametrize(("seed", "num_envs"), [(8, 4), (7, 9)])
-def test_numbers_depend_on_the_runs_seed_and_not_on_the_number_of_environments(
-    make: Any, seed: int, num_envs: int
-) -> None:
+def test_numbers_depend_on_the_runs_seed_and_not_on_num_envs(make: Any, seed: int, num_envs: int) -> None:
     one, other = drawn(make(TEXT), [0, 1], [3, 4]), drawn(make(TEXT, seed=seed, num_envs=num_envs), [0, 1], [3, 4])
     assert ([row[0] for row in one] == [row[0] for row in other]) == (seed == 7)
-    assert [row[1:] for row in one] == [row[1:] for row in other]  # of a seed of its own, and constant
+    assert [row[1:] for row in one] == [row[1:] for row in other]  # one with its own seed, one constant
 
 
 def test_a_draw_is_the_callers(make: Any) -> None:

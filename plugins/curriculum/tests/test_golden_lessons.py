@@ -1,4 +1,4 @@
-"""The cases of golden_lessons.txt: each is played as it stands, and once more with a resume after every event."""
+"""The cases of golden_lessons.txt: each is played as written, and again with a resume after every event."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ MEAN2 = "min_lesson_length: 2, signal_smoothing: false"
 class Case:
     rule: str
     legacy: bool
-    parameters: tuple[str, ...]  # the lessons of each
-    history: tuple[tuple[str, tuple[int, ...]], ...]  # events, and the lessons that are on after them
+    parameters: tuple[str, ...]  # the lessons of each parameter
+    history: tuple[tuple[str, tuple[int, ...]], ...]  # events, and the current lessons after each event
 
     def __str__(self) -> str:
         return f"legacy: {self.rule}" if self.legacy else self.rule
@@ -38,7 +38,7 @@ CASES = list(cases())
 
 
 def yaml_of(case: Case) -> str:
-    """The configuration that the lines ``lessons`` are short for."""
+    """Return the configuration for the short form ``lessons``."""
     lines = ["environment_parameters:"]
     for number, lessons in enumerate(case.parameters):
         smoothing = "legacy" if case.legacy else "episodes"

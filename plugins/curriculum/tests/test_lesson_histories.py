@@ -1,7 +1,7 @@
-"""Random curricula through random histories, beside a model in plain lists that starts over at each look.
+"""Random curricula with random histories, compared with a model in plain lists that computes each check from scratch.
 
-Returns and thresholds are multiples of a quarter, or an eighth, and windows powers of two, so that means are exact and
-one may equal its threshold.
+Returns and thresholds are multiples of a quarter or an eighth, and windows are powers of two, so means are exact and
+can equal a threshold.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from rlcore_curriculum.lesson_settings import LessonSettings, LessonsSettings
 from rlcore_curriculum.lessons import Lessons, make_curriculum
 
 MAX_STEPS = {"B": 200, "C": 300}
-COPIES, PER_STEP = 3, 3
+NUM_ENVS, PER_STEP = 3, 3
 
 
 class Model:
-    """Lessons as the documentation has them; ``episodes`` and ``means`` are what counts for the lesson that is on."""
+    """Lessons as in the documentation; ``episodes`` and ``means`` contain what counts for the current lesson."""
 
     def __init__(self, blocks: list[LessonsSettings]) -> None:
         self.blocks, self.on = blocks, [0] * len(blocks)
         self.visits = [0] * len(blocks)
-        self.mixed: list[set[str]] = [set() for _ in blocks]  # behaviors whose next summary is of two lessons
-        self.episodes: list[list[Any]] = [[] for _ in blocks]  # of each parameter: behavior, return, group's return
+        self.mixed: list[set[str]] = [set() for _ in blocks]  # behaviors whose next summary covers two lessons
+        self.episodes: list[list[Any]] = [[] for _ in blocks]  # by parameter: behavior, return, group return
         self.means: list[list[Any]] = [[] for _ in blocks]  # of the statistic: behavior, mean
-        self.buffers: dict[str, list[float]] = {"B": [], "C": []}  # ML-Agents': every episode, whatever it began in
+        self.buffers: dict[str, list[float]] = {"B": [], "C": []}  # ML-Agents': every episode, from any lesson
         self.smoothed = [0.0] * len(blocks)  # ML-Agents'
         criteria = [c for b in blocks if b.smoothing == "legacy" for lesson in b.lessons for c in lesson.completion]
         self.longest = {b: max([1, *(c.min_lesson_length for c in criteria if c.behavior == b)]) for b in self.buffers}
@@ -96,7 +96,7 @@ class Model:
         return moves
 
 
-# ---------------------------------------------------------------- what happens
+# ---------------------------------------------------------------- events
 
 quarters = st.integers(-8, 8).map(lambda number: number / 4)
 behaviors = st.sampled_from(["B", "B", "C"])
@@ -141,15 +141,15 @@ def blocks(draw: st.DrawFn) -> LessonsSettings:
 
 @attrs.define
 class Step:
-    """Which copies' episodes end, with what returns of which behaviors; what else happens."""
+    """The environments whose episodes end, with the returns of the behaviors; and other events."""
 
-    ended: dict[int, list[tuple[str, float, float]]]  # by copy: behavior, return, group's return
+    ended: dict[int, list[tuple[str, float, float]]]  # by environment: behavior, return, group return
     rate: float | None  # a summary of both behaviors
     resume: bool
 
 
 endings = st.dictionaries(
-    st.integers(0, COPIES - 1), st.lists(st.tuples(behaviors, quarters, quarters), min_size=1, max_size=3)
+    st.integers(0, NUM_ENVS - 1), st.lists(st.tuples(behaviors, quarters, quarters), min_size=1, max_size=3)
 )
 histories = st.lists(
     st.builds(Step, endings, st.none() | st.none() | quarters, st.sampled_from([False, False, False, True])),
@@ -159,7 +159,7 @@ histories = st.lists(
 
 def made(parameters: dict[str, LessonsSettings]) -> Lessons:
     config = RunConfig(behaviors={name: BehaviorSettings(max_steps=steps) for name, steps in MAX_STEPS.items()})
-    return make_curriculum(parameters, RunContext(config, Plugins(), Path(), seed=1, num_envs=COPIES))
+    return make_curriculum(parameters, RunContext(config, Plugins(), Path(), seed=1, num_envs=NUM_ENVS))
 
 
 def told(behavior: str, rows: list[Any], parameters: int, begun: int) -> EndedEpisodes:
@@ -184,8 +184,8 @@ def test_a_random_history_goes_through_the_lessons_of_the_model(
 ) -> None:
     named = {f"p{number}": block for number, block in enumerate(parameters)}
     lessons, model = made(named), Model(parameters)
-    playing = [[0] * len(named) for _ in range(COPIES)]
-    staged = [[0] * len(named) for _ in range(COPIES)]
+    playing = [[0] * len(named) for _ in range(NUM_ENVS)]
+    staged = [[0] * len(named) for _ in range(NUM_ENVS)]
     begun = dict.fromkeys(MAX_STEPS, 0)
     for number, step in enumerate(history):
         rows: dict[str, list[Any]] = {"B": [], "C": []}
@@ -209,7 +209,7 @@ def test_a_random_history_goes_through_the_lessons_of_the_model(
             assert changes.reset == any(
                 resets(parameters[p].lessons[before[p]], on > before[p]) for p, on in moves.items()
             )
-            for at in range(COPIES) if moves else step.ended:
+            for at in range(NUM_ENVS) if moves else step.ended:
                 staged[at] = list(model.visits)
         if step.rate is not None:
             for behavior in MAX_STEPS:
@@ -220,13 +220,13 @@ def test_a_random_history_goes_through_the_lessons_of_the_model(
             lessons = made(named)
             lessons.load_state_dict(state)
         check_measures(lessons, model, dict.fromkeys(MAX_STEPS, PER_STEP * number))
-        drawn = lessons.draw(np.arange(COPIES), np.full(COPIES, number))
-        assert drawn.stamp.tolist() == [model.visits] * COPIES
-        assert drawn.values.tolist() == [[10.0 * on for on in model.on]] * COPIES
+        drawn = lessons.draw(np.arange(NUM_ENVS), np.full(NUM_ENVS, number))
+        assert drawn.stamp.tolist() == [model.visits] * NUM_ENVS
+        assert drawn.values.tolist() == [[10.0 * on for on in model.on]] * NUM_ENVS
 
 
 def check_measures(lessons: Lessons, model: Model, steps: dict[str, int]) -> None:
-    """What the status shows of a lesson with one criterion; of legacy ones, the model's look has changed it."""
+    """Compare the status of a lesson with one criterion; for legacy lessons, the model's look has changed it."""
     for p, section in enumerate(lessons.status().values()):
         completion = model.blocks[p].lessons[model.on[p]].completion
         if len(completion) == 1 and completion[0].measure != "progress" and model.blocks[p].smoothing == "episodes":

@@ -1,4 +1,4 @@
-"""What lessons say of themselves, what they take up, and what they refuse to."""
+"""The status and the saved state of lessons: contents, loading, and refusals."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def changed(text: str, old: str, new: str) -> str:
 # ---------------------------------------------------------------- changes
 
 
-def test_a_change_tells_both_lessons_and_that_episodes_are_to_be_drawn_anew(script: Any) -> None:
+def test_a_change_names_both_lessons_and_redraws_episodes(script: Any) -> None:
     running = script(TEXT)
     for event in ("1", "2", "2 2"):
         running.play(event)
@@ -129,7 +129,7 @@ def test_the_status_of_legacy_lessons(script: Any) -> None:
 
 # ---------------------------------------------------------------- the status of another run
 
-# As ML-Agents 1.1.0 writes it.
+# As written by ML-Agents 1.1.0.
 MLAGENTS = {
     "length": {"lesson_num": 2},
     "gravity": {"lesson_num": 0},
@@ -171,12 +171,12 @@ def test_what_a_status_does_not_say_stays_at_the_beginning(make: Any, sections: 
         (
             {"length": {"lesson_num": 3}},
             "status of parameter 'length': it is in lesson number 3, counted from 0, and its curriculum has 3 lessons; "
-            "give it as many as it had",
+            "give it at least as many lessons as in the status",
         ),
         (
             {"length": {"lesson_num": 1}, "gravity": {"lesson_num": 1}},
             "status of parameter 'gravity': it is in lesson number 1, counted from 0, and its curriculum has 1 lesson; "
-            "give it as many as it had",
+            "give it at least as many lessons as in the status",
         ),
         (
             {"length": {"lesson_num": "Mid"}},
@@ -185,7 +185,7 @@ def test_what_a_status_does_not_say_stays_at_the_beginning(make: Any, sections: 
         ({"length": {"lesson_num": -1}}, "status of parameter 'length': lesson_num must be a number from 0 on, not -1"),
     ],
 )
-def test_a_status_there_is_no_room_for_is_refused_and_changes_nothing(make: Any, sections: Any, message: str) -> None:
+def test_a_status_that_does_not_fit_is_refused_and_changes_nothing(make: Any, sections: Any, message: str) -> None:
     lessons = make(TEXT)
     with pytest.raises(RunStateError) as caught:
         lessons.load_status(sections)
@@ -198,7 +198,7 @@ def test_a_status_there_is_no_room_for_is_refused_and_changes_nothing(make: Any,
 
 @pytest.fixture
 def in_the_second(script: Any) -> dict[str, Any]:
-    """The state of a run in lesson Mid, after an episode of it."""
+    """Return the state of a run in lesson Mid, after one of its episodes."""
     running = script(TEXT)
     for event in ("2 2", "0.5"):
         running.play(event)
@@ -214,12 +214,12 @@ OTHERS = {
         changed(TEXT, LONG, "")
         .replace(f", completion_criteria: {CRITERION}, demotion", ", demotion")
         .replace("{threshold: -1,", "{behavior: B, threshold: -1,"),
-        "environment_parameters.length: the checkpoint is of the lessons Short, Mid, Long, and this configuration has "
+        "environment_parameters.length: the checkpoint has the lessons Short, Mid, Long, and this configuration has "
         f"Short, Mid; {RESUME}",
     ),
     "renamed": (
         changed(TEXT, "name: Mid", "name: Middle"),
-        "environment_parameters.length: the checkpoint is of the lessons Short, Mid, Long, and this configuration has "
+        "environment_parameters.length: the checkpoint has the lessons Short, Mid, Long, and this configuration has "
         f"Short, Middle, Long; {RESUME}",
     ),
     "measured by another behavior": (
@@ -293,6 +293,6 @@ def test_behaviors_that_only_the_environment_knows_are_checked_in_the_first_step
     with pytest.raises(ConfigError) as caught:
         lessons.advance({"BB": 4, "Other": 4})
     assert str(caught.value) == (
-        "environment_parameters.length: lesson 0 ('Short') goes by an unknown behavior, 'B'; did you mean 'BB'? "
-        "(there is BB, Other)"
+        "environment_parameters.length: lesson 0 ('Short') uses an unknown behavior, 'B'; did you mean 'BB'? "
+        "(known: BB, Other)"
     )

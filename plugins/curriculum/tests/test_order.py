@@ -1,4 +1,4 @@
-"""Lessons go by the agent's episodes, and not by the short ones, which end first."""
+"""Lessons depend on the agent's success, and not on short episodes, which end first."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rlcore_curriculum.criterion_settings import CriterionSettings
 from rlcore_curriculum.lesson_settings import LessonSettings, LessonsSettings
 from rlcore_curriculum.lessons import Lessons, make_curriculum
 
-COPIES, THRESHOLD = 256, 0.8
+NUM_ENVS, THRESHOLD = 256, 0.8
 
 
 def lessons_of(smoothing: str) -> Lessons:
@@ -24,18 +24,18 @@ def lessons_of(smoothing: str) -> Lessons:
     lessons = (LessonSettings(name="a", value=0.0, completion_criteria=criterion), LessonSettings(name="b", value=1.0))
     config = RunConfig(behaviors={"B": BehaviorSettings(max_steps=10**7)})
     block = LessonsSettings(smoothing=smoothing, lessons=lessons)
-    return make_curriculum({"p": block}, RunContext(config, Plugins(), Path(), seed=1, num_envs=COPIES))
+    return make_curriculum({"p": block}, RunContext(config, Plugins(), Path(), seed=1, num_envs=NUM_ENVS))
 
 
 def is_promoted(success_rate: float, seed: int, smoothing: str = "episodes") -> bool:
-    """Within 1100 steps of all copies: a success takes 15 to 30 steps and returns 1, a failure takes 500."""
+    """Play 1100 steps of all environments: a success takes 15 to 30 steps and returns 1, a failure takes 500."""
     random, lessons = np.random.default_rng(seed), lessons_of(smoothing)
 
     def begin(count: int) -> tuple[Any, Any]:
         success = random.random(count) < success_rate
         return success, np.where(success, random.integers(15, 31, count), 500)
 
-    (success, left), numbers, begun = begin(COPIES), np.arange(COPIES), COPIES
+    (success, left), numbers, begun = begin(NUM_ENVS), np.arange(NUM_ENVS), NUM_ENVS
     for step in range(1100):
         left -= 1
         rows = np.flatnonzero(left == 0)
@@ -58,7 +58,7 @@ def is_promoted(success_rate: float, seed: int, smoothing: str = "episodes") -> 
 
 
 @pytest.mark.parametrize(("success_rate", "promoted"), [(0.2, 0), (0.6, 0), (0.95, 5)])
-def test_whoever_ends_first_a_lesson_is_left_by_those_who_master_it(success_rate: float, promoted: int) -> None:
+def test_a_lesson_ends_by_mastery_and_not_by_the_order_of_ends(success_rate: float, promoted: int) -> None:
     assert sum(is_promoted(success_rate, seed) for seed in range(5)) == promoted
 
 

@@ -1,4 +1,4 @@
-"""Samplers against the distributions they are named after, in closed form."""
+"""Compare samplers with their distributions in closed form."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rlcore_curriculum.samplers import Sampler, SeededSampler, make_sampler
 Array = NDArray[np.float64]
 
 EVENLY: Array = (np.arange(200_000) + 0.5) / 200_000
-LAST = 1 - 2.0**-53  # the greatest number that a generator gives
+LAST = 1 - 2.0**-53  # the largest number of a generator
 
 
 def sampler(plugins: Plugins, kind: str, **parameters: Any) -> Sampler:
@@ -28,7 +28,7 @@ def sampler(plugins: Plugins, kind: str, **parameters: Any) -> Sampler:
 
 
 def greatest_distance(values: Array, cumulative: Any) -> float:
-    """Kolmogorov's: between the empirical cumulative function of the values and the true one."""
+    """Return Kolmogorov's distance between the empirical and the true cumulative distribution function."""
     values = np.sort(values)
     true = np.array([cumulative(value) for value in values.tolist()])
     ranks = np.arange(len(values) + 1) / len(values)
@@ -40,7 +40,7 @@ def normal(mean: float, st_dev: float) -> Any:
 
 
 def over(*intervals: tuple[float, float]) -> Any:
-    """The cumulative function of the even distribution over intervals that do not overlap."""
+    """Return the cumulative function of the uniform distribution over disjoint intervals."""
     total = sum(high - low for low, high in intervals)
     return lambda x: sum(min(max(x - low, 0.0), high - low) for low, high in intervals) / total
 
@@ -60,7 +60,7 @@ CASES: list[tuple[str, dict[str, Any], Any]] = [
 def test_evenly_spaced_numbers_give_the_distribution(
     plugins: Plugins, kind: str, parameters: dict[str, Any], cumulative: Any
 ) -> None:
-    numbers = EVENLY[::40]  # 5000 of them: no sample of the distribution itself comes as near as this
+    numbers = EVENLY[::40]  # 5000 numbers: no random sample of the distribution comes as close
     assert greatest_distance(sampler(plugins, kind, **parameters).sample(numbers), cumulative) <= 1.001 / 5000
 
 
@@ -69,7 +69,7 @@ def test_random_numbers_give_the_distribution(
     plugins: Plugins, kind: str, parameters: dict[str, Any], cumulative: Any
 ) -> None:
     numbers = np.random.default_rng(5).random(20_000)
-    # Exceeded by one true sample in a million.
+    # One true sample in a million exceeds this.
     assert greatest_distance(sampler(plugins, kind, **parameters).sample(numbers), cumulative) < 2.7 / sqrt(20_000)
 
 
@@ -188,7 +188,7 @@ def test_another_plugin_may_bring_a_sampler(with_triangular: Plugins) -> None:
         assert made.sample(np.array([0.0, 0.25, 1.0])).tolist() == [0.0, 2.0, 4.0]
 
 
-def test_its_mistakes_are_told_like_those_of_ours(with_triangular: Plugins) -> None:
+def test_mistakes_of_another_plugins_sampler_are_reported_like_built_in_ones(with_triangular: Plugins) -> None:
     wrong = SamplerSettings(sampler_type="triangular", sampler_parameters={"top": -1, "tpo": 2})
     assert list(wrong.problems(with_triangular)) == [
         (("sampler_parameters", "tpo"), "unknown key; did you mean 'top'? (allowed: seed, top)"),
@@ -276,11 +276,11 @@ def test_one_that_fails_is_named_with_its_plugin_and_the_parameter(installed_plu
     assert str(caught.value).startswith(f"sampler {name!r} of plugin 'ill' (acme-ill 3) {told}")
 
 
-def test_two_of_a_name_must_be_told_apart(with_triangular: Plugins, installed_plugin: Any) -> None:
+def test_two_samplers_of_one_name_need_their_distributions(with_triangular: Plugins, installed_plugin: Any) -> None:
     installed_plugin("forms", "acme-forms", "2", TRIANGULAR)
     ((path, message),) = SamplerSettings(sampler_type="triangular").problems(load_plugins())
     assert path == ("sampler_type",)
     assert message == (
-        "sampler 'triangular' is brought by plugin 'forms' (acme-forms 2) and plugin 'shapes' (acme-shapes 1); "
+        "sampler 'triangular' is provided by plugin 'forms' (acme-forms 2) and plugin 'shapes' (acme-shapes 1); "
         "write sampler_type: acme-forms/triangular or acme-shapes/triangular"
     )

@@ -1,4 +1,4 @@
-"""A misspelt tag would keep its lesson for ever, so a summary that proves there is no such statistic is refused."""
+"""With a misspelled tag a lesson would never end, so the run ends when a summary proves that the tag does not exist."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_tag_that_a_complete_summary_lacks_is_refused_with_the_nearest(make: A
         make(STAT).summarised("B", summary(**EPISODES, **UPDATE))
     assert str(caught.value) == (
         "environment_parameters.length: lesson 1 ('Mid') is measured by 'Policy/Entropi', and behavior 'B' has no such "
-        "statistic; did you mean 'Policy/Entropy'? (there are Environment/Cumulative Reward, Environment/Episode "
+        "statistic; did you mean 'Policy/Entropy'? (known: Environment/Cumulative Reward, Environment/Episode "
         "Length, Losses/Policy Loss, Policy/Entropy, Policy/Learning Rate)"
     )
 
@@ -42,7 +42,7 @@ def test_a_summary_without_episodes_or_without_an_update_proves_nothing(make: An
     make(STAT).summarised("B", summary(**means))
 
 
-def test_nor_does_that_of_another_behavior(make: Any) -> None:
+def test_a_summary_of_another_behavior_proves_nothing(make: Any) -> None:
     make(STAT).summarised("C", summary(**EPISODES, **UPDATE))
 
 
@@ -55,7 +55,7 @@ def test_a_tag_that_was_there_once_may_be_missing_after_a_resume_too(make: Any) 
     resumed.summarised("B", summary(**EPISODES, **UPDATE))
 
 
-def test_a_group_that_shares_nothing_is_told_as_well(make: Any) -> None:
+def test_a_missing_group_reward_is_refused(make: Any) -> None:
     lessons = make(STAT.replace("'stat:Policy/Entropi'", "group_reward"))
     with pytest.raises(
         ConfigError, match=r"measured by 'Environment/Group Cumulative Reward', and behavior 'B' has no"

@@ -33,7 +33,7 @@ class Recorder(gymnasium.Env[Any, Any]):
         fail_reset_at: int = -1,
         reuse: bool = False,
     ) -> None:
-        # Each copy samples from a generator of its own.
+        # Each environment samples from its own generator.
         self.observation_space = copy.deepcopy(observation_space or spaces.Box(-1.0, 1.0, (2,), np.float64))
         self.action_space = action_space or spaces.Discrete(2)
         self.ends = ends
@@ -74,13 +74,13 @@ class Recorder(gymnasium.Env[Any, Any]):
 
 
 class Dial(gymnasium.Env[Any, Any]):
-    """Observes what it was given, each number by one of the ways, and ends after ``size`` steps.
+    """Observes the numbers that it received in each way, and ends after ``size`` steps.
 
-    ``journal`` has, for each reset of this very object, what it was given and of which types.
+    ``journal`` contains, for each reset of this object, the received values and their types.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 30}
-    tilt = 0.25  # of the class
+    tilt = 0.25  # an attribute of the class
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class Dial(gymnasium.Env[Any, Any]):
 
 @pytest.fixture
 def dial() -> str:
-    """The id of :class:`Dial`, registered."""
+    """Return the id under which :class:`Dial` is registered."""
     if DIAL not in gymnasium.registry:
         gymnasium.register(DIAL, entry_point=Dial)
     return DIAL
@@ -137,7 +137,7 @@ def dial() -> str:
 
 @pytest.fixture
 def recorder() -> str:
-    """The id of :class:`Recorder`, registered."""
+    """Return the id under which :class:`Recorder` is registered."""
     if RECORDER not in gymnasium.registry:
         gymnasium.register(RECORDER, entry_point=Recorder)
     return RECORDER
@@ -145,9 +145,9 @@ def recorder() -> str:
 
 @pytest.fixture
 def make() -> Callable[..., Environment]:
-    """``make("CartPole-v1", 2, option=...)``: the environment of a run with the one behavior ``Agent``.
+    """Create the environment of a run with one behavior ``Agent``: ``make("CartPole-v1", 2, option=...)``.
 
-    ``parameters`` are the names of the run's environment parameters, each with how it reaches the environment, or None.
+    ``parameters`` maps the run's environment parameters to the way in which each reaches the environment, or None.
     """
 
     def make(

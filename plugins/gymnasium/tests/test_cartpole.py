@@ -1,4 +1,4 @@
-"""The same-step CartPole equals gymnasium's own, without the steps that gymnasium spends on resets."""
+"""CartPole with same-step reset equals Gymnasium's own, without Gymnasium's extra steps for resets."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def test_it_equals_the_upstream_environment_bit_for_bit_without_its_reset_steps(
         assert batch.truncated[0] == (truncated[0] and not terminated[0])
         if terminated[0] or truncated[0]:
             np.testing.assert_array_equal(batch.final_observations["observation"], expected)
-            expected, *_ = upstream.step(np.array([choice]))  # the step that upstream spends on its reset
+            expected, *_ = upstream.step(np.array([choice]))  # the extra step for the reset
             ends += 1
         np.testing.assert_array_equal(batch.observations["observation"], expected)
     assert ends >= 5 and ours.episodes.tolist() == [2 + ends]
 
 
-def test_every_copy_follows_the_dynamics_of_the_single_environment(make) -> None:
+def test_every_environment_follows_the_dynamics_of_a_single_one(make) -> None:
     num_envs = 4
     ours = make("CartPole-v1", num_envs, max_episode_steps=20)
     assert isinstance(ours, CartPoleEnvironment)
@@ -114,7 +114,7 @@ def test_same_step_reset_costs_little_beside_the_environment(make) -> None:
     choices = np.random.default_rng(0).integers(0, 2, (50, 8))
     actions = [act(row) for row in choices]
     ours = raw = float("inf")
-    for _ in range(100):  # the fastest of many short stretches: other processes share the machine
+    for _ in range(100):  # the fastest of many short measurements: other processes share the machine
         started = time.perf_counter()
         for action in actions:
             environment.step(action)

@@ -1,4 +1,4 @@
-"""CartPole takes parameters copy by copy in whole arrays, with the physics of separate environments."""
+"""CartPole supports parameters per environment in arrays, with the physics of separate environments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rlcore_gymnasium.cartpole_physics import PARAMETERS
 from rlcore_gymnasium.in_process import InProcessEnvironment
 from rlcore_gymnasium.parameter_settings import ParameterRoute
 
-COPIES = 5
+NUM_ENVS = 5
 SEEDS = EpisodeSeeds(8)
 ALL = dict.fromkeys(PARAMETERS)
 NUMBERS = {"gravity": 9.8, "masscart": 1.0, "masspole": 0.1, "length": 0.5, "force_mag": 10.0, "tau": 0.02}
@@ -26,12 +26,12 @@ def act(choices: np.ndarray) -> dict[str, Actions]:
 
 
 def drawn(generator: np.random.Generator) -> dict[str, np.ndarray]:
-    """Each number between half and twice CartPole's own, for each copy."""
-    return {name: number * 2.0 ** generator.uniform(-1.0, 1.0, COPIES) for name, number in NUMBERS.items()}
+    """Draw each number between half and twice CartPole's own, for each environment."""
+    return {name: number * 2.0 ** generator.uniform(-1.0, 1.0, NUM_ENVS) for name, number in NUMBERS.items()}
 
 
 def single(values: dict[str, np.ndarray], index: int, state: np.ndarray) -> CartPoleEnv:
-    """CartPole by itself with these numbers, all that follows from them included."""
+    """Create a single CartPole with these numbers and everything computed from them."""
     env = gymnasium.make("CartPole-v1").unwrapped
     env.reset()
     for name, array in values.items():
@@ -42,19 +42,19 @@ def single(values: dict[str, np.ndarray], index: int, state: np.ndarray) -> Cart
     return env
 
 
-def test_every_copy_moves_like_a_single_environment_with_its_numbers(make) -> None:
-    environment = make("CartPole-v1", COPIES, parameters=ALL)
+def test_every_environment_moves_like_a_single_one_with_its_numbers(make) -> None:
+    environment = make("CartPole-v1", NUM_ENVS, parameters=ALL)
     assert isinstance(environment, CartPoleEnvironment)
     generator = np.random.default_rng(0)
     playing, following = drawn(generator), drawn(generator)
     environment.set_parameters(playing)
-    environment.reset(SEEDS, np.zeros(COPIES, np.int64))
+    environment.reset(SEEDS, np.zeros(NUM_ENVS, np.int64))
     environment.set_parameters(following)
     values = {name: array.copy() for name, array in playing.items()}
-    singles = [single(values, index, environment.vector.state[:, index]) for index in range(COPIES)]
+    singles = [single(values, index, environment.vector.state[:, index]) for index in range(NUM_ENVS)]
     episodes = 0
     for _ in range(300):
-        choices = generator.integers(0, 2, COPIES)
+        choices = generator.integers(0, 2, NUM_ENVS)
         batch = environment.step(act(choices))["Agent"]
         for index, env in enumerate(singles):
             seen, _, terminated, _, _ = env.step(int(choices[index]))
@@ -76,18 +76,18 @@ def test_every_copy_moves_like_a_single_environment_with_its_numbers(make) -> No
         if batch.ended.size:
             following = drawn(generator)
             environment.set_parameters(following)
-    assert episodes > 4 * COPIES
+    assert episodes > 4 * NUM_ENVS
 
 
-def test_numbers_told_as_they_are_change_nothing_bit_for_bit(make) -> None:
-    plain, told = make("CartPole-v1", COPIES), make("CartPole-v1", COPIES, parameters=ALL)
-    plain.reset(SEEDS, np.zeros(COPIES, np.int64))
-    told.reset(SEEDS, np.zeros(COPIES, np.int64))
+def test_default_values_as_parameters_change_nothing_bit_for_bit(make) -> None:
+    plain, told = make("CartPole-v1", NUM_ENVS), make("CartPole-v1", NUM_ENVS, parameters=ALL)
+    plain.reset(SEEDS, np.zeros(NUM_ENVS, np.int64))
+    told.reset(SEEDS, np.zeros(NUM_ENVS, np.int64))
     generator = np.random.default_rng(1)
     for step in range(300):
         if step == 5:  # in the middle of an episode
-            told.set_parameters({name: np.full(COPIES, number) for name, number in NUMBERS.items()})
-        choices = generator.integers(0, 2, COPIES)
+            told.set_parameters({name: np.full(NUM_ENVS, number) for name, number in NUMBERS.items()})
+        choices = generator.integers(0, 2, NUM_ENVS)
         ours, theirs = told.step(act(choices))["Agent"], plain.step(act(choices))["Agent"]
         np.testing.assert_array_equal(ours.observations["observation"], theirs.observations["observation"])
         np.testing.assert_array_equal(told.vector.state, plain.vector.state)
@@ -96,19 +96,19 @@ def test_numbers_told_as_they_are_change_nothing_bit_for_bit(make) -> None:
 
 
 @pytest.mark.parametrize("name", PARAMETERS)
-def test_copies_in_this_process_move_like_the_native_ones(make, name) -> None:
-    """Also where a number follows from the one that is set: upstream's own copies would keep the old one."""
-    native = make("CartPole-v1", COPIES, parameters={name: None})
-    apart = make("CartPole-v1", COPIES, parameters={name: {"attribute": f"unwrapped.{name}", "whole": False}})
+def test_environments_in_this_process_move_like_native_ones(make, name) -> None:
+    """Includes numbers that are computed from a parameter: Gymnasium's own environments keep the old value."""
+    native = make("CartPole-v1", NUM_ENVS, parameters={name: None})
+    apart = make("CartPole-v1", NUM_ENVS, parameters={name: {"attribute": f"unwrapped.{name}", "whole": False}})
     assert isinstance(native, CartPoleEnvironment) and isinstance(apart, InProcessEnvironment)
     values = {name: drawn(np.random.default_rng(2))[name]}
     for environment in (native, apart):
         environment.set_parameters(values)
-        environment.reset(SEEDS, np.zeros(COPIES, np.int64))
+        environment.reset(SEEDS, np.zeros(NUM_ENVS, np.int64))
     for index, env in enumerate(apart.vector.envs):
         env.unwrapped.state = native.vector.state[:, index].copy()
     for step in range(8):
-        ours, theirs = (each.step(act(np.full(COPIES, step % 3 > 0)))["Agent"] for each in (native, apart))
+        ours, theirs = (each.step(act(np.full(NUM_ENVS, step % 3 > 0)))["Agent"] for each in (native, apart))
         assert not ours.ended.size and not theirs.ended.size
         np.testing.assert_allclose(
             ours.observations["observation"], theirs.observations["observation"], rtol=1e-6, atol=1e-7
@@ -132,21 +132,21 @@ def test_a_class_derived_from_cartpole_keeps_its_own_rules(make) -> None:
 
 
 def test_a_restored_cartpole_has_the_numbers_of_open_and_of_next_episodes(make) -> None:
-    ours, restored = (make("CartPole-v1", COPIES, parameters=ALL) for _ in range(2))
+    ours, restored = (make("CartPole-v1", NUM_ENVS, parameters=ALL) for _ in range(2))
     assert isinstance(ours, SavesState)
     generator = np.random.default_rng(3)
     ours.set_parameters(drawn(generator))
-    ours.reset(SEEDS, np.zeros(COPIES, np.int64))
+    ours.reset(SEEDS, np.zeros(NUM_ENVS, np.int64))
     ours.set_parameters(drawn(generator))
     for _ in range(20):
-        ours.step(act(generator.integers(0, 2, COPIES)))
+        ours.step(act(generator.integers(0, 2, NUM_ENVS)))
     ours.set_parameters(drawn(generator))
     state = ours.state_dict()
-    ours.step(act(np.ones(COPIES)))  # what was saved is not changed by it
+    ours.step(act(np.ones(NUM_ENVS)))  # this step does not change the saved state
     restored.load_state_dict(state)
-    restored.step(act(np.ones(COPIES)))
+    restored.step(act(np.ones(NUM_ENVS)))
     for _ in range(200):
-        choices = generator.integers(0, 2, COPIES)
+        choices = generator.integers(0, 2, NUM_ENVS)
         first, second = ours.step(act(choices))["Agent"], restored.step(act(choices))["Agent"]
         np.testing.assert_array_equal(first.observations["observation"], second.observations["observation"])
         np.testing.assert_array_equal(ours.vector.state, restored.vector.state)
@@ -167,12 +167,12 @@ def test_a_restored_cartpole_has_the_numbers_of_open_and_of_next_episodes(make) 
         (["length", "pole"], {"pole": {"attribute": "unwrapped.length"}}, None),
     ],
 )
-def test_the_native_form_is_used_where_it_takes_all_parameters(names, routes, attributes) -> None:
+def test_the_native_form_is_used_if_it_supports_all_parameters(names, routes, attributes) -> None:
     found = native_parameters(names, {name: ParameterRoute(**how) for name, how in routes.items()})
     assert (None if found is None else {name: found[name] for name in names}) == attributes
 
 
-def test_a_parameter_that_arrays_do_not_bring_is_brought_to_copies_in_this_process(make) -> None:
+def test_a_parameter_that_arrays_do_not_support_uses_environments_in_this_process(make) -> None:
     environment = make("CartPole-v1", 2, parameters={"length": None, "x_threshold": None})
     assert isinstance(environment, InProcessEnvironment)
     environment.set_parameters({"length": np.array([1.0, 2.0]), "x_threshold": np.array([1.5, 1.0])})
@@ -188,8 +188,8 @@ def test_unknown_names_are_refused_with_all_there_are(make) -> None:
     assert str(refused.value) == (
         "environment_parameters.lenght: CartPole-v1 has no such parameter; it has the attributes force_mag, gravity, "
         "length, masscart, masspole, screen_height, screen_width, tau, theta_threshold_radians, x_threshold and the "
-        "constructor argument max_episode_steps; any other attribute, or an option of its reset, is named in "
-        "environment.parameters.lenght; did you mean 'length'?"
+        "constructor argument max_episode_steps; to use another attribute or a reset "
+        "option, name it in environment.parameters.lenght; did you mean 'length'?"
     )
     with pytest.raises(ConfigError) as refused:
         make("CartPole-v1", 2).set_parameters({"lenght": np.ones(2)})

@@ -1,4 +1,4 @@
-"""The adapters obey rlcore's environment contract."""
+"""The adapters pass the conformance tests of environments."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ class TestNextStepNative(EnvironmentConformance):
 
 
 class TestInProcessByEveryWay(EnvironmentConformance):
-    """An attribute, a reset option and a constructor argument of the same environment."""
+    """An attribute, a reset option and a constructor argument of one environment."""
 
     parameters: ClassVar = {"pull": (0.5, 1.5), "push": (1.0, 2.0), "size": (4.0, 6.0)}
 
     @pytest.fixture(autouse=True)
     def _dial(self, dial: str) -> None:
-        """It is registered."""
+        """Register the environment."""
 
     def make(self, num_envs: int) -> Environment:
         routes = {"push": {"reset_option": "boost"}, "size": {"constructor": "size"}, "pull": {"whole": False}}

@@ -1,4 +1,4 @@
-"""Copies stepped in this process do exactly what the same environments do when gymnasium steps them one by one."""
+"""Environments in this process behave exactly as when Gymnasium steps them one by one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlcore.errors import EnvironmentFailed
 from rlcore.seeding import EpisodeSeeds
 from rlcore.testing.playing import random_actions
 
-COPIES = 3
+NUM_ENVS = 3
 SEEDS = EpisodeSeeds(7)
 
 
@@ -34,10 +34,10 @@ def test_every_value_equals_that_of_plain_environments_with_the_same_seeds(
 ) -> None:
     if env_id.startswith("Inverted"):
         pytest.importorskip("mujoco")
-        monkeypatch.chdir(tmp_path)  # MuJoCo writes its log file where it is run
-    ours = make(env_id, COPIES, **options)
+        monkeypatch.chdir(tmp_path)  # MuJoCo writes its log file into the working directory
+    ours = make(env_id, NUM_ENVS, **options)
     spec = ours.behaviors["Agent"]
-    plain = [gymnasium.make(env_id, **options) for _ in range(COPIES)]
+    plain = [gymnasium.make(env_id, **options) for _ in range(NUM_ENVS)]
     episodes = first_episodes()
     batch = ours.reset(SEEDS, episodes)["Agent"]
     firsts = [env.reset(seed=SEEDS(index, int(episodes[index])))[0] for index, env in enumerate(plain)]
@@ -67,7 +67,7 @@ def test_every_value_equals_that_of_plain_environments_with_the_same_seeds(
         if finals:
             np.testing.assert_array_equal(batch.final_observations["observation"], [value for _, value in finals])
         ends += len(finals)
-    assert ends >= COPIES
+    assert ends >= NUM_ENVS
 
 
 def test_taxi_masks_are_those_of_its_infos(make) -> None:
@@ -96,7 +96,7 @@ def test_environments_without_masks_have_none(make) -> None:
     assert environment.reset(SEEDS, np.zeros(2, np.int64))["Agent"].action_mask is None
 
 
-def test_terminated_wins_where_an_environment_sets_both_flags(make, recorder) -> None:
+def test_terminated_wins_if_an_environment_sets_both_flags(make, recorder) -> None:
     environment = make(recorder, 2, ends=["", "both"])
     environment.reset(SEEDS, np.zeros(2, np.int64))
     act = {"Agent": Actions(discrete=np.zeros((2, 1), np.int64))}
@@ -107,7 +107,7 @@ def test_terminated_wins_where_an_environment_sets_both_flags(make, recorder) ->
     assert not after.terminated.any() and not after.ended.size and after.final_observations is None
 
 
-def test_every_episode_is_seeded_from_its_copy_and_number(make, recorder) -> None:
+def test_the_seed_of_an_episode_depends_on_environment_and_number(make, recorder) -> None:
     environment = make(recorder, 2, ends=["", "truncated"])
     environment.reset(SEEDS, np.array([3, 8]))
     for _ in range(5):
@@ -132,7 +132,7 @@ def test_an_environment_that_reuses_its_array_still_gives_the_final_observation(
 def test_an_action_an_environment_keeps_is_not_overwritten_by_the_next(make, recorder) -> None:
     environment = make(recorder, 1, ends=[""] * 9, action_space=spaces.Box(-1.0, 1.0, (2,), np.float32))
     environment.reset(SEEDS, np.zeros(1, np.int64))
-    buffer = np.zeros((1, 2), np.float32)  # a trainer may well act into one array
+    buffer = np.zeros((1, 2), np.float32)  # a trainer may reuse one array for its actions
     for value in (0.25, 0.5):
         buffer[:] = value
         environment.step({"Agent": Actions(continuous=buffer)})
@@ -140,7 +140,7 @@ def test_an_action_an_environment_keeps_is_not_overwritten_by_the_next(make, rec
     assert [action.tolist() for action in kept] == [[0.25, 0.25], [0.5, 0.5]]
 
 
-def test_an_error_while_stepping_names_environment_copy_episode_and_cause(make, recorder) -> None:
+def test_an_error_in_step_names_id_environment_episode_and_cause(make, recorder) -> None:
     environment = make(recorder, 2, ends=["", "raise"])
     environment.reset(SEEDS, np.array([5, 6]))
     act = {"Agent": Actions(discrete=np.zeros((2, 1), np.int64))}
@@ -153,7 +153,7 @@ def test_an_error_while_stepping_names_environment_copy_episode_and_cause(make, 
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
-def test_an_error_while_resetting_names_environment_copy_episode_and_cause(make, recorder) -> None:
+def test_an_error_in_reset_names_id_environment_episode_and_cause(make, recorder) -> None:
     environment = make(recorder, 2, ends=["terminated"], fail_reset_at=1)
     environment.reset(SEEDS, np.array([5, 6]))
     with pytest.raises(EnvironmentFailed) as caught:

@@ -1,4 +1,4 @@
-"""``make_environment``: which form is chosen, and what a user is told when there is none."""
+"""``make_environment``: the chosen form, and the errors."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class OtherCartPole(CartPoleVectorEnv):
 
 
 class SilentCartPole(CartPoleVectorEnv):
-    """A native environment that does not say when it resets."""
+    """A native environment that does not declare when it resets."""
 
     metadata = {"render_modes": []}
 
 
-def test_the_native_form_is_taken_where_there_is_one(make) -> None:
+def test_the_native_form_is_used_if_there_is_one(make) -> None:
     assert isinstance(make("CartPole-v1"), CartPoleEnvironment)
     assert isinstance(make("Acrobot-v1"), InProcessEnvironment)
 
@@ -57,14 +57,14 @@ def test_a_native_form_that_does_not_say_when_it_resets_is_not_used(make) -> Non
         make(only)
 
 
-def test_the_behavior_takes_the_name_in_the_file_and_one_slot_for_each_copy(make) -> None:
+def test_the_behavior_has_the_name_in_the_file_and_one_slot_per_environment(make) -> None:
     environment = make("Acrobot-v1", 3, names=("Swinger",))
     assert environment.num_envs == 3
     spec = environment.behaviors["Swinger"]
     assert spec.name == "Swinger" and spec.env_index.tolist() == [0, 1, 2] and spec.discrete == (3,)
 
 
-@pytest.mark.parametrize(("names", "said"), [((), "there are none"), (("A", "B"), "there are 2: A, B")])
+@pytest.mark.parametrize(("names", "said"), [((), "the file has none"), (("A", "B"), "the file has 2: A, B")])
 def test_a_file_with_no_or_several_behaviors_is_refused(make, names, said) -> None:
     with pytest.raises(ConfigError, match=said):
         make("CartPole-v1", names=names)

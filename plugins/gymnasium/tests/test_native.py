@@ -1,7 +1,7 @@
-"""Natively vectorised environments: three ways to reset, one result.
+"""Natively vectorized environments: three ways to reset, one result.
 
-Gymnasium's SyncVectorEnv implements all three autoreset modes and stands for an unknown native environment; what it
-must come to is computed with single environments.
+Gymnasium's SyncVectorEnv implements all three autoreset modes and represents an unknown native environment. The
+expected results are computed with single environments.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from rlcore.seeding import EpisodeSeeds
 from rlcore_gymnasium.cartpole import CartPoleEnvironment
 from rlcore_gymnasium.native import ADAPTERS, NativeEnvironment
 
-COPIES = 3
+NUM_ENVS = 3
 SEEDS = EpisodeSeeds(11)
 MODES = list(AutoresetMode)
 DICT = spaces.Dict({"place": spaces.Discrete(5), "speed": spaces.Box(-1.0, 1.0, (2,), np.float64)})
 
 
 def native(mode: AutoresetMode, env_id: str, **options: object) -> NativeEnvironment:
-    makers = [lambda: gymnasium.make(env_id, **options)] * COPIES
+    makers = [lambda: gymnasium.make(env_id, **options)] * NUM_ENVS
     return ADAPTERS[mode](env_id, "Agent", SyncVectorEnv(makers, autoreset_mode=mode))
 
 
 def expected(env: gymnasium.Env, seed: int, actions: list[int]) -> list[tuple]:
-    """What one copy sees: (observation, reward, terminated, truncated, final observation) after each action."""
+    """Compute (observation, reward, terminated, truncated, final observation) of one environment after each action."""
     env.reset(seed=seed)
     seen = []
     for action in actions:
@@ -44,22 +44,22 @@ def expected(env: gymnasium.Env, seed: int, actions: list[int]) -> list[tuple]:
 
 
 def played(environment: NativeEnvironment, scripts: np.ndarray) -> list[list[tuple]]:
-    """The same of every copy, each following its script [COPIES, T]; rows that need no action use up none."""
-    batch = environment.reset(SEEDS, np.zeros(COPIES, np.int64))["Agent"]
-    used = np.zeros(COPIES, np.int64)
-    seen: list[list[tuple]] = [[] for _ in range(COPIES)]
-    pending: list[float | None] = [0.0] * COPIES  # reward since the copy acted; None: it has not acted
+    """Play every environment with its script [NUM_ENVS, T]; rows that need no action do not consume one."""
+    batch = environment.reset(SEEDS, np.zeros(NUM_ENVS, np.int64))["Agent"]
+    used = np.zeros(NUM_ENVS, np.int64)
+    seen: list[list[tuple]] = [[] for _ in range(NUM_ENVS)]
+    pending: list[float | None] = [0.0] * NUM_ENVS  # reward since the environment acted; None: it has not acted
     while used.min() < scripts.shape[1] - 1:
-        needs = np.ones(COPIES, np.bool_) if batch.needs_action is None else batch.needs_action.copy()
-        choice = scripts[np.arange(COPIES), np.minimum(used, scripts.shape[1] - 1)]
-        # An action that the environment must ignore is made invalid on purpose.
+        needs = np.ones(NUM_ENVS, np.bool_) if batch.needs_action is None else batch.needs_action.copy()
+        choice = scripts[np.arange(NUM_ENVS), np.minimum(used, scripts.shape[1] - 1)]
+        # An action that the environment must ignore is invalid on purpose.
         actions = Actions(discrete=np.where(needs, choice, 1 - choice)[:, None])
         used += needs
         for env in np.flatnonzero(needs):
             pending[env] = 0.0
         batch = environment.step({"Agent": actions})["Agent"]
-        waiting = np.zeros(COPIES, np.bool_) if batch.needs_action is None else ~batch.needs_action
-        for env in range(COPIES):
+        waiting = np.zeros(NUM_ENVS, np.bool_) if batch.needs_action is None else ~batch.needs_action
+        for env in range(NUM_ENVS):
             pending[env] += batch.reward[env]
             if waiting[env]:
                 assert not batch.terminated[env] and not batch.truncated[env]
@@ -92,9 +92,9 @@ def assert_same(ours: list[tuple], theirs: list[tuple], space: spaces.Space) -> 
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
 @pytest.mark.parametrize(("env_id", "options"), [("CartPole-v1", {"max_episode_steps": 14}), ("FrozenLake-v1", {})])
 def test_every_autoreset_mode_comes_to_the_same_episodes(mode, env_id, options) -> None:
-    scripts = np.random.default_rng(0).integers(0, 2, (COPIES, 80))
+    scripts = np.random.default_rng(0).integers(0, 2, (NUM_ENVS, 80))
     ours = played(native(mode, env_id, **options), scripts)
-    for env in range(COPIES):
+    for env in range(NUM_ENVS):
         plain = gymnasium.make(env_id, **options)
         theirs = expected(plain, SEEDS(0, 0) + env, scripts[env].tolist())
         assert assert_same(ours[env], theirs, plain.observation_space) >= 3
@@ -103,9 +103,9 @@ def test_every_autoreset_mode_comes_to_the_same_episodes(mode, env_id, options) 
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
 @pytest.mark.parametrize("ends", [["", "both"], ["", "truncated"], ["terminated"]])
 def test_every_autoreset_mode_takes_dict_observations_and_all_kinds_of_ends(mode, ends, recorder) -> None:
-    scripts = np.random.default_rng(0).integers(0, 2, (COPIES, 12))
+    scripts = np.random.default_rng(0).integers(0, 2, (NUM_ENVS, 12))
     ours = played(native(mode, recorder, observation_space=DICT, ends=ends), scripts)
-    for env in range(COPIES):
+    for env in range(NUM_ENVS):
         plain = gymnasium.make(recorder, observation_space=DICT, ends=ends)
         theirs = expected(plain, SEEDS(0, 0) + env, scripts[env].tolist())
         assert assert_same(ours[env], theirs, plain.observation_space) >= 4
@@ -113,16 +113,16 @@ def test_every_autoreset_mode_takes_dict_observations_and_all_kinds_of_ends(mode
 
 def test_next_step_reset_takes_no_action_and_pays_its_last_reward_with_the_end(recorder) -> None:
     environment = native(AutoresetMode.NEXT_STEP, recorder, ends=["", "terminated"])
-    environment.reset(SEEDS, np.zeros(COPIES, np.int64))
-    act = {"Agent": Actions(discrete=np.zeros((COPIES, 1), np.int64))}
+    environment.reset(SEEDS, np.zeros(NUM_ENVS, np.int64))
+    act = {"Agent": Actions(discrete=np.zeros((NUM_ENVS, 1), np.int64))}
     first = environment.step(act)["Agent"]
-    assert first.needs_action is None and first.reward.tolist() == [0.5] * COPIES
+    assert first.needs_action is None and first.reward.tolist() == [0.5] * NUM_ENVS
     waiting = environment.step(act)["Agent"]
     assert not waiting.needs_action.any() and not waiting.ended.size and not waiting.reward.any()
-    assert environment.episodes.tolist() == [0] * COPIES
+    assert environment.episodes.tolist() == [0] * NUM_ENVS
     ended = environment.step(act)["Agent"]
-    assert ended.terminated.all() and ended.needs_action is None and ended.reward.tolist() == [1.0] * COPIES
-    assert environment.episodes.tolist() == [1] * COPIES
+    assert ended.terminated.all() and ended.needs_action is None and ended.reward.tolist() == [1.0] * NUM_ENVS
+    assert environment.episodes.tolist() == [1] * NUM_ENVS
 
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
@@ -130,10 +130,10 @@ def test_one_generator_is_seeded_once_for_each_reset(mode, recorder) -> None:
     environment = native(mode, recorder, ends=["terminated"])
     environment.reset(SEEDS, np.array([1, 2, 4]))
     for _ in range(4):
-        environment.step({"Agent": Actions(discrete=np.zeros((COPIES, 1), np.int64))})
+        environment.step({"Agent": Actions(discrete=np.zeros((NUM_ENVS, 1), np.int64))})
     for index, env in enumerate(environment.vector.envs):
         first, *later = env.unwrapped.seeds
-        assert first == SEEDS(0, 7) + index  # SyncVectorEnv spreads one seed over its copies like this
+        assert first == SEEDS(0, 7) + index  # SyncVectorEnv distributes one seed over its environments in this way
         assert set(later) == {None}
 
 
@@ -141,9 +141,9 @@ def test_an_error_while_stepping_names_environment_episodes_and_cause(recorder) 
     environment = native(AutoresetMode.SAME_STEP, recorder, ends=["raise"])
     environment.reset(SEEDS, np.array([1, 2, 4]))
     with pytest.raises(EnvironmentFailed) as caught:
-        environment.step({"Agent": Actions(discrete=np.zeros((COPIES, 1), np.int64))})
+        environment.step({"Agent": Actions(discrete=np.zeros((NUM_ENVS, 1), np.int64))})
     assert str(caught.value) == (
-        f"{recorder}: all 3 copies, episodes 1 to 4: step failed: ZeroDivisionError: division by zero"
+        f"{recorder}: all 3 environments, episodes 1 to 4: step failed: ZeroDivisionError: division by zero"
     )
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
@@ -151,7 +151,7 @@ def test_an_error_while_stepping_names_environment_episodes_and_cause(recorder) 
 @pytest.mark.parametrize("mode", [AutoresetMode.SAME_STEP, AutoresetMode.DISABLED], ids=lambda mode: mode.name)
 def test_masks_are_those_of_the_state_that_acts_next(mode) -> None:
     environment = native(mode, "Taxi-v4", max_episode_steps=5)
-    batch = environment.reset(SEEDS, np.zeros(COPIES, np.int64))["Agent"]
+    batch = environment.reset(SEEDS, np.zeros(NUM_ENVS, np.int64))["Agent"]
     for _ in range(17):
         for index, env in enumerate(environment.vector.envs):
             state = int(batch.observations["observation"][index].argmax())

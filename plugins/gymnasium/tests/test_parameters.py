@@ -1,4 +1,4 @@
-"""The three ways by which an environment parameter reaches a copy that is stepped in this process."""
+"""The three ways in which an environment parameter reaches an environment that is stepped in this process."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def dials(environment: Any) -> list[Any]:
 
 
 def given(environment: Any, name: str) -> list[list[Any]]:
-    """By copy: what each reset of the copy's present object was given."""
+    """Return what each reset of each environment's current object received."""
     return [[entry[name] for entry in dial.journal] for dial in dials(environment)]
 
 
@@ -47,7 +47,7 @@ def per_env(*values: float) -> np.ndarray:
 # ---------------------------------------------------------------- the ways
 
 
-def test_an_attribute_is_set_before_the_reset_of_each_copys_next_episode(make, dial) -> None:
+def test_an_attribute_is_set_before_the_reset_of_each_next_episode(make, dial) -> None:
     environment = make(dial, 2, parameters={"pull": None})
     environment.set_parameters({"pull": per_env(1.5, 2.5)})
     begin(environment)
@@ -66,7 +66,7 @@ def test_an_attribute_is_set_before_the_reset_of_each_copys_next_episode(make, d
         ("unwrapped.pull", 7.0, 7.0),
         ("unwrapped.narrow", 0.25, np.float32(0.25)),
         ("unwrapped.tilt", 2.0, 2.0),
-        ("unwrapped.unset", 2.0, 2),  # nothing says what it is
+        ("unwrapped.unset", 2.0, 2),  # the type is unknown
         ("unwrapped.unset", 2.5, 2.5),
     ],
 )
@@ -114,17 +114,17 @@ def test_a_reset_option_is_a_keyword_in_the_options_of_every_reset(make, dial) -
     assert [type(value) for value in given(environment, "boost")[1]] == [int, int]
 
 
-def test_a_constructor_argument_makes_the_copy_anew_where_its_value_changed(make, dial) -> None:
+def test_a_constructor_argument_creates_the_environment_again_if_its_value_changed(make, dial) -> None:
     environment = make(dial, 2, parameters={"size": {"constructor": "size"}}, gain=2.0)
     environment.set_parameters({"size": per_env(2, 3)})
     begin(environment)
     first = dials(environment)
     assert [env.size for env in first] == [2, 3] and [type(env.size) for env in first] == [int, int]
-    assert [env.gain for env in first] == [2.0, 2.0]  # environment.options holds for copies made later
+    assert [env.gain for env in first] == [2.0, 2.0]  # environment.options applies to later ones too
     environment.set_parameters({"size": per_env(2, 5)})
-    step(environment, 2)  # copy 0 ends: its value is the same
+    step(environment, 2)  # environment 0 ends: its value is unchanged
     assert dials(environment)[0] is first[0] and environment.episodes.tolist() == [1, 0]
-    step(environment, 1)  # copy 1 ends
+    step(environment, 1)  # environment 1 ends
     second = dials(environment)
     assert second[1] is not first[1] and second[1].size == 5 and (first[1]._closed, second[1]._closed) == (1, 0)
     batch = step(environment, 5)
@@ -132,13 +132,13 @@ def test_a_constructor_argument_makes_the_copy_anew_where_its_value_changed(make
     assert environment.episodes.tolist() == [4, 2]
 
 
-def test_a_copy_made_anew_plays_the_episode_that_a_fresh_one_plays(make, dial) -> None:
+def test_an_environment_that_is_created_again_plays_the_episode_of_a_new_one(make, dial) -> None:
     environment = make(dial, 1, parameters={"gain": {"constructor": "gain"}, "pull": None})
     environment.set_parameters({"gain": per_env(3.0), "pull": per_env(4.0)})
     begin(environment)
     environment.set_parameters({"gain": per_env(6.0)})
     batch = step(environment, 4)
-    assert batch.observations["observation"].tolist() == [[0, 4, 6, 10, 3, 4, 0]]  # with the attribute set again
+    assert batch.observations["observation"].tolist() == [[0, 4, 6, 10, 3, 4, 0]]  # the attribute was set again
     assert batch.final_observations["observation"].tolist() == [[4, 4, 3, 10, 3, 4, 0]]
     plain = gymnasium.make(dial, gain=6.0)
     plain.reset(seed=SEEDS(0, 1))
@@ -166,7 +166,7 @@ def test_the_time_limit_is_an_argument_of_every_environment(make) -> None:
     ]  # fmt: skip
 
 
-def test_a_parameter_nobody_says_anything_about_is_an_attribute_before_an_argument(make, dial) -> None:
+def test_a_parameter_without_a_block_is_an_attribute_before_an_argument(make, dial) -> None:
     environment = make(dial, 1, parameters={"size": None, "gain": {"whole": True}, "slots": None})
     environment.set_parameters({"size": per_env(2), "gain": per_env(5), "slots": per_env(7)})
     begin(environment)
@@ -174,7 +174,7 @@ def test_a_parameter_nobody_says_anything_about_is_an_attribute_before_an_argume
     before = dials(environment)[0]
     environment.set_parameters({"size": per_env(3)})
     step(environment, 2)
-    assert dials(environment)[0] is before  # an attribute makes nothing anew
+    assert dials(environment)[0] is before  # an attribute does not create a new environment
 
 
 @pytest.mark.parametrize(("whole", "arrives"), [(True, 7), (False, 7.0)])
@@ -185,7 +185,7 @@ def test_whole_says_which_kind_of_number_arrives(make, dial, whole, arrives) -> 
     assert [type(value) for [value] in given(environment, "boost")] == [type(arrives)]
 
 
-def test_films_go_on_where_a_copy_is_made_anew(make, dial, tmp_path: Path) -> None:
+def test_recording_continues_if_an_environment_is_created_again(make, dial, tmp_path: Path) -> None:
     imageio_ffmpeg = pytest.importorskip("imageio_ffmpeg", reason="films need the extra 'video'")
     environment = make(dial, 1, parameters={"size": {"constructor": "size"}}, video=tmp_path / "films")
     lengths = (4, 12, 7)
@@ -201,14 +201,14 @@ def test_films_go_on_where_a_copy_is_made_anew(make, dial, tmp_path: Path) -> No
     ]
     for film, length in zip(films, lengths, strict=True):
         count, _ = imageio_ffmpeg.count_frames_and_secs(film)
-        assert length <= count <= length + 1  # the first picture is of the reset; moviepy may lose one by rounding
+        assert length <= count <= length + 1  # the first image is of the reset; moviepy may lose one by rounding
 
 
 @pytest.mark.parametrize("filmed", [False, True])
-def test_an_attributes_path_begins_at_the_copy_whether_or_not_it_is_filmed(make, dial, tmp_path, filmed) -> None:
+def test_an_attributes_path_starts_at_the_environment_with_and_without_video(make, dial, tmp_path, filmed) -> None:
     if filmed:
         pytest.importorskip("imageio_ffmpeg", reason="films need the extra 'video'")
-    parameters = {"limit": {"attribute": "_max_episode_steps"}}  # of the wrapper that keeps the time limit
+    parameters = {"limit": {"attribute": "_max_episode_steps"}}  # of the wrapper with the time limit
     environment = make(
         dial, 1, parameters=parameters, video=tmp_path / "films" if filmed else None, max_episode_steps=2
     )
@@ -218,7 +218,7 @@ def test_an_attributes_path_begins_at_the_copy_whether_or_not_it_is_filmed(make,
     environment.close()
 
 
-# ---------------------------------------------------------------- what is refused
+# ---------------------------------------------------------------- errors
 
 
 def refusal(make: Any, env_id: str, parameters: dict[str, Any], **options: Any) -> str:
@@ -230,8 +230,8 @@ def refusal(make: Any, env_id: str, parameters: dict[str, Any], **options: Any) 
 def test_an_unknown_name_is_refused_with_all_there_are_when_the_environment_is_made(make, dial) -> None:
     assert refusal(make, dial, {"gian": None}) == (
         "environment_parameters.gian: rlcore-tests/Dial-v0 has no such parameter; it has the attributes gain, level, "
-        f"narrow, offset, pull, size, tilt and the constructor arguments {ARGUMENTS}; any other "
-        "attribute, or an option of its reset, is named in environment.parameters.gian; did you mean 'gain'?"
+        f"narrow, offset, pull, size, tilt and the constructor arguments {ARGUMENTS}; to use another "
+        "attribute or a reset option, name it in environment.parameters.gian; did you mean 'gain'?"
     )
     environment = make(dial, 2, parameters={"push": {"reset_option": "boost"}})
     with pytest.raises(ConfigError, match=r"it has those of environment\.parameters \(push\) and the attributes gain,"):
@@ -260,7 +260,7 @@ def test_a_way_that_leads_nowhere_is_refused_when_the_environment_is_made(make, 
     assert refusal(make, dial, {"number": how}) == f"environment.parameters.number.{key}: {DIAL} {message}"
 
 
-def test_an_attribute_that_is_no_number_or_cannot_be_set_is_refused_with_the_reason(make, dial) -> None:
+def test_an_attribute_that_is_not_a_number_or_cannot_be_set_is_refused_with_the_reason(make, dial) -> None:
     place = "environment.parameters.number.attribute"
     assert refusal(make, dial, {"number": {"attribute": "unwrapped.frozen"}}) == (
         f"{place}: 'unwrapped.frozen' of {DIAL} is a bool, not a number"
@@ -291,12 +291,12 @@ def test_a_fraction_for_a_whole_number_is_refused_before_anything_is_played(make
     with pytest.raises(ConfigError) as refused:
         begin(environment)
     assert str(refused.value) == (
-        f"environment_parameters.number: 3.5 is no whole number, as the {what} of rlcore-tests/Dial-v0 is; give whole "
-        "ones, or say whole: false in environment.parameters.number"
+        f"environment_parameters.number: 3.5 is not a whole number, but the {what} of rlcore-tests/Dial-v0 is; use "
+        "whole numbers, or set whole: false in environment.parameters.number"
     )
 
 
-def test_a_copy_that_sees_or_does_something_else_is_refused(make, dial) -> None:
+def test_an_environment_with_other_spaces_is_refused(make, dial) -> None:
     environment = make(dial, 1, parameters={"slots": None})
     environment.set_parameters({"slots": per_env(8)})
     with pytest.raises(ConfigError) as refused:
@@ -360,5 +360,5 @@ def test_a_vectorised_form_alone_takes_no_parameters(make) -> None:
     finally:
         del gymnasium.registry["rlcore-tests/Vector-v0"]
     assert str(failed.value) == (
-        "rlcore-tests/Vector-v0: has a vectorised form alone, which takes no environment parameters (length)"
+        "rlcore-tests/Vector-v0: has only a vectorized form, which supports no environment parameters (length)"
     )

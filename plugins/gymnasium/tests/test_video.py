@@ -1,4 +1,4 @@
-"""Films of episodes: one whole file for each, the same episodes as without a camera, and clear errors."""
+"""Video of episodes: one complete file per episode, equal episodes with and without video, and clear errors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def frames(path: Path) -> int:
 
 
 def play(environment: Any, steps: int) -> list[int]:
-    """Lengths of the episodes of copy 0 when the first action is taken always."""
+    """Return the lengths of the episodes of environment 0 when the first action is always taken."""
     environment.reset(EpisodeSeeds(3), np.zeros(environment.num_envs, np.int64))
     lengths, length = [], 0
     for _ in range(steps):
@@ -64,7 +64,7 @@ def test_every_whole_episode_has_a_film_and_the_open_one_has_none(tmp_path: Path
         )
 
 
-def test_the_episodes_are_those_that_are_played_without_a_camera(tmp_path: Path) -> None:
+def test_the_episodes_equal_the_episodes_without_video(tmp_path: Path) -> None:
     with_camera = filmed("Acrobot-v1", tmp_path / "films")
     run = SimpleNamespace(behavior_names=("Agent",), num_envs=1, video=None, config=NO_PARAMETERS)
     without = make_environment(EnvironmentSettings(id="Acrobot-v1"), run)  # type: ignore[arg-type]
@@ -78,7 +78,7 @@ def test_the_episodes_are_those_that_are_played_without_a_camera(tmp_path: Path)
 
 
 class Blind(gymnasium.Env[Any, Any]):
-    """Raises, or returns nothing, where it is to be rendered."""
+    """Raises, or returns nothing, when it is rendered."""
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 30}
 
@@ -106,7 +106,7 @@ def test_an_environment_without_pictures_is_refused(
     blind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Blind, "metadata", {"render_modes": ["ansi"]})
-    with pytest.raises(EnvironmentFailed, match=r"Blind-v0: has no render mode 'rgb_array', so it cannot be filmed$"):
+    with pytest.raises(EnvironmentFailed, match=r"Blind-v0: has no render mode 'rgb_array', and cannot record video$"):
         filmed(blind, tmp_path)
 
 
@@ -120,12 +120,12 @@ def test_an_environment_without_pictures_is_refused(
         ),
         (
             gymnasium.error.DependencyNotInstalled("pygame is not installed"),
-            "cannot be filmed: DependencyNotInstalled: pygame is not installed; run: pip install 'rlcore-gymnasium[vid",
+            "cannot record video: DependencyNotInstalled: pygame is not installed; run: pip install 'rlcore-gymnasium[",
         ),
-        (None, "render() returns no picture, so it cannot be filmed"),
+        (None, "render() returns no image to record"),
     ],
 )
-def test_what_cannot_be_rendered_is_told_in_one_line_with_the_fix(
+def test_a_rendering_error_is_one_line_with_the_fix(
     blind: str, tmp_path: Path, fault: Exception | None, told: str
 ) -> None:
     environment = filmed(blind, tmp_path, fault=fault)
@@ -154,4 +154,4 @@ def test_rlcore_evaluate_films_as_many_episodes_as_it_plays(tmp_path: Path, run_
     assert done.stdout.endswith(f"films of the episodes are in {tmp_path / 'films'}\n")
     assert len(list((tmp_path / "films").glob("*.mp4"))) == 3
     again = run_rlcore("evaluate", tmp_path / "run", "--video", tmp_path / "films")
-    assert again.exit_code == 2 and "is not empty; name a directory of its own" in again.stderr
+    assert again.exit_code == 2 and "is not empty; name an empty or new directory" in again.stderr

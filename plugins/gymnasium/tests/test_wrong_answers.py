@@ -1,4 +1,4 @@
-"""What an environment returns against its own spaces is refused: numpy would broadcast, wrap or parse it in silence."""
+"""Values outside an environment's own spaces are refused: numpy would broadcast, wrap or parse them silently."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PIXELS = spaces.Box(0, 255, (20, 20, 3), np.uint8)
 
 
 class Liar(gymnasium.Env[Any, Any]):
-    """Returns ``answers`` in its step number ``at`` (0: in its reset) if it is the second one made."""
+    """Returns ``answers`` in step ``at`` (0: in its reset) if it is the second environment."""
 
     made = 0
 
@@ -53,7 +53,7 @@ class Liar(gymnasium.Env[Any, Any]):
 
 @pytest.fixture
 def liar(make: Any) -> Callable[..., Environment]:
-    """``liar(VECTOR, observation=...)``: two copies, of which the second answers so in its second step."""
+    """Create two environments; the second one returns this in its second step: ``liar(VECTOR, observation=...)``."""
 
     def made(space: spaces.Space[Any] = VECTOR, num_envs: int = 2, **options: Any) -> Environment:
         if LIAR not in gymnasium.registry:
@@ -250,7 +250,7 @@ def test_a_run_warns_once_of_an_observation_outside_its_box(
 
 
 class VectorLiar(VectorEnv[Any, Any, Any]):
-    """Three copies in arrays, of which ``answers`` are some in the second step."""
+    """Three environments in arrays that return ``answers`` in the second step."""
 
     num_envs = 3
 
@@ -322,4 +322,4 @@ def test_answers_of_an_environment_in_arrays_are_refused_too(case: str, mode: Au
     environment = ADAPTERS[mode](LIAR, "Agent", VectorLiar(mode, space, **answers))
     with pytest.raises(EnvironmentFailed, match=re.escape(message)) as caught:
         play(environment)
-    assert str(caught.value).startswith(f"{LIAR}: all 3 copies, episodes 0 to 0: step returned ")
+    assert str(caught.value).startswith(f"{LIAR}: all 3 environments, episodes 0 to 0: step returned ")

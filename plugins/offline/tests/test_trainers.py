@@ -160,7 +160,7 @@ def test_a_state_that_does_not_fit_is_refused_and_changes_nothing(make_trainer: 
     ):
         with pytest.raises(RunStateError, match=told):
             trainer.load_state_dict(other.state_dict())
-        assert_equal(before, trainer.state_dict(), "a refused state left traces")
+        assert_equal(before, trainer.state_dict(), "a refused state changed the trainer")
 
 
 @NAMES
@@ -334,9 +334,7 @@ def test_a_recording_that_is_not_there_is_told_before_anything_is_made(
 def test_a_behavior_that_was_not_recorded_is_told_which_were(configured: Any) -> None:
     config = configured("bc")
     config["behaviors"]["Agnet"] = config["behaviors"].pop("Agent")
-    with pytest.raises(
-        ConfigError, match=r"none of the recordings there is of behavior 'Agnet'; name one of them: .*Ag"
-    ):
+    with pytest.raises(ConfigError, match=r"it contains no recording of behavior 'Agnet'; its recordings are: .*Ag"):
         Run(config).train()
 
 

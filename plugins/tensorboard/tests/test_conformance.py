@@ -1,4 +1,4 @@
-"""The writer keeps the rules of every statistics writer."""
+"""The writer passes the conformance tests of statistics writers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TestTensorBoard(StatsWriterConformance):
     writer = "rlcore-tensorboard/tensorboard"
 
     def read(self, directory: Path) -> list[Written]:
-        """As TensorBoard shows it."""
+        """Read the files as TensorBoard does."""
         written: list[Written] = []
         for behavior in sorted(path for path in directory.iterdir() if path.is_dir()):
             events = EventAccumulator(str(behavior))

@@ -56,7 +56,7 @@ def test_scalars_are_readable_before_the_writer_is_closed(tmp_path) -> None:
 
 
 def test_the_lesson_of_each_environment_parameter_is_a_chart(tmp_path) -> None:
-    """Lessons may come back, and a run may be resumed within them."""
+    """Lessons may return, and a run may be resumed in any lesson."""
     tags = {name: f"Environment/Lesson Number/{name}" for name in ("length", "wind speed")}
     writer = TensorBoardWriter(tmp_path)
     for step, length, wind in [(1000, 0, 0), (2000, 2, 1), (3000, 1, 1)]:
@@ -115,7 +115,7 @@ DAY = 86_400.0
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """``clock.now`` is what the writer takes for the time."""
+    """Return a clock whose ``now`` is the writer's time."""
     clock = SimpleNamespace(now=1_790_000_000.25)
     monkeypatch.setattr(event_file.time, "time", lambda: clock.now)
     return clock
@@ -130,7 +130,7 @@ def test_a_clock_that_was_set_back_hides_nothing_of_a_resumed_run(
         clock.now += 1.0
         first.write("Walker", step, stats())
     first.close()
-    for resumed, reward in ((2000, 7.0), (3000, 9.0)):  # and once more from there
+    for resumed, reward in ((2000, 7.0), (3000, 9.0)):  # resume once more from there
         clock.now = set_to
         again = TensorBoardWriter(tmp_path, {"Walker": resumed})
         again.write("Walker", resumed + 1000, stats(reward))
@@ -162,9 +162,9 @@ def test_a_clock_that_is_set_back_while_the_run_writes_turns_no_event_back(
     "earlier",
     [
         [],
-        ["events.out.tfevents.1790000000.host.12.0"],  # as TensorFlow and PyTorch name theirs
+        ["events.out.tfevents.1790000000.host.12.0"],  # as TensorFlow and PyTorch name their files
         ["events.out.tfevents.1790000000.999999999.host.12", "events.out.tfevents.1790000005.5.host"],
-        ["events.out.tfevents.99.000000000.host.12"],  # seconds of another width
+        ["events.out.tfevents.99.000000000.host.12"],  # seconds with another number of digits
         ["of another program.tfevents"],
     ],
 )
@@ -221,11 +221,11 @@ def test_a_run_directory_that_was_moved_takes_its_events_along(
     at.rename(moved)
     writer.write("Walker", 2000, stats())
     assert not at.exists()
-    at.mkdir()  # of another run
+    at.mkdir()  # the directory of another run
     writer.write("Walker", 3000, stats())
     assert points(read(moved / "Walker"), CUMULATIVE_REWARD) == [(1000, 2.0), (2000, 2.0), (3000, 2.0)]
     with pytest.raises(RunStateError, match=r"/run: was moved or removed while the run was writing to it$"):
-        writer.write("Runner", 3000, stats())  # whose file was not opened before
+        writer.write("Runner", 3000, stats())  # a behavior without a file so far
     writer.close()
     assert list(at.iterdir()) == [] and not caplog.records
 

@@ -1,4 +1,4 @@
-"""``metrics.jsonl`` as a resumed run finds it: what is kept, what is taken again, what cannot be read."""
+"""Prepares ``metrics.jsonl`` for a resumed run: lines that are kept, repeated or unreadable."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from rlcore.files.json_files import open_regular, parse_json
 log = logging.getLogger(__name__)
 
 METRICS_FILE = "metrics.jsonl"
-DAMAGED = ".damaged"  # added to the name: the file of lines that cannot be read
-SHOWN_LINES = 5  # numbers of damaged lines in a message
+DAMAGED = ".damaged"  # added to the name of the file with unreadable lines
+SHOWN_LINES = 5  # number of line numbers in a message
 
 
 def keep_until(path: Path, steps: Mapping[str, int]) -> None:
-    """Removes the lines past each behavior's step; the file is whole at every moment.
+    """Remove the lines after each behavior's step. The file is complete at every moment.
 
-    A last line without its end is what a crash cut short: the line is kept if nothing but the end is missing. Other
-    lines that cannot be read are moved to ``metrics.jsonl.damaged``, with a warning.
+    A last line without a line end was cut short by a crash: it is kept if only the line end is missing. Other
+    unreadable lines move to ``metrics.jsonl.damaged``, with a warning.
     """
     with open_regular(path) as file:
         content = file.read()
@@ -47,7 +47,7 @@ def keep_until(path: Path, steps: Mapping[str, int]) -> None:
 
 
 def _whose(line: bytes) -> tuple[str, int]:
-    """Behavior and step of a summary."""
+    """Return the behavior and the step of a summary."""
     summary = parse_json(line)
     behavior, step = summary["behavior"], summary["step"]
     if not isinstance(behavior, str) or not isinstance(step, int):
@@ -56,7 +56,7 @@ def _whose(line: bytes) -> tuple[str, int]:
 
 
 def _append(path: Path, lines: Iterable[bytes]) -> None:
-    """Adds to a file and waits until the lines are on the disk: they are about to be removed where they were."""
+    """Append lines to a file and flush them to disk, because they are then removed from the original file."""
     with path.open("ab") as stream:
         stream.writelines(lines)
         stream.flush()

@@ -1,4 +1,4 @@
-"""What comes with rlcore itself, brought by the same hooks as anybody's."""
+"""The plugin inside rlcore. It uses the same hooks as every other plugin."""
 
 from __future__ import annotations
 

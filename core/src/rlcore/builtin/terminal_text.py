@@ -1,15 +1,15 @@
-"""Text that cannot steer the terminal it is printed on."""
+"""Text for terminals without control sequences."""
 
 from __future__ import annotations
 
 import re
 
-# Control characters but tab and newline; marks that change the direction of text; line separators; lone surrogates.
+# Control characters except tab and newline; marks that change the direction of text; line separators; lone surrogates.
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def printable(text: str) -> str:
-    r"""The text with everything that could steer a terminal written out, as in ``\x1b[31m``."""
+    r"""Return the text with control characters written as escapes, as in ``\x1b[31m``."""
     return _UNSAFE.sub(lambda found: _written_out(ord(found[0])), text)
 
 

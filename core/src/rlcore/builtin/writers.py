@@ -1,4 +1,4 @@
-"""The statistics writers that come with the core: ``metrics.jsonl`` and lines on the console."""
+"""The statistics writers of rlcore itself: ``metrics.jsonl``, and lines on the console."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ ELO = "Self-play/ELO"
 
 
 class JsonlWriter:
-    """One line of JSON per summary: ``{"behavior", "step", "time", "stats": {tag: mean}}``.
+    """Writes one line of JSON per summary: ``{"behavior", "step", "time", "stats": {tag: mean}}``.
 
-    ``time`` is seconds since 1970. A mean that is not finite is written as null, which every JSON reader takes.
+    ``time`` is in seconds since 1970. A mean that is not finite is written as null, which every JSON reader accepts.
     """
 
     def __init__(self, path: Path, resumed_steps: Mapping[str, int] | None = None) -> None:
-        """Goes on with the file at ``path``, without the lines of steps that the resumed run will take again.
+        """Continue the file at ``path`` without the lines of steps that the resumed run repeats.
 
-        ``resumed_steps`` holds the agent step each behavior resumes from; a behavior that is missing starts anew.
+        ``resumed_steps`` is the agent step from which each behavior resumes; a missing behavior starts from zero.
         """
         path.parent.mkdir(parents=True, exist_ok=True)
         self._directory = WatchedDirectory(path.parent)
@@ -73,10 +73,10 @@ class JsonlWriter:
 
 
 class ConsoleWriter:
-    """One plain line per summary, in the words of ML-Agents, with lessons, evaluation and speed at its end.
+    """Prints one plain line per summary in ML-Agents' words, followed by lessons, evaluation and speed.
 
-    With ``plays=False`` nothing is said of episodes: what learns from recorded data plays none. Nor is anything said of
-    the lesson of the environment parameters ``silent``.
+    With ``plays=False``, lines do not mention episodes: training on recorded data plays none. Lines never mention the
+    lessons of the environment parameters in ``silent``.
     """
 
     def __init__(self, stream: TextIO | None = None, plays: bool = True, silent: Collection[str] = frozenset()) -> None:
@@ -91,11 +91,11 @@ class ConsoleWriter:
 
     def write(self, behavior: str, step: int, stats: Mapping[str, StatSummary]) -> None:
         line = console_line(behavior, step, time.monotonic() - self._started, stats, self._plays, self._silent)
-        # Looked up at each line: a progress bar may have put its own stream in front of the terminal's.
+        # Looked up for each line, because a progress bar may have replaced the stream.
         print(line, file=self._stream or sys.stdout, flush=True)
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: no file is open."""
 
 
 def console_line(
@@ -106,7 +106,7 @@ def console_line(
     plays: bool = True,
     silent: Collection[str] = frozenset(),
 ) -> str:
-    """``Walker. Step: 1000. Time Elapsed: 1.500 s. Mean Reward: ... . Training. Steps per Second: 2000.``"""
+    """Return ``Walker. Step: 1000. Time Elapsed: 1.500 s. Mean Reward: ... . Training. Steps per Second: 2000.``"""
     parts = [f"{behavior}. Step: {step}", f"Time Elapsed: {seconds:0.3f} s"]
     reward = stats.get(CUMULATIVE_REWARD)
     if reward is None:

@@ -1,14 +1,14 @@
-"""Gymnasium spaces as rlcore's observations and actions, and values carried between the two.
+"""Convert Gymnasium spaces into rlcore's observations and actions, and values between the two.
 
-For plugins of environments and recordings with such spaces: the same space means the same behavior in all of them, so
-that what is learned in one can be played in another. Needs gymnasium, which rlcore itself does not: a plugin that
+This package is for plugins with environments or recordings. All of them get the same behavior from a space, so a policy
+that was trained in one can be used in another. It needs gymnasium, which rlcore itself does not need: a plugin that
 imports this package depends on ``rlcore[spaces]``.
 
-An observation is a Box of any shape; a Discrete, a MultiDiscrete (indicators, side by side) or a MultiBinary; or a
-Dict or Tuple of those, one level deep. An action is a Box of real numbers (flattened), a Discrete, a MultiDiscrete or
-a MultiBinary (branches of two), or a Tuple or Dict of those, whose parts lie side by side in the space's own order.
-Every other space is refused with :class:`~rlcore.errors.UnsupportedSpace`, and an observation that is not of its space
-with :class:`MismatchedValue`.
+Supported observations are a Box of any shape; a Discrete, a MultiDiscrete (one-hot vectors, side by side) or a
+MultiBinary; or a Dict or Tuple of these, one level deep. Supported actions are a Box of real numbers (flattened), a
+Discrete, a MultiDiscrete or a MultiBinary (branches with two options), or a Tuple or Dict of these, whose parts are
+side by side in the order of the space. Every other space raises :class:`~rlcore.errors.UnsupportedSpace`, and an
+observation outside its space raises :class:`MismatchedValue`.
 """
 
 from __future__ import annotations

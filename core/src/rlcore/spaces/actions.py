@@ -1,4 +1,4 @@
-"""Action spaces as rlcore's continuous parts and discrete branches, and values carried either way."""
+"""Action spaces as rlcore's continuous parts and discrete branches, with conversion of values in both directions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rlcore.errors import UnsupportedSpace
 
 @attrs.frozen(eq=False)
 class ActionPart:
-    """A leaf of an action space and the columns of :class:`Actions` it is read from."""
+    """A leaf of an action space, and its columns in :class:`Actions`."""
 
     space: spaces.Space[Any]
     columns: slice
@@ -25,7 +25,7 @@ class ActionPart:
 
     @classmethod
     def of(cls, space: spaces.Space[Any], continuous: int, discrete: int, where: str) -> ActionPart:
-        """The leaf that follows ``continuous`` real parts and ``discrete`` branches."""
+        """Return the leaf that follows ``continuous`` real parts and ``discrete`` branches."""
         if isinstance(space, spaces.Box) and space.dtype.kind == "f":
             return cls(space, slice(continuous, continuous + int(np.prod(space.shape, dtype=np.int64))))
         if isinstance(space, spaces.Discrete):
@@ -46,12 +46,12 @@ class ActionPart:
         return cls(space, slice(discrete, discrete + len(branches)), branches, start if start.any() else None)
 
     def values(self, actions: Actions) -> NDArray[Any]:
-        """[S, *shape of the space]; a fresh array, because an environment may keep the row it was given."""
+        """Return the values, [S, *shape of the space], in a new array, because an environment may keep the row."""
         dtype = self.space.dtype
         if not self.branches:
             assert actions.continuous is not None and isinstance(self.space, spaces.Box)
             continuous = actions.continuous[:, self.columns].astype(dtype)
-            if dtype == np.float64:  # a bound rounded to float32 may lie outside the space by one unit
+            if dtype == np.float64:  # a bound in float32 may be outside the space by one unit in the last place
                 np.clip(continuous, self.space.low.reshape(-1), self.space.high.reshape(-1), out=continuous)
             return continuous.reshape(-1, *self.space.shape)
         assert actions.discrete is not None
@@ -61,7 +61,7 @@ class ActionPart:
         return discrete.astype(dtype).reshape(-1, *(self.space.shape or ()))
 
     def read(self, values: Any) -> NDArray[Any]:
-        """The reverse of ``values``: stacked values of the space as the part's columns, [K, columns]."""
+        """Convert stacked values of the space into columns of this part, [K, columns]; the inverse of ``values``."""
         array = np.asarray(values)
         columns = array.reshape(len(array), -1)
         return columns if self.start is None else columns - self.start
@@ -69,7 +69,7 @@ class ActionPart:
 
 @attrs.frozen(eq=False)
 class ActionCodec:
-    """Turns :class:`Actions` into what environments of one action space take."""
+    """Converts :class:`Actions` into actions of environments with one action space."""
 
     parts: tuple[ActionPart, ...]
     keys: tuple[Any, ...] | None  # of a Dict space
@@ -98,11 +98,11 @@ class ActionCodec:
 
     @property
     def discrete(self) -> tuple[int, ...]:
-        """Number of options of each branch."""
+        """Return the number of options of each branch."""
         return tuple(options for part in self.parts for options in part.branches)
 
     def bounds(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Lowest and highest value of each continuous part, [continuous]."""
+        """Return the lowest and highest value of each continuous part, [continuous]."""
         boxes = [part.space for part in self.parts if isinstance(part.space, spaces.Box)]
         empty = np.empty(0, np.float32)
         low = np.concatenate([empty, *(box.low.reshape(-1).astype(np.float32) for box in boxes)])
@@ -110,27 +110,27 @@ class ActionCodec:
         return low, high
 
     def batch(self, actions: Actions) -> Any:
-        """The action of a vector environment: every copy's value, stacked as gymnasium's ``batch_space`` does."""
+        """Return the action of a vector environment: the values of all environments, stacked as in ``batch_space``."""
         if self.single:
             return self.parts[0].values(actions)
         values = tuple(part.values(actions) for part in self.parts)
         return values if self.keys is None else dict(zip(self.keys, values, strict=True))
 
     def rows(self, actions: Actions) -> Iterable[Any]:
-        """One action for each copy."""
+        """Return one action per environment."""
         if self.single:
             return self.parts[0].values(actions)
         rows = zip(*(part.values(actions) for part in self.parts), strict=True)
         return rows if self.keys is None else (dict(zip(self.keys, row, strict=True)) for row in rows)
 
     def empty(self, rows: int) -> Actions:
-        """Uninitialised actions of that many rows, for ``read`` to fill."""
+        """Return uninitialized actions with this number of rows, for ``read`` to fill."""
         continuous = np.empty((rows, len(self.bounds()[0])), np.float32)
         discrete = np.empty((rows, len(self.discrete)), np.int64)
         return Actions(continuous if continuous.shape[1] else None, discrete if discrete.shape[1] else None)
 
     def read(self, batch: Any, actions: Actions, rows: slice) -> None:
-        """The reverse of ``batch``: stacked values of the space into ``rows`` of ``actions``."""
+        """Write stacked values of the space into ``rows`` of ``actions``; the inverse of ``batch``."""
         keys = self.keys if self.keys is not None else range(len(self.parts))
         for part, key in zip(self.parts, keys, strict=True):
             columns = actions.discrete if part.branches else actions.continuous
@@ -139,5 +139,5 @@ class ActionCodec:
 
     @property
     def maskable(self) -> bool:
-        """Whether ``info["action_mask"]``, a mask over one choice, fits this space."""
+        """Return whether ``info["action_mask"]``, a mask over one choice, fits this space."""
         return len(self.parts) == 1 and len(self.discrete) == 1

@@ -1,4 +1,4 @@
-"""Observation spaces as rlcore's observations, and values of theirs written into arrays."""
+"""Observation spaces as rlcore's observations, with conversion of their values into arrays."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rlcore.errors import UnsupportedSpace
 from rlcore.spaces.values import array_of, bits_of, choice_of, choices_of, refuse
 
 IMAGE_CHANNELS = (1, 3, 4)
-OBSERVATION = "observation"  # the name of an observation that is not part of a Dict or Tuple
+OBSERVATION = "observation"  # the name of an observation outside a Dict or Tuple
 
 RowWriter = Callable[[int, Any], None]
 Buffers = dict[str, NDArray[Any]]  # each [N, *shape]
@@ -24,16 +24,16 @@ Buffers = dict[str, NDArray[Any]]  # each [N, *shape]
 
 @attrs.frozen(eq=False)
 class ObservationPart:
-    """One observation: what a network is told of it, and how values of its space are written down.
+    """One observation: its description for networks, and the conversion of its values.
 
-    Every value is checked: one of another shape or kind, or that the array cannot hold, is a
-    :class:`~rlcore.spaces.MismatchedValue`. Real numbers outside the bounds of a Box are written as they are.
+    Every value is checked. A value with another shape or kind, or that the array cannot hold, raises
+    :class:`~rlcore.spaces.MismatchedValue`. Real numbers outside the bounds of a Box are accepted unchanged.
     """
 
     spec: ObservationSpec
-    key: str | int | None  # its key in a Dict observation, its place in a Tuple
+    key: str | int | None  # its key in a Dict observation, or its index in a Tuple
     options: NDArray[np.int64] | None = None  # of a Discrete [] or MultiDiscrete [*shape], else None
-    start: NDArray[np.int64] = attrs.field(factory=lambda: np.zeros((), np.int64))  # the lowest of each
+    start: NDArray[np.int64] = attrs.field(factory=lambda: np.zeros((), np.int64))  # the lowest value of each choice
     binary: bool = False  # zeros and ones of a MultiBinary, flattened
     channels_first: bool = False
     shape: tuple[int, ...] = attrs.field()  # of one value of the space
@@ -59,7 +59,7 @@ class ObservationPart:
             )
         shape = space.shape
         pixels = len(shape) == 3 and space.dtype == np.uint8
-        # Frame stacks and torch-minded environments put channels first; encoders expect height, width, channels.
+        # Frame stacks and environments made for torch have channels first; encoders expect height, width, channels.
         channels_first = pixels and shape[2] not in IMAGE_CHANNELS and shape[0] <= max(IMAGE_CHANNELS)
         if channels_first:
             shape = (*shape[1:], shape[0])
@@ -70,7 +70,7 @@ class ObservationPart:
         return cls(ObservationSpec(name, shape, np.float32, kind, low=_bound(space.low), high=_bound(space.high)), key)
 
     def row_writer(self, buffer: NDArray[Any]) -> RowWriter:
-        """A function that writes one agent's value into a row of ``buffer`` [N, *shape]."""
+        """Return a function that writes the value of one agent into a row of ``buffer`` [N, *shape]."""
         if self.options is not None:
             return self._choice_writer(buffer) if self.options.ndim == 0 else self._converting_writer(buffer)
         if self.binary:
@@ -78,7 +78,7 @@ class ObservationPart:
         if self.channels_first:
             buffer = np.moveaxis(buffer, -1, 1)
         name, shape, dtype = self.spec.name, self.shape, self.spec.dtype
-        kinds = "fiub" if dtype.kind == "f" else ""  # of numbers that the buffer holds whatever they are
+        kinds = "fiub" if dtype.kind == "f" else ""  # kinds of numbers that the buffer holds without a check of values
 
         def write(row: int, value: Any) -> None:
             if (
@@ -108,7 +108,10 @@ class ObservationPart:
         return write_converted
 
     def convert(self, values: Any, rows: int | None = None) -> NDArray[Any]:
-        """[K, *shape] from K stacked values of the space, K being ``rows`` if given; no copy where none is needed."""
+        """Convert K stacked values of the space into [K, *shape], without a copy if possible.
+
+        ``rows`` is K, if given.
+        """
         name, count = self.spec.name, len(values) if rows is None else rows
         if self.options is not None:
             choices = choices_of(values, self.start, self.options, count, name)
@@ -123,7 +126,7 @@ class ObservationPart:
 
 
 def _bound(bound: NDArray[Any]) -> NDArray[np.float32] | None:
-    """A bound of a Box for its spec: one number where all are alike, None where there is none at all."""
+    """Return a bound of a Box for its spec: one number if all are equal, None if there is none."""
     bound = bound.astype(np.float32)
     if np.isinf(bound).all():
         return None
@@ -133,7 +136,7 @@ def _bound(bound: NDArray[Any]) -> NDArray[np.float32] | None:
 
 @attrs.frozen(eq=False)
 class ObservationCodec:
-    """Writes values of an observation space into arrays over copies."""
+    """Writes values of an observation space into arrays over environments."""
 
     parts: tuple[ObservationPart, ...]
 
@@ -157,7 +160,7 @@ class ObservationCodec:
         return {spec.name: np.zeros((rows, *spec.shape), spec.dtype) for spec in self.specs}
 
     def row_writer(self, buffers: Buffers) -> RowWriter:
-        """A function that writes one agent's whole observation into a row of ``buffers``."""
+        """Return a function that writes the complete observation of one agent into a row of ``buffers``."""
         writers = [(part.key, part.row_writer(buffers[part.spec.name])) for part in self.parts]
         if len(writers) == 1 and writers[0][0] is None:
             return writers[0][1]
@@ -169,14 +172,17 @@ class ObservationCodec:
         return write
 
     def convert(self, batch: Any, rows: int | None = None) -> Buffers:
-        """Arrays over copies, of which there are ``rows`` if given, from what a vector environment returned."""
+        """Convert the result of a vector environment into arrays over environments.
+
+        ``rows`` is their number, if given.
+        """
         return {
             part.spec.name: part.convert(batch if part.key is None else _part(batch, part.key), rows)
             for part in self.parts
         }
 
     def stack(self, values: Iterable[Any]) -> Buffers:
-        """Arrays over rows from a sequence of single observations."""
+        """Stack single observations into arrays over rows."""
         rows = list(values)
         buffers = self.buffers(len(rows))
         write = self.row_writer(buffers)
@@ -186,7 +192,7 @@ class ObservationCodec:
 
 
 def _part(value: Any, key: Any) -> Any:
-    """The observation under ``key`` of a Dict or Tuple observation."""
+    """Return the entry ``key`` of a Dict or Tuple observation."""
     try:
         return value[key]
     except (LookupError, TypeError):

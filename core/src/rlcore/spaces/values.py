@@ -1,4 +1,4 @@
-"""Values of a space, checked before an array takes them: numpy would broadcast, wrap and truncate in silence."""
+"""Checks of values before they enter arrays: numpy would broadcast, wrap and truncate them silently."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 
 class MismatchedValue(ValueError):
-    """A value that is not of its space; the message names the observation, what it is and what its space has."""
+    """A value outside its space. The message names the observation, the value and the expected values."""
 
 
 def array_of(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], name: str) -> NDArray[Any]:
-    """``value`` as an array of this ``shape`` that ``dtype`` holds. MismatchedValue if it is not one.
+    """Return ``value`` as an array with this ``shape`` that ``dtype`` can hold. Raises MismatchedValue otherwise.
 
-    Real numbers may be of any precision, and integers of any width that are within the range of ``dtype``.
+    Real numbers may have any precision, and integers any width, if their values are within the range of ``dtype``.
     """
     array = _array(value, name)
     if array.shape != shape:
@@ -33,7 +33,7 @@ def array_of(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], name: str
 
 
 def bits_of(value: Any, shape: tuple[int, ...], name: str) -> NDArray[Any]:
-    """``value`` as an array of this ``shape`` of zeros and ones. MismatchedValue if it is not one."""
+    """Return ``value`` as an array of zeros and ones with this ``shape``. Raises MismatchedValue otherwise."""
     array = _array(value, name)
     if array.shape != shape or array.dtype.kind not in "fiub":
         refuse(name, value, f"expected zeros and ones of shape {list(shape)}")
@@ -44,7 +44,7 @@ def bits_of(value: Any, shape: tuple[int, ...], name: str) -> NDArray[Any]:
 
 
 def choice_of(value: Any, start: int, options: int, name: str) -> int:
-    """The number of the option, from 0, that ``value`` of a Discrete space stands for. MismatchedValue for none."""
+    """Return the option of a Discrete space for ``value``, counted from 0. Raises MismatchedValue if there is none."""
     try:
         choice = operator.index(value) - start
     except TypeError:
@@ -55,7 +55,7 @@ def choice_of(value: Any, start: int, options: int, name: str) -> int:
 
 
 def choices_of(value: Any, start: NDArray[np.int64], options: NDArray[np.int64], rows: int, name: str) -> NDArray[Any]:
-    """Numbers of options, from 0, of ``rows`` values of a Discrete or MultiDiscrete space, [rows, *shape]."""
+    """Return the options for ``rows`` values of a Discrete or MultiDiscrete space, counted from 0, [rows, *shape]."""
     array = _array(value, name)
     shape = (rows, *options.shape)
     if array.shape != shape or array.dtype.kind not in "iu":
@@ -75,7 +75,7 @@ def refuse(name: str, value: Any, expected: str) -> NoReturn:
 
 
 def shown(value: Any) -> str:
-    """A value for messages: a number itself, of an array its dtype and shape."""
+    """Format a value for messages: a number itself, an array by dtype and shape."""
     if isinstance(value, np.ndarray) and value.ndim:
         return f"an array of {value.dtype} of shape {list(value.shape)}"
     if isinstance(value, int | float | np.generic | np.ndarray):

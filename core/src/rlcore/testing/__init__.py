@@ -1,4 +1,4 @@
-"""What authors of plugins test with: conformance classes to inherit, and environments with known best returns.
+"""Tests for authors of plugins: conformance classes to inherit from, and environments with known best returns.
 
 In ``conftest.py``, ``pytest_plugins = ["rlcore.testing"]`` adds the fixtures of :mod:`rlcore.testing.fixtures`.
 """
@@ -30,11 +30,11 @@ __all__ = [
     "tiny_env",
 ]
 
-# pytest follows this when a conftest.py names this package; it costs nothing where pytest is not installed.
+# pytest reads this name if a conftest.py lists this package; it has no effect without pytest.
 pytest_plugins = ["rlcore.testing.fixtures"]
 
 
-# These need pytest, which whoever uses the environments alone may not have.
+# These classes need pytest, which users of the environments may not have.
 _LAZY = {
     "CurriculumConformance": "rlcore.testing.conformance.curriculum",
     "PluginConformance": "rlcore.testing.conformance.plugin",

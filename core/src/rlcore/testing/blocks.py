@@ -1,4 +1,4 @@
-"""A plugin's block of the configuration, checked without the rest of a configuration."""
+"""Check a plugin's block of the configuration without the rest of a configuration."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlcore.plugins.records import Record
 
 
 def checked_block(record: Record, block: Mapping[str, Any]) -> Any:
-    """The settings of ``record`` that ``block`` gives, as in a file; raises :class:`rlcore.config.ConfigErrors`."""
+    """Return the settings of ``record`` from ``block``, as in a file. Raises :class:`rlcore.config.ConfigErrors`."""
     problems = Problems(document_from_mapping({record.name: dict(block)}))
     settings = build(record.resolve("settings"), block, (record.name,), problems)
     problems.raise_any()

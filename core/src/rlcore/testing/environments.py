@@ -1,6 +1,6 @@
-"""Small environments with known best returns, for tests of trainers and of the run loop. Pure numpy, no plugin.
+"""Small environments with known best returns, for tests of trainers and of the run loop. They need numpy only.
 
-Each copy draws from a generator of its own, made from the seed of its episode.
+Each environment has its own generator, with the seed of its episode.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ Array = NDArray[Any]
 
 
 class ArrayEnvironment:
-    """N copies with one agent each, as a template: a subclass fills arrays, episodes are kept here.
+    """A template of N environments with one agent each: a subclass fills arrays, this class manages the episodes.
 
-    ``state`` names the subclass's arrays, each [N, ...], that make up where its copies are. A subclass with environment
-    parameters gives their defaults, and reads ``parameters[name][copy]`` from ``begin`` on.
+    ``state`` names the arrays of the subclass, each [N, ...], that describe the state of its environments. A subclass
+    with environment parameters passes their defaults, and reads ``parameters[name][env]`` from ``begin`` on.
     """
 
     state: ClassVar[tuple[str, ...]] = ()
@@ -40,7 +40,7 @@ class ArrayEnvironment:
         self.behaviors: Mapping[str, BehaviorSpec] = {spec.name: spec}
         self.num_envs = spec.slots
         self.episodes: NDArray[np.int64] = np.zeros(spec.slots, np.int64)  # [N]
-        # What each copy's open episode began with, and what its next one does; each [N].
+        # The values of each environment's open episode and of its next episode; each [N].
         self.parameters: dict[str, NDArray[np.float64]] = {
             name: np.full(spec.slots, value, np.float64) for name, value in (parameters or {}).items()
         }
@@ -54,19 +54,19 @@ class ArrayEnvironment:
         self._generators = [np.random.default_rng(0) for _ in range(spec.slots)]
 
     def begin(self, env: int, generator: np.random.Generator) -> None:
-        """Puts ``copy`` at the start of an episode."""
+        """Start an episode of the environment ``env``."""
         raise NotImplementedError
 
     def advance(self, actions: Actions) -> tuple[Array, Array]:
-        """Moves all copies; returns reward [N] and terminated [N]."""
+        """Step all environments; return reward [N] and terminated [N]."""
         raise NotImplementedError
 
     def observe(self) -> dict[str, Array]:
-        """What the agents see now, in fresh arrays [N, *shape]."""
+        """Return the current observations in new arrays [N, *shape]."""
         raise NotImplementedError
 
     def action_mask(self) -> NDArray[np.bool_] | None:
-        """[N, options], True = allowed; None: everything is."""
+        """Return the mask [N, options], True = allowed; None allows all options."""
         return None
 
     def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
@@ -101,7 +101,7 @@ class ArrayEnvironment:
             self._next_parameters[name][:] = values
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: nothing is open."""
 
     def _begin(self, env: int) -> None:
         generator = np.random.default_rng(self._seeds(env, int(self.episodes[env])))
@@ -146,13 +146,13 @@ class SavingEnvironment(ArrayEnvironment):
 
 
 class TinyCorridor(SavingEnvironment):
-    """Walk right to the end of a corridor: +1 there, ``-0.01`` a step, cut off after ``max_steps``.
+    """Walk right to the end of a corridor: reward 1 at the end, -0.01 per step before, truncated after ``max_steps``.
 
-    The agent starts in any cell but the last; actions are 0 (left) and 1 (right). ``masked`` forbids walking into
+    The agent starts in any cell except the last; actions are 0 (left) and 1 (right). ``masked`` forbids walking into
     the left wall. The best return is 1 minus 0.01 for each cell walked before the last.
 
-    Environment parameters: ``length``, how many of the corridor's cells an episode has, at least 2 (the last of them is
-    the end; a fraction is cut off), and ``goal_reward``, paid there.
+    Environment parameters: ``length``, the number of the corridor's cells in an episode, at least 2 (the last one is
+    the end; fractions are rounded down), and ``goal_reward``, the reward at the end.
     """
 
     state = ("position", "end")
@@ -163,7 +163,7 @@ class TinyCorridor(SavingEnvironment):
         self.length = length
         self.masked = masked
         self.position: NDArray[np.int64] = np.zeros(num_envs, np.int64)  # [N]
-        self.end: NDArray[np.int64] = np.full(num_envs, length - 1)  # [N] last cell of each copy's corridor
+        self.end: NDArray[np.int64] = np.full(num_envs, length - 1)  # [N] last cell of each environment's corridor
         observation = ObservationSpec("position", (length,), np.float32, "one_hot")
         spec = BehaviorSpec(name, (observation,), discrete=(2,), env_index=np.arange(num_envs))
         super().__init__(spec, max_steps, {"length": length, "goal_reward": 1.0})
@@ -196,11 +196,11 @@ class TinyCorridor(SavingEnvironment):
 
 
 class IdentityEnvironment(ArrayEnvironment):
-    """Do what is seen: each step shows a new target, and an action equal to it is rewarded with 1.
+    """Imitate the observation: each step shows a new target, and an action equal to it has reward 1.
 
-    The target is ``continuous`` real numbers in [-1, 1] and one option of each branch in ``discrete``. The reward is
-    the mean over all parts of 1 for a branch that matches and of ``1 - distance ** 2`` for a real part. An episode
-    ends, terminated, after ``episode_length`` steps, so the best return is ``episode_length``.
+    The target consists of ``continuous`` real numbers in [-1, 1] and one option of each branch in ``discrete``. The
+    reward is the mean over all parts: 1 for a matching branch, and ``1 - distance ** 2`` for a real part. An episode
+    terminates after ``episode_length`` steps, so the best return is ``episode_length``.
     """
 
     def __init__(
@@ -263,14 +263,14 @@ class IdentityEnvironment(ArrayEnvironment):
 
 
 class ConstantReward(ArrayEnvironment):
-    """Reward 1 at every step for ever; time limits only interrupt it, so every state is worth 1 / (1 - gamma)."""
+    """Reward 1 at every step; time limits only interrupt an episode, so the value of every state is 1 / (1 - gamma)."""
 
     def __init__(self, num_envs: int = 2, name: str = "Constant", max_steps: int = 10) -> None:
         observation = ObservationSpec("nothing", (1,), np.float32)
         super().__init__(BehaviorSpec(name, (observation,), discrete=(2,), env_index=np.arange(num_envs)), max_steps)
 
     def begin(self, env: int, generator: np.random.Generator) -> None:
-        """Every state is the same."""
+        """Do nothing: all states are equal."""
 
     def advance(self, actions: Actions) -> tuple[Array, Array]:
         return np.ones(self.num_envs, np.float32), np.zeros(self.num_envs, np.bool_)
@@ -280,39 +280,39 @@ class ConstantReward(ArrayEnvironment):
 
 
 def tiny_env(num_envs: int = 2, name: str = "Corridor") -> TinyCorridor:
-    """The smallest environment that terminates, is truncated and saves its state."""
+    """Return the smallest environment that terminates, is truncated and saves its state."""
     return TinyCorridor(num_envs, name)
 
 
 def identity_discrete(num_envs: int = 2, name: str = "Identity") -> IdentityEnvironment:
-    """One branch of four options."""
+    """Return an :class:`IdentityEnvironment` with one branch of four options."""
     return IdentityEnvironment(num_envs, name, discrete=(4,))
 
 
 def identity_multi_branch(num_envs: int = 2, name: str = "Identity") -> IdentityEnvironment:
-    """Branches of three, two and four options."""
+    """Return an :class:`IdentityEnvironment` with branches of three, two and four options."""
     return IdentityEnvironment(num_envs, name, discrete=(3, 2, 4))
 
 
 def identity_multi_binary(num_envs: int = 2, name: str = "Identity") -> IdentityEnvironment:
-    """Four branches of two options."""
+    """Return an :class:`IdentityEnvironment` with four branches of two options."""
     return IdentityEnvironment(num_envs, name, discrete=(2, 2, 2, 2))
 
 
 def identity_continuous(num_envs: int = 2, name: str = "Identity") -> IdentityEnvironment:
-    """Two real parts."""
+    """Return an :class:`IdentityEnvironment` with two real parts."""
     return IdentityEnvironment(num_envs, name, continuous=2)
 
 
 def identity_hybrid(num_envs: int = 2, name: str = "Identity") -> IdentityEnvironment:
-    """Two real parts and a branch of three options."""
+    """Return an :class:`IdentityEnvironment` with two real parts and a branch of three options."""
     return IdentityEnvironment(num_envs, name, continuous=2, discrete=(3,))
 
 
 class ImageIdentity(ArrayEnvironment):
-    """Name the bright part of an image: the target is which of the image's vertical thirds is white.
+    """Name the bright part of an image: the target is the vertical third of the image that is white.
 
-    The image is ``height x width`` bytes of three channels. Reward 1 for the right option of three; an episode ends
+    The image is ``height x width`` bytes with three channels. The right option of three has reward 1; an episode ends
     after ``episode_length`` steps.
     """
 
@@ -342,7 +342,7 @@ class ImageIdentity(ArrayEnvironment):
         return {"camera": images}
 
 
-# What `environment: {type: testing, id: ...}` may name; see rlcore.testing.hooks.
+# The ids of `environment: {type: testing, id: ...}`; see rlcore.testing.hooks.
 FOR_CONFIGURATIONS: Mapping[str, Callable[..., ArrayEnvironment]] = {
     "corridor": TinyCorridor,
     "constant_reward": ConstantReward,

@@ -1,6 +1,6 @@
-"""pytest fixtures for authors of plugins. Opt in from ``conftest.py``: ``pytest_plugins = ["rlcore.testing"]``.
+"""pytest fixtures for authors of plugins. Enable them in ``conftest.py``: ``pytest_plugins = ["rlcore.testing"]``.
 
-There is no ``pytest11`` entry point, so test suites that have nothing to do with rlcore never meet these.
+There is no ``pytest11`` entry point, so other test suites are not affected.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DEFAULT_REQUIRES = ("rlcore>=0.1",)
 
 @attrs.frozen
 class CommandResult:
-    """What one ``rlcore`` command did."""
+    """The result of one ``rlcore`` command."""
 
     exit_code: int
     stdout: str
@@ -60,7 +60,7 @@ CleanImport = Callable[..., None]
 
 @pytest.fixture
 def plugins(monkeypatch: pytest.MonkeyPatch) -> Plugins:
-    """No plugins at all: ``plugins.register(module, "name")`` adds some. What is installed cannot leak in."""
+    """An empty set of plugins. ``plugins.register(module, "name")`` adds one; installed plugins have no effect."""
 
     def refuse() -> NoReturn:
         raise AssertionError("a test with the `plugins` fixture may not look for installed plugins")
@@ -71,9 +71,9 @@ def plugins(monkeypatch: pytest.MonkeyPatch) -> Plugins:
 
 @pytest.fixture
 def installed_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[InstallPlugin]:
-    """``installed_plugin(name, distribution, version, source, requires=...)`` installs a plugin in a millisecond.
+    """Install a plugin in a millisecond: ``installed_plugin(name, distribution, version, source, requires=...)``.
 
-    ``source`` is the text of its light module; more modules may be written into ``directory`` of what is returned.
+    ``source`` is the text of its light module. Write further modules into ``directory`` of the result.
     """
     modules: list[str] = []
 
@@ -86,7 +86,7 @@ def installed_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
         module: str | None = None,
     ) -> InstalledPlugin:
         module = module or f"{distribution}_{name}_hooks".replace("-", "_").lower()
-        # A directory each: importlib.metadata caches listings by modification time, which is too coarse for tests.
+        # One directory each: importlib.metadata caches listings by modification time, which is too coarse for tests.
         directory = tmp_path / f"site-{len(modules)}-{distribution}"
         information = directory / f"{distribution.replace('-', '_')}-{version}.dist-info"
         information.mkdir(parents=True)
@@ -107,7 +107,7 @@ def installed_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
 
 @pytest.fixture
 def run_rlcore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunRlcore:
-    """``run_rlcore("plugins", "list")`` runs a command in this process, in an empty directory, without RLCORE_*."""
+    """Run a command in this process, in an empty directory, without RLCORE_*: ``run_rlcore("plugins", "list")``."""
     for name in [name for name in os.environ if name.startswith("RLCORE_")]:
         monkeypatch.delenv(name)
     working = tmp_path / "working"
@@ -121,12 +121,12 @@ def run_rlcore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunRlcore:
         with monkeypatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             patch.chdir(working)
             for name, value in (("handlers", [*log.handlers]), ("propagate", log.propagate)):
-                patch.setattr(log, name, value)  # a command says where its log goes, for good: it ends with the process
+                patch.setattr(log, name, value)  # a command configures its log once, because its process ends
             before = log.level
             try:
                 code = main([str(argument) for argument in argv])
             finally:
-                log.setLevel(before)  # not by patching: setLevel forgets what it knew of the loggers below
+                log.setLevel(before)  # not by patching: setLevel clears the caches of child loggers
         return CommandResult(code, out.getvalue(), err.getvalue())
 
     return run
@@ -134,7 +134,7 @@ def run_rlcore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunRlcore:
 
 @pytest.fixture
 def hook_calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often each hook was called, by rlcore and by plugins, in all runs of this test."""
+    """Count the calls of each hook, by rlcore and by plugins, in all runs of this test."""
     calls: Counter[str] = Counter()
     make_dispatch, make_manager = Dispatch.__init__, HookManager.__init__
 
@@ -143,7 +143,7 @@ def hook_calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         self.calls = calls
 
     def before(hook: str, implementations: Any, arguments: Any) -> None:
-        if hook not in KINDS:  # rlcore's own are counted where rlcore calls them; these are plugins' plugins
+        if hook not in KINDS:  # a hook that a plugin added; rlcore's own hooks are counted elsewhere
             calls[hook] += 1
 
     def manager(self: HookManager) -> None:
@@ -157,7 +157,7 @@ def hook_calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 @pytest.fixture
 def clean_import() -> CleanImport:
-    """``clean_import("acme_ppo.plugin")`` imports a module in a fresh interpreter and fails if torch or numpy come."""
+    """Fail if the import of a module also imports torch or numpy: ``clean_import("acme_ppo.plugin")``."""
 
     def check(module: str, forbidden: Sequence[str] = ("torch", "numpy")) -> None:
         code = (

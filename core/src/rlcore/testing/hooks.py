@@ -3,7 +3,7 @@
     plugins: {local: [rlcore.testing.hooks]}
     environment: {type: testing, id: identity_hybrid, num_envs: 4}
 
-An ``id`` is the name of a class or function there; ``options`` are its further arguments.
+``id`` is the name of a class or function in that module; ``options`` contains its other arguments.
 """
 
 from __future__ import annotations

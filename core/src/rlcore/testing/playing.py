@@ -1,4 +1,4 @@
-"""Playing an environment at random, and comparing what it tells: what the environment's tests are made of."""
+"""Play an environment with random actions, and compare batches: the building blocks of the environment tests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Batches = Mapping[str, AgentBatch]
 def random_actions(
     behaviors: Mapping[str, BehaviorSpec], batches: Batches | None, generator: np.random.Generator
 ) -> dict[str, Actions]:
-    """Allowed actions, drawn evenly; unbounded real parts from [-1, 1]."""
+    """Draw allowed actions uniformly; unbounded real parts from [-1, 1]."""
     chosen: dict[str, Actions] = {}
     for name, spec in behaviors.items():
         actions = Actions()
@@ -39,7 +39,7 @@ def random_actions(
 
 
 def play(environment: Environment, steps: int, run_seed: int = 1) -> Iterator[Batches]:
-    """Resets, then yields the batches of that and of ``steps`` random steps. Each is valid until the next."""
+    """Reset, then yield the batches of the reset and of ``steps`` random steps. A batch is valid until the next one."""
     for batches, _ in played(environment, steps, run_seed):
         yield batches
 
@@ -47,7 +47,7 @@ def play(environment: Environment, steps: int, run_seed: int = 1) -> Iterator[Ba
 def played(
     environment: Environment, steps: int, run_seed: int = 1
 ) -> Iterator[tuple[Batches, Mapping[str, Actions] | None]]:
-    """Like :func:`play`, with the actions that led to each of the batches; None for the reset's."""
+    """Yield batches as :func:`play` does, each with the actions that led to it; None for the reset."""
     generator = np.random.default_rng(run_seed)
     batches: Batches = environment.reset(EpisodeSeeds(run_seed), np.zeros(environment.num_envs, np.int64))
     yield batches, None
@@ -58,7 +58,7 @@ def played(
 
 
 def check_batch(spec: BehaviorSpec, batch: AgentBatch) -> None:
-    """Everything a batch must hold, whatever the environment."""
+    """Check everything that a batch of any environment must satisfy."""
     slots, ended = spec.slots, len(batch.ended)
     assert set(batch.observations) == {observation.name for observation in spec.observations}
     for observation in spec.observations:
@@ -92,7 +92,7 @@ def _check_bounds(observation: ObservationSpec, values: NDArray[Any]) -> None:
 
 
 def assert_equal_batches(ours: Batches, theirs: Batches) -> None:
-    """Bit for bit."""
+    """Assert that two batches are equal bit for bit."""
     assert set(ours) == set(theirs)
     for name, batch in ours.items():
         other = theirs[name]
@@ -106,7 +106,7 @@ def assert_equal_batches(ours: Batches, theirs: Batches) -> None:
 
 
 def equal_batches(ours: Batches, theirs: Batches) -> bool:
-    """Bit for bit."""
+    """Return whether two batches are equal bit for bit."""
     try:
         assert_equal_batches(ours, theirs)
     except AssertionError:
@@ -114,8 +114,8 @@ def equal_batches(ours: Batches, theirs: Batches) -> bool:
     return True
 
 
-def shown_to_env(behaviors: Mapping[str, BehaviorSpec], batches: Batches, env: int) -> list[NDArray[Any]]:
-    """What agents of ``copy`` see now, and may do: the first of an episode where one has just begun."""
+def state_of_env(behaviors: Mapping[str, BehaviorSpec], batches: Batches, env: int) -> list[NDArray[Any]]:
+    """Return the current observations and masks of the agents in the environment ``env``."""
     shown = []
     for name, spec in behaviors.items():
         rows, batch = spec.env_index == env, batches[name]
@@ -124,8 +124,8 @@ def shown_to_env(behaviors: Mapping[str, BehaviorSpec], batches: Batches, env: i
     return shown
 
 
-def told_to_env(behaviors: Mapping[str, BehaviorSpec], batches: Batches, env: int) -> list[NDArray[Any]]:
-    """What the step brought agents of ``copy``: rewards, ends and final observations."""
+def results_of_env(behaviors: Mapping[str, BehaviorSpec], batches: Batches, env: int) -> list[NDArray[Any]]:
+    """Return the results of a step for the agents in the environment ``env``: rewards, ends and final observations."""
     told = []
     for name, spec in behaviors.items():
         rows, batch = spec.env_index == env, batches[name]
@@ -138,12 +138,12 @@ def told_to_env(behaviors: Mapping[str, BehaviorSpec], batches: Batches, env: in
 
 
 def all_equal(ours: list[NDArray[Any]], theirs: list[NDArray[Any]]) -> bool:
-    """Bit for bit."""
+    """Return whether all arrays are equal bit for bit."""
     return len(ours) == len(theirs) and all(map(np.array_equal, ours, theirs))
 
 
 def snapshot(batches: Batches) -> dict[str, AgentBatch]:
-    """A copy that stays what it is when the environment moves on."""
+    """Return a copy of a batch that does not change when the environment steps."""
 
     def copied(value: Any) -> Any:
         if isinstance(value, np.ndarray):

@@ -1,4 +1,4 @@
-"""Trainers and whole runs on the small environments of :mod:`rlcore.testing`, in a line each."""
+"""Create trainers and whole runs on the small environments of :mod:`rlcore.testing` in one line each."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class SmallTrainings:
-    """Of one ``trainer_type``, with hyperparameters and network settings that each may change."""
+    """Creates trainers and runs of one ``trainer_type``; each call can change hyperparameters and network settings."""
 
     trainer_type: str
-    directory: Path  # where runs are made
+    directory: Path  # the directory of the runs
     hyperparameters: Mapping[str, Any] = attrs.field(factory=dict)
     network: Mapping[str, Any] = attrs.field(factory=dict)
 
@@ -37,7 +37,7 @@ class SmallTrainings:
         seed: int = 1,
         **hyperparameters: Any,
     ) -> Trainer:
-        """The trainer of the environment's only behavior, made as a run makes it; ``block`` are its other settings."""
+        """Create the trainer of the environment's only behavior as a run does; ``block`` has its other settings."""
         [behavior] = environment.behaviors.values()
         plugins = plugins or load_plugins()
         settings = {**self._settings(hyperparameters, network), **(block or {})}
@@ -59,10 +59,10 @@ class SmallTrainings:
         network: Mapping[str, Any] | None = None,
         **block: Any,
     ) -> Run:
-        """A run in the environment of that id of type ``testing``, whose behavior is ``Agent``, in ``results/run_id``.
+        """Run the environment ``id`` of type ``testing`` with one behavior, ``Agent``, in ``results/run_id``.
 
-        ``block`` are other settings of the behavior, ``start`` those of ``checkpoint_settings``. It has one summary, at
-        its end, and prints nothing.
+        ``block`` contains other settings of the behavior, ``start`` settings of ``checkpoint_settings``. The run has
+        one summary, at its end, and prints nothing.
         """
         from rlcore.runs.run import Run
 

@@ -1,4 +1,4 @@
-"""Keeps the training status of every run in a database, with who started it and which lessons came when."""
+"""Hooks that store the training status of every run in a database, with its starts and its lesson changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SECTION = "acme"
 
 
-# ---------------------------------------------------------------- where the status is kept
+# ---------------------------------------------------------------- store and load the status
 
 
 @hookimpl
@@ -28,10 +28,10 @@ def rlcore_write_status(status: Mapping[str, Any], directory: Path) -> bool:
 
 @hookimpl
 def rlcore_read_status(directory: Path) -> Mapping[str, Any] | None:
-    return store.read(directory)  # None: rlcore looks for its file, which a run from before may have
+    return store.read(directory)  # None: rlcore reads its own file, which older runs have
 
 
-# ---------------------------------------------------------------- a section of our own
+# ---------------------------------------------------------------- add a section to the status
 
 
 @hookimpl
@@ -41,20 +41,20 @@ def rlcore_report_status(run: RunContext) -> Mapping[str, Mapping[str, Any]]:
 
 @hookimpl
 def rlcore_restore_status(run: RunContext, sections: Mapping[str, Any]) -> None:
-    if run.inference:  # such a run only reads
+    if run.inference:  # such a run must not write
         return
     step = sum(run.resumed_steps.values())
-    store.forget_after(logs(run), step, sections.get(SECTION, {}).get("starts", []))
+    store.resume(logs(run), step, sections.get(SECTION, {}).get("starts", []))
 
 
-# ---------------------------------------------------------------- what happens
+# ---------------------------------------------------------------- react to events
 
 
 @hookimpl
 def rlcore_run_started(run: RunContext) -> None:
     if not run.inference:
-        run.own_files(f"run_logs/{store.FILE_NAME}*")  # or --force would keep it, as it keeps files of users
-        store.add_start(logs(run), person(), sum(run.resumed_steps.values()))
+        run.own_files(f"run_logs/{store.FILE_NAME}*")  # otherwise --force keeps it like a user's file
+        store.add_start(logs(run), user_name(), sum(run.resumed_steps.values()))
 
 
 @hookimpl
@@ -63,12 +63,12 @@ def rlcore_lesson_changed(run: RunContext, step: int, change: LessonChange) -> N
 
 
 def logs(run: RunContext) -> Path:
-    """The directory that rlcore passes to the hooks that write and read the status."""
+    """Return the directory that rlcore passes to the hooks that write and read the status."""
     return run.directory / "run_logs"
 
 
-def person() -> str:
+def user_name() -> str:
     try:
         return getpass.getuser()
-    except (ImportError, KeyError, OSError):  # some containers have no user names
+    except (ImportError, KeyError, OSError):  # some containers have no user name
         return "unknown"

@@ -1,4 +1,4 @@
-"""The database of one run, ``run_logs/status.db``. All of it moves, and is deleted, with the run."""
+"""The database of one run, ``run_logs/status.db``. The file is moved and deleted together with the run."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from rlcore.curriculum import LessonChange
 
 FILE_NAME = "status.db"
-# One row for each checkpoint, each start of a process, and each change of a lesson.
+# status: one row per checkpoint; starts: one row per process; lessons: one row per lesson change.
 TABLES = """
 CREATE TABLE IF NOT EXISTS status (step INTEGER PRIMARY KEY, at TEXT, document TEXT);
-CREATE TABLE IF NOT EXISTS starts (at TEXT, person TEXT, step INTEGER);
+CREATE TABLE IF NOT EXISTS starts (at TEXT, user TEXT, step INTEGER);
 CREATE TABLE IF NOT EXISTS lessons (
     step INTEGER, parameter TEXT, lesson INTEGER, name TEXT, previous INTEGER, previous_name TEXT
 );
@@ -28,7 +28,7 @@ CREATE TABLE IF NOT EXISTS lessons (
 
 @contextmanager
 def opened(directory: Path) -> Iterator[sqlite3.Connection]:
-    """One transaction: all of it is stored when the block ends, or nothing. RunStateError if SQLite cannot do it."""
+    """Open one transaction, which stores everything or nothing. Raises RunStateError if SQLite fails."""
     try:
         with closing(sqlite3.connect(directory / FILE_NAME)) as database:
             database.executescript(TABLES)
@@ -39,7 +39,7 @@ def opened(directory: Path) -> Iterator[sqlite3.Connection]:
 
 
 def unusable(directory: Path, error: Exception) -> RunStateError:
-    """One line, with what to do: checkpoints hold all that is in the status."""
+    """Return an error of one line with the solution: checkpoints contain everything in the status."""
     path = directory / FILE_NAME
     return RunStateError(f"{path}: {error}; restore it from a backup, or delete it: checkpoints hold the status")
 
@@ -51,7 +51,7 @@ def write(directory: Path, status: Mapping[str, Any]) -> None:
 
 
 def read(directory: Path) -> Mapping[str, Any] | None:
-    """The status of the latest checkpoint; None before the first."""
+    """Return the status of the latest checkpoint; None before the first checkpoint."""
     if not (directory / FILE_NAME).exists():
         return None
     with opened(directory) as database:
@@ -64,15 +64,15 @@ def read(directory: Path) -> Mapping[str, Any] | None:
 
 
 def starts(directory: Path) -> list[dict[str, Any]]:
-    """Who started and resumed the run, and at which step."""
+    """Return the time, user and step of each process that started or resumed the run."""
     with opened(directory) as database:
-        rows = database.execute("SELECT at, person, step FROM starts ORDER BY rowid").fetchall()
-    return [{"at": at, "person": person, "step": step} for at, person, step in rows]
+        rows = database.execute("SELECT at, user, step FROM starts ORDER BY rowid").fetchall()
+    return [{"at": at, "user": user, "step": step} for at, user, step in rows]
 
 
-def add_start(directory: Path, person: str, step: int) -> None:
+def add_start(directory: Path, user: str, step: int) -> None:
     with opened(directory) as database:
-        database.execute("INSERT INTO starts VALUES (?, ?, ?)", (now(), person, step))
+        database.execute("INSERT INTO starts VALUES (?, ?, ?)", (now(), user, step))
 
 
 def add_lesson(directory: Path, step: int, change: LessonChange) -> None:
@@ -81,16 +81,16 @@ def add_lesson(directory: Path, step: int, change: LessonChange) -> None:
         database.execute("INSERT INTO lessons VALUES (?, ?, ?, ?, ?, ?)", row)
 
 
-def forget_after(directory: Path, step: int, known_starts: Sequence[Mapping[str, Any]]) -> None:
-    """Deletes the rows after ``step``, where the run resumes: they will come again.
+def resume(directory: Path, step: int, known_starts: Sequence[Mapping[str, Any]]) -> None:
+    """Drop rows after ``step``, the step of the checkpoint from which the run resumes: the run repeats these steps.
 
-    ``known_starts`` are those of the checkpoint. They fill the table of a database that was lost.
+    ``known_starts`` are the starts in the checkpoint. They fill the table if the database was lost.
     """
     with opened(directory) as database:
         database.execute("DELETE FROM lessons WHERE step > ?", (step,))
         database.execute("DELETE FROM status WHERE step > ?", (step,))
         if database.execute("SELECT count(*) FROM starts").fetchone() == (0,):
-            rows = [(each["at"], each["person"], each["step"]) for each in known_starts]
+            rows = [(each["at"], each["user"], each["step"]) for each in known_starts]
             database.executemany("INSERT INTO starts VALUES (?, ?, ?)", rows)
 
 

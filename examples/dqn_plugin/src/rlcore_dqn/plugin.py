@@ -1,4 +1,4 @@
-"""What rlcore-dqn brings. Imported whenever rlcore starts: torch enters with the target, not here."""
+"""The hooks of rlcore-dqn. rlcore imports this module at every start, so it must not import torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the curricula that adapt to the agent have in common.
+"""Common parts of the curricula that adapt to the agent.
 
 K episodes, P parameters of one curriculum.
 """
@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 
 @attrs.define(eq=False)
 class Episodes:
-    """K episodes of one behavior that are over."""
+    """K ended episodes of one behavior."""
 
     behavior: str
     returns: Array  # [K]
@@ -36,7 +36,7 @@ class Episodes:
 
 
 def measures_of(episodes: EndedEpisodes | Episodes, settings: AdaptiveSettings) -> Array | None:
-    """What the settings go by of each episode, [K]; None if they go by another behavior's."""
+    """Return the measure of each episode, [K]; None if the settings use another behavior."""
     if settings.behavior is not None and settings.behavior != episodes.behavior:
         return None
     if settings.measure == "length":
@@ -47,19 +47,19 @@ def measures_of(episodes: EndedEpisodes | Episodes, settings: AdaptiveSettings) 
 
 
 class InOrder:
-    """Episodes in the order in which they began, each behavior's by themselves.
+    """Returns episodes in the order of their starts, separately for each behavior.
 
-    Of many copies that begin together the shortest episodes end first: their mean is not the agent's.
+    If many environments start together, the shortest episodes end first: their mean is not the agent's mean.
     """
 
     def __init__(self, blocks: Mapping[str, AdaptiveSettings], num_envs: int) -> None:
         self._followed = {block.behavior for block in blocks.values()}
         self._width = 3 + len(blocks)
         self._num_envs = num_envs
-        self._orders: dict[str, EpisodesInOrder] = {}  # with default_settings, the environment says whose there are
+        self._orders: dict[str, EpisodesInOrder] = {}  # with default_settings, only the environment knows the behaviors
 
     def add(self, ended: EndedEpisodes, rows: NDArray[np.intp] | None = None) -> Episodes | None:
-        """Takes those in ``rows`` of what ended, or all; returns those whose turn has come, None if no one's has."""
+        """Add the episodes in ``rows``, or all. Return the episodes whose turn has come, or None."""
         if self._followed.isdisjoint((None, ended.behavior)):
             return None
         order = self._order_of(ended.behavior)
@@ -82,13 +82,13 @@ class InOrder:
         return {behavior: order.state_dict() for behavior, order in self._orders.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """That of one with as many copies."""
+        """Restore a state with equal num_envs."""
         for behavior, saved in state.items():
             self._order_of(behavior).load_state_dict(saved)
 
 
 class Ranges:
-    """P ranges to draw from evenly; those of whole numbers hold both their ends."""
+    """P ranges for uniform draws; a range of whole numbers includes both bounds."""
 
     def __init__(self, bounds: Sequence[Bounds], integer: Sequence[bool]) -> None:
         self.integer: NDArray[np.bool_] = np.array(integer, np.bool_)  # [P]
@@ -96,63 +96,63 @@ class Ranges:
         self.set_bounds(bounds)
 
     def set_bounds(self, bounds: Sequence[Bounds] | Array) -> None:
-        """Draws from other ranges, [P, 2]."""
+        """Replace the ranges, [P, 2]."""
         self.bounds: Array = np.array(bounds, np.float64)  # [P, 2]
         self._low, self._high = self.bounds.T.copy()
-        self.spans: Array = self._high - self._low + self.integer  # [P] widths, or how many whole numbers
+        self.spans: Array = self._high - self._low + self.integer  # [P] widths, or the number of whole numbers
 
     def draw(self, uniforms: Array) -> Array:
-        """Values [K, P] from numbers in [0, 1), [K, P]."""
+        """Convert numbers [K, P] from [0, 1) into values [K, P]."""
         values: Array = uniforms * self.spans
         values += self._low
         if self._any_integer:
             np.floor(values, out=values, where=self.integer)
-        # Rounding may reach what a number below 1 does not.
+        # Rounding can reach the upper bound although the numbers are below 1.
         np.minimum(values, self._high, out=values)
         return values
 
 
 def streams_of(parameters: Sequence[str]) -> list[str]:
-    """The names of the parameters' random streams."""
+    """Return the names of the parameters' random streams."""
     return [f"parameters/{name}" for name in parameters]
 
 
 @attrs.define(eq=False)
 class AdaptiveCurriculum:
-    """The methods of a curriculum that adaptive ones need not think about."""
+    """The common methods of adaptive curricula."""
 
     parameters: tuple[str, ...]  # P
     blocks: Mapping[str, AdaptiveSettings]  # by parameter
     uniforms: EpisodeUniforms
     targets: Ranges
     every_step: bool = attrs.field(default=False, init=False)
-    _shared: StatisticsSeen | None = attrs.field(default=None, init=False)  # None before the first look
+    _shared: StatisticsSeen | None = attrs.field(default=None, init=False)  # None before the first check
 
     def draw_target(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> Array:
         drawn = self.uniforms(env_index, episodes)[:, : len(self.parameters), -1]
         return self.targets.draw(drawn)
 
     def advance(self, steps: Mapping[str, int]) -> Changes:
-        """ConfigError, at the first look, for behaviors that there are not."""
+        """Return the changes since the last call. The first call raises ConfigError for unknown behaviors."""
         if self._shared is None:
             self._shared = group_rewards(self.blocks, steps)
-        return self.look()
+        return self.changes_due()
 
-    def look(self) -> Changes:
-        """What the episodes that ended since bring about."""
+    def changes_due(self) -> Changes:
+        """Return the changes that the ended episodes cause."""
         raise NotImplementedError
 
     def summarised(self, behavior: str, stats: Mapping[str, StatSummary]) -> None:
-        """ConfigError for a block that goes by what groups share where nobody shares; episodes say the rest."""
+        """Raise ConfigError if a block measures group rewards that the environment does not have."""
         if self._shared is not None:
             self._shared.summarised(behavior, stats)
 
 
 class Part(Protocol):
-    """What a curriculum knows of one parameter."""
+    """The state of a curriculum for one parameter."""
 
     def shape(self) -> dict[str, Any]:
-        """The settings that say what a state means."""
+        """Return the settings that define the meaning of the state."""
         ...
 
     def state_dict(self) -> dict[str, Any]: ...
@@ -162,14 +162,14 @@ class Part(Protocol):
 
 @attrs.define(eq=False)
 class SeparateCurriculum(AdaptiveCurriculum):
-    """One that takes each parameter by itself, and whose knowledge is of this agent alone."""
+    """A curriculum that handles each parameter separately, with a state that is specific to the agent."""
 
     def parts(self) -> Mapping[str, Part]:
-        """By parameter."""
+        """Return the parts by parameter."""
         raise NotImplementedError
 
     def load_status(self, sections: Mapping[str, Any]) -> None:
-        """What was seen in another run says nothing of this agent."""
+        """Ignore the status of another run: it describes another agent."""
 
     def state_dict(self) -> dict[str, Any]:
         return {name: part.state_dict() for name, part in self.parts().items()}
@@ -182,22 +182,22 @@ class SeparateCurriculum(AdaptiveCurriculum):
 
 
 def group_rewards(blocks: Mapping[str, AdaptiveSettings], behaviors: Collection[str]) -> StatisticsSeen:
-    """What tells whether there are the shared rewards that blocks go by. ``behaviors`` are those that there are.
+    """Return the check for the group rewards that blocks measure. ``behaviors`` are the environment's behaviors.
 
-    ConfigError for a block that goes by another one, or does not say by whose episodes of several: with
-    ``default_settings``, only the environment knows.
+    Raises ConfigError for a block with an unknown behavior, or without a behavior if there are several: with
+    ``default_settings``, only the environment knows the behaviors.
     """
     there = ", ".join(behaviors)
     criteria = {}
     for name, block in blocks.items():
         called, names = f"environment_parameters.{name}", behaviors if block.behavior is None else (block.behavior,)
         if len(names) > 1:
-            raise ConfigError(f"{called}.curriculum.behavior: missing; whose episodes count? One of {there}")
+            raise ConfigError(f"{called}.curriculum.behavior: missing; name one of {there}")
         for behavior in names:
             if behavior not in behaviors:
                 raise ConfigError(
-                    f"{called} goes by an unknown behavior, {behavior!r}{did_you_mean(behavior, behaviors)} "
-                    f"(there is {there})"
+                    f"{called} uses an unknown behavior, {behavior!r}{did_you_mean(behavior, behaviors)} "
+                    f"(known: {there})"
                 )
             if block.measure == GROUP_REWARD:
                 criteria[called] = CriterionSettings(behavior=behavior, measure=GROUP_REWARD)
@@ -205,7 +205,7 @@ def group_rewards(blocks: Mapping[str, AdaptiveSettings], behaviors: Collection[
 
 
 def refuse_other(parameter: str, saved: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
-    """RunStateError for a state of settings that shaped it in another way, with the first that differs."""
+    """Raise RunStateError with the first setting that differs from the settings of the saved state."""
     for key, value in ours.items():
         if saved.get(key) != value:
             raise RunStateError(

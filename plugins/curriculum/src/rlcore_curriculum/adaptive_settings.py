@@ -1,4 +1,4 @@
-"""What the settings of the curricula that adapt to the agent have in common."""
+"""The common settings of the curricula that adapt to the agent."""
 
 from __future__ import annotations
 
@@ -21,37 +21,37 @@ Problem = tuple[tuple[str | int, ...], str]
 
 @attrs.frozen(kw_only=True)
 class AdaptiveSettings(CurriculumSettings):
-    """Whose episodes a curriculum goes by, and what of them."""
+    """The episodes and the measure that an adaptive curriculum uses."""
 
-    behavior: str | None = setting(None, "Whose episodes count; needed where there are several behaviors.")
+    behavior: str | None = setting(None, "The behavior whose episodes count; required if there are several.")
     measure: str = setting(
         "reward",
-        "What of an episode counts: the agent's return, its group's (0 where nobody shares rewards), or its length.",
+        "The measure of an episode: the agent's return, the group's return (0 without group rewards), or the length.",
         choices=MEASURES,
     )
 
     def problems(self, config: RunConfig, plugins: Plugins) -> Iterator[Problem]:
-        """A behavior that there is not, or that should be named."""
-        if config.default_settings is not None:  # the environment may bring behaviors that no block names
+        """Report an unknown behavior, or a missing one if there are several."""
+        if config.default_settings is not None:  # the environment may add behaviors that no block names
             return
         names = ", ".join(config.behaviors)
         if self.behavior is None:
             if len(config.behaviors) > 1:
-                yield ("behavior",), f"missing; whose episodes count? One of {names}"
+                yield ("behavior",), f"missing; name one of {names}"
         elif self.behavior not in config.behaviors:
             hint = did_you_mean(self.behavior, config.behaviors)
-            yield ("behavior",), f"unknown behavior {self.behavior!r}{hint} (there is {names})"
+            yield ("behavior",), f"unknown behavior {self.behavior!r}{hint} (known: {names})"
 
 
 @attrs.frozen(kw_only=True)
 class RangeSettings(AdaptiveSettings):
-    """The same for a parameter that is a number within limits."""
+    """Settings of an adaptive curriculum whose parameter is a number within limits."""
 
-    limits: Bounds = setting(description="The lowest and the highest value there is.")
-    integer: bool = setting(False, "Whole numbers only, the limits among them.")
+    limits: Bounds = setting(description="The lowest and the highest value.")
+    integer: bool = setting(False, "Use whole numbers only, including the limits.")
     target: float | Bounds | None = setting(
         None,
-        "What training is for, and evaluations play: a value, or a range of values; all within limits if left out.",
+        "What evaluations play: a value, or a range of values; by default the whole range within limits.",
     )
 
     @property
@@ -66,7 +66,7 @@ class RangeSettings(AdaptiveSettings):
             self.check("target", as_bounds(self.target))
 
     def check(self, field: str, bounds: Bounds) -> None:
-        """Raises SettingError for a range that is none, and for a fraction where whole numbers are asked for."""
+        """Raise SettingError if the range is reversed, or if it must be whole and is not."""
         if bounds[0] > bounds[1]:
             raise SettingError(field, f"the lower must not exceed the upper, not {list(bounds)}")
         if self.integer and not all(float(bound).is_integer() for bound in bounds):
@@ -74,11 +74,11 @@ class RangeSettings(AdaptiveSettings):
 
 
 def as_bounds(value: float | Bounds) -> Bounds:
-    """A value as the range that holds it alone."""
+    """Return a single value as a range."""
     return value if isinstance(value, tuple) else (value, value)
 
 
 def shown(bounds: Bounds) -> str:
-    """``0.5``, or ``[0.25, 1]``."""
+    """Format a range for messages: ``0.5``, or ``[0.25, 1]``."""
     low, high = bounds
     return f"{low:g}" if low == high else f"[{low:g}, {high:g}]"

@@ -1,12 +1,13 @@
-"""Automatic domain randomisation (OpenAI et al. 2019, arXiv:1910.07113, algorithms 1 and 2).
+"""Automatic domain randomization (OpenAI et al. 2019, arXiv:1910.07113, algorithms 1 and 2).
 
-A parameter is drawn evenly from a range that begins small. In a share of the episodes one parameter is put at one of
-its bounds instead. When enough of those have been played, their mean moves the bound: out by a step if it is at least
-the upper threshold, back if it is at most the lower one; and they are forgotten. They count in the order in which they
-began: as they end the short ones come first, and where success takes less long than failure they would widen any range.
+A parameter is drawn uniformly from a range that starts small. In a share of the episodes, one parameter has one of
+its bounds as value instead. After enough episodes at a bound, their mean moves the bound: outward by a step if it is
+at least the upper threshold, inward if it is at most the lower threshold. Then the count restarts. Episodes count in
+the order of their starts: in the order of their ends, short episodes come first, and if successes are shorter than
+failures, any range would widen.
 
-What is settled here and left open in the paper: a range stays within its limits and never becomes smaller than it
-began; a bound that cannot move is not played at; an episode that began before its bound moved does not count.
+Rules that the paper leaves open: a range stays within its limits and never becomes smaller than at the start; a bound
+that cannot move is not played; an episode that started before its bound moved does not count.
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ if TYPE_CHECKING:
     from rlcore import RunContext
 
 LOW, HIGH = 0, 1
-# Bounds are compared to within this share of a step: sums of steps are not exact.
+# Bounds are compared with this tolerance, as a share of a step: sums of steps are not exact.
 TOLERANCE = 1e-6
 
 
 @attrs.define
 class Bound:
-    """One end of a parameter's range: ``steps`` steps out from where it began, at most ``most``."""
+    """One end of a parameter's range: ``steps`` steps outside its start, at most ``most``."""
 
     start: float
     limit: float
@@ -55,9 +56,9 @@ class Bound:
     lower: float
     upper: float
     steps: int = 0
-    moves: int = 0  # since training began, to tell which episodes began where the bound is
-    measures: list[float] = attrs.field(factory=list)  # of the episodes played here since it was last judged
-    judged: float | None = None  # their mean when it was
+    moves: int = 0  # since training started; shows which episodes started at the current bound
+    measures: list[float] = attrs.field(factory=list)  # of the episodes at this bound since it was last judged
+    judged: float | None = None  # the mean when it was last judged
 
     @property
     def most(self) -> int:
@@ -70,7 +71,7 @@ class Bound:
         return self.start + math.copysign(self.steps * self.step, self.limit - self.start)
 
     def add(self, measure: float) -> bool:
-        """Takes an episode that was played here; whether the bound has moved."""
+        """Add an episode at this bound. Return whether the bound has moved."""
         self.measures.append(measure)
         if len(self.measures) < self.episodes:
             return False
@@ -95,17 +96,17 @@ class Bound:
 
 @attrs.define(eq=False)
 class AutomaticDomainRandomization(AdaptiveCurriculum):
-    """Ranges of P parameters that grow with what the agent can do.
+    """Ranges of P parameters that widen with the abilities of the agent.
 
-    The stamp of an episode is 0 for a parameter that was not at a bound, else one more than the moves the bound had
-    made, negative at the lower bound.
+    The ``draw_id`` of an episode is 0 for a parameter that was not at a bound. Otherwise it is one more than
+    the number of moves of the bound so far, and negative at the lower bound.
     """
 
     blocks: Mapping[str, AdrSettings]
     bounds: list[tuple[Bound, Bound]]  # [P]
-    order: InOrder  # of episodes at a bound
+    order: InOrder  # of the episodes at a bound
     ranges: Ranges = attrs.field(init=False)
-    # Of the B bounds that can move: the column of the parameter, and what episodes at the bound begin with now.
+    # For the B bounds that can move: the column of the parameter, and the value and draw_id of episodes at the bound.
     _columns: NDArray[np.int64] = attrs.field(init=False)
     _values: Array = attrs.field(init=False)
     _stamps: NDArray[np.int64] = attrs.field(init=False)
@@ -119,7 +120,7 @@ class AutomaticDomainRandomization(AdaptiveCurriculum):
         self._columns = np.array([p for p, pair in enumerate(self.bounds) for bound in pair if bound.most > 0])
         self._values = np.zeros(len(self._columns))
         self._stamps = np.zeros(len(self._columns), np.int64)
-        self._take_bounds()
+        self._use_bounds()
 
     def draw(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
         uniforms = self.uniforms(env_index, episodes)[:, :, 0]  # [K, P + 1]
@@ -128,7 +129,7 @@ class AutomaticDomainRandomization(AdaptiveCurriculum):
         choice = uniforms[:, -1]
         rows = (choice < self._share).nonzero()[0]
         if rows.size:
-            # A number below the share is, within it, as even as it was in all; rounding may reach the share.
+            # A uniform number below the share is uniform within the share; rounding can reach the share.
             bounds = (choice[rows] * (len(self._columns) / self._share)).astype(np.int64)
             np.minimum(bounds, len(self._columns) - 1, out=bounds)
             columns = self._columns[bounds]
@@ -147,15 +148,15 @@ class AutomaticDomainRandomization(AdaptiveCurriculum):
             if measures is not None and abs(stamp) == bound.moves + 1:
                 self._moved |= bound.add(float(measures[row]))
 
-    def look(self) -> Changes:
+    def changes_due(self) -> Changes:
         if not self._moved:
             return NO_CHANGES
         self._moved = False
-        self._take_bounds()
+        self._use_bounds()
         return Changes(redraw=True)
 
-    def _take_bounds(self) -> None:
-        """Draws from where the bounds are now on."""
+    def _use_bounds(self) -> None:
+        """Draw from the current bounds."""
         self.ranges.set_bounds([(low.value, high.value) for low, high in self.bounds])
         movable = [
             (bound, side) for pair in self.bounds for bound, side in zip(pair, (-1, 1), strict=True) if bound.most
@@ -163,10 +164,10 @@ class AutomaticDomainRandomization(AdaptiveCurriculum):
         self._values[:] = [bound.value for bound, _ in movable]
         self._stamps[:] = [side * (bound.moves + 1) for bound, side in movable]
 
-    # ------------------------------------------------------------ what is shown
+    # ------------------------------------------------------------ statistics and status
 
     def stats(self) -> dict[str, float]:
-        """The bounds, and the entropy of the paper: nats per parameter, once no range is a point any more."""
+        """Return the bounds, and the paper's entropy in nats per parameter if every range has a width."""
         tags: dict[str, float] = {}
         for name, (low, high) in zip(self.parameters, self.ranges.bounds.tolist(), strict=True):
             tags[f"Environment/ADR Low/{name}"] = low
@@ -179,7 +180,7 @@ class AutomaticDomainRandomization(AdaptiveCurriculum):
         return {name: self._section(name, *pair) for name, pair in zip(self.parameters, self.bounds, strict=True)}
 
     def _section(self, name: str, *pair: Bound) -> dict[str, Any]:
-        """``value`` and ``episodes_left`` are of the bound that will be judged next."""
+        """Return the status of a parameter; ``value`` and ``episodes_left`` describe the bound that is judged next."""
         low, high = pair
         block = self.blocks[name]
         next_one = min((bound for bound in pair if bound.most > 0), key=lambda bound: -len(bound.measures))
@@ -209,7 +210,7 @@ class AutomaticDomainRandomization(AdaptiveCurriculum):
             found += [(bound, _steps_to(bound, value)) for bound, value in zip(pair, (low, high), strict=True)]
         for bound, steps in found:
             bound.steps = steps
-        self._take_bounds()
+        self._use_bounds()
 
     # ------------------------------------------------------------ state
 
@@ -245,13 +246,13 @@ class AutomaticDomainRandomization(AdaptiveCurriculum):
 
 
 def _steps_to(bound: Bound, value: float) -> int:
-    """The fewest steps that take the bound as far as ``value``."""
+    """Return the smallest number of steps after which the bound reaches ``value``."""
     outward = math.copysign(1.0, bound.limit - bound.start) * (value - bound.start)
     return min(max(math.ceil(outward / bound.step - TOLERANCE), 0), bound.most)
 
 
 def _shape(block: AdrSettings) -> dict[str, Any]:
-    """What a saved number of steps means."""
+    """Return the settings that define the meaning of a saved number of steps."""
     return {
         "initial": list(block.initial_range),
         "limits": list(block.limits),
@@ -261,7 +262,7 @@ def _shape(block: AdrSettings) -> dict[str, Any]:
 
 
 def make_curriculum(settings: Mapping[str, AdrSettings], run: RunContext) -> AutomaticDomainRandomization:
-    """One curriculum of all parameters: at most one of them is at a bound in an episode."""
+    """Return one curriculum for all parameters: in an episode, at most one of them is at a bound."""
     names = tuple(settings)
     return AutomaticDomainRandomization(
         parameters=names,

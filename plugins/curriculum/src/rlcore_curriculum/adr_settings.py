@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 @attrs.frozen(kw_only=True)
 class AdrSettings(RangeSettings):
-    """Automatic domain randomisation of one parameter."""
+    """Automatic domain randomization of one parameter."""
 
-    type: str = setting("adr", "Which curriculum.")
+    type: str = setting("adr", "The kind of curriculum.")
     initial: float | Bounds = setting(
-        description="Where training begins: a value, or a range of values. The range never becomes smaller than this."
+        description="The range at the start: a value, or a range of values. The range never becomes smaller than this."
     )
-    step: float = setting(description="How far a bound moves.", exclusive_minimum=0.0)
-    lower_threshold: float = setting(description="A bound where the mean of the measure is at most this moves back.")
-    upper_threshold: float = setting(description="A bound where the mean of the measure is at least this moves out.")
+    step: float = setting(description="The distance by which a bound moves.", exclusive_minimum=0.0)
+    lower_threshold: float = setting(description="A bound moves inward if the mean measure there is at most this.")
+    upper_threshold: float = setting(description="A bound moves outward if the mean measure there is at least this.")
     episodes: int = setting(
-        20, "Episodes at a bound before it is judged; they are then forgotten.", minimum=1, maximum=1_000_000
+        20, "Episodes at a bound before it is judged; then the count restarts.", minimum=1, maximum=1_000_000
     )
     boundary_probability: float = setting(
         0.5,
-        "Share of episodes with a parameter at one of its bounds. It is one for all parameters of this type.",
+        "Share of episodes with a parameter at one of its bounds; equal for all parameters of this type.",
         exclusive_minimum=0.0,
         maximum=1.0,
     )
@@ -48,7 +48,7 @@ class AdrSettings(RangeSettings):
             problem = f"must be within limits {shown(self.limits)}, not {shown((low, high))}"
             raise SettingError("initial", problem, others=("limits",))
         if (low, high) == self.limits:
-            problem = "is all there is within limits; for that, use a uniform sampler"
+            problem = "covers all of limits; use a uniform sampler for that"
             raise SettingError("initial", problem, others=("limits",))
         if self.integer and not float(self.step).is_integer():
             problem = f"must be whole, as integer is true, not {self.step:g}"
@@ -63,13 +63,13 @@ class AdrSettings(RangeSettings):
             if other.boundary_probability != self.boundary_probability:
                 yield (
                     ("boundary_probability",),
-                    f"is one for all parameters of type adr, and {other.boundary_probability:g} of {name}, "
+                    f"must be equal for all parameters of type adr; it is {other.boundary_probability:g} for {name}, "
                     f"not {self.boundary_probability:g}",
                 )
                 return
 
     def _together(self, config: RunConfig) -> dict[str, AdrSettings]:
-        """The parameters that are randomised with this one, by name."""
+        """Return the parameters that the same curriculum randomizes, by name."""
         of_evaluation = {} if config.evaluation is None else config.evaluation.environment_parameters
         for blocks in (config.environment_parameters, of_evaluation):
             curricula = {name: block.curriculum for name, block in blocks.items()}

@@ -1,6 +1,6 @@
-"""The values that samplers give to episodes, looked up instead of computed: drawing is a gather.
+"""The values that samplers draw for episodes, computed in blocks: drawing is then a lookup.
 
-K episodes, P parameters, N copies of the environment.
+K episodes, P parameters, N environments.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from rlcore_curriculum.samplers import SeededSampler
 
 
 class EpisodeValues:
-    """Says with what value of each parameter a copy begins an episode: the same whenever it is asked.
+    """Returns the values with which an environment starts an episode; equal arguments give equal values.
 
-    The value of (parameter, copy, episode) comes from the random stream ``parameters/NAME`` of the sampler's seed, so
-    two samplers that take turns see the same numbers.
+    The value of (parameter, environment, episode) comes from the random stream ``parameters/NAME`` with the sampler's
+    seed, so two samplers that alternate use the same numbers.
     """
 
     def __init__(self, run_seed: int, names: Sequence[str], samplers: Sequence[SeededSampler], num_envs: int) -> None:
@@ -29,16 +29,16 @@ class EpisodeValues:
         self._uniforms: dict[tuple[str, int], EpisodeUniforms] = {}  # by stream and seed
         self._constants: NDArray[np.float64] = np.zeros(len(names))  # [P]
         self._random: list[int] = []  # the columns that are not constant
-        self._table = EpisodeTable(num_envs, (len(names),), self._sample)  # asked where a column is random
-        self._renew()
+        self._table = EpisodeTable(num_envs, (len(names),), self._sample)  # used if a column is random
+        self._update_columns()
 
     def set(self, column: int, sampler: SeededSampler) -> None:
-        """What parameter ``column`` is drawn from, from now on."""
+        """Draw parameter ``column`` from ``sampler`` from now on."""
         self._samplers[column] = sampler
-        self._renew()
+        self._update_columns()
 
     def __call__(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> NDArray[np.float64]:
-        """[K, P]: what copy ``copies[k]`` begins episode ``episodes[k]`` with."""
+        """Return the values [K, P] for the episodes ``episodes[k]`` of the environments ``env_index[k]``."""
         if self._random:
             return self._table(env_index, episodes)
         values = np.empty((len(env_index), len(self._names)))
@@ -60,8 +60,8 @@ class EpisodeValues:
             self._uniforms[key] = EpisodeUniforms(self._run_seed if seed == -1 else seed, key[:1], self._num_envs)
         return self._uniforms[key]
 
-    def _renew(self) -> None:
-        """Takes up what the samplers are now."""
+    def _update_columns(self) -> None:
+        """Sort the columns into constant and random ones, and drop computed values."""
         self._random = []
         for column, sampler in enumerate(self._samplers):
             if sampler.constant is None:

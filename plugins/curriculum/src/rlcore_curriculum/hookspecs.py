@@ -1,4 +1,4 @@
-"""The hook that rlcore-curriculum adds, for plugins that bring samplers."""
+"""The hook that rlcore-curriculum adds for plugins with samplers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rlcore_curriculum.records import SamplerSpec
 
 @registry_of(SamplerSpec)
 def rlcore_samplers() -> Iterable[SamplerSpec] | None:
-    """The samplers this plugin brings, for ``sampler_type``.
+    """Return the samplers of this plugin, for ``sampler_type``.
 
     Called once per process, when a configuration has a sampler. Must not import torch or numpy.
     """

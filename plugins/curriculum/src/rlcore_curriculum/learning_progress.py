@@ -1,13 +1,14 @@
-"""Values where the agent's return changes, for better or worse: absolute learning progress.
+"""Values at which the agent's return changes, for better or worse: absolute learning progress.
 
-A parameter's range is divided into regions of equal width. The progress of a region is how far the mean return of the
-newer half of its latest episodes is from that of the older half. A share of the episodes is drawn from all regions
-alike; for the others a region is drawn in proportion to its progress, and a value evenly within it.
+A parameter's range is divided into regions of equal width. The progress of a region is the difference between the mean
+returns of the newer and the older half of its latest episodes. A share of the episodes uses all regions equally; the
+others draw a region in proportion to its progress. The value is uniform within the region.
 
-This is RIAC (Baranes and Oudeyer 2009), as Portelas et al. 2019 (arXiv:1910.07224) measure progress and mix the draws,
-without what adapts the regions: they are not split, and no episodes are played close to a region's worst one. The
-shares are computed anew after some episodes instead of after each, so that copies side by side draw from the same.
-Episodes count in the order in which they began: as they end the short ones come first, which looks like progress.
+This is RIAC (Baranes and Oudeyer 2009) with the progress measure and the mixture of Portelas et al. 2019
+(arXiv:1910.07224), but with fixed regions: regions are not split, and no episodes are played close to the worst episode
+of a region. The shares are computed after several episodes instead of after each, so that parallel environments draw
+from equal shares. Episodes count in the order of their starts: in the order of their ends, short episodes come first,
+which looks like progress.
 
 K episodes, P parameters, B regions of one parameter.
 """
@@ -39,11 +40,11 @@ from rlcore_curriculum.learning_progress_settings import LearningProgressSetting
 if TYPE_CHECKING:
     from rlcore import RunContext
 
-FEWEST = 3  # episodes before a region has a progress, as in RIAC
+FEWEST = 3  # episodes that a region needs to have a progress, as in RIAC
 
 
 def progress(measures: deque[float]) -> float:
-    """How far the newer half is from the older one, on average; of an odd number the older half has one more."""
+    """Return the difference between the means of the newer and the older half; the older half has the odd episode."""
     if len(measures) < FEWEST:
         return 0.0
     values = list(measures)
@@ -53,19 +54,19 @@ def progress(measures: deque[float]) -> float:
 
 @attrs.define(eq=False)
 class Regions:
-    """The regions of one parameter. The stamp of an episode is the number of its region."""
+    """The regions of one parameter. The ``draw_id`` of an episode is the number of its region."""
 
     block: LearningProgressSettings
-    measures: list[deque[float]] = attrs.field(init=False)  # [B] the latest of each
-    progress: Array = attrs.field(init=False)  # [B] when the shares were computed
-    shares: Array = attrs.field(init=False)  # [B] how likely each is drawn
-    counted: int = attrs.field(default=0, init=False)  # episodes since then
-    _touched: set[int] = attrs.field(factory=set, init=False)  # regions they were in
+    measures: list[deque[float]] = attrs.field(init=False)  # [B] the latest measures of each region
+    progress: Array = attrs.field(init=False)  # [B] as of the last computation of shares
+    shares: Array = attrs.field(init=False)  # [B] probabilities
+    counted: int = attrs.field(default=0, init=False)  # episodes since the last computation of shares
+    _touched: set[int] = attrs.field(factory=set, init=False)  # regions of these episodes
 
     def __attrs_post_init__(self) -> None:
         bins = self.block.bins
         self.measures = [deque(maxlen=self.block.window) for _ in range(bins)]
-        self._take_progress(np.zeros(bins))
+        self._use_progress(np.zeros(bins))
 
     @property
     def stale(self) -> bool:
@@ -75,11 +76,11 @@ class Regions:
         found = self.progress.copy()
         for region in self._touched:
             found[region] = progress(self.measures[region])
-        self._take_progress(found)
+        self._use_progress(found)
         self._touched.clear()
         self.counted = 0
 
-    def _take_progress(self, found: Array) -> None:
+    def _use_progress(self, found: Array) -> None:
         self.progress = found
         even = np.full(self.block.bins, 1.0 / self.block.bins)
         total = found.sum()
@@ -88,7 +89,7 @@ class Regions:
 
     @property
     def middles(self) -> Array:
-        """[B] the mean of what is drawn from each."""
+        """Return the middle of each region, [B]."""
         block, (low, high) = self.block, self.block.limits
         return low + (high - low + block.integer) * (np.arange(block.bins) + 0.5) / block.bins - block.integer / 2
 
@@ -116,28 +117,28 @@ class Regions:
             raise SavedValueError(f"the entry 'measures' is of {len(self.measures)} regions, not of {self.block.bins}")
         self.counted = saved_count(state, "counted")
         self._touched = set(range(len(self.measures)))
-        self._take_progress(saved_array(state, "progress", np.float64, self.progress.shape).copy())
+        self._use_progress(saved_array(state, "progress", np.float64, self.progress.shape).copy())
 
 
 @attrs.define(eq=False)
 class LearningProgress(SeparateCurriculum):
-    """Regions of P parameters, each by itself."""
+    """Separate regions for P parameters."""
 
     regions: dict[str, Regions]  # [P]
     order: InOrder
     _limits: Ranges = attrs.field(init=False)
     _bins: NDArray[np.int64] = attrs.field(init=False)  # [P]
-    _cumulated: Array = attrs.field(init=False)  # [P, most B - 1] shares of a region and all before it, then 1
+    _cumulated: Array = attrs.field(init=False)  # [P, largest B - 1] cumulative shares, filled with 1
 
     def __attrs_post_init__(self) -> None:
         blocks = [regions.block for regions in self.regions.values()]
         self._limits = Ranges([block.limits for block in blocks], [block.integer for block in blocks])
         self._bins = np.array([block.bins for block in blocks], np.int64)
         self._cumulated = np.ones((len(blocks), self._bins.max() - 1))
-        self._take_shares()
+        self._use_shares()
 
-    def _take_shares(self) -> None:
-        """Draws by the regions' shares as they are now."""
+    def _use_shares(self) -> None:
+        """Draw with the current shares of the regions."""
         for row, regions in zip(self._cumulated, self.regions.values(), strict=True):
             row[: len(regions.shares) - 1] = np.cumsum(regions.shares)[:-1]
 
@@ -155,17 +156,17 @@ class LearningProgress(SeparateCurriculum):
             if measures is not None:
                 regions.add(over.stamp[:, column].tolist(), measures.tolist())
 
-    def look(self) -> Changes:
+    def changes_due(self) -> Changes:
         stale = [regions for regions in self.regions.values() if regions.stale]
         if not stale:
             return NO_CHANGES
         for regions in stale:
             regions.refresh()
-        self._take_shares()
+        self._use_shares()
         return Changes(redraw=True)
 
     def stats(self) -> dict[str, float]:
-        """The mean progress of all regions, and the middle of what is drawn."""
+        """Return the mean progress of all regions, and the mean drawn value."""
         tags: dict[str, float] = {}
         for name, regions in self.regions.items():
             tags[f"Environment/Learning Progress/{name}"] = float(regions.progress.mean())
@@ -193,18 +194,18 @@ class LearningProgress(SeparateCurriculum):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         SeparateCurriculum.load_state_dict(self, state["regions"])
         self.order.load_state_dict(state["order"])
-        self._take_shares()
+        self._use_shares()
 
 
 def _likeliest(regions: Regions) -> str:
-    """The region that is drawn most."""
+    """Return the region with the largest share."""
     low, high = regions.block.limits
     width, region = (high - low) / regions.block.bins, int(regions.shares.argmax())
     return f"[{low + region * width:g}, {low + (region + 1) * width:g}]"
 
 
 def make_curriculum(settings: Mapping[str, LearningProgressSettings], run: RunContext) -> LearningProgress:
-    """One curriculum of all parameters."""
+    """Return one curriculum for all parameters."""
     names = tuple(settings)
     return LearningProgress(
         parameters=names,

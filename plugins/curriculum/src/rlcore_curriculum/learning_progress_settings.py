@@ -10,20 +10,20 @@ from rlcore_curriculum.adaptive_settings import RangeSettings
 
 @attrs.frozen(kw_only=True)
 class LearningProgressSettings(RangeSettings):
-    """Values of a parameter where the agent's measure changes."""
+    """Prefers values of a parameter at which the agent's measure changes."""
 
-    type: str = setting("learning_progress", "Which curriculum.")
-    bins: int = setting(10, "Regions of equal width that the limits are divided into.", minimum=2, maximum=100_000)
+    type: str = setting("learning_progress", "The kind of curriculum.")
+    bins: int = setting(10, "Number of regions of equal width within the limits.", minimum=2, maximum=100_000)
     window: int = setting(
         40,
-        "Latest episodes of a region that are compared, the newer half with the older one.",
+        "Number of latest episodes of a region; their newer half is compared with the older half.",
         minimum=4,
         maximum=1_000_000,
     )
     random_share: float = setting(
-        0.2, "Share of episodes that are drawn from all regions alike.", exclusive_minimum=0.0, maximum=1.0
+        0.2, "Share of episodes that use all regions equally.", exclusive_minimum=0.0, maximum=1.0
     )
-    refresh: int = setting(20, "Episodes after which the regions' shares are computed anew.", minimum=1)
+    refresh: int = setting(20, "Episodes between two computations of the regions' shares.", minimum=1)
 
     def __attrs_post_init__(self) -> None:
         RangeSettings.__attrs_post_init__(self)

@@ -1,8 +1,8 @@
-"""ML-Agents' own arithmetic for lessons (``smoothing: legacy``), for those who compare runs.
+"""ML-Agents' own arithmetic for lessons (``smoothing: legacy``), to compare runs.
 
-It counts every episode of the behavior, whichever lesson it began in. Its reward buffer is as long as the longest
-``min_lesson_length`` of the behavior. It looks in every environment step, so its smoothing hardly smooths, and starts
-that from zero, once.
+It counts every episode of the behavior, regardless of the lesson in which the episode started. Its reward buffer has
+the largest ``min_lesson_length`` of the behavior. It checks criteria at every environment step, so its smoothing has
+little effect, and the smoothing starts from zero once.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from rlcore_curriculum.tracks import Ended, Move, measured
 
 
 class RewardBuffers:
-    """The latest returns of each behavior, shared by all parameters; any change of a lesson empties them all."""
+    """The latest returns of each behavior for all parameters. Any change of a lesson clears them all."""
 
     def __init__(self, blocks: Iterable[LessonsSettings]) -> None:
         lengths: dict[str, int] = {}
         for criterion in (each for block in blocks for lesson in block.lessons for each in lesson.completion):
             lengths[criterion.behavior] = max(1, lengths.get(criterion.behavior, 1), criterion.min_lesson_length)
         self._returns: dict[str, deque[float]] = {name: deque(maxlen=length) for name, length in lengths.items()}
-        self._means: dict[str, float] = {}  # of those that have not changed since they were asked for
+        self._means: dict[str, float] = {}  # means of buffers without new returns
 
     def add(self, behavior: str, returns: NDArray[np.float64]) -> None:
-        """Episodes of the behavior ended, with these returns [K]."""
+        """Add ended episodes of the behavior with returns [K]."""
         if behavior in self._returns:
             self._returns[behavior].extend(returns.tolist())
             self._means.pop(behavior, None)
@@ -40,7 +40,7 @@ class RewardBuffers:
         return len(self._returns[behavior])
 
     def mean(self, behavior: str) -> float | None:
-        """None of an empty buffer."""
+        """Return the mean of the buffer; None if it is empty."""
         if behavior not in self._means:
             if not self._returns[behavior]:
                 return None
@@ -62,27 +62,27 @@ class RewardBuffers:
 
 
 class LegacyTrack:
-    """One parameter's lessons, as ML-Agents' environment_parameter_manager steps through them."""
+    """The lessons of one parameter, as in ML-Agents' environment_parameter_manager."""
 
     def __init__(self, settings: LessonsSettings, max_steps: Mapping[str, int], buffers: RewardBuffers) -> None:
         self.lessons = settings.lessons
         self.enter(0, midway=False)
         self._max_steps = max_steps
         self._buffers = buffers
-        self._smoothed = 0.0  # kept from lesson to lesson
+        self._smoothed = 0.0  # not reset between lessons
 
     def enter(self, lesson: int, midway: bool = True) -> None:
         self.lesson = self.visit = lesson
         completion = self.lessons[lesson].completion
         self._criterion = completion[0] if completion else None
-        self.looks_each_step = bool(completion)  # ML-Agents does, and smooths at every look
-        self.heard: frozenset[str] = frozenset()  # the buffers hear for all
+        self.checks_every_step = bool(completion)  # ML-Agents checks and smooths at every step
+        self.measured_behaviors: frozenset[str] = frozenset()  # the buffers receive the episodes instead
 
     def ended(self, episodes: Ended, began: Sequence[int]) -> None:
-        """The buffers have them already, of whatever lesson."""
+        """Do nothing: the buffers already have the episodes, of any lesson."""
 
     def summarised(self, behavior: str, stats: Mapping[str, StatSummary]) -> None:
-        """No statistic is a measure of ML-Agents'."""
+        """Do nothing: ML-Agents has no measure of statistics."""
 
     def next(self, steps: Mapping[str, int]) -> Move | None:
         criterion = self._criterion

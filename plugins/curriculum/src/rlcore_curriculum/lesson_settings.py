@@ -1,4 +1,4 @@
-"""The block of a parameter whose curriculum is lessons, and the rules between its parts."""
+"""The settings of a parameter with lessons, and the rules between its parts."""
 
 from __future__ import annotations
 
@@ -23,24 +23,25 @@ EPISODES, LEGACY = "episodes", "legacy"
 
 @attrs.frozen(kw_only=True)
 class LessonSettings:
-    """A stage of a parameter: what its episodes begin with, and when the next stage comes."""
+    """One lesson of a parameter: the value of its episodes, and the criteria that end the lesson."""
 
-    name: str = setting(description="What it is called.")
+    name: str = setting(description="Name of the lesson.")
     value: float | SamplerSettings = setting(description="The parameter's value, or a sampler.")
     completion_criteria: CriterionSettings | tuple[CriterionSettings, ...] | None = setting(
-        None, "When the next lesson comes, needed on all but the last; of several in a list, all must hold."
+        None,
+        "When the next lesson starts; required except in the last lesson. All criteria of a list must hold.",
     )
-    demotion: DemotionSettings | None = setting(None, "When the lesson before comes back. Without it, never.")
+    demotion: DemotionSettings | None = setting(None, "When the previous lesson returns; never by default.")
 
     @property
     def completion(self) -> tuple[CriterionSettings, ...]:
-        """All that must hold."""
+        """Return all criteria that must hold."""
         criteria = self.completion_criteria
         return criteria if isinstance(criteria, tuple) else () if criteria is None else (criteria,)
 
     @property
     def demotion_criterion(self) -> CriterionSettings | None:
-        """The demotion, with what it leaves to ``completion_criteria``; its measure must fall below the threshold."""
+        """Return the demotion, with missing keys taken from ``completion_criteria``."""
         if self.demotion is None:
             return None
         given = {key: value for key, value in attrs.asdict(self.demotion).items() if value is not None}
@@ -51,12 +52,12 @@ class LessonSettings:
 
 @attrs.frozen(kw_only=True)
 class LessonsSettings(CurriculumSettings):
-    """Lessons that follow one another, as in ML-Agents."""
+    """Consecutive lessons, as in ML-Agents."""
 
     lessons: tuple[LessonSettings, ...] = setting(description="The lessons in their order.")
     smoothing: str = setting(
         EPISODES,
-        "Whose arithmetic: that of episodes, which count for the lesson they began in, or ML-Agents' own, legacy.",
+        "The arithmetic: episodes count for the lesson in which they started (episodes), or as in ML-Agents (legacy).",
         choices=(EPISODES, LEGACY),
     )
 
@@ -65,7 +66,7 @@ class LessonsSettings(CurriculumSettings):
             raise SettingError("lessons", "there must be at least one")
 
     def problems(self, config: RunConfig, plugins: Plugins) -> Iterator[Problem]:
-        """Rules between lessons, names of other blocks, and what samplers' own settings classes say."""
+        """Report broken rules between lessons, unknown behaviors, and mistakes in the parameters of samplers."""
         for index, lesson in enumerate(self.lessons):
             path = ("lessons", index)
             for place, message in self._of_lesson(index, lesson, config):
@@ -79,7 +80,7 @@ class LessonsSettings(CurriculumSettings):
         if last and lesson.completion_criteria is not None:
             yield (
                 ("completion_criteria",),
-                f"no lesson follows {lesson.name!r}; delete it (ML-Agents does not look at it)",
+                f"no lesson follows {lesson.name!r}; delete it (ML-Agents ignores it)",
             )
         elif not last and not lesson.completion:
             yield ("completion_criteria",), "missing; every lesson but the last needs it, or the next one never comes"
@@ -90,7 +91,7 @@ class LessonsSettings(CurriculumSettings):
             if self.smoothing == LEGACY and (criterion.tag is not None or criterion.measure == GROUP_REWARD):
                 yield (
                     (*path, "measure"),
-                    f"{criterion.measure!r} is none of ML-Agents'; delete smoothing: legacy to use it",
+                    f"{criterion.measure!r} is not in ML-Agents; delete smoothing: legacy to use it",
                 )
         if self.smoothing == LEGACY and several:
             yield ("completion_criteria",), "ML-Agents has one criterion; delete smoothing: legacy to use several"
@@ -103,7 +104,7 @@ class LessonsSettings(CurriculumSettings):
         if index == 0:
             yield ("demotion",), f"no lesson precedes {lesson.name!r}; delete it"
         if self.smoothing == LEGACY:
-            yield ("demotion",), "ML-Agents has none; delete smoothing: legacy to use it"
+            yield ("demotion",), "ML-Agents has no demotion; delete smoothing: legacy to use it"
         only = lesson.completion[0] if len(lesson.completion) == 1 else None
         behavior = demotion.behavior or (only.behavior if only else None)
         measure = demotion.measure or (only.measure if only else None)
@@ -125,10 +126,10 @@ class LessonsSettings(CurriculumSettings):
 
 
 def _behavior_problem(behavior: str, path: tuple[str | int, ...], config: RunConfig) -> Iterator[Problem]:
-    # With default_settings an environment may bring behaviors that no block names; the run's first steps tell.
+    # With default_settings, an environment may add behaviors that no block names; the first steps of the run show them.
     if behavior not in config.behaviors and config.default_settings is None:
         known = ", ".join(config.behaviors)
         yield (
             (*path, "behavior"),
-            f"unknown behavior {behavior!r}{did_you_mean(behavior, config.behaviors)} (there is {known})",
+            f"unknown behavior {behavior!r}{did_you_mean(behavior, config.behaviors)} (known: {known})",
         )

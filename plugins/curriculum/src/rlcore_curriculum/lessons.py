@@ -1,9 +1,9 @@
-"""The curriculum of lessons: ML-Agents' ``environment_parameters``, and what goes beyond them.
+"""The curriculum of lessons: ML-Agents' ``environment_parameters`` with extensions.
 
-P parameters, K episodes, N copies of the environment. The stamp of an episode is the visit of the lesson it began in.
+P parameters, K episodes, N environments. The stamp of an episode is the visit of the lesson in which it started.
 
-Episodes count in the order in which they began: of many copies that begin a lesson together the shortest episodes end
-first, and where failure takes longer than success, or less long, their mean says little of the agent.
+Episodes count in the order of their starts. If many environments start a lesson together, the shortest episodes end
+first; if failures take longer than successes, or end sooner, the mean of these episodes says little about the agent.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rlcore_curriculum.tracks import Ended, LessonTrack, Track
 
 
 def make_curriculum(settings: Mapping[str, LessonsSettings], run: RunContext) -> Lessons:
-    """The one curriculum of all parameters that have lessons."""
+    """Return one curriculum for all parameters that have lessons."""
     samplers = [[make_sampler(lesson.value, run.plugins) for lesson in block.lessons] for block in settings.values()]
     criteria, max_steps = criteria_of(settings), {}
     for name in {each.behavior for each in criteria.values() if each.measure == PROGRESS}:
@@ -42,7 +42,7 @@ def make_curriculum(settings: Mapping[str, LessonsSettings], run: RunContext) ->
 
 
 class Lessons:
-    """Steps each parameter through its lessons; all parameters are looked at together, and move by themselves."""
+    """Advances each parameter through its own lessons. One object handles all parameters."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Lessons:
         seed: int,
         num_envs: int,
     ) -> None:
-        """``samplers`` are by parameter and lesson, ``max_steps`` of the behaviors that are measured by progress."""
+        """``samplers`` by parameter and lesson; ``max_steps`` of the behaviors that are measured by progress."""
         self.parameters = tuple(blocks)
         self._samplers = samplers
         self._behaviors = {each.behavior: called for called, each in reversed(criteria_of(blocks).items())}
@@ -64,15 +64,15 @@ class Lessons:
             for block in blocks.values()
         ]
         self._orders = {name: EpisodesInOrder(2 + len(blocks), num_envs) for name in self._behaviors}
-        self._news = False  # whether anything that lessons go by has changed since the latest look
+        self._inputs_changed = False  # whether an input of the criteria has changed since the last check
         self._seen = seen
-        self._steps: Mapping[str, int] = {}  # as of the latest look; for the status
-        self._stamp: NDArray[np.int64] = np.zeros(len(blocks), np.int64)  # [P] the visits that are on
+        self._steps: Mapping[str, int] = {}  # as of the last check; for the status
+        self._stamp: NDArray[np.int64] = np.zeros(len(blocks), np.int64)  # [P] the current visits
         self._values = EpisodeValues(seed, self.parameters, [each[0] for each in samplers], num_envs)
         self._target = EpisodeValues(seed, self.parameters, [each[-1] for each in samplers], num_envs)
-        self._listen()
+        self._update_measured_behaviors()
 
-    # ------------------------------------------------------------ what episodes begin with
+    # ------------------------------------------------------------ draws
 
     def draw(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
         stamp = np.empty((len(env_index), len(self.parameters)), np.int64)
@@ -80,16 +80,16 @@ class Lessons:
         return EpisodeDraw(self._values(env_index, episodes), stamp)
 
     def draw_target(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Of the last lessons, [K, P]."""
+        """Draw from the last lessons, [K, P]."""
         return self._target(env_index, episodes)
 
-    # ------------------------------------------------------------ what became of them
+    # ------------------------------------------------------------ ended episodes
 
     def episodes_ended(self, ended: EndedEpisodes) -> None:
         if ended.behavior not in self._behaviors:
             return
         self._buffers.add(ended.behavior, ended.returns)
-        if ended.behavior not in self._heard:
+        if ended.behavior not in self._measured_behaviors:
             return
         order = self._orders[ended.behavior]
         order.add(ended.numbers, ended.returns, ended.group_returns, ended.stamp)
@@ -100,15 +100,15 @@ class Lessons:
         episodes = Ended(ended.behavior, returns, group_returns)
         for track, began in zip(self._tracks, stamps, strict=True):
             track.ended(episodes, began)
-        self._news = True
+        self._inputs_changed = True
 
     def advance(self, steps: Mapping[str, int]) -> Changes:
         if not self._steps:
-            self._require_behaviors(steps)
+            self._refuse_unknown_behaviors(steps)
         self._steps = steps
-        if not (self._news or self.every_step):
+        if not (self._inputs_changed or self.every_step):
             return NO_CHANGES
-        self._news = False
+        self._inputs_changed = False
         moves = [(column, move) for column, track in enumerate(self._tracks) if (move := track.next(steps)) is not None]
         if not moves:
             return NO_CHANGES
@@ -123,13 +123,13 @@ class Lessons:
         return Changes(tuple(changes), redraw=True, reset=any(move.reset for _, move in moves))
 
     def summarised(self, behavior: str, stats: Mapping[str, StatSummary]) -> None:
-        """ConfigError for a tag that a lesson is measured by and the behavior does not have."""
+        """Raise ConfigError if a criterion uses a tag that the behavior does not have."""
         self._seen.summarised(behavior, stats)
         for track in self._tracks:
             track.summarised(behavior, stats)
-        self._news = True
+        self._inputs_changed = True
 
-    # ------------------------------------------------------------ where they stand
+    # ------------------------------------------------------------ status
 
     def stats(self) -> dict[str, float]:
         return {
@@ -148,7 +148,7 @@ class Lessons:
         }
 
     def load_status(self, sections: Mapping[str, Any]) -> None:
-        """The lesson of each parameter that has one there; it begins with its first episode."""
+        """Start each parameter with its lesson in ``sections``, from the first episode."""
         lessons: dict[int, int] = {}
         for column, name in enumerate(self.parameters):
             section = sections.get(name)
@@ -162,7 +162,7 @@ class Lessons:
             if lesson >= known:
                 raise RunStateError(
                     f"status of parameter {name!r}: it is in lesson number {lesson}, counted from 0, and its "
-                    f"curriculum has {_number(known)}; give it as many as it had"
+                    f"curriculum has {_number(known)}; give it at least as many lessons as in the status"
                 )
             lessons[column] = lesson
         for column, lesson in lessons.items():
@@ -178,49 +178,52 @@ class Lessons:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Lessons may have been added at the end."""
+        """Restore a state; the configuration may have more lessons at the end."""
         for name, track, saved in zip(self.parameters, self._tracks, state["tracks"], strict=True):
             _require_lessons(name, track, saved)
         for column, (track, saved) in enumerate(zip(self._tracks, state["tracks"], strict=True)):
             track.load_state_dict(saved)
-            self._follow(column)
+            self._update_draws(column)
         self._buffers.load_state_dict(state["buffers"])
-        self._news = True  # thresholds may be others now; where they are not, a look finds what the last one found
+        self._inputs_changed = True  # thresholds may have changed; if not, a check gives the result of the last one
         for name, order in self._orders.items():
             if name in state["orders"]:
                 order.load_state_dict(state["orders"][name])
         self._seen.load_state_dict(state["seen"])
 
-    # ------------------------------------------------------------ inside
+    # ------------------------------------------------------------ internals
 
     def _enter(self, column: int, lesson: int, midway: bool) -> None:
         self._tracks[column].enter(lesson, midway)
-        self._follow(column)
+        self._update_draws(column)
 
-    def _follow(self, column: int) -> None:
-        """Draws of what the parameter's track says is on."""
+    def _update_draws(self, column: int) -> None:
+        """Draw parameter ``column`` from its current lesson."""
         track = self._tracks[column]
         self._stamp[column] = track.visit
         self._values.set(column, self._samplers[column][track.lesson])
-        self._listen()
+        self._update_measured_behaviors()
 
-    def _listen(self) -> None:
-        """Hears what the lessons that are on go by, and no more."""
-        self.every_step = any(track.looks_each_step for track in self._tracks)
-        self._heard = frozenset().union(*[track.heard for track in self._tracks])
+    def _update_measured_behaviors(self) -> None:
+        """Collect the behaviors that the current lessons measure; episodes of others are ignored."""
+        self.every_step = any(track.checks_every_step for track in self._tracks)
+        self._measured_behaviors = frozenset().union(*[track.measured_behaviors for track in self._tracks])
 
-    def _require_behaviors(self, steps: Mapping[str, int]) -> None:
-        """With ``default_settings``, only the environment knows which behaviors there are."""
+    def _refuse_unknown_behaviors(self, steps: Mapping[str, int]) -> None:
+        """Raise ConfigError for an unknown behavior.
+
+        With ``default_settings``, only the environment knows the behaviors.
+        """
         for name, called in self._behaviors.items():
             if name not in steps:
                 raise ConfigError(
-                    f"{called} goes by an unknown behavior, {name!r}{did_you_mean(name, steps)} "
-                    f"(there is {', '.join(steps)})"
+                    f"{called} uses an unknown behavior, {name!r}{did_you_mean(name, steps)} "
+                    f"(known: {', '.join(steps)})"
                 )
 
 
 def criteria_of(blocks: Mapping[str, LessonsSettings]) -> dict[str, CriterionSettings]:
-    """All criteria, demotions among them, by what they are called in messages."""
+    """Return all criteria, including demotions, by their names in messages."""
     criteria = {}
     for name, block in blocks.items():
         for number, lesson in enumerate(block.lessons):
@@ -238,7 +241,7 @@ def _require_lessons(parameter: str, track: Track, saved: Mapping[str, Any]) -> 
     advice = "resume with the lessons of the run"
     if names[: len(before)] != before:
         raise RunStateError(
-            f"environment_parameters.{parameter}: the checkpoint is of the lessons {_listed(before)}, and this "
+            f"environment_parameters.{parameter}: the checkpoint has the lessons {_listed(before)}, and this "
             f"configuration has {_listed(names)}; {advice}"
         )
     conflict = track.conflict(saved)

@@ -1,7 +1,7 @@
-"""What lessons are judged by: a meter follows one measure from the moment its lesson began.
+"""Meters follow the measure of one criterion from the start of a lesson.
 
-Only episodes that began in the lesson are counted. They come as plain numbers: a few end in a step, and for so few the
-overhead of array operations would be most of the cost.
+Only episodes that started in the lesson count. Returns are plain Python numbers: few episodes end in one step, and
+array operations would cost more.
 """
 
 from __future__ import annotations
@@ -17,45 +17,45 @@ from rlcore.saved_values import saved_array, saved_bool, saved_count, saved_entr
 from rlcore.stats import StatSummary
 from rlcore_curriculum.criterion_settings import PROGRESS, CriterionSettings
 
-NEW = 0.75  # the weight of what is new in a smoothed measure: ML-Agents' number
+NEW = 0.75  # the weight of a new value in a smoothed measure: ML-Agents' number
 
 
 class Meter:
-    """One criterion of the lesson that is on: counts episodes, and compares what a subclass measures."""
+    """One criterion of the current lesson: counts episodes, and compares the measure of a subclass."""
 
     def __init__(self, criterion: CriterionSettings) -> None:
         self.criterion = criterion
-        self.episodes = 0  # of this lesson, ended
+        self.episodes = 0  # ended episodes of this lesson
         self._value: float | None = None
 
     def ended(self, returns: Sequence[float]) -> None:
-        """Episodes of this lesson ended, with these returns of what is measured."""
+        """Add ended episodes of this lesson with the returns that the criterion measures."""
         self.episodes += len(returns)
 
     def summarised(self, stats: Mapping[str, StatSummary]) -> None:
-        """There are new statistics of the behavior."""
+        """Add the statistics of a summary of the behavior."""
 
-    def begin_midway(self) -> None:
-        """The lesson began after something that the next summary of the behavior still tells of."""
+    def start_mid_summary(self) -> None:
+        """Tell the meter that the next summary also covers time before the lesson."""
 
     def value(self, steps: Mapping[str, int]) -> float | None:
-        """The measure; None before there is one. ``steps`` are agent steps by behavior."""
+        """Return the measure, or None if there is none yet. ``steps`` are agent steps by behavior."""
         return self._value
 
     @property
     def episodes_left(self) -> int:
-        """How many must end before a change is possible."""
+        """Return how many episodes must end before a change is possible."""
         return max(0, self.criterion.min_lesson_length - self.episodes)
 
     def exceeds(self, steps: Mapping[str, int]) -> bool:
-        """Whether enough episodes ended and the measure is above the threshold."""
+        """Return whether enough episodes ended and the measure is above the threshold."""
         if self.episodes < self.criterion.min_lesson_length:
             return False
         value = self.value(steps)
         return value is not None and value > self.criterion.threshold
 
     def falls_below(self, steps: Mapping[str, int]) -> bool:
-        """The same below it."""
+        """Return whether enough episodes ended and the measure is below the threshold."""
         if self.episodes < self.criterion.min_lesson_length:
             return False
         value = self.value(steps)
@@ -63,7 +63,7 @@ class Meter:
 
     @property
     def identity(self) -> str:
-        """What its state is of: a meter with another one cannot take it over. The threshold may have changed."""
+        """Return what the state depends on. A meter with another identity cannot load it. The threshold may differ."""
         settings = self.criterion
         smoothing = "smoothed" if settings.signal_smoothing else "not smoothed"
         return f"{settings.measure} of {settings.behavior} over {settings.min_lesson_length} episodes, {smoothing}"
@@ -75,12 +75,12 @@ class Meter:
         self.episodes = saved_count(state, "episodes")
         self._value = None if saved_entry(state, "value") is None else saved_float(state, "value")
 
-    def _take(self, value: float) -> None:
-        """A new value of the measure.
+    def _add_value(self, value: float) -> None:
+        """Add a value of the measure.
 
-        With ``signal_smoothing``, s = v for the first value v of the lesson and s + 0.75 (v - s) for those that follow.
-        That is ML-Agents' formula, 0.25 s + 0.75 v, at each new value instead of each environment step, and without its
-        start at zero.
+        With ``signal_smoothing``, s = v for the first value v of the lesson, and s + 0.75 (v - s) for each later value.
+        This is ML-Agents' formula, 0.25 s + 0.75 v, applied at each new value instead of each environment step, and
+        without its start at zero.
         """
         before = self._value
         if self.criterion.signal_smoothing and before is not None:
@@ -89,17 +89,18 @@ class Meter:
 
 
 class ReturnMeter(Meter):
-    """The moving average of returns, over ``min_lesson_length`` episodes; there is none before so many ended.
+    """The moving average of returns over ``min_lesson_length`` episodes; None until so many have ended.
 
-    Kept is the sum of what they have beyond one of them. An episode changes it by what it has beyond one that leaves,
-    and when all have left it is summed up anew: so its cost does not grow with the length, and rounding does not add
-    up. Returns that are equal from the first on have exactly their own mean, and never exceed it.
+    The meter stores the sum of the differences from one return in the window. A new episode adds its difference from
+    the return that it replaces, and the sum is computed again when the whole window was replaced. The cost of an
+    episode therefore does not depend on the length, and rounding errors do not accumulate. Equal returns have exactly
+    their own value as mean, and never exceed it.
     """
 
     def __init__(self, criterion: CriterionSettings) -> None:
         super().__init__(criterion)
         self._length = max(1, criterion.min_lesson_length)
-        self._window: deque[float] = deque()  # at most so many
+        self._window: deque[float] = deque()  # at most min_lesson_length returns
         self._base = self._beyond = 0.0
 
     def ended(self, returns: Sequence[float]) -> None:
@@ -112,7 +113,7 @@ class ReturnMeter(Meter):
                 base = window[0]
                 beyond = fsum([value - base for value in window])
             if episodes >= length:
-                self._take(base + beyond / length)
+                self._add_value(base + beyond / length)
         self.episodes += len(returns)
         self._base, self._beyond = base, beyond
 
@@ -142,19 +143,19 @@ class ProgressMeter(Meter):
 
 
 class StatisticMeter(Meter):
-    """The mean of a tag in the summaries of what happened since the lesson began."""
+    """The mean of a tag in the summaries since the start of the lesson."""
 
     def __init__(self, criterion: CriterionSettings) -> None:
         super().__init__(criterion)
-        self._mixed = False  # whether the next summary is of an earlier lesson too
+        self._mixed = False  # whether the next summary also covers an earlier lesson
 
-    def begin_midway(self) -> None:
+    def start_mid_summary(self) -> None:
         self._mixed = True
 
     def summarised(self, stats: Mapping[str, StatSummary]) -> None:
         summary = stats.get(self.criterion.tag or "")
         if summary is not None and isfinite(summary.mean) and not self._mixed:
-            self._take(summary.mean)
+            self._add_value(summary.mean)
         self._mixed = False
 
     def state_dict(self) -> dict[str, Any]:
@@ -166,7 +167,7 @@ class StatisticMeter(Meter):
 
 
 def make_meter(criterion: CriterionSettings, max_steps: Mapping[str, int]) -> Meter:
-    """The meter of a criterion. ``max_steps`` are those of each behavior that is measured by progress."""
+    """Return the meter of a criterion. ``max_steps`` are given for behaviors that are measured by progress."""
     if criterion.tag is not None:
         return StatisticMeter(criterion)
     if criterion.measure == PROGRESS:

@@ -1,4 +1,4 @@
-"""What rlcore-curriculum brings. Imported whenever rlcore starts: numpy enters with the targets, not here."""
+"""The hooks of rlcore-curriculum. rlcore imports this module at every start, so it must not import numpy."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ def rlcore_curricula() -> list[CurriculumSpec]:
             name="lessons",
             target="rlcore_curriculum.lessons:make_curriculum",
             settings="rlcore_curriculum.lesson_settings:LessonsSettings",
-            summary="ML-Agents' lessons: constants, samplers, and stages that follow one another",
+            summary="ML-Agents' lessons: constants and samplers in consecutive stages",
         ),
         CurriculumSpec(
             name="adr",
             target="rlcore_curriculum.adr:make_curriculum",
             settings="rlcore_curriculum.adr_settings:AdrSettings",
-            summary="automatic domain randomisation: a range that widens while the agent does well at its bounds",
+            summary="automatic domain randomization: a range that widens while the agent does well at its bounds",
         ),
         CurriculumSpec(
             name="learning_progress",
             target="rlcore_curriculum.learning_progress:make_curriculum",
             settings="rlcore_curriculum.learning_progress_settings:LearningProgressSettings",
-            summary="values in proportion to how fast the agent's return changes there",
+            summary="values at which the agent's return changes fastest",
         ),
         CurriculumSpec(
             name="prioritized_levels",
             target="rlcore_curriculum.prioritized_levels:make_curriculum",
             settings="rlcore_curriculum.prioritized_levels_settings:PrioritizedLevelsSettings",
-            summary="prioritised level replay over a parameter that works like a seed",
+            summary="prioritized level replay for a parameter that works like a seed",
         ),
     ]
 
@@ -51,10 +51,10 @@ def rlcore_addhooks(manager: PluginManager) -> None:
 @hookimpl
 def rlcore_samplers() -> list[SamplerSpec]:
     return [
-        _sampler("constant", "Constant", "always the same value"),
-        _sampler("uniform", "Uniform", "evenly between two bounds"),
+        _sampler("constant", "Constant", "always one value"),
+        _sampler("uniform", "Uniform", "uniformly between two bounds"),
         _sampler("gaussian", "Gaussian", "a normal distribution"),
-        _sampler("multirangeuniform", "MultiRangeUniform", "evenly over several intervals"),
+        _sampler("multirangeuniform", "MultiRangeUniform", "uniformly over several intervals"),
     ]
 
 

@@ -1,18 +1,18 @@
-"""Prioritised level replay (Jiang et al. 2021, arXiv:2010.03934) over a parameter that works like a seed.
+"""Prioritized level replay (Jiang et al. 2021, arXiv:2010.03934) for a parameter that works like a seed.
 
-An episode is played on a level that never was, or again on one that was: of the latter with a probability that falls
-with their rank by score, mixed with one that grows with how long ago they were played.
+An episode plays a new level or repeats a level. The probability of a repeated level falls with its rank by score, mixed
+with a probability that grows with the time since the level was played.
 
-What differs from the paper: its scores are of the errors of the value function in single steps, which curricula are not
-told of. Here a level's score is the mean distance between the returns of successive episodes on it (``change``), or
-p (1 - p) of the share p of successes on it (``learnability``: Rutherford et al. 2024, arXiv:2408.15099). A level that
-was played once has no change yet and ranks first. And what was played is taken into account when the episode ends, and
-the shares are computed anew after some episodes instead of after each.
+Differences from the paper: its scores are value errors of single steps, which curricula do not receive. Here, the score
+of a level is the mean distance between the returns of successive episodes (``change``), or p (1 - p) for the share p of
+successes (``learnability``: Rutherford et al. 2024, arXiv:2408.15099). A level that was played once has no change yet
+and ranks first. A level counts as played when its episode ends, and the shares are computed after several episodes
+instead of after each.
 
-The authors' experiments have a temperature of 0.1: nine of ten replays are then of the level that ranks first, until an
-episode there replaces its score, which shrinks as the value function learns the level. Scores of returns are averages,
-for a single one says little, and do not shrink where success stays a matter of luck. Of 200 levels that is 8 at a time
-for 64 copies side by side, and most copies on the same one; with 1, the default here, it is about 40.
+The authors' experiments use a temperature of 0.1: nine of ten repeats then play the level with the highest rank, until
+an episode replaces its score, which shrinks as the value function learns the level. Scores of returns are averages,
+because a single return says little, and they do not shrink if success stays random. With 64 parallel environments and
+200 levels, this means 8 levels at a time, with most environments on one level. With the default of 1 it is about 40.
 
 K episodes, P parameters, L levels of one parameter.
 """
@@ -42,21 +42,21 @@ if TYPE_CHECKING:
     from rlcore import RunContext
 
 Levels = NDArray[np.int64]
-PRIOR = 2  # episodes, one of them a success, that a level's share of successes begins with (Laplace's rule)
+PRIOR = 2  # episodes, one of them a success, that a level's share of successes starts with (Laplace's rule)
 
 
 @attrs.define(eq=False)
 class LevelScores:
-    """What was seen of L levels. ``means`` is of the changes, or of the successes."""
+    """Results of L levels. ``means`` are means of changes, or of successes."""
 
     block: PrioritizedLevelsSettings
-    plays: Levels = attrs.field(init=False)  # [L] episodes ended
+    plays: Levels = attrs.field(init=False)  # [L] ended episodes
     played: Levels = attrs.field(
         init=False
-    )  # [L] how many episodes of all levels had ended with the latest of this one
-    latest: Array = attrs.field(init=False)  # [L] measure of that one
+    )  # [L] the number of ended episodes of all levels after the latest episode of this level
+    latest: Array = attrs.field(init=False)  # [L] the latest measure
     means: Array = attrs.field(init=False)  # [L]
-    total: int = attrs.field(default=0, init=False)  # episodes ended on all levels
+    total: int = attrs.field(default=0, init=False)  # ended episodes of all levels
 
     def __attrs_post_init__(self) -> None:
         levels = self.block.levels
@@ -65,14 +65,14 @@ class LevelScores:
         self.means = np.full(levels, 0.5) if self.block.score == "learnability" else np.zeros(levels)
 
     def add(self, levels: Levels, measures: Array) -> None:
-        """K episodes that ended, in this order."""
+        """Add K ended episodes in this order."""
         order = self.total + 1 + np.arange(len(levels))
         self.total += len(levels)
         while levels.size:
             if len(set(levels.tolist())) == len(levels):
                 self._add_once_each(levels, measures, order)
                 return
-            # Of a level that ended in several copies at once, one after the other.
+            # If a level ended in several environments at once, add its episodes one after another.
             first = np.unique(levels, return_index=True)[1]
             self._add_once_each(levels[first], measures[first], order[first])
             levels, measures, order = np.delete(levels, first), np.delete(measures, first), np.delete(order, first)
@@ -85,20 +85,20 @@ class LevelScores:
             over = np.minimum(before + 1, memory) + PRIOR
         else:
             seen = np.abs(measures - self.latest[levels])
-            over = np.clip(before, 1, memory)  # the first change takes the place of what the first episode left
+            over = np.clip(before, 1, memory)  # the first change replaces the value of the first episode
         means += (seen - means) / over
         self.means[levels], self.latest[levels] = means, measures
         self.plays[levels] += 1
         self.played[levels] = order
 
     def scores(self) -> Array:
-        """[L]; of a level that was not played it means nothing."""
+        """Return the scores, [L]; a score is undefined for a level that was not played."""
         if self.block.score == "learnability":
             return self.means * (1.0 - self.means)
         return np.where(self.plays == 1, np.inf, self.means)
 
     def shares(self) -> Array:
-        """How likely a replay is of each level, [L]; 0 where it was not played, all 0 if none was."""
+        """Return the probabilities of levels in repeats, [L]; 0 for levels that were not played."""
         seen = (self.plays > 0).nonzero()[0]
         shares = np.zeros(self.block.levels)
         if seen.size:
@@ -128,16 +128,16 @@ class LevelScores:
 
 @attrs.define(eq=False)
 class LevelReplay:
-    """Draws the levels of one parameter: from what was known of them when the shares were computed."""
+    """Draws the levels of one parameter with the shares of the last computation."""
 
     block: PrioritizedLevelsSettings
     known: LevelScores = attrs.field(init=False)
-    shares: Array = attrs.field(init=False)  # [L] of replays
-    played: NDArray[np.bool_] = attrs.field(init=False)  # [L] whether it was, then
-    counted: int = attrs.field(default=0, init=False)  # episodes since then
-    replay: float = attrs.field(init=False)  # share of episodes that are replays
+    shares: Array = attrs.field(init=False)  # [L] probabilities in repeats
+    played: NDArray[np.bool_] = attrs.field(init=False)  # [L] whether the level had been played
+    counted: int = attrs.field(default=0, init=False)  # episodes since the last computation of shares
+    replay: float = attrs.field(init=False)  # share of episodes that repeat a level
     _cumulated: Array = attrs.field(init=False)  # [L]
-    _new: Levels = attrs.field(init=False)  # levels never played
+    _new: Levels = attrs.field(init=False)  # levels that had not been played
 
     def __attrs_post_init__(self) -> None:
         self.known = LevelScores(self.block)
@@ -148,10 +148,10 @@ class LevelReplay:
         return self.counted >= self.block.refresh
 
     def refresh(self) -> None:
-        self._take(self.known.shares(), self.known.plays > 0)
+        self._use_shares(self.known.shares(), self.known.plays > 0)
         self.counted = 0
 
-    def _take(self, shares: Array, played: NDArray[np.bool_]) -> None:
+    def _use_shares(self, shares: Array, played: NDArray[np.bool_]) -> None:
         self.shares, self.played = shares, played
         self._cumulated = np.cumsum(shares)
         self._new = (~played).nonzero()[0]
@@ -160,12 +160,12 @@ class LevelReplay:
             self.replay = self.block.replay_probability
 
     def draw(self, uniforms: Array) -> Levels:
-        """[K] from numbers in [0, 1), [K, 2]."""
+        """Convert numbers [K, 2] from [0, 1) into levels [K]."""
         levels = np.empty(len(uniforms), np.int64)
         replayed = uniforms[:, 0] < self.replay
         again, fresh = uniforms[replayed, 1], uniforms[~replayed, 1]
         if again.size:
-            # The last sum is 1 but for rounding; what is beyond all but it belongs to the last level that was played.
+            # The last sum is 1 except for rounding; numbers beyond the previous sum belong to the last played level.
             levels[replayed] = self._cumulated.searchsorted(again * self._cumulated[-1], side="right")
         if fresh.size:
             levels[~replayed] = self._new[(fresh * len(self._new)).astype(np.int64)]
@@ -193,12 +193,12 @@ class LevelReplay:
         self.known.load_state_dict(saved_mapping(state, "known"))
         self.counted = saved_count(state, "counted")
         shares = saved_array(state, "shares", np.float64, self.shares.shape)
-        self._take(shares.copy(), saved_array(state, "played", np.bool_, self.played.shape).copy())
+        self._use_shares(shares.copy(), saved_array(state, "played", np.bool_, self.played.shape).copy())
 
 
 @attrs.define(eq=False)
 class PrioritizedLevels(SeparateCurriculum):
-    """Levels of P parameters, each by itself. The stamp of an episode is its level, counted from 0."""
+    """Separate levels for P parameters. The ``draw_id`` of an episode is its level, counted from 0."""
 
     replays: dict[str, LevelReplay]  # [P]
     _first: Array = attrs.field(init=False)  # [P]
@@ -220,16 +220,17 @@ class PrioritizedLevels(SeparateCurriculum):
                 replay.known.add(ended.stamp[:, column], measures)
                 replay.counted += len(measures)
 
-    def look(self) -> Changes:
+    def changes_due(self) -> Changes:
         stale = [replay for replay in self.replays.values() if replay.stale]
         for replay in stale:
             replay.refresh()
         return Changes(redraw=True) if stale else NO_CHANGES
 
     def stats(self) -> dict[str, float]:
-        """How many levels were played, the share of replays, and the effective number of levels these are of.
+        """Return the number of played levels, the share of repeats, and the effective number of repeated levels.
 
-        That is the perplexity of the levels' shares, exp(-sum p log p): as many, played alike, would be as diverse.
+        The effective number is the perplexity of the levels' shares, exp(-sum p log p): so many levels with
+        equal shares have this perplexity.
         """
         tags: dict[str, float] = {}
         for name, replay in self.replays.items():
@@ -256,7 +257,7 @@ class PrioritizedLevels(SeparateCurriculum):
 
 
 def make_curriculum(settings: Mapping[str, PrioritizedLevelsSettings], run: RunContext) -> PrioritizedLevels:
-    """One curriculum of all parameters; what training is for is all levels alike."""
+    """Return one curriculum for all parameters. Evaluations play all levels equally."""
     names = tuple(settings)
     every = [(block.first_level, block.first_level + block.levels - 1) for block in settings.values()]
     return PrioritizedLevels(

@@ -1,4 +1,4 @@
-"""The record of a sampler. Imports no numpy: it is made whenever rlcore starts."""
+"""The record of a sampler. This module imports no numpy, because it is imported at every start of rlcore."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from rlcore.plugins import Record
 
 @attrs.frozen(kw_only=True)
 class SamplerSpec(Record):
-    """A sampler that ``sampler_type`` may name.
+    """A sampler for ``sampler_type``.
 
-    ``settings`` names the attrs class of its ``sampler_parameters``. ``target(settings)``, called by keyword, returns a
-    :class:`rlcore_curriculum.samplers.Sampler`, which turns uniform random numbers into values.
+    ``settings`` names the attrs class of its ``sampler_parameters``. ``target(settings)``, called by
+    keyword, returns a
+    :class:`rlcore_curriculum.samplers.Sampler`, which converts uniform random numbers into values.
     """
 
     kind: ClassVar[str] = "sampler"

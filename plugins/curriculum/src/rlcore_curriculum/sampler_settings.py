@@ -1,4 +1,7 @@
-"""What ``sampler_type`` and ``sampler_parameters`` say. Imports no numpy: it is read to check a configuration."""
+"""The settings ``sampler_type`` and ``sampler_parameters``.
+
+This module imports no numpy, because checking a configuration imports it.
+"""
 
 from __future__ import annotations
 
@@ -20,24 +23,24 @@ Path = tuple[str | int, ...]
 
 @attrs.frozen(kw_only=True)
 class SamplerSettings:
-    """A sampler: draws a number for each episode."""
+    """A sampler, which draws a value for each episode."""
 
-    sampler_type: str = setting(description="Which sampler: a registered name, or DISTRIBUTION/NAME.")
+    sampler_type: str = setting(description="The sampler: a registered name, or DISTRIBUTION/NAME.")
     sampler_parameters: dict[str, Any] = setting(factory=dict, description="The sampler's own settings.")
 
     def spec(self, plugins: RunPlugins) -> SamplerSpec:
-        """Its record. NotInstalled or PluginError if it does not name one."""
+        """Return the record of the sampler. Raises NotInstalled or PluginError if ``sampler_type`` names none."""
         return plugins.record(SamplerSpec, self.sampler_type)
 
     def parameters(self, plugins: RunPlugins) -> Any:
-        """The sampler's own settings. ConfigError if they are wrong."""
+        """Return the sampler's own settings. Raises ConfigError if they are wrong."""
         settings, problems = read_settings(self.spec(plugins).resolve("settings"), self.sampler_parameters)
         for path, message in problems:
             raise ConfigError(f"sampler {self.sampler_type!r}: {'.'.join(map(str, path))}: {message}")
         return settings
 
     def problems(self, plugins: RunPlugins) -> Iterator[tuple[Path, str]]:
-        """What is wrong with it: paths within this block, and messages."""
+        """Yield the mistakes in this block: the path within the block, and a message."""
         try:
             spec = self.spec(plugins)
         except (NotInstalled, PluginError) as error:
@@ -50,21 +53,21 @@ class SamplerSettings:
 
 @attrs.frozen(kw_only=True)
 class SamplerParameters:
-    """What every sampler's parameters have; those of another plugin's sampler may derive from it."""
+    """The base class for the parameters of every sampler, including samplers of other plugins."""
 
-    seed: int = setting(-1, "Of the sampler's random numbers; -1 takes the run's seed.", minimum=-1)
+    seed: int = setting(-1, "Seed of the sampler's random numbers; -1 uses the run's seed.", minimum=-1)
 
 
 @attrs.frozen(kw_only=True)
 class ConstantParameters(SamplerParameters):
-    """Always the same value."""
+    """Parameters of the sampler ``constant``, which always returns one value."""
 
     value: float = setting(0.0, "The value.")
 
 
 @attrs.frozen(kw_only=True)
 class UniformParameters(SamplerParameters):
-    """Evenly between two bounds."""
+    """Parameters of the sampler ``uniform``, which draws uniformly between two bounds."""
 
     min_value: float = setting(0.0, "The lower bound.")
     max_value: float = setting(1.0, "The upper bound.")
@@ -77,7 +80,7 @@ class UniformParameters(SamplerParameters):
 
 @attrs.frozen(kw_only=True)
 class GaussianParameters(SamplerParameters):
-    """A normal distribution."""
+    """Parameters of the sampler ``gaussian``, which draws from a normal distribution."""
 
     mean: float = setting(1.0, "Its mean.")
     st_dev: float = setting(1.0, "Its standard deviation.", minimum=0)
@@ -85,7 +88,7 @@ class GaussianParameters(SamplerParameters):
 
 @attrs.frozen(kw_only=True)
 class MultiRangeUniformParameters(SamplerParameters):
-    """Evenly over several intervals: each is drawn in proportion to its width."""
+    """Parameters of the sampler ``multirangeuniform``, which draws uniformly from several weighted intervals."""
 
     intervals: tuple[tuple[float, float], ...] = setting(
         ((0.0, 1.0),), "The intervals, [lower bound, upper bound] each."

@@ -1,7 +1,7 @@
-"""Samplers: one uniform random number to one value, by the inverse of the distribution's cumulative function.
+"""Samplers: each converts one uniform random number into one value by the inverse cumulative distribution function.
 
-Which uniform number belongs to which episode is not theirs to say, so a sampler has no state, and an episode's value is
-the same whenever it is asked for.
+A sampler has no state. The caller chooses the uniform number of an episode, so the value of an episode is always the
+same.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from rlcore_curriculum.sampler_settings import (
 Array = NDArray[np.float64]
 
 _STANDARD_NORMAL = NormalDist()
-_LEAST = 2.0**-54  # half of the least positive number that a generator gives; stands for its 0, which has no quantile
+_LEAST = 2.0**-54  # half of the smallest positive number of a generator; replaces 0, which has no quantile
 
 
 @runtime_checkable
 class Sampler(Protocol):
-    """A distribution of numbers."""
+    """A probability distribution."""
 
     def sample(self, uniforms: Array) -> Array:
-        """Values [K] from numbers [K] in [0, 1), one from each. The same number always gives the same value."""
+        """Convert numbers [K] from [0, 1) into values [K]. Equal numbers give equal values."""
         ...
 
 
 class ConstantSampler:
-    """Always the same value."""
+    """Returns one value."""
 
     def __init__(self, settings: ConstantParameters) -> None:
         self.value = settings.value
@@ -49,18 +49,18 @@ class ConstantSampler:
 
 
 class UniformSampler:
-    """Evenly over [min_value, max_value)."""
+    """Draws uniformly from [min_value, max_value)."""
 
     def __init__(self, settings: UniformParameters) -> None:
         self.low, self.high = settings.min_value, settings.max_value
 
     def sample(self, uniforms: Array) -> Array:
-        # Not low + u * (high - low), which overflows for bounds far apart. Rounding may reach what u < 1 does not.
+        # low + u * (high - low) would overflow for distant bounds. Rounding can reach high although u < 1.
         return np.clip((1.0 - uniforms) * self.low + uniforms * self.high, self.low, self.high)
 
 
 class GaussianSampler:
-    """A normal distribution."""
+    """Draws from a normal distribution."""
 
     def __init__(self, settings: GaussianParameters) -> None:
         self.mean, self.st_dev = settings.mean, settings.st_dev
@@ -71,19 +71,19 @@ class GaussianSampler:
 
 
 class MultiRangeUniformSampler:
-    """Evenly over all intervals together; over their points where none has a width."""
+    """Draws uniformly from all intervals together; if all widths are zero, uniformly from their points."""
 
     def __init__(self, settings: MultiRangeUniformParameters) -> None:
         bounds = np.array(settings.intervals, np.float64)  # [I, 2]
-        scale = 2.0 ** -(len(bounds).bit_length() + 1)  # a power of two changes no digit, and sums stay finite
+        scale = 2.0 ** -(len(bounds).bit_length() + 1)  # scaling by a power of two is exact, and sums stay finite
         widths = bounds[:, 1] * scale - bounds[:, 0] * scale
         if widths.any():
             bounds, widths = bounds[widths > 0], widths[widths > 0]
         else:
             widths = np.ones(len(bounds))
         self.low, self.high = bounds[:, 0], bounds[:, 1]
-        self.shares = widths / widths.sum()  # [I] of [0, 1)
-        self.begins = np.cumsum(self.shares) - self.shares  # [I] where each one's share begins
+        self.shares = widths / widths.sum()  # [I] shares of [0, 1)
+        self.begins = np.cumsum(self.shares) - self.shares  # [I] the start of each share
 
     def sample(self, uniforms: Array) -> Array:
         chosen: NDArray[np.intp] = np.maximum(np.searchsorted(self.begins, uniforms, side="right") - 1, 0)
@@ -95,19 +95,22 @@ class MultiRangeUniformSampler:
 
 @attrs.frozen
 class SeededSampler:
-    """A sampler, checked wherever it is asked."""
+    """A sampler whose results are checked."""
 
     sampler: Sampler
-    seed: int = -1  # of its random numbers; -1 takes the run's
-    called: str = "sampler"  # for messages
+    seed: int = -1  # of its random numbers; -1 uses the run's seed
+    called: str = "sampler"  # name in messages
 
     @property
     def constant(self) -> float | None:
-        """The value it always gives; None if it draws."""
+        """Return the value of a constant sampler; None for other samplers."""
         return self.sampler.value if isinstance(self.sampler, ConstantSampler) else None
 
     def sample(self, uniforms: Array, parameter: str) -> Array:
-        """Values [K] for the environment parameter, from numbers [K] in [0, 1). PluginError for anything else."""
+        """Convert numbers [K] from [0, 1) into values [K] of the environment parameter.
+
+        Raises PluginError for a wrong result.
+        """
         try:
             values = np.asarray(self.sampler.sample(uniforms), np.float64)
         except (Exception, SystemExit) as error:
@@ -124,7 +127,10 @@ class SeededSampler:
 
 
 def make_sampler(value: float | SamplerSettings, plugins: RunPlugins) -> SeededSampler:
-    """The sampler of a lesson's value. ConfigError if its settings are wrong, PluginError if it cannot be made."""
+    """Return the sampler of a lesson's value.
+
+    Raises ConfigError if its settings are wrong, and PluginError if it cannot be created.
+    """
     if not isinstance(value, SamplerSettings):
         return SeededSampler(ConstantSampler(ConstantParameters(value=value)))
     spec, parameters = value.spec(plugins), value.parameters(plugins)

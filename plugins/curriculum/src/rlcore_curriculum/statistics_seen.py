@@ -1,4 +1,4 @@
-"""Whether the statistics that lessons are measured by exist; a misspelt tag would keep its lesson for ever."""
+"""Check that the statistics in lesson criteria exist. With a misspelled tag, a lesson would never end."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from rlcore.stats import EPISODE_LENGTH, GROUP_REWARD, IS_TRAINING, StatSummary
 from rlcore_curriculum.criterion_settings import GROUP_REWARD as GROUP_MEASURE
 from rlcore_curriculum.criterion_settings import CriterionSettings
 
-# Tags that are rlcore's own: any other one is a trainer's, and tells that there was an update.
+# Tags of rlcore itself. Any other tag comes from a trainer, so it shows that there was an update.
 OWN = ("Environment/", "Evaluation/", "Performance/", IS_TRAINING)
-# Written with the evaluations only, which may be rarer than summaries.
+# Written together with evaluations only, which may be rarer than summaries.
 OF_EVALUATIONS = "Evaluation/"
 
 
 class StatisticsSeen:
-    """Waits for each tag until a summary is complete, and then refuses one that is not there."""
+    """Refuses a tag that is missing in the first complete summary of its behavior."""
 
     def __init__(self, criteria: Mapping[str, CriterionSettings], evaluates: bool) -> None:
-        """``criteria`` by what they are called in messages. ``evaluates``: whether the run makes evaluations."""
-        self._wanted: dict[tuple[str, str], str] = {}  # behavior and tag, to the first criterion of them
+        """``criteria`` by their names in messages. ``evaluates``: whether the run makes evaluations."""
+        self._wanted: dict[tuple[str, str], str] = {}  # (behavior, tag): the first criterion that uses it
         for called, criterion in criteria.items():
             tag = GROUP_REWARD if criterion.measure == GROUP_MEASURE else criterion.tag
             if tag is not None and not (evaluates and tag.startswith(OF_EVALUATIONS)):
@@ -30,7 +30,7 @@ class StatisticsSeen:
         self._seen: set[tuple[str, str]] = set()
 
     def summarised(self, behavior: str, stats: Mapping[str, StatSummary]) -> None:
-        """ConfigError, with the nearest tags, once episodes ended, an update was made, and there is none."""
+        """Raise ConfigError with the nearest tags if a summary with episodes and an update lacks a tag."""
         for wanted, called in self._wanted.items():
             of, tag = wanted
             if of != behavior or wanted in self._seen:
@@ -42,7 +42,7 @@ class StatisticsSeen:
                 hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
                 raise ConfigError(
                     f"{called} is measured by {tag!r}, and behavior {behavior!r} has no such statistic{hint} "
-                    f"(there are {', '.join(sorted(stats))})"
+                    f"(known: {', '.join(sorted(stats))})"
                 )
 
     def state_dict(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Where one parameter stands among its lessons, and when it moves on or back."""
+"""The lessons of one parameter: the current lesson, and when it changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rlcore_curriculum.meters import Meter, ProgressMeter, make_meter
 
 @attrs.frozen
 class Move:
-    """To another lesson; whether all copies begin anew."""
+    """A change to another lesson. ``reset``: reset all environments now."""
 
     lesson: int
     reset: bool
@@ -23,7 +23,7 @@ class Move:
 
 @attrs.frozen
 class Ended:
-    """Episodes of one behavior that ended in a step, K of them."""
+    """K episodes of one behavior that ended in one step."""
 
     behavior: str
     returns: list[float]
@@ -31,45 +31,45 @@ class Ended:
 
 
 class Track(Protocol):
-    """One parameter's lessons."""
+    """The current lesson of one parameter, and its criteria."""
 
     lessons: tuple[LessonSettings, ...]
-    lesson: int  # the one that is on
-    visit: int  # what marks episodes that began in it: another number each time a lesson begins
-    looks_each_step: bool  # whether it may change where no episode ended
-    heard: frozenset[str]  # the behaviors that the lesson goes by: none in a last one, where nothing is measured
+    lesson: int  # the current lesson
+    visit: int  # a number for the episodes that start in it; each start of a lesson has another number
+    checks_every_step: bool  # whether the lesson can change in a step without ended episodes
+    measured_behaviors: frozenset[str]  # the behaviors that its criteria use; empty in the last lesson
 
     def enter(self, lesson: int, midway: bool = True) -> None:
-        """This lesson begins; ``midway``: after something that the next summaries still tell of."""
+        """Start a lesson. ``midway``: the next summaries also cover what happened before."""
         ...
 
     def ended(self, episodes: Ended, began: Sequence[int]) -> None:
-        """Episodes ended; ``began`` [K] are the visits they began in."""
+        """Add ended episodes; ``began`` [K] are the visits in which they started."""
         ...
 
     def summarised(self, behavior: str, stats: Mapping[str, StatSummary]) -> None:
-        """There are new statistics of a behavior."""
+        """Add the statistics of a summary."""
         ...
 
     def next(self, steps: Mapping[str, int]) -> Move | None:
-        """The lesson that is due, if it is another one; :meth:`enter` is to follow."""
+        """Return the change to another lesson if it is due. The caller then calls :meth:`enter`."""
         ...
 
     def status(self, steps: Mapping[str, int]) -> dict[str, Any]:
-        """What is measured, and how it stands; nothing in the last lesson."""
+        """Return the measure and its value; empty in the last lesson."""
         ...
 
     def state_dict(self) -> dict[str, Any]: ...
 
     def conflict(self, state: Mapping[str, Any]) -> str | None:
-        """Why this state, which is of the lesson it names, cannot be taken over."""
+        """Return the reason why a saved state does not fit this configuration, or None."""
         ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
 
 
 class LessonTrack:
-    """By the episodes that began in the lesson that is on."""
+    """A track that counts the episodes which started in the current lesson."""
 
     def __init__(self, settings: LessonsSettings, max_steps: Mapping[str, int]) -> None:
         self.lessons = settings.lessons
@@ -85,9 +85,9 @@ class LessonTrack:
         for meter in self._meters:
             self._by_behavior.setdefault(meter.criterion.behavior, []).append(meter)
             if midway:
-                meter.begin_midway()
-        self.looks_each_step = any(isinstance(meter, ProgressMeter) for meter in self._meters)
-        self.heard = frozenset(self._by_behavior)
+                meter.start_mid_summary()
+        self.checks_every_step = any(isinstance(meter, ProgressMeter) for meter in self._meters)
+        self.measured_behaviors = frozenset(self._by_behavior)
 
     def ended(self, episodes: Ended, began: Sequence[int]) -> None:
         for meter in self._by_behavior.get(episodes.behavior, ()):
@@ -109,7 +109,7 @@ class LessonTrack:
         return None
 
     def status(self, steps: Mapping[str, int]) -> dict[str, Any]:
-        # Of several criteria, the first that does not hold: what the lesson is waiting for.
+        # Of several criteria, show the first that does not hold.
         waiting = [meter for meter in self._completion if not meter.exceeds(steps)] or list(self._completion)
         if not waiting:
             return {}
@@ -129,7 +129,7 @@ class LessonTrack:
         saved = [meter["identity"] for meter in state["meters"]]
         if state["demotion"]:
             saved[-1] = f"demotion by {saved[-1]}"
-        if not saved or saved == ours:  # one that was the last measured nothing; now that another follows, it begins to
+        if not saved or saved == ours:  # a former last lesson measured nothing; its measure starts now
             return None
         return f"was measured by {_listed(saved)}, and is by {_listed(ours)}"
 
@@ -151,7 +151,7 @@ class LessonTrack:
 
 
 def measured(criterion: CriterionSettings, value: float | None, episodes_left: int) -> dict[str, Any]:
-    """The part of a status section that says what a lesson is waiting for."""
+    """Return the part of a status section that describes the criterion of the next lesson."""
     return {
         "behavior": criterion.behavior,
         "measure": criterion.measure,

@@ -1,7 +1,7 @@
-"""Loops that draw one episode ahead, as a run does: one for curricula, one for plain models of them to compare with.
+"""Loops that draw one episode ahead, as a run does: one for curricula, one for plain models to compare with.
 
-Every step some copies' episodes end; which, and a number in [0, 1) of each that its return is made from, depends on the
-loop's seed and the step alone.
+In every step the episodes of some environments end. These environments, and a number in [0, 1) from which each return
+is computed, depend only on the loop's seed and the step.
 """
 
 from __future__ import annotations
@@ -20,42 +20,42 @@ from rlcore.seeding import EpisodeUniforms, derive_generator
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.checkpoint_directory import save_checkpoint
 
-SEED, COPIES = 7, 5
+SEED, NUM_ENVS = 7, 5
 BEHAVIOR = "Walker"
 
-Outcome = Callable[[Any, float], float]  # the values of an episode and its number in [0, 1) to its return
-Begun = tuple[int, int, tuple[float, ...]]  # copy, episode, values
+Outcome = Callable[[Any, float], float]  # the values of an episode and its number in [0, 1): its return
+Begun = tuple[int, int, tuple[float, ...]]  # environment, episode, values
 
 
 def what_ends(seed: int, step: int) -> tuple[np.ndarray, np.ndarray]:
-    """Copies [K], and a number for every copy [N]."""
+    """Return environments [K], and a number for every environment [N]."""
     generator = derive_generator(seed, "what ends", step)
-    return (generator.random(COPIES) < 0.4).nonzero()[0], generator.random(COPIES)
+    return (generator.random(NUM_ENVS) < 0.4).nonzero()[0], generator.random(NUM_ENVS)
 
 
 @attrs.define
 class RunAsTold:
-    """What the factory of a curriculum reads of a run."""
+    """The attributes of a run that the factory of a curriculum reads."""
 
     seed: int = SEED
-    num_envs: int = COPIES
+    num_envs: int = NUM_ENVS
 
 
 @attrs.define(slots=False)
 class Loop:
-    """What a run does with a curriculum. It may be taken up anywhere by its :meth:`state_dict`."""
+    """Uses a curriculum as a run does. :meth:`state_dict` allows resuming at any step."""
 
     curriculum: Curriculum
     outcome: Outcome
     seed: int = 0
     steps: int = 0
-    told: int = 0  # episodes
+    told: int = 0  # reported episodes
     begun: list[Begun] = attrs.field(factory=list)
     redrawn: list[bool] = attrs.field(factory=list)  # by step
 
     def __attrs_post_init__(self) -> None:
-        self.episodes = np.zeros(COPIES, np.int64)
-        env_index = np.arange(COPIES)
+        self.episodes = np.zeros(NUM_ENVS, np.int64)
+        env_index = np.arange(NUM_ENVS)
         first, second = (
             self.curriculum.draw(env_index, self.episodes),
             self.curriculum.draw(env_index, self.episodes + 1),
@@ -79,7 +79,7 @@ class Loop:
                 behavior=BEHAVIOR,
                 slots=ended,
                 env_index=ended,
-                numbers=np.arange(self.told, self.told + len(ended)),  # as if they began in the order in which they end
+                numbers=np.arange(self.told, self.told + len(ended)),  # as if they started in this order
                 settled=self.told + len(ended),
                 returns=returns,
                 group_returns=np.zeros(len(ended)),
@@ -94,7 +94,7 @@ class Loop:
         self.begun += [(int(c), int(self.episodes[c]), tuple(self.values[c].tolist())) for c in ended]
         redraw = self.curriculum.advance({BEHAVIOR: self.steps}).redraw
         self.redrawn.append(redraw)
-        env_index = np.arange(COPIES) if redraw else ended
+        env_index = np.arange(NUM_ENVS) if redraw else ended
         drawn = self.curriculum.draw(env_index, self.episodes[env_index] + 1)
         self.next_values[env_index], self.next_stamp[env_index] = drawn.values, drawn.stamp
 
@@ -108,7 +108,7 @@ class Loop:
 
 
 class PlainModel(Protocol):
-    """A curriculum without arrays: a draw is its values and whatever the model wants to be told again."""
+    """A curriculum without arrays: a draw consists of its values and a note for the model."""
 
     def draw(self, env: int, episode: int) -> tuple[tuple[float, ...], Any]: ...
 
@@ -118,10 +118,10 @@ class PlainModel(Protocol):
 
 
 def plain_loop(model: PlainModel, outcome: Outcome, seed: int, steps: int) -> list[Begun]:
-    """The same loop copy by copy."""
-    playing = {env: model.draw(env, 0) for env in range(COPIES)}
-    staged = {env: model.draw(env, 1) for env in range(COPIES)}
-    episode = dict.fromkeys(range(COPIES), 0)
+    """Run a plain model, one environment at a time, through the loop of :class:`Loop`."""
+    playing = {env: model.draw(env, 0) for env in range(NUM_ENVS)}
+    staged = {env: model.draw(env, 1) for env in range(NUM_ENVS)}
+    episode = dict.fromkeys(range(NUM_ENVS), 0)
     begun: list[Begun] = []
     for step in range(steps):
         ended, noise = what_ends(seed, step)
@@ -133,13 +133,13 @@ def plain_loop(model: PlainModel, outcome: Outcome, seed: int, steps: int) -> li
             playing[env] = staged[env]
             begun.append((env, episode[env], playing[env][0]))
         anew = ended.size > 0 and model.redraw()
-        for env in range(COPIES) if anew else ended.tolist():
+        for env in range(NUM_ENVS) if anew else ended.tolist():
             staged[env] = model.draw(env, episode[env] + 1)
     return begun
 
 
 def uniform_of(stream: str, env: int, episode: int, width: int = 1) -> list[float]:
-    """The numbers that belong to an episode, made by themselves."""
+    """Compute the numbers of an episode independently."""
     block, row = divmod(episode, EpisodeUniforms.BLOCK)
     numbers: list[float] = derive_generator(SEED, stream, env, block).random((row + 1, width))[row].tolist()
     return numbers
@@ -147,7 +147,7 @@ def uniform_of(stream: str, env: int, episode: int, width: int = 1) -> list[floa
 
 @attrs.frozen
 class Simulation:
-    """What this file has, for tests that cannot import it."""
+    """The contents of this file, for tests that cannot import it."""
 
     run: RunAsTold = attrs.field(factory=RunAsTold)
     loop: Callable[..., Loop] = Loop
@@ -162,7 +162,7 @@ def simulation() -> Simulation:
 
 @pytest.fixture(scope="session")
 def told() -> Callable[..., EndedEpisodes]:
-    """``told(stamp, returns, behavior=..., ...)``: ended episodes as a curriculum is told of them."""
+    """Create ended episodes: ``told(stamp, returns, behavior=..., ...)``."""
 
     count = itertools.count()
 
@@ -187,11 +187,11 @@ def told() -> Callable[..., EndedEpisodes]:
 
 @pytest.fixture(scope="session")
 def all_draws() -> Callable[[Curriculum, int], tuple[np.ndarray, np.ndarray]]:
-    """Values and stamps of the first ``episodes`` episodes of every copy, [episodes * N, P]."""
+    """Return values and stamps of the first ``episodes`` episodes of every environment, [episodes * N, P]."""
 
     def draw(curriculum: Curriculum, episodes: int) -> tuple[np.ndarray, np.ndarray]:
-        env_index = np.arange(COPIES)
-        drawn = [curriculum.draw(env_index, np.full(COPIES, episode, np.int64)) for episode in range(episodes)]
+        env_index = np.arange(NUM_ENVS)
+        drawn = [curriculum.draw(env_index, np.full(NUM_ENVS, episode, np.int64)) for episode in range(episodes)]
         return np.concatenate([d.values for d in drawn]), np.concatenate([d.stamp for d in drawn])
 
     return draw
@@ -202,8 +202,9 @@ Resumed = Callable[[Callable[[], Curriculum], Outcome, int, int], None]
 
 @pytest.fixture
 def stays_the_same_when_resumed(tmp_path: Path) -> Resumed:
-    """``check(make, outcome, steps, stride)``: a loop that is never left, and at every ``stride``-th step one that is
-    left there and goes on in a curriculum of its own from a checkpoint, end alike.
+    """Check that a loop which is never stopped ends like loops that are resumed in another curriculum.
+
+    ``check(make, outcome, steps, stride)`` stops and resumes at every ``stride``-th step.
     """
 
     def check(make: Callable[[], Curriculum], outcome: Outcome, steps: int, stride: int) -> None:

@@ -1,4 +1,4 @@
-"""Automatic domain randomisation, beside a plain model of the paper's algorithm."""
+"""Automatic domain randomization, compared with a plain model of the paper's algorithm."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ START: Block = LENGTH | {"initial": 1.0, "limits": (1.0, 4.0), "step": 1.0, "int
 
 @pytest.fixture(scope="session")
 def adr(simulation: Any) -> Callable[..., AutomaticDomainRandomization]:
-    """``adr(length=LENGTH, start=START)``: the curriculum of these parameters."""
+    """Create the curriculum of parameters: ``adr(length=LENGTH, start=START)``."""
 
     def make(**blocks: Block) -> AutomaticDomainRandomization:
         return make_curriculum({name: AdrSettings(**block) for name, block in blocks.items()}, simulation.run)
@@ -39,7 +39,7 @@ def range_of(curriculum: AutomaticDomainRandomization, name: str) -> tuple[float
 
 
 class PlainAdr:
-    """The paper's algorithm episode by episode: a bound is a number, to which steps are added."""
+    """The paper's algorithm, one episode at a time: a bound is a number to which steps are added."""
 
     def __init__(self, blocks: dict[str, Block], uniform_of: Callable[..., list[float]]) -> None:
         self.blocks, self.uniform_of, self.moved = blocks, uniform_of, False
@@ -80,12 +80,12 @@ class PlainAdr:
         mean = math.fsum(played) / len(played)
         played.clear()
         before, began, limit = self.now[key], self.began[key], self.limit(name, side)
-        inward, outward = (max, min) if side == "high" else (min, max)  # the one that keeps from going too far
+        inward, outward = (max, min) if side == "high" else (min, max)  # the second one limits the move
         out = block["step"] if side == "high" else -block["step"]
         if mean >= block["upper_threshold"]:
             self.now[key] = outward(before + out, limit)
         elif mean <= block["lower_threshold"]:
-            # At a limit that is not a whole number of steps out, the last step was a short one.
+            # If a limit is not a whole number of steps away, the last step was shorter.
             last = math.ceil(round((before - began) / out, 6)) - 1
             self.now[key] = inward(began + last * out, began)
         if abs(self.now[key] - before) > 1e-9:
@@ -129,7 +129,7 @@ def test_it_is_the_papers_algorithm(simulation: Any, adr: Any, made: dict[str, B
 
 
 def moved(curriculum: AutomaticDomainRandomization, told: Any, side: int, mean: float, times: int = 1) -> float:
-    """The only parameter's bound after so many judgements of it, the lower with ``side`` -1."""
+    """Return the bound of the only parameter after several judgements, the lower one with ``side`` -1."""
     for _ in range(times):
         bound = curriculum.bounds[0][side > 0]
         curriculum.episodes_ended(told([[side * (bound.moves + 1)]] * bound.episodes, [mean] * bound.episodes))
@@ -176,7 +176,7 @@ def test_a_thousand_steps_out_and_back_end_where_they_began(adr: Any, told: Any)
 
 def test_episodes_are_forgotten_when_a_bound_was_judged_also_if_it_stays(adr: Any, told: Any) -> None:
     curriculum = adr(length=LENGTH)
-    curriculum.episodes_ended(told([[1], [1], [1]], [0.5, 0.5, 0.5]))  # neither bad nor good
+    curriculum.episodes_ended(told([[1], [1], [1]], [0.5, 0.5, 0.5]))  # between the thresholds
     curriculum.episodes_ended(told([[1], [1]], [1.0, 1.0]))
     assert not curriculum.advance({}).redraw
     curriculum.episodes_ended(told([[1]], [1.0]))
@@ -234,7 +234,7 @@ def test_draws_change_only_when_a_redraw_is_asked_for(adr: Any, told: Any, all_d
 
 
 def even(values: np.ndarray, low: float, high: float) -> bool:
-    """Kolmogorov and Smirnov, at a level of 0.001."""
+    """Test uniformity with Kolmogorov and Smirnov at a level of 0.001."""
     ranks = np.arange(1, len(values) + 1) / len(values)
     return bool(np.abs(ranks - (np.sort(values) - low) / (high - low)).max() < 1.95 / math.sqrt(len(values)))
 
@@ -250,7 +250,7 @@ def test_in_the_stated_share_of_episodes_one_parameter_is_at_one_bound(
     at_bound = (stamp != 0).sum(axis=1)
     assert set(at_bound) == {0, 1}
     assert at_bound.mean() == pytest.approx(share, abs=4 * math.sqrt(share * (1 - share) / episodes))
-    # The lower bound of `start` cannot move: it is at its limit from the beginning.
+    # The lower bound of `start` cannot move: it is at its limit from the start.
     each = [((stamp[:, 0] < 0), 0, 0.4), ((stamp[:, 0] > 0), 0, 0.6), ((stamp[:, 1] < 0), 1, 0.3),
             ((stamp[:, 1] > 0), 1, 0.9), ((stamp[:, 2] > 0), 2, 1.0)]  # fmt: skip
     for rows, column, bound in each:
@@ -260,7 +260,7 @@ def test_in_the_stated_share_of_episodes_one_parameter_is_at_one_bound(
     for column, low, high in ((0, 0.4, 0.6), (1, 0.3, 0.9)):
         inside = stamp[:, column] == 0
         assert even(values[inside, column], low, high)
-    # Others are not drawn to their bounds along with it.
+    # The other parameters are not at their bounds in these episodes.
     assert even(values[stamp[:, 1] > 0, 0], 0.4, 0.6)
 
 
@@ -284,14 +284,14 @@ def test_evaluations_play_the_target_or_all_there_is(adr: Any) -> None:
 
 def test_the_entropy_is_that_of_the_ranges_per_parameter(adr: Any, told: Any) -> None:
     curriculum = adr(length=LENGTH, gravity=LENGTH | {"initial": (0.4, 0.6)})
-    assert "Environment/ADR Entropy" not in curriculum.stats()  # of a point it would be infinite
+    assert "Environment/ADR Entropy" not in curriculum.stats()  # it would be infinite for a point
     for _ in range(2):
         curriculum.episodes_ended(told([[curriculum.bounds[0][1].moves + 1, 0]] * 3, [1.0] * 3))
         curriculum.advance({})
     assert curriculum.stats()["Environment/ADR Entropy"] == pytest.approx((math.log(0.2) + math.log(0.2)) / 2)
 
 
-def test_the_status_tells_what_is_missing_at_the_bound_that_is_judged_next(adr: Any, told: Any) -> None:
+def test_the_status_shows_what_is_missing_at_the_next_judged_bound(adr: Any, told: Any) -> None:
     curriculum = adr(length=LENGTH)
     moved(curriculum, told, 1, 1.0)
     curriculum.episodes_ended(told([[-1], [-1], [2]], [0.4, 0.5, 1.0]))
@@ -316,11 +316,11 @@ def test_a_status_beyond_the_limits_is_refused(adr: Any) -> None:
     with pytest.raises(RunStateError, match=r"length: .*range \[0.1, 0.6\], .*limits .* \[0.25, 1\]"):
         curriculum.load_status({"start": {"low": 1.0, "high": 3.0}, "length": {"low": 0.1, "high": 0.6}})
     assert range_of(curriculum, "start") == (1.0, 1.0)
-    curriculum.load_status({"length": {"lesson_num": 2}})  # of ML-Agents: there are no lessons here
+    curriculum.load_status({"length": {"lesson_num": 2}})  # from ML-Agents: this curriculum has no lessons
     assert range_of(curriculum, "length") == (0.5, 0.5)
 
 
-def test_a_resumed_run_goes_on_the_same_from_everywhere(adr: Any, stays_the_same_when_resumed: Any) -> None:
+def test_a_run_resumed_at_any_step_continues_equally(adr: Any, stays_the_same_when_resumed: Any) -> None:
     quick = {"episodes": 2, "lower_threshold": 0.4, "upper_threshold": 0.55}
 
     def make() -> Curriculum:

@@ -1,4 +1,4 @@
-"""With ``default_settings`` only the environment knows which behaviors there are, and who shares rewards."""
+"""With ``default_settings``, only the environment knows the behaviors and which of them share rewards."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UPDATE = "Losses/Policy Loss"
 
 @pytest.fixture(params=["adr", "learning_progress", "prioritized_levels"])
 def make(request: pytest.FixtureRequest, simulation: Any) -> Make:
-    """``make(behavior="Walker")``: the curriculum of a parameter ``length`` with these settings."""
+    """Create the curriculum of a parameter ``length`` with these settings: ``make(behavior="Walker")``."""
 
     def made(**settings: Any) -> Curriculum:
         if request.param == "adr":
@@ -47,8 +47,7 @@ def test_a_behavior_that_the_environment_does_not_have_is_refused_at_the_first_l
     with pytest.raises(ConfigError) as caught:
         make(behavior="Agnet").advance({"Agent": 9, "Other": 9})
     assert str(caught.value) == (
-        "environment_parameters.length goes by an unknown behavior, 'Agnet'; did you mean 'Agent'? (there is Agent, "
-        "Other)"
+        "environment_parameters.length uses an unknown behavior, 'Agnet'; did you mean 'Agent'? (known: Agent, Other)"
     )
     make(behavior="Agent").advance({"Agent": 9, "Other": 9})
 
@@ -56,14 +55,12 @@ def test_a_behavior_that_the_environment_does_not_have_is_refused_at_the_first_l
 def test_of_several_behaviors_one_must_be_named(make: Make) -> None:
     with pytest.raises(ConfigError) as caught:
         make().advance({"Agent": 9, "Other": 9})
-    assert str(caught.value) == (
-        "environment_parameters.length.curriculum.behavior: missing; whose episodes count? One of Agent, Other"
-    )
+    assert str(caught.value) == ("environment_parameters.length.curriculum.behavior: missing; name one of Agent, Other")
     make().advance({"Agent": 9})
 
 
 @pytest.mark.parametrize("behavior", [None, "Agent"])
-def test_a_shared_reward_that_nobody_has_is_refused_by_the_first_complete_summary(
+def test_a_group_reward_that_does_not_exist_is_refused_by_the_first_complete_summary(
     make: Make, behavior: str | None
 ) -> None:
     curriculum = make(behavior=behavior, measure="group_reward")
@@ -81,7 +78,7 @@ def test_a_shared_reward_that_nobody_has_is_refused_by_the_first_complete_summar
 
 
 @pytest.mark.parametrize(("measure", "tags"), [("group_reward", (GROUP_REWARD,)), ("reward", ()), ("length", ())])
-def test_one_that_there_is_or_that_nobody_asks_for_is_not(make: Make, measure: str, tags: tuple[str, ...]) -> None:
+def test_an_existing_or_unused_group_reward_is_accepted(make: Make, measure: str, tags: tuple[str, ...]) -> None:
     curriculum = make(measure=measure)
     curriculum.advance({"Agent": 9})
     curriculum.summarised("Agent", told(EPISODE_LENGTH, CUMULATIVE_REWARD, UPDATE, *tags))

@@ -1,4 +1,4 @@
-"""The rules of every curriculum."""
+"""The adaptive curricula pass the conformance tests of curricula."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Learning progress, beside a plain model with a list of returns for each region."""
+"""Learning progress, compared with a plain model with a list of returns per region."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ START: Block = WIDTH | {"limits": (1.0, 8.0), "integer": True}
 
 @pytest.fixture(scope="session")
 def made(simulation: Any) -> Callable[..., LearningProgress]:
-    """``made(width=WIDTH)``: the curriculum of these parameters."""
+    """Create the curriculum of parameters: ``made(width=WIDTH)``."""
 
     def make(**blocks: Block) -> LearningProgress:
         return make_curriculum({n: LearningProgressSettings(**block) for n, block in blocks.items()}, simulation.run)
@@ -118,22 +118,22 @@ def feed(curriculum: LearningProgress, told: Any, region: int, returns: list[flo
 
 def test_regions_are_drawn_in_proportion_to_how_far_their_returns_moved(made: Any, told: Any, all_draws: Any) -> None:
     curriculum = made(width=WIDTH)
-    feed(curriculum, told, 0, [1.0, 1.0, 1.0, 1.0])  # learned
-    feed(curriculum, told, 1, [0.0, 0.0, 0.3, 0.3])  # is being learned
-    feed(curriculum, told, 2, [1.0, 1.0, 0.4, 0.4])  # is being forgotten, twice as fast
+    feed(curriculum, told, 0, [1.0, 1.0, 1.0, 1.0])  # the agent has learned this region
+    feed(curriculum, told, 1, [0.0, 0.0, 0.3, 0.3])  # the agent learns this region
+    feed(curriculum, told, 2, [1.0, 1.0, 0.4, 0.4])  # the agent forgets this region, twice as fast
     values, stamp = all_draws(curriculum, 4000)
     shares = [0.05, 0.05 + 0.8 / 3, 0.05 + 0.8 * 2 / 3, 0.05]
     for region, share in enumerate(shares):
         rows = stamp[:, 0] == region
         assert rows.mean() == pytest.approx(share, abs=4 * math.sqrt(share * (1 - share) / len(rows)))
-        inside = np.sort(values[rows, 0]) * 2 - region  # of a region in [0, 1)
+        inside = np.sort(values[rows, 0]) * 2 - region  # position within the region, in [0, 1)
         assert np.abs(np.arange(1, len(inside) + 1) / len(inside) - inside).max() < 1.95 / math.sqrt(len(inside))
 
 
 def test_without_any_progress_all_regions_are_drawn_alike(made: Any, told: Any) -> None:
     curriculum = made(width=WIDTH)
     feed(curriculum, told, 0, [1.0] * 6)
-    feed(curriculum, told, 1, [0.0, 9.0])  # too few to say
+    feed(curriculum, told, 1, [0.0, 9.0])  # too few for a progress
     assert curriculum.regions["width"].shares.tolist() == [0.25] * 4
 
 
@@ -178,7 +178,7 @@ def test_evaluations_play_all_there_is_alike(made: Any, told: Any) -> None:
     )
 
 
-def test_a_resumed_run_goes_on_the_same_from_everywhere(made: Any, stays_the_same_when_resumed: Any) -> None:
+def test_a_run_resumed_at_any_step_continues_equally(made: Any, stays_the_same_when_resumed: Any) -> None:
     def make() -> Curriculum:
         return made(width=WIDTH, start=START | {"refresh": 7})
 
@@ -199,7 +199,7 @@ def test_the_window_may_change_between_a_checkpoint_and_going_on(made: Any, told
     assert curriculum.stats()["Environment/Learning Progress/width"] == 0.0
 
 
-def test_stats_and_status_tell_where_is_drawn(made: Any, told: Any) -> None:
+def test_stats_and_status_show_the_drawn_regions(made: Any, told: Any) -> None:
     curriculum = made(width=WIDTH)
     feed(curriculum, told, 3, [0.0, 0.0, 1.0, 1.0])
     assert curriculum.stats() == {

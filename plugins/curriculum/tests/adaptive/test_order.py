@@ -1,4 +1,4 @@
-"""Ranges and regions go by the agent's episodes, and not by the short ones, which end first."""
+"""Ranges and regions depend on the agent's success, and not on short episodes, which end first."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from rlcore_curriculum import adr, learning_progress
 from rlcore_curriculum.adr_settings import AdrSettings
 from rlcore_curriculum.learning_progress_settings import LearningProgressSettings
 
-COPIES = 256
+NUM_ENVS = 256
 ADR: dict[str, Any] = {
     "initial": 0.5, "limits": (0.0, 1.0), "step": 0.05, "lower_threshold": 0.3, "upper_threshold": 0.8, "episodes": 20,
 }  # fmt: skip
 
 
 class Crowd:
-    """Copies that begin together: a success takes 15 to 30 steps and returns 1, a failure takes 500."""
+    """Environments that start together: a success takes 15 to 30 steps and returns 1, a failure takes 500."""
 
     def __init__(self, curriculum: Curriculum, success_rate: float, seed: int, behavior: str = "Walker") -> None:
         self.curriculum, self.success_rate, self.behavior = curriculum, success_rate, behavior
         self.random = np.random.default_rng(seed)
-        self.env_index = np.arange(COPIES)
-        self.episodes, self.numbers, self.begun = np.zeros(COPIES, np.int64), self.env_index.copy(), COPIES
+        self.env_index = np.arange(NUM_ENVS)
+        self.episodes, self.numbers, self.begun = np.zeros(NUM_ENVS, np.int64), self.env_index.copy(), NUM_ENVS
         self.stamp = curriculum.draw(self.env_index, self.episodes).stamp
         self.next_stamp = curriculum.draw(self.env_index, self.episodes + 1).stamp
-        self.success, self.left = self._begin(COPIES)
+        self.success, self.left = self._begin(NUM_ENVS)
 
     def _begin(self, count: int) -> tuple[Any, Any]:
         success = self.random.random(count) < self.success_rate
@@ -74,22 +74,22 @@ def regions(run: Any) -> learning_progress.LearningProgress:
 
 @pytest.fixture
 def run(simulation: Any) -> Any:
-    return type(simulation.run)(num_envs=COPIES)
+    return type(simulation.run)(num_envs=NUM_ENVS)
 
 
 @pytest.mark.parametrize(("success_rate", "episodes", "moved"), [(0.4, 20, 0), (0.6, 50, 0), (0.95, 20, 4)])
-def test_whoever_ends_first_a_range_widens_for_those_who_master_its_bounds(
+def test_a_range_widens_by_mastery_and_not_by_the_order_of_ends(
     run: Any, success_rate: float, episodes: int, moved: int
 ) -> None:
-    """At 0.4, 16 of 20 succeed with a chance of 0.0003; at 0.6, 40 of 50 with one of 0.002."""
+    """At 0.4, 16 of 20 episodes succeed with probability 0.0003; at 0.6, 40 of 50 with probability 0.002."""
     for seed in range(3):
         curriculum = ranges(run, a={"episodes": episodes}, b={"episodes": episodes})
         Crowd(curriculum, success_rate, seed).play(1100)
         assert sum(bound.steps > 0 for pair in curriculum.bounds for bound in pair) == moved
 
 
-def test_where_nothing_is_learned_failures_that_end_together_are_no_progress(run: Any) -> None:
-    """Of two times 20 episodes, half of them successes, the means differ by 0.125 on average."""
+def test_failures_that_end_together_are_not_progress(run: Any) -> None:
+    """For two groups of 20 episodes with 50% success, the means differ by 0.125 on average."""
     found = []
     for seed in range(5):
         curriculum = regions(run)
@@ -105,13 +105,13 @@ def test_each_behaviors_episodes_are_in_an_order_of_their_own(simulation: Any, t
     curriculum = ranges(simulation.run, a={"behavior": "Walker"}, b={"behavior": "Runner"})
     for behavior in ("Walker", "Runner"):
         waiting = told([[1, 1]], [1.0], behavior=behavior)
-        waiting.settled = int(waiting.numbers[0])  # one that began earlier is not over
+        waiting.settled = int(waiting.numbers[0])  # an episode that started earlier has not ended
         for _ in range(20):
             curriculum.episodes_ended(waiting)
             waiting.numbers = waiting.numbers + 1
     curriculum.advance({"Walker": 0, "Runner": 0})
     assert [pair[1].steps for pair in curriculum.bounds] == [0, 0]
-    curriculum.episodes_ended(told([[0, 0]], [0.0]))  # now it is
+    curriculum.episodes_ended(told([[0, 0]], [0.0]))  # now it has ended
     assert curriculum.advance({"Walker": 0, "Runner": 0}).redraw
     assert [pair[1].steps for pair in curriculum.bounds] == [1, 0]
 

@@ -1,4 +1,4 @@
-"""Prioritised level replay, beside the formulas of its paper applied to a list of episodes for each level."""
+"""Prioritized level replay, compared with the formulas of its paper applied to a list of episodes per level."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SEEDS: Block = {"levels": 6, "refresh": 1, "temperature": 0.5, "staleness": 0.2}
 
 @pytest.fixture(scope="session")
 def made(simulation: Any) -> Callable[..., PrioritizedLevels]:
-    """``made(seed=SEEDS)``: the curriculum of these parameters."""
+    """Create the curriculum of parameters: ``made(seed=SEEDS)``."""
 
     def make(**blocks: Block) -> PrioritizedLevels:
         return make_curriculum({n: PrioritizedLevelsSettings(**block) for n, block in blocks.items()}, simulation.run)
@@ -31,10 +31,10 @@ def made(simulation: Any) -> Callable[..., PrioritizedLevels]:
 
 
 def weights_of_a_window(count: int, memory: int, prior: int = 0) -> np.ndarray:
-    """How much each of ``count`` values in a row weighs in a running mean with ``prior`` values before them, [count].
+    """Return the weights of ``count`` values in a running mean with ``prior`` values before them, [count].
 
-    Up to ``memory`` values weigh alike. Each later one enters with a share of 1 / (memory + prior), which what came
-    before loses.
+    Up to ``memory`` values have equal weights. Each later one has a share of 1 / (memory + prior), which reduces the
+    weights of the earlier values.
     """
     full = memory + prior
     newer = np.maximum(count - np.maximum(np.arange(1, count + 1), memory), 0)
@@ -42,7 +42,7 @@ def weights_of_a_window(count: int, memory: int, prior: int = 0) -> np.ndarray:
 
 
 def score_of(measures: list[float], block: Block) -> float:
-    """The score of a level whose episodes ended with these measures, in closed form."""
+    """Return the score of a level whose episodes ended with these measures, in closed form."""
     memory = block["memory"]
     if block["score"] == "learnability":
         successes = np.array([measure >= block["success"] for measure in measures])
@@ -56,8 +56,9 @@ def score_of(measures: list[float], block: Block) -> float:
 
 
 def replay_shares(scores: np.ndarray, ended: np.ndarray, total: int, temperature: float, rho: float) -> np.ndarray:
-    """P_replay of Jiang et al. 2021, equations 1 to 3, of levels with these scores whose latest episode was the
-    ``ended``-th of ``total``. Of equal scores the first level's ranks higher.
+    """Return P_replay of Jiang et al. 2021, equations 1 to 3, for levels with these scores.
+
+    The latest episode of a level was number ``ended`` of ``total``. Of equal scores, the first level ranks higher.
     """
     number = np.arange(len(scores))
     higher = scores[None, :] > scores[:, None]
@@ -77,7 +78,7 @@ class PlainReplay:
     def __init__(self, block: Block, uniform_of: Callable[..., list[float]], scores: list[np.ndarray]) -> None:
         self.block, self.uniform_of = {"score": "change", "memory": 10, "replay_probability": None} | block, uniform_of
         self.scores = iter(scores)
-        self.played: dict[int, list[tuple[int, float]]] = {}  # level to when it ended, and with what measure
+        self.played: dict[int, list[tuple[int, float]]] = {}  # level: when it ended, and its measure
         self.total = self.counted = 0
         self.shares: dict[int, float] = {}
 
@@ -161,7 +162,7 @@ def test_levels_are_replayed_by_their_rank_and_by_how_long_ago_they_were_played(
 ) -> None:
     curriculum = made(seed=SEEDS | {"levels": 3})
     play(curriculum, told, [(0, 0.0), (0, 0.1), (1, 0.0), (1, 1.0), (2, 0.0), (2, 0.5)])
-    # Changes 0.1, 1 and 0.5: ranks 3, 1, 2, weighed by rank^-2. Ages 4, 2 and 0.
+    # Changes 0.1, 1 and 0.5: ranks 3, 1, 2, weighted by rank^-2. Ages 4, 2 and 0.
     weights = np.array([1 / 9, 1.0, 1 / 4])
     shares = 0.8 * weights / weights.sum() + 0.2 * np.array([4, 2, 0]) / 6
     values, stamp = all_draws(curriculum, 4000)
@@ -253,7 +254,7 @@ def test_evaluations_play_all_levels_alike(made: Any, told: Any) -> None:
     assert [np.mean(values == level) for level in range(10, 16)] == pytest.approx([1 / 6] * 6, abs=0.025)
 
 
-def test_a_resumed_run_goes_on_the_same_from_everywhere(made: Any, stays_the_same_when_resumed: Any) -> None:
+def test_a_run_resumed_at_any_step_continues_equally(made: Any, stays_the_same_when_resumed: Any) -> None:
     def make() -> Curriculum:
         return made(seed=SEEDS | {"refresh": 4}, map=SEEDS | {"score": "learnability", "success": 1.0, "levels": 50})
 
@@ -270,8 +271,8 @@ def test_a_state_of_other_settings_is_refused(made: Any, change: Block, message:
         made(seed=SEEDS | change).load_state_dict(made(seed=SEEDS).state_dict())
 
 
-def test_by_default_copies_side_by_side_play_many_levels(simulation: Any, told: Any) -> None:
-    """Levels whose success stays a matter of luck: their scores do not shrink, however often they are played."""
+def test_by_default_parallel_environments_play_many_levels(simulation: Any, told: Any) -> None:
+    """The success of levels is random: their scores do not shrink, however often they are played."""
     random, num_envs = np.random.default_rng(1), 64
     block = PrioritizedLevelsSettings(levels=200)
     curriculum = make_curriculum({"seed": block}, type(simulation.run)(num_envs=num_envs))
@@ -284,11 +285,11 @@ def test_by_default_copies_side_by_side_play_many_levels(simulation: Any, told: 
     assert np.mean(at_once[75:]) > 30
     ranks = 1 / np.arange(1, 201)
     entropy = -ranks / ranks.sum() @ np.log(ranks / ranks.sum())
-    # A tenth goes by age, which spreads further.
+    # A tenth of the repeats prefer old levels, which increases the number.
     assert math.exp(entropy) < curriculum.stats()["Environment/Effective Levels/seed"] < 1.5 * math.exp(entropy)
 
 
-def test_stats_and_status_tell_what_is_replayed(made: Any, told: Any) -> None:
+def test_stats_and_status_show_the_repeated_levels(made: Any, told: Any) -> None:
     curriculum = made(seed=SEEDS | {"staleness": 0.0})
     play(curriculum, told, [(0, 0.0), (0, 1.0), (3, 0.0)])
     entropy = -(0.8 * math.log(0.8) + 0.2 * math.log(0.2))

@@ -1,4 +1,4 @@
-"""One line for each mistake, at the key it is in."""
+"""Each mistake gives one line at its key."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_numbers_and_ranges_are_read_as_they_are_written(plugins: Plugins) -> No
         (ADR | {"initial": 3}, "initial: must be within limits [0.1, 1], not 3"),
         (ADR | {"initial": [0.05, 0.5]}, "initial: must be within limits [0.1, 1], not [0.05, 0.5]"),
         (ADR | {"initial": [0.6, 0.4]}, "initial: the lower must not exceed the upper"),
-        (ADR | {"initial": [0.1, 1]}, "initial: is all there is within limits"),
+        (ADR | {"initial": [0.1, 1]}, "initial: covers all of limits"),
         (ADR | {"limits": [1, 0.1]}, "limits: the lower must be less than the upper"),
         (ADR | {"limits": [1]}, "limits: must be a list of 2 values"),
         (ADR | {"step": 0}, "step: must be greater than 0, not 0"),
@@ -70,18 +70,18 @@ def test_numbers_and_ranges_are_read_as_they_are_written(plugins: Plugins) -> No
         (LEVELS | {"levels": 0}, "levels: must be at least 1"),
         (LEVELS | {"temperature": 0}, "temperature: must be greater than 0"),
         (LEVELS | {"staleness": 1.1}, "staleness: must be at most 1"),
-        (LEVELS | {"score": "learnability"}, "success: missing; learnability needs it"),
-        (LEVELS | {"success": 1.0}, "success: only the score learnability has it"),
+        (LEVELS | {"score": "learnability"}, "success: missing; the score learnability needs it"),
+        (LEVELS | {"success": 1.0}, "success: only learnability uses it"),
     ],
 )
-def test_a_mistake_is_told_at_its_key(plugins: Plugins, block: dict[str, Any], message: str) -> None:
+def test_a_mistake_is_reported_at_its_key(plugins: Plugins, block: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         built(plugins, block)
     assert message in str(caught.value) and "\n" not in str(caught.value)
 
 
 def problems(plugins: Plugins, blocks: dict[str, dict[str, Any]], *behaviors: str, evaluated: bool = False) -> Any:
-    """What the first of these parameters has against the rest of the configuration."""
+    """Return the problems of the first of these parameters with the rest of the configuration."""
     parameters = {name: EnvironmentParameter(curriculum=built(plugins, block)) for name, block in blocks.items()}
     config = RunConfig(
         behaviors={name: BehaviorSettings() for name in behaviors},
@@ -97,10 +97,10 @@ def test_a_behavior_that_there_is_not_is_refused(plugins: Plugins, block: dict[s
     assert problems(plugins, {"length": block}, "Walker") == []
     assert problems(plugins, {"length": block | {"behavior": "Runner"}}, "Walker", "Runner") == []
     assert problems(plugins, {"length": block | {"behavior": "Walkr"}}, "Walker") == [
-        (("behavior",), "unknown behavior 'Walkr'; did you mean 'Walker'? (there is Walker)")
+        (("behavior",), "unknown behavior 'Walkr'; did you mean 'Walker'? (known: Walker)")
     ]
     assert problems(plugins, {"length": block}, "Walker", "Runner") == [
-        (("behavior",), "missing; whose episodes count? One of Walker, Runner")
+        (("behavior",), "missing; name one of Walker, Runner")
     ]
 
 
@@ -114,6 +114,6 @@ def test_an_environment_may_bring_behaviors_that_no_block_names(plugins: Plugins
 def test_the_share_of_boundary_episodes_is_one_for_all_parameters(plugins: Plugins, evaluated: bool) -> None:
     blocks = {"length": ADR, "mass": ADR | {"boundary_probability": 0.3}, "size": PROGRESS}
     assert problems(plugins, blocks, "Walker", evaluated=evaluated) == [
-        (("boundary_probability",), "is one for all parameters of type adr, and 0.3 of mass, not 0.5")
+        (("boundary_probability",), "must be equal for all parameters of type adr; it is 0.3 for mass, not 0.5")
     ]
     assert problems(plugins, {"length": ADR, "mass": ADR, "size": PROGRESS}, "Walker", evaluated=evaluated) == []

@@ -1,6 +1,6 @@
-"""What the ``step`` of an environment returns besides observations, checked before arrays take it.
+"""Checks for what ``step`` of an environment returns besides observations.
 
-A text is true and a number may be parsed from one, so numpy would take ``terminated="False"`` and ``reward="1"``.
+numpy would accept ``terminated="False"`` and ``reward="1"``: a text is true, and a number can be parsed from a text.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from rlcore.spaces import MismatchedValue
 from rlcore.spaces.values import shown
 
-# Types of rewards that need no closer look.
+# Types of rewards that need no further check.
 NUMBERS = frozenset({float, int, np.float64, np.float32})
 
 
 def flag(value: Any, what: str) -> bool:
-    """``value`` as a bool. MismatchedValue for anything but a boolean, of Python or numpy."""
+    """Return ``value`` as a bool. Raises MismatchedValue unless it is a boolean of Python or numpy."""
     if isinstance(value, bool | np.bool_):
         return bool(value)
     array = np.asarray(value)
@@ -28,7 +28,7 @@ def flag(value: Any, what: str) -> bool:
 
 
 def refuse_wrong_reward(reward: Any) -> None:
-    """Raises MismatchedValue for anything but one real number."""
+    """Raise MismatchedValue unless ``reward`` is one real number."""
     if type(reward) in NUMBERS:
         return
     array = np.asarray(reward)
@@ -37,7 +37,10 @@ def refuse_wrong_reward(reward: Any) -> None:
 
 
 def numbers(values: Any, count: int, what: str, kinds: str) -> NDArray[Any]:
-    """``values`` of ``count`` copies, [N]. MismatchedValue unless they are numbers of one of the ``kinds``."""
+    """Return the ``values`` of ``count`` environments, [N].
+
+    Raises MismatchedValue unless they are numbers of ``kinds``.
+    """
     array = np.asarray(values)
     if array.shape != (count,) or array.dtype.kind not in kinds:
         expected = "booleans" if kinds == "b" else "numbers"
@@ -46,7 +49,7 @@ def numbers(values: Any, count: int, what: str, kinds: str) -> NDArray[Any]:
 
 
 def action_mask(value: Any, shape: tuple[int, ...]) -> NDArray[Any]:
-    """A mask of zeros and ones, or booleans, of this ``shape``. MismatchedValue for anything else."""
+    """Return a mask of zeros and ones, or booleans, with this ``shape``. Raises MismatchedValue for other values."""
     array = value if isinstance(value, np.ndarray) else np.asarray(value)
     if array.shape != shape or array.dtype.kind not in "iub":
         raise MismatchedValue(f"action_mask as {shown(value)}; expected zeros and ones of shape {list(shape)}")

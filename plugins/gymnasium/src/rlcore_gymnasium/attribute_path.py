@@ -1,4 +1,4 @@
-"""``unwrapped.model.opt.gravity[2]``: attributes and indices on the way from a copy to one of its numbers."""
+"""Paths such as ``unwrapped.model.opt.gravity[2]``: attributes and indices that lead to a number."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PATH = re.compile(r"[A-Za-z_]\w*(\[\d+\])*(\.[A-Za-z_]\w*(\[\d+\])*)*")
 
 
 def read(owner: Any, path: str) -> Any:
-    """AttributeError or LookupError if there is no such thing."""
+    """Return the value at the path. Raises AttributeError or LookupError if it does not exist."""
     for part in _parts(path):
         owner = owner[part] if isinstance(part, int) else getattr(owner, part)
     return owner

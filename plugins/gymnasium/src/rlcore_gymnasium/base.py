@@ -1,4 +1,4 @@
-"""What the in-process and the natively vectorised environment share."""
+"""The common base of in-process and natively vectorized environments."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from rlcore.errors import EnvironmentFailed, RlcoreError, one_line
 from rlcore.seeding import EpisodeSeeds
 from rlcore.spaces import ActionCodec, MismatchedValue, ObservationCodec
 
-ACTION_MASK = "action_mask"  # the info entry in which environments such as Taxi list what is allowed
+ACTION_MASK = "action_mask"  # the info entry in which environments such as Taxi list allowed actions
 
 
 class GymnasiumEnvironment:
-    """N copies of one registered environment, with one behavior and one agent in each copy."""
+    """N environments with one registered id, with one behavior and one agent per environment."""
 
-    vector: Any  # a gymnasium.vector.VectorEnv, which each subclass makes use of in its own way
+    vector: Any  # a gymnasium.vector.VectorEnv, used differently by each subclass
 
     def __init__(
         self,
@@ -49,15 +49,15 @@ class GymnasiumEnvironment:
             )
         }
         self._seeds = EpisodeSeeds(0)
-        # Reused at every step; the contract lets them change with the next one.
+        # Reused at every step; the contract allows changes at the next step.
         self._reward: NDArray[np.float32] = np.zeros(num_envs, np.float32)  # [N]
         self._terminated: NDArray[np.bool_] = np.zeros(num_envs, np.bool_)  # [N]
         self._truncated: NDArray[np.bool_] = np.zeros(num_envs, np.bool_)  # [N]
-        self._mask: NDArray[np.bool_] | None = None  # [N, options] where the environment gives masks
+        self._mask: NDArray[np.bool_] | None = None  # [N, options] if the environment returns masks
         self._nobody: NDArray[np.intp] = np.empty(0, np.intp)
 
     def require_parameters(self, names: Iterable[str]) -> None:
-        """Raises ConfigError unless the environment has all of these."""
+        """Raise ConfigError unless the environment has all of these parameters."""
         refuse_unknown_parameters(names, (), self.env_id)
 
     def set_parameters(self, parameters: Parameters) -> None:
@@ -69,7 +69,7 @@ class GymnasiumEnvironment:
         except RlcoreError:
             raise
         except (Exception, SystemExit) as error:
-            raise self._failure(f"all {self.num_envs} copies", "close", error) from error
+            raise self._failure(f"all {self.num_envs} environments", "close", error) from error
 
     def _begin(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> None:
         self._seeds = seeds
@@ -86,7 +86,7 @@ class GymnasiumEnvironment:
         }
 
     def _failure(self, where: str, doing: str, error: BaseException) -> EnvironmentFailed:
-        """One line for what ``doing`` raised, or returned wrong, in ``where``; the traceback is its cause."""
+        """Return an error of one line for an exception, or a wrong result, of ``doing`` in ``where``."""
         if isinstance(error, MismatchedValue):
             return EnvironmentFailed(f"{self.env_id}: {where}: {doing} returned {error}")
         return EnvironmentFailed(f"{self.env_id}: {where}: {doing} failed: {one_line(error)}")

@@ -1,10 +1,10 @@
-"""Gymnasium's vectorised CartPole, made to reset in the step in which an episode ends.
+"""Gymnasium's vectorized CartPole, changed to reset in the step that ends an episode.
 
-Upstream it resets one step later and ignores an action for it. Here the rows that ended are drawn anew at once, from
-the same generator and bounds, so no step is wasted and every row acts at every step.
+Gymnasium's own class resets one step later and ignores an action for it. Here, the ended rows start a new episode at
+once, with the same generator and bounds, so no step is lost and every row acts at every step.
 
-Environment parameters reach each copy by its place in arrays: upstream's equations take an array [N] where they have a
-number, with the same result bit for bit.
+Environment parameters are arrays [N]: Gymnasium's equations also work with an array in place of a number, and give
+equal results bit for bit.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from rlcore_gymnasium.parameter_settings import ParameterRoute
 
 
 class PushLeftOrRight:
-    """Stands in for the action space, whose own check takes a sixth of upstream's step."""
+    """Replaces the action space, whose own check takes a sixth of the time of a step."""
 
     def contains(self, action: NDArray[np.int64]) -> bool:
-        return not (action >> 1).any()  # anything but 0 and 1, negative numbers too, leaves a bit
+        return not (action >> 1).any()  # any value except 0 and 1, including negative numbers, leaves a bit
 
 
 def native_parameters(names: Iterable[str], routes: Mapping[str, ParameterRoute]) -> dict[str, str] | None:
-    """Which attribute each parameter is, and every attribute that may be one; None where arrays will not do."""
+    """Return the attribute of each parameter, and all possible attributes; None if arrays do not work."""
     attributes = {attribute: attribute for attribute in PARAMETERS if attribute not in routes}
     for name in names:
         route = routes.get(name)
@@ -44,30 +44,30 @@ def native_parameters(names: Iterable[str], routes: Mapping[str, ParameterRoute]
 
 
 class CartPoleEnvironment(NativeEnvironment):
-    """Same-step CartPole that can also save and restore where it is.
+    """CartPole with same-step reset that saves and restores its state.
 
-    ``attributes`` says which of :data:`PARAMETERS` each environment parameter is.
+    ``attributes`` maps each environment parameter to one of :data:`PARAMETERS`.
     """
 
-    vector: Any  # a CartPoleVectorEnv, whose annotations say that its state is None, and its gravity a number
+    vector: Any  # a CartPoleVectorEnv, whose annotations declare its state as None and its gravity as a number
 
     def __init__(self, env_id: str, behavior: str, vector: Any, attributes: Mapping[str, str] | None = None) -> None:
         super().__init__(env_id, behavior, vector)
         vector.action_space = PushLeftOrRight()
         self._attributes = attributes or {name: name for name in PARAMETERS}
-        # By attribute, each [N]: what the open episodes began with, and what the next ones do.
+        # By attribute, [N] each: the values of open episodes and of the next episodes.
         self._values: dict[str, NDArray[np.float64]] = {}
         self._next_values: dict[str, NDArray[np.float64]] = {}
-        self._told: Parameters | None = None  # where those come from
+        self._source: Parameters | None = None  # the mapping from which the next values come
 
     def require_parameters(self, names: Iterable[str]) -> None:
         refuse_unknown_parameters(names, self._attributes, self.env_id)
 
     def set_parameters(self, parameters: Parameters) -> None:
-        if parameters is self._told:  # the arrays are known, and have other numbers in them now
+        if parameters is self._source:  # equal arrays, which may contain other numbers now
             return
         super().set_parameters(parameters)
-        self._told = parameters
+        self._source = parameters
         for name, values in parameters.items():
             attribute = self._attributes[name]
             self._next_values[attribute] = values
@@ -75,15 +75,15 @@ class CartPoleEnvironment(NativeEnvironment):
                 self._put(attribute, np.full(self.num_envs, getattr(self.vector, attribute), np.float64))
 
     def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
-        self._take_next(slice(None))
+        self._start_episodes(slice(None))
         return super().reset(seeds, episodes)
 
     def _put(self, attribute: str, values: NDArray[np.float64]) -> None:
         self._values[attribute] = values
         setattr(self.vector, attribute, values)
 
-    def _take_next(self, rows: Any) -> None:
-        """The episodes of ``rows`` begin."""
+    def _start_episodes(self, rows: Any) -> None:
+        """Start the next episodes of ``rows``."""
         if self._next_values:
             for attribute, values in self._next_values.items():
                 self._values[attribute][rows] = values[rows]
@@ -92,7 +92,7 @@ class CartPoleEnvironment(NativeEnvironment):
     def _step(self, action: Any) -> AgentBatch:
         vector = self.vector
         observations, self._reward, terminated, truncated, _ = vector.step(action)
-        # prev_done is what the environment would reset at its next step; cleared, it never does so itself.
+        # prev_done marks rows that Gymnasium would reset at the next step; clearing it prevents this.
         ended = vector.prev_done.nonzero()[0]
         final: dict[str, NDArray[Any]] | None = None
         if ended.size:
@@ -102,7 +102,7 @@ class CartPoleEnvironment(NativeEnvironment):
             vector.state[:, ended] = state
             vector.steps[ended] = 0
             vector.prev_done[ended] = False
-            self._take_next(ended if len(ended) > 1 else slice(ended[0], ended[0] + 1))
+            self._start_episodes(ended if len(ended) > 1 else slice(ended[0], ended[0] + 1))
             observations[ended] = state.T
             self.episodes[ended] += 1
         return AgentBatch({OBSERVATION: observations}, self._reward, terminated, truncated, ended, final)
@@ -120,7 +120,7 @@ class CartPoleEnvironment(NativeEnvironment):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> dict[str, AgentBatch]:
         num_envs = (self.num_envs,)
-        self.vector.reset(seed=0)  # makes the arrays; the seed is overwritten below
+        self.vector.reset(seed=0)  # creates the arrays; the seed is replaced below
         self.episodes = saved_array(state, "episodes", np.int64, num_envs).copy()
         self.vector.state = saved_array(state, "state", np.float64, (4, *num_envs)).copy()
         self.vector.steps = saved_array(state, "steps", np.int32, num_envs).copy()
@@ -129,11 +129,11 @@ class CartPoleEnvironment(NativeEnvironment):
         known = set(self._attributes.values())
         for attribute in {*saved, *upcoming}:
             if attribute not in known:
-                raise SavedValueError(f"the entry 'parameters' has {attribute!r}, which is no parameter of this run")
+                raise SavedValueError(f"the entry 'parameters' has {attribute!r}, which is not a parameter of this run")
         for attribute in saved:
             self._put(attribute, saved_array(saved, attribute, np.float64, num_envs).copy())
         self._next_values = {name: saved_array(upcoming, name, np.float64, num_envs).copy() for name in upcoming}
         derive(self.vector)
-        self._told = None
+        self._source = None
         self._reward = np.zeros(self.num_envs, np.float32)
         return self._first_batch({OBSERVATION: self.vector.state.T.astype(np.float32)})

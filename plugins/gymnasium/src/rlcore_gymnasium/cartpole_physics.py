@@ -1,7 +1,7 @@
-"""What CartPole's dynamics are made of, in its single and its vectorised form.
+"""The numbers in CartPole's dynamics, for its single and its vectorized form.
 
-Upstream computes two numbers from others once, in the constructor. Whoever sets ``length`` or a mass later has to do it
-again, or the equations of motion mix the new pole with the old one.
+Gymnasium computes two numbers from others once, in the constructor. When ``length`` or a mass changes later, they must
+be computed again; otherwise the equations of motion mix the new pole with the old one.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ DERIVED = ("total_mass", "polemass_length")
 
 
 def derived_names(env: Any) -> Sequence[str]:
-    """Attributes that follow from others, and are not for anybody to set."""
+    """Return the attributes that are computed from others and must not be set."""
     return DERIVED if type(env) in (CartPoleEnv, CartPoleVectorEnv) else ()
 
 
 def derive(env: Any) -> None:
-    """Computes them again, from numbers or from arrays [N] of them. A class derived from CartPole has its own rules."""
+    """Compute the derived numbers again, from numbers or from arrays [N].
+
+    Subclasses of CartPole have their own rules.
+    """
     if derived_names(env):
         env.total_mass = env.masspole + env.masscart
         env.polemass_length = env.masspole * env.length

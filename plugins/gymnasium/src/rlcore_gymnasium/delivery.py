@@ -1,4 +1,4 @@
-"""Brings the values of environment parameters to copies that are stepped in this process, one episode at a time."""
+"""Passes environment parameters to environments that are stepped in this process, one episode at a time."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ Env = gymnasium.Env[Any, Any]
 
 
 class ParameterDelivery:
-    """Knows what each copy's next episode begins with, and brings it there."""
+    """Holds the values of the next episode of each environment, and sets them when the episode starts."""
 
     def __init__(self, finder: WayFinder, envs: list[Env], remake: Callable[[int, Mapping[str, Any]], None]) -> None:
-        """``remake(copy, arguments)`` replaces ``copies[copy]`` by one made with these constructor arguments."""
+        """``remake(index, arguments)`` replaces ``envs[index]`` by an environment with these arguments."""
         self._finder = finder
         self._envs = envs
         self._remake = remake
         self._ways: dict[str, Way] = {}
-        self._told: dict[str, NDArray[np.float64]] = {}  # by name, [N]
+        self._next_values: dict[str, NDArray[np.float64]] = {}  # by name, [N]
         self._made_with: list[dict[str, Any]] = [{} for _ in envs]
 
     def require(self, names: Iterable[str]) -> None:
-        """Raises ConfigError unless the environment has all of these parameters."""
+        """Raise ConfigError unless the environment has all of these parameters."""
         new = {name: self._finder.find(name, behind_camera(self._envs[0])) for name in names if name not in self._ways}
         known = {way: name for name, way in self._ways.items()}
         for name, way in new.items():
@@ -44,17 +44,17 @@ class ParameterDelivery:
                 )
         self._ways |= new
 
-    def tell(self, parameters: Parameters) -> None:
-        """What each copy's next episode begins with, ``parameters[name]`` [N]."""
+    def set(self, parameters: Parameters) -> None:
+        """Set the values of the next episode of each environment, ``parameters[name]`` [N]."""
         self.require(parameters)
-        self._told |= parameters
+        self._next_values |= parameters
 
     def begin(self, index: int) -> dict[str, Any]:
-        """Makes the copy ready for the episode it is about to begin; returns the options of its reset."""
-        if not self._told:
+        """Prepare an environment for the episode that it starts; return the options of its reset."""
+        if not self._next_values:
             return {}
         brought: dict[str, dict[str, Any]] = {"constructor": {}, "attribute": {}, "reset_option": {}}
-        for name, values in self._told.items():
+        for name, values in self._next_values.items():
             way = self._ways[name]
             brought[way.how][way.target] = self._number(name, way, float(values[index]))
         if brought["constructor"] != self._made_with[index]:
@@ -72,6 +72,6 @@ class ParameterDelivery:
             return as_number(value, way.kind)
         except ValueError:
             raise ConfigError(
-                f"environment_parameters.{name}: {value:g} is no whole number, as {way} of {self._finder.env_id} is; "
-                f"give whole ones, or say whole: false in environment.parameters.{name}"
+                f"environment_parameters.{name}: {value:g} is not a whole number, but {way} of {self._finder.env_id} "
+                f"is; use whole numbers, or set whole: false in environment.parameters.{name}"
             ) from None

@@ -1,4 +1,4 @@
-"""Makes the environment of a run from ``environment: {type: gymnasium, id: ..., options: {...}}``."""
+"""Creates the environment of a run from ``environment: {type: gymnasium, id: ..., options: {...}}``."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 
 def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environment:
-    """``run.num_envs`` copies of ``settings.id``, natively vectorised where the environment can be.
+    """Create ``run.num_envs`` environments with the id ``settings.id``, natively vectorized if possible.
 
-    Where ``run.video`` is a directory, every copy is made by itself and films its episodes there; where the run has
-    environment parameters that the vectorised form does not take copy by copy, every copy is made by itself too.
+    Environments are created one by one if ``run.video`` is a directory, because each one records its episodes there,
+    and if the run has environment parameters that the vectorized form does not support per environment.
 
-    Raises :class:`ConfigError` for an id that is not registered, or parameters that the environment does not have, and
-    :class:`EnvironmentFailed` for an environment that cannot be constructed.
+    Raises :class:`ConfigError` for an id that is not registered or for unknown parameters, and
+    :class:`EnvironmentFailed` if the environment cannot be constructed.
     """
     env_id = settings.id
     if not env_id:
@@ -47,14 +47,14 @@ def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environm
         if native is not None:
             return native
     if spec.entry_point is None:
-        raise EnvironmentFailed(f"{env_id}: has a vectorised form alone, {_unusable(run, parameters)}")
+        raise EnvironmentFailed(f"{env_id}: has only a vectorized form, {_unusable(run, parameters)}")
     film = {} if run.video is None else filming(env_id, run.video)
     make = _maker(env_id, run.num_envs, "sync", options | film)
     vector = _made(env_id, options, lambda: make(disable_env_checker=True))
     assert isinstance(vector, SyncVectorEnv)
 
     def make_env(arguments: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
-        """One more copy, without a camera of its own."""
+        """Create one more environment without video."""
         given = {**options, **arguments}
         make = _maker(env_id, 1, "sync", {**given, **film, "wrappers": ()} if film else given)
         env: gymnasium.Env[Any, Any] = _made(env_id, given, lambda: make(disable_env_checker=True)).envs[0]
@@ -65,19 +65,19 @@ def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environm
     try:
         environment.require_parameters(parameters)
     except BaseException:
-        with suppress(Exception, SystemExit):  # the first error is the one to report
+        with suppress(Exception, SystemExit):  # report the first error
             environment.close()
         raise
     return environment
 
 
 def _unusable(run: RunContext, parameters: Collection[str]) -> str:
-    """Why the vectorised form will not do."""
+    """Return why the vectorized form cannot be used."""
     if run.video is not None:
         return "which cannot be filmed"
     if parameters:
-        return f"which takes no environment parameters ({', '.join(parameters)})"
-    return "which does not say when it resets (metadata['autoreset_mode'])"
+        return f"which supports no environment parameters ({', '.join(parameters)})"
+    return "which does not declare when it resets (metadata['autoreset_mode'])"
 
 
 def _native(
@@ -88,7 +88,11 @@ def _native(
     parameters: Collection[str],
     routes: Mapping[str, ParameterRoute],
 ) -> Environment | None:
-    """None for one that does not take these parameters, or does not say when it resets: guessing mixes two episodes."""
+    """Create the vectorized form.
+
+    Returns None if the form does not support these parameters, or does not declare when it resets: a wrong guess would
+    mix two episodes.
+    """
     vector = _made(env_id, options, _maker(env_id, num_envs, "vector_entry_point", options))
     if type(vector) is CartPoleVectorEnv:
         attributes = native_parameters(parameters, routes)
@@ -99,7 +103,7 @@ def _native(
         try:
             vector.close()
         except (Exception, SystemExit) as error:
-            raise EnvironmentFailed(f"{env_id}: its vectorised form failed to close: {one_line(error)}") from error
+            raise EnvironmentFailed(f"{env_id}: its vectorized form failed to close: {one_line(error)}") from error
         return None
     return adapter(env_id, behavior, vector)
 
@@ -112,7 +116,7 @@ def _maker(env_id: str, num_envs: int, mode: str, options: Mapping[str, Any]) ->
 
 
 def _made(env_id: str, options: Mapping[str, Any], make: Callable[[], Any]) -> Any:
-    """Calls the constructor; whatever it raises becomes one line that says what to do."""
+    """Call a constructor. An exception becomes an error of one line with the solution."""
     try:
         return make()
     except RlcoreError:
@@ -139,17 +143,17 @@ def _install_hint(error: BaseException) -> str:
 
 
 def _only_behavior(names: tuple[str, ...], env_id: str) -> str:
-    """A single-agent environment does not name its agents, so the file's only behavior is theirs."""
+    """Return the only behavior in the file: an environment with a single agent does not name its agents."""
     if len(names) != 1:
         found = "none" if not names else f"{len(names)}: {', '.join(names)}"
         raise ConfigError(
-            f"{env_id} has one agent, which takes the name of the file's only entry in behaviors; there are {found}"
+            f"{env_id} has one agent, whose behavior must be the only entry in behaviors; the file has {found}"
         )
     return names[0]
 
 
 def _registered(env_id: str) -> EnvSpec:
-    """The registration of ``[module:]Name-vN``; the module is imported first, which registers its environments."""
+    """Return the registration of ``[module:]Name-vN``. Importing the module registers its environments."""
     module, _, name = env_id.rpartition(":")
     if module:
         try:

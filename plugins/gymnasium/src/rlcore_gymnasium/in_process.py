@@ -1,7 +1,7 @@
-"""Copies of an environment stepped one after the other in this process.
+"""Environments that are stepped one by one in this process.
 
-Gymnasium's own ``SyncVectorEnv`` merges infos and copies observations at every step; here its copies are driven
-directly, and what they return is written into arrays that are reused.
+Gymnasium's own ``SyncVectorEnv`` merges infos and copies observations at every step. This class steps its
+environments directly and writes results into arrays that are reused.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ from rlcore_gymnasium.ways import WayFinder
 
 
 class InProcessEnvironment(GymnasiumEnvironment):
-    """Each copy has a generator of its own: copy c plays episode e with ``seeds(c, e)``.
+    """Environments with separate generators: environment i plays episode e with ``seeds(i, e)``.
 
-    ``finder`` knows the environment's parameters; ``make_copy`` makes a copy with other constructor arguments.
+    ``finder`` finds the environment's parameters; ``make_env`` creates an environment with other constructor
+    arguments.
     """
 
     vector: SyncVectorEnv
@@ -46,7 +47,7 @@ class InProcessEnvironment(GymnasiumEnvironment):
         self._steps = [env.step for env in vector.envs]
         self._observations = self._observing.buffers(self.num_envs)
         self._write = self._observing.row_writer(self._observations)
-        # Written before the resets, because an environment may reuse the array it returns.
+        # Written before the resets, because an environment may reuse the array that it returned.
         self._finals = self._observing.buffers(self.num_envs)  # the first K rows: of the episodes that ended last
         self._write_final = self._observing.row_writer(self._finals)
         self._rewards: list[Any] = [0.0] * self.num_envs
@@ -58,7 +59,7 @@ class InProcessEnvironment(GymnasiumEnvironment):
         self._delivery.require(names)
 
     def set_parameters(self, parameters: Parameters) -> None:
-        self._delivery.tell(parameters)
+        self._delivery.set(parameters)
 
     def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
         self._begin(seeds, episodes)
@@ -84,7 +85,7 @@ class InProcessEnvironment(GymnasiumEnvironment):
                 if type(reward) not in NUMBERS:
                     refuse_wrong_reward(reward)
                 rewards[index] = reward
-                # Most environments return Python's own False; whatever else it is, is looked at.
+                # Most environments return Python's own False; other values are checked.
                 if terminated is not False or truncated is not False:
                     terminated, truncated = flag(terminated, "terminated"), flag(truncated, "truncated")
                     if terminated or truncated:
@@ -120,7 +121,7 @@ class InProcessEnvironment(GymnasiumEnvironment):
         }  # fmt: skip
 
     def _reset_env(self, index: int) -> dict[str, Any]:
-        """Begins the copy's episode, writes its first observation and returns its info."""
+        """Start the episode of an environment, write its first observation and return its info."""
         episode = int(self.episodes[index])
         try:
             options = self._delivery.begin(index)
@@ -134,7 +135,7 @@ class InProcessEnvironment(GymnasiumEnvironment):
         return info
 
     def _write_mask(self, index: int, info: Mapping[str, Any], doing: str) -> None:
-        """Takes the copy's mask from its info, where the environment gives masks."""
+        """Read the action mask of an environment from its info, if it returns masks."""
         if self._mask is None:
             return
         try:
@@ -143,7 +144,7 @@ class InProcessEnvironment(GymnasiumEnvironment):
             raise self._failure(f"environment {index}, episode {self.episodes[index]}", doing, error) from error
 
     def _remake(self, index: int, arguments: Mapping[str, Any]) -> None:
-        """Replaces the copy by one that is made with these constructor arguments."""
+        """Replace an environment by a new one with these constructor arguments."""
         outer = self.vector.envs[index]
         behind_camera(outer).close()
         made = self._make_env(arguments)
@@ -157,7 +158,7 @@ class InProcessEnvironment(GymnasiumEnvironment):
                     "an environment parameter must leave what agents see and do as it is"
                 )
         if isinstance(outer, FilmedEpisodes):
-            outer.env = made  # the camera goes on, and saves the film that is still open
+            outer.env = made  # the video recorder stays, and completes its open film
         else:
             self.vector.envs[index] = made
         self._steps[index] = self.vector.envs[index].step

@@ -1,7 +1,7 @@
-"""Environments that step all their copies in one call (gymnasium's ``vector_entry_point``).
+"""Environments that are stepped in one call (Gymnasium's ``vector_entry_point``).
 
-Such an environment has a single random generator, so it is seeded once per ``reset``, from
-``seeds(0, episodes.sum())``; an episode then depends on those that ended before it, unlike with separate copies.
+Such an object has a single random generator. It is seeded once per ``reset``, with ``seeds(0, episodes.sum())``. Unlike
+with separate environments, an episode then depends on the episodes that ended before it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rlcore_gymnasium.base import ACTION_MASK, GymnasiumEnvironment
 
 
 class NativeEnvironment(GymnasiumEnvironment):
-    """Base of the adapters: each brings one of gymnasium's autoreset modes to rlcore's same-step rule."""
+    """The base class of adapters from Gymnasium's autoreset modes to rlcore's same-step rule."""
 
     def __init__(self, env_id: str, behavior: str, vector: VectorEnv[Any, Any, Any]) -> None:
         super().__init__(env_id, behavior, vector.num_envs, vector.single_observation_space, vector.single_action_space)
@@ -38,7 +38,7 @@ class NativeEnvironment(GymnasiumEnvironment):
         except RlcoreError:
             raise
         except (Exception, SystemExit) as error:
-            raise self._failure(f"all {self.num_envs} copies", "reset", error) from error
+            raise self._failure(f"all {self.num_envs} environments", "reset", error) from error
 
     def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
         try:
@@ -47,14 +47,14 @@ class NativeEnvironment(GymnasiumEnvironment):
             raise
         except (Exception, SystemExit) as error:
             first, last = int(self.episodes.min()), int(self.episodes.max())
-            where = f"all {self.num_envs} copies, episodes {first} to {last}"
+            where = f"all {self.num_envs} environments, episodes {first} to {last}"
             raise self._failure(where, "step", error) from error
 
     def _step(self, action: Any) -> AgentBatch:
         raise NotImplementedError
 
     def _flags(self, terminated: Any, truncated: Any) -> NDArray[np.intp]:
-        """Stores the flags; where both are set the episode terminated. Returns the rows that ended."""
+        """Store the flags; if both are set, the episode has terminated. Return the ended rows."""
         np.copyto(self._terminated, numbers(terminated, self.num_envs, "terminated", "b"))
         np.greater(numbers(truncated, self.num_envs, "truncated", "b"), self._terminated, out=self._truncated)
         return np.flatnonzero(self._terminated | self._truncated)
@@ -65,7 +65,7 @@ class NativeEnvironment(GymnasiumEnvironment):
 
 
 class SameStepEnvironment(NativeEnvironment):
-    """For environments that begin the next episode in the step that ended one, as rlcore does."""
+    """Adapter for environments that start the next episode in the step that ends an episode, as rlcore does."""
 
     def _step(self, action: Any) -> AgentBatch:
         observations, reward, terminated, truncated, info = self.vector.step(action)
@@ -84,15 +84,15 @@ class SameStepEnvironment(NativeEnvironment):
         )  # fmt: skip
 
     def _final_observations(self, final: Any, ended: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
-        if isinstance(final, Mapping):  # a Dict observation, stacked key by key
+        if isinstance(final, Mapping):  # a Dict observation, stacked by key
             return self._observing.convert({key: _stack(final[key], ended) for key in final})
-        if self._observing.parts[0].key is not None:  # a mapping or a tuple for each ended row
+        if self._observing.parts[0].key is not None:  # one mapping or tuple per ended row
             return self._observing.stack(final[row] for row in ended)
         return self._observing.convert(_stack(final, ended))
 
 
 class ManualResetEnvironment(NativeEnvironment):
-    """For environments that reset nothing by themselves: the ended copies are reset with a mask."""
+    """Adapter for environments that never reset by themselves: the ended environments are reset with a mask."""
 
     def _step(self, action: Any) -> AgentBatch:
         observations, reward, terminated, truncated, info = self.vector.step(action)
@@ -112,11 +112,11 @@ class ManualResetEnvironment(NativeEnvironment):
 
 
 class NextStepEnvironment(NativeEnvironment):
-    """For environments that spend one more step on each reset, and ignore that step's action.
+    """Adapter for environments that use one more step for each reset, and ignore the action of that step.
 
-    The end is told one step late, when the next episode's first observation exists. Until then the row shows the
-    final observation with ``needs_action`` unset, and its last reward is held back, so that no transition crosses
-    the episode boundary and none is made of the ignored action.
+    The end of an episode is reported one step late, when the first observation of the next episode exists. Until then
+    the row shows the final observation with ``needs_action`` unset, and its last reward is held back. No transition
+    crosses the boundary of the episode, and none contains the ignored action.
     """
 
     def __init__(self, env_id: str, behavior: str, vector: VectorEnv[Any, Any, Any]) -> None:
@@ -136,7 +136,7 @@ class NextStepEnvironment(NativeEnvironment):
         self._reward[:] = numbers(reward, self.num_envs, "the reward", "fiub")
         terminated = numbers(terminated, self.num_envs, "terminated", "b")
         truncated = numbers(truncated, self.num_envs, "truncated", "b")
-        ended = np.flatnonzero(self._waiting)  # their reset has just happened
+        ended = np.flatnonzero(self._waiting)  # they were reset in this step
         self._terminated[:] = self._waiting & self._held_terminated
         self._truncated[:] = self._waiting & ~self._held_terminated
         final: dict[str, NDArray[Any]] | None = None
@@ -169,5 +169,5 @@ ADAPTERS: Mapping[AutoresetMode, type[NativeEnvironment]] = {
 
 
 def _stack(values: Any, rows: NDArray[np.intp]) -> NDArray[Any]:
-    """The chosen rows as one array; gymnasium collects them in an array of objects."""
+    """Return the chosen rows as one array; Gymnasium collects them in an array of objects."""
     return np.stack([np.asarray(values[row]) for row in rows])

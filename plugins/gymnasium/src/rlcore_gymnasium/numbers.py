@@ -1,4 +1,4 @@
-"""Which numbers an environment has, and values of environment parameters as the numbers it expects."""
+"""The numbers that an environment has, and conversion of environment parameters to the expected types."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import gymnasium
 import numpy as np
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
-# What a value is to be: the type that it is turned to, or None where the environment does not say.
+# The type to which a value is converted, or None if the environment does not declare one.
 Kind = type | None
 
 _NO_PARAMETERS = ("self", "render_mode")
 
 
 def kind_of(value: Any) -> Kind:
-    """The type of a number. TypeError for anything else but None, which says nothing."""
+    """Return the type of a number, or None for None. Raises TypeError for other values."""
     if value is None:
         return None
     if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
@@ -32,7 +32,10 @@ def is_whole(kind: Kind) -> bool:
 
 
 def as_number(value: float, kind: Kind) -> Any:
-    """``value`` as the environment takes it; where nobody says, a whole one is an int. ValueError if it cannot."""
+    """Return ``value`` with the expected type; without one, a whole number becomes an int.
+
+    Raises ValueError if impossible.
+    """
     if kind is None:
         return int(value) if value.is_integer() else value
     if is_whole(kind):
@@ -43,14 +46,14 @@ def as_number(value: float, kind: Kind) -> Any:
 
 
 def numeric_attributes(env: gymnasium.Env[Any, Any]) -> list[str]:
-    """Names of the public numbers that an unwrapped environment, or its class, has."""
+    """Return the names of the public numbers of an unwrapped environment or its class."""
     found = {name: value for cls in reversed(type(env).__mro__) for name, value in vars(cls).items()}
     found |= getattr(env, "__dict__", {})
     return sorted(name for name, value in found.items() if not name.startswith("_") and _is_number(value))
 
 
 def numeric_arguments(spec: EnvSpec) -> tuple[dict[str, Kind], bool]:
-    """The arguments of an environment's constructor that may be numbers, and whether it takes any others too."""
+    """Return the numeric arguments of an environment's constructor, and whether it accepts any others."""
     creator = spec.entry_point if callable(spec.entry_point) else load_env_creator(str(spec.entry_point))
     found: dict[str, Kind] = {}
     takes_any = False
@@ -61,7 +64,7 @@ def numeric_arguments(spec: EnvSpec) -> tuple[dict[str, Kind], bool]:
             kind, may_be = _kind_of_argument(parameter)
             if may_be:
                 found[name] = kind
-    return found | {"max_episode_steps": int}, takes_any  # gymnasium.make's own argument, for every environment
+    return found | {"max_episode_steps": int}, takes_any  # an argument of gymnasium.make for every environment
 
 
 def _is_number(value: Any) -> bool:
@@ -74,14 +77,14 @@ def _is_number(value: Any) -> bool:
 def _signature(creator: Any) -> Mapping[str, inspect.Parameter]:
     try:
         return inspect.signature(creator, eval_str=True).parameters
-    except (NameError, SyntaxError, TypeError, AttributeError):  # an annotation that means nothing here
+    except (NameError, SyntaxError, TypeError, AttributeError):  # an annotation without a meaning here
         return inspect.signature(creator).parameters
-    except ValueError:  # it is written in C
+    except ValueError:  # a constructor written in C
         return {}
 
 
 def _kind_of_argument(parameter: inspect.Parameter) -> tuple[Kind, bool]:
-    """What the argument is to be, and whether it may be a number at all."""
+    """Return the type of the argument, and whether it can be a number at all."""
     hint, default = parameter.annotation, parameter.default
     if hint is not inspect.Parameter.empty and hint is not Any:
         names = {"int": int, "float": float}
@@ -90,5 +93,5 @@ def _kind_of_argument(parameter: inspect.Parameter) -> tuple[Kind, bool]:
         return (float, True) if float in kinds else (int, int in kinds)
     if default is inspect.Parameter.empty or default is None:
         return None, True
-    # A default of 10 does not say that 9.81 will not do.
+    # A default of 10 does not exclude 9.81.
     return (float, True) if isinstance(default, float) else (None, _is_number(default))

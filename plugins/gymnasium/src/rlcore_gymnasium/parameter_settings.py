@@ -1,4 +1,4 @@
-"""``environment.parameters.NAME`` of Gymnasium environments."""
+"""The settings ``environment.parameters.NAME`` of Gymnasium environments."""
 
 from __future__ import annotations
 
@@ -13,22 +13,20 @@ WAYS = ("attribute", "reset_option", "constructor")
 
 @attrs.frozen(kw_only=True)
 class ParameterRoute:
-    """How an environment parameter reaches the copies of a Gymnasium environment: by one of three ways.
+    """The way in which an environment parameter reaches a Gymnasium environment; set one of the three.
 
-    A parameter without such a block is the attribute ``unwrapped.NAME`` if that is a number, else the constructor's
+    A parameter without such a block is the attribute ``unwrapped.NAME`` if that is a number, or else the constructor
     argument NAME.
     """
 
     attribute: str | None = setting(
-        None, "Set on each copy before its reset, such as unwrapped.length or unwrapped.model.opt.gravity[2]."
+        None, "Attribute that is set before each reset, such as unwrapped.length or unwrapped.model.opt.gravity[2]."
     )
-    reset_option: str | None = setting(None, "Keyword of reset(options={...}).")
+    reset_option: str | None = setting(None, "Key of reset(options={...}).")
     constructor: str | None = setting(
-        None, "Argument of the constructor: a copy is made anew for an episode with another value."
+        None, "Argument of the constructor: the environment is created again for an episode with another value."
     )
-    whole: bool | None = setting(
-        None, "Whether values must be whole numbers, and arrive as such; without it, as the environment has it."
-    )
+    whole: bool | None = setting(None, "Whether values must be whole numbers; by default as in the environment.")
 
     def __attrs_post_init__(self) -> None:
         given = [way for way in WAYS if getattr(self, way) is not None]

@@ -1,4 +1,4 @@
-"""What rlcore-gymnasium brings. Imported whenever rlcore starts: gymnasium enters with the target, not here."""
+"""The hooks of rlcore-gymnasium. rlcore imports this module at every start, so it must not import gymnasium."""
 
 from __future__ import annotations
 

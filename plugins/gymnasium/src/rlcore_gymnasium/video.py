@@ -1,4 +1,4 @@
-"""Films of episodes, by Gymnasium's own RecordVideo."""
+"""Records video of episodes with Gymnasium's RecordVideo."""
 
 from __future__ import annotations
 
@@ -22,48 +22,48 @@ _NO_DISPLAY = (
 
 
 class FilmedEpisodes(RecordVideo):
-    """One mp4 file for each whole episode: ``Hopper-v5-env-0-episode-3.mp4``.
+    """Records one mp4 file per whole episode: ``Hopper-v5-env-0-episode-3.mp4``.
 
-    Raises EnvironmentFailed where the environment cannot be rendered or a package is missing, saying what to do.
+    Raises EnvironmentFailed with the solution if the environment cannot be rendered or a package is missing.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], directory: Path, env_id: str, index: int) -> None:
         if RENDER_MODE not in env.metadata.get("render_modes", ()):
-            raise EnvironmentFailed(f"{env_id}: has no render mode {RENDER_MODE!r}, so it cannot be filmed")
+            raise EnvironmentFailed(f"{env_id}: has no render mode {RENDER_MODE!r}, and cannot record video")
         self._env_id = env_id
         prefix = f"{re.sub(r'[^A-Za-z0-9.-]+', '-', env_id)}-env-{index}"
-        with warnings.catch_warnings():  # of a directory that exists; nothing in it has such a name
+        with warnings.catch_warnings():  # about an existing directory; it contains no file with such a name
             warnings.simplefilter("ignore")
             super().__init__(env, str(directory), episode_trigger=lambda episode: True, name_prefix=prefix)
 
     def close(self) -> None:
-        """Throws away what is open: the episode that follows the last one begins by itself, and nobody plays it."""
+        """Discard the open film: the episode after the last one starts automatically, and is not played."""
         self.recording = False
         self.recorded_frames = []
         super().close()  # type: ignore[no-untyped-call]
 
     def _capture_frame(self) -> None:
         try:
-            with warnings.catch_warnings():  # of what is raised below
+            with warnings.catch_warnings():  # about the error that is raised below
                 warnings.simplefilter("ignore")
                 super()._capture_frame()  # type: ignore[no-untyped-call]
         except gymnasium.error.DependencyNotInstalled as error:
-            raise EnvironmentFailed(f"{self._env_id}: cannot be filmed: {one_line(error)}; {_EXTRA}") from error
+            raise EnvironmentFailed(f"{self._env_id}: cannot record video: {one_line(error)}; {_EXTRA}") from error
         except RlcoreError:
             raise
         except (Exception, SystemExit) as error:
             raise EnvironmentFailed(f"{self._env_id}: cannot be rendered: {one_line(error)}{_NO_DISPLAY}") from error
         if not self.recording:
-            raise EnvironmentFailed(f"{self._env_id}: render() returns no picture, so it cannot be filmed")
+            raise EnvironmentFailed(f"{self._env_id}: render() returns no image to record")
 
 
 def behind_camera(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
-    """The copy itself, whether or not it is filmed."""
+    """Return the environment without its video recorder, if it has one."""
     return env.env if isinstance(env, FilmedEpisodes) else env
 
 
 def filming(env_id: str, directory: Path) -> dict[str, Any]:
-    """What ``gymnasium.make_vec`` takes to have every copy filmed."""
+    """Return the arguments with which ``gymnasium.make_vec`` records video of every environment."""
     env_index = count()
     return {
         "render_mode": RENDER_MODE,

@@ -1,4 +1,4 @@
-"""Finds the way by which an environment parameter reaches the copies of a Gymnasium environment."""
+"""Finds the way in which an environment parameter reaches a Gymnasium environment."""
 
 from __future__ import annotations
 
@@ -21,18 +21,21 @@ _WORDS = {"attribute": "attribute", "constructor": "constructor argument", "rese
 
 @attrs.frozen
 class Way:
-    """``target`` is the path of an attribute, or the name of a constructor argument or of a reset option."""
+    """A way to set a parameter.
+
+    ``target`` is an attribute's path, or the name of a constructor argument or reset option.
+    """
 
     how: str  # one of the keys of environment.parameters.NAME
     target: str
-    kind: Kind = attrs.field(default=None, eq=False)  # what the environment takes there
+    kind: Kind = attrs.field(default=None, eq=False)  # the type that the environment expects there
 
     def __str__(self) -> str:
         return f"the {_WORDS[self.how]} {self.target!r}"
 
 
 class WayFinder:
-    """Looks where ``environment.parameters`` says; without a word there, for an attribute, then an argument."""
+    """Looks in ``environment.parameters``, then for an attribute, then for a constructor argument."""
 
     def __init__(self, spec: EnvSpec, env_id: str, routes: Mapping[str, ParameterRoute]) -> None:
         self.env_id = env_id
@@ -40,7 +43,10 @@ class WayFinder:
         self._routes = routes
 
     def find(self, name: str, env: Env) -> Way:
-        """The way of the parameter ``name``, to copies like this one. ConfigError if there is none."""
+        """Return the way of the parameter ``name`` for environments like ``env``.
+
+        Raises ConfigError if there is none.
+        """
         route = self._routes.get(name)
         if route is not None and route.attribute is not None:
             way = self._attribute(name, route.attribute, env)
@@ -68,8 +74,8 @@ class WayFinder:
             f"the constructor argument{'s' if len(arguments) > 1 else ''} {', '.join(arguments)}",
         ]
         raise ConfigError(
-            f"environment_parameters.{name}: {self.env_id} has no such parameter; it has {' and '.join(has)}; any "
-            f"other attribute, or an option of its reset, is named in environment.parameters.{name}"
+            f"environment_parameters.{name}: {self.env_id} has no such parameter; it has {' and '.join(has)}; to "
+            f"use another attribute or a reset option, name it in environment.parameters.{name}"
             f"{did_you_mean(name, [*configured, *attributes, *arguments])}"
         )
 
@@ -96,7 +102,7 @@ class WayFinder:
                 write(env, path, value)
         except (Exception, SystemExit) as error:
             raise ConfigError(f"{place}: {path!r} of {self.env_id} cannot be set: {one_line(error)}") from error
-        if is_whole(kind):  # of a constructor's goal_velocity=0, say, which need not be whole
+        if is_whole(kind):  # for example goal_velocity=0 in a constructor, which need not be whole
             kind = numeric_arguments(self._spec)[0].get(path.removeprefix("unwrapped."), kind)
         return Way("attribute", path, kind)
 

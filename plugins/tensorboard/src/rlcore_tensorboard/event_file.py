@@ -1,7 +1,7 @@
-"""One event file. TensorBoard reads a directory's event files in the order of their names, one after another.
+"""One event file. TensorBoard reads the event files of a directory in the order of their names.
 
-A file of a resumed run begins with a mark that has readers forget what earlier files say of later steps. The mark is
-wrong in any other place, so the name of a new file sorts after the names that are there, whatever the clock says.
+The file of a resumed run starts with a mark that makes readers drop later steps of earlier files. The mark is
+wrong at any other position, so the name of a new file sorts after existing names, regardless of the clock.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.record_writer import RecordWriter
 
 PREFIX = "events.out.tfevents."
-MARK = "tfevents"  # what TensorBoard knows event files by
-_HEADER = struct.Struct("<Q4x")  # of a record: the length of what follows, and a checksum
+MARK = "tfevents"  # TensorBoard finds event files by this part of the name
+_HEADER = struct.Struct("<Q4x")  # of a record: the length of the data, and a checksum
 _CHECKSUM = 4  # bytes after a record
 
 
 class EventFile:
     """A new event file in ``directory``, flushed at every summary.
 
-    Readers forget points of earlier files from ``first_step`` on: the run takes these steps again.
+    Readers drop points of earlier files from ``first_step`` on, because the run repeats these steps.
     """
 
     def __init__(self, directory: Path, first_step: int) -> None:
@@ -45,7 +45,7 @@ class EventFile:
         self._records.flush()
 
     def write(self, step: int, summary: Summary) -> None:
-        """Writes what was summarised at ``step``, not earlier than anything before: a clock may be set back."""
+        """Write a summary of ``step``. Its time is not earlier than previous times, even if the clock was set back."""
         self._wall_time = max(self._wall_time, time.time())
         self._write(Event(wall_time=self._wall_time, step=step, summary=summary))
         self._records.flush()
@@ -58,13 +58,13 @@ class EventFile:
 
 
 def new_name(earlier: Collection[str], wall_time: float) -> str:
-    """The name of a file that begins at ``wall_time``; it sorts after the names of ``earlier`` files."""
+    """Return the name of a file that starts at ``wall_time``; it sorts after the names of ``earlier`` files."""
     newest = max(earlier, default="")
     name = _name(int(wall_time * 1e9))
     if name <= newest:
         found = re.match(rf"{re.escape(PREFIX)}(\d+)", newest)
         name = _name((int(found[1]) + 1) * 10**9) if found else name
-    # Seconds of another width, or another program's name: what begins with a name sorts after it.
+    # Seconds with another number of digits, or the name of another program. A longer name sorts after its prefix.
     return name if name > newest else f"{newest}.{os.getpid()}"
 
 
@@ -74,7 +74,7 @@ def _name(nanoseconds: int) -> str:
 
 
 def last_wall_time(path: Path) -> float:
-    """Seconds since 1970 of the latest event of a file, as far as the file is whole; 0.0 without one."""
+    """Return the time of the latest readable event of a file in seconds since 1970; 0.0 without one."""
     latest = 0.0
     with path.open("rb") as stream:
         left = os.fstat(stream.fileno()).st_size

@@ -1,4 +1,4 @@
-"""What rlcore-tensorboard brings. Imported whenever rlcore starts: tensorboard enters with the target, not here."""
+"""The hooks of rlcore-tensorboard. rlcore imports this module at every start, so it must not import tensorboard."""
 
 from __future__ import annotations
 

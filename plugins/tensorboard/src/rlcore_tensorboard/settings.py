@@ -1,4 +1,7 @@
-"""The ``stats.tensorboard`` block. Imports neither TensorBoard nor numpy: it is read to check a configuration."""
+"""The ``stats.tensorboard`` block.
+
+This module imports neither TensorBoard nor numpy: checking a configuration imports it.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,6 @@ from rlcore.settings import setting
 
 @attrs.frozen(kw_only=True)
 class TensorBoardSettings:
-    """TensorBoard event files."""
+    """Settings of TensorBoard event files."""
 
-    histograms: bool = setting(True, "Write the distribution of returns too, as 'Environment/Cumulative Reward_hist'.")
+    histograms: bool = setting(True, "Also write the distribution of returns, as 'Environment/Cumulative Reward_hist'.")

@@ -1,8 +1,8 @@
 """Writes summaries as TensorBoard event files, ``<run directory>/<behavior>/events.out.tfevents.*``.
 
-The records and protobufs are TensorBoard's own; neither TensorFlow nor PyTorch is imported. Events go to a plain file
-instead of ``EventFileWriter``, whose file layer imports TensorFlow wherever it happens to be installed, and whose
-thread reports a full disk at some later call.
+Records and protobufs come from TensorBoard; neither TensorFlow nor PyTorch is imported. Events are written to a plain
+file. TensorBoard's ``EventFileWriter`` would import TensorFlow if it is installed, and its thread reports a full disk
+only at a later call.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ HISTOGRAM_BINS = 30
 
 
 class TensorBoardWriter:
-    """One event file for each behavior, flushed at every summary."""
+    """Writes one event file per behavior, flushed at every summary."""
 
     def __init__(
         self, directory: Path, resumed_steps: Mapping[str, int] | None = None, histograms: bool = True
     ) -> None:
-        """``resumed_steps`` holds the agent step each behavior resumes from; one that is missing starts anew."""
+        """``resumed_steps`` is the agent step from which each behavior resumes; a missing behavior starts from zero."""
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = WatchedDirectory(directory)
         self._resumed_steps = dict(resumed_steps or {})
@@ -64,7 +64,7 @@ class TensorBoardWriter:
         self._files = {}
 
     def _file(self, behavior: str, step: int) -> EventFile:
-        """The behavior's event file, made anew if somebody removed it."""
+        """Return the behavior's event file; create it again if it was removed."""
         file = self._files.get(behavior)
         if file is not None and not self._directory.lost(file.path, file.stream):
             return file
@@ -83,7 +83,7 @@ class TensorBoardWriter:
 
 
 def histogram(values: tuple[float, ...]) -> HistogramProto:
-    """The distribution of the finite values, in equal bins; an empty first bin shows the lower edge."""
+    """Return the distribution of the finite values in equal bins; an empty first bin shows the lower edge."""
     array = np.asarray(values, np.float64)
     array = array[np.isfinite(array)]
     if not array.size:

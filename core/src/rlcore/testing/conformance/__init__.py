@@ -1,1 +1,1 @@
-"""One class of tests for each contract: a plugin inherits it and says how its object is made."""
+"""Conformance tests: one class per contract. A plugin inherits from the class and tells it how to create its object."""

@@ -1,4 +1,4 @@
-"""The rules of :class:`rlcore.curriculum.Curriculum` as tests that a curriculum's author inherits.
+"""The rules of :class:`rlcore.curriculum.Curriculum` as tests for authors of curricula to inherit.
 
 ::
 
@@ -38,14 +38,17 @@ from rlcore.testing.blocks import checked_block
 
 __all__ = ["CurriculumConformance"]
 
-# What no status should say, and some do: edited by hand, or of another program.
+# Invalid status values, as from editing by hand or from another program.
 NONSENSE = (-1, 10**6, 1.5, "many", None, [1])
-# Those of a copy's episodes whose random numbers are made together; see EpisodeUniforms.
+# Episodes whose random numbers are computed together; see EpisodeUniforms.
 BLOCK = 256
 
 
 class CurriculumConformance:
-    """Set ``curriculum`` and ``blocks``, its settings by parameter; ``behavior`` is the name those may use."""
+    """Tests of curricula: set ``curriculum`` and ``blocks``, its settings by parameter.
+
+    ``behavior`` is the name of the behavior that these settings may use.
+    """
 
     curriculum: ClassVar[str] = ""  # NAME or DIST/NAME, as installed
     blocks: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
@@ -86,7 +89,7 @@ class CurriculumConformance:
         return [(name, each) for name, check in checks.items() if check for each in check(config, plugins)]
 
     def _behaviors(self) -> tuple[str, ...]:
-        """Two behaviors, if these blocks say whose episodes count, else one."""
+        """Return two behaviors if these blocks name a behavior, else one."""
         plugins, both = self.plugins(), (self.behavior, f"Not{self.behavior}")
         spec = plugins.curriculum(self.curriculum)
         typed = {"type": self.curriculum}
@@ -146,13 +149,13 @@ class CurriculumConformance:
             game.curriculum.draw_target(np.arange(self.num_envs), numbers)
         assert game.play(30).history == other.play(30).history
 
-    def test_what_follows_stays_until_it_says_redraw(self) -> None:
-        """What a copy goes on with is drawn when its episode begins, and again where ``redraw`` asks for it."""
+    def test_draws_stay_equal_until_redraw(self) -> None:
+        """The values of the next episode are drawn when an episode starts, and again when ``redraw`` is set."""
         game = Game(self.make(), self)
         for _ in range(80):
             game.play(1)
             drawn = game.curriculum.draw(np.arange(self.num_envs), game.environment.episodes + 1)
-            assert drawn.values.tolist() == game.staged, "draw gives other values now, and advance did not say redraw"
+            assert drawn.values.tolist() == game.staged, "draw returns other values now, but advance did not set redraw"
 
     def test_equal_runs_draw_the_same(self) -> None:
         assert Game(self.make(), self).play(80).history == Game(self.make(), self).play(80).history
@@ -162,7 +165,7 @@ class CurriculumConformance:
             self._resume_after(played, Game(self.make(), self))
 
     def test_keeps_its_rules_among_several_behaviors_and_agents(self) -> None:
-        """Two agents in each copy, which end before it does, and share rewards."""
+        """Each environment has two agents that end before it does and share rewards."""
         behaviors = self._behaviors()
         for played in (1, 40):
             self._resume_after(played, Game(self.make(), self, behaviors, agents=2))
@@ -175,19 +178,19 @@ class CurriculumConformance:
         assert game.run.stats() == other.run.stats()
         assert game.run.status() == other.run.status()
 
-    def test_says_where_it_is(self) -> None:
+    def test_the_status_is_json_and_the_statistics_are_finite(self) -> None:
         for run in (Game(self.make(), self).run, Game(self.make(), self).play(30).run):
             assert all(isinstance(tag, str) and np.isfinite(value) for tag, value in run.stats().items())
             status = json.loads(json.dumps(run.status(), allow_nan=False))
             assert sorted(status) == sorted(self.blocks)
 
-    def test_the_status_of_another_run_may_say_nothing_of_it(self) -> None:
+    def test_a_status_without_its_sections_is_accepted(self) -> None:
         made, other = self.make(), self.make()
         made.load_status({"metadata": {}, self.behavior: {"checkpoints": []}})
         assert Game(made, self).play(30).history == Game(other, self).play(30).history
 
     def test_a_status_that_makes_no_sense_changes_nothing(self) -> None:
-        """RunStateError says that there is no room for it."""
+        """Either RunStateError refuses the status, or nothing changes."""
         expected, names = Game(self.make(), self).play(30).history, list(self.blocks)
         made = self.make()
         for nonsense in NONSENSE:
@@ -212,7 +215,7 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
 
 
 class Shielded:
-    """A curriculum that is told what it may look at, and not change."""
+    """A curriculum that receives read-only arrays."""
 
     def __init__(self, curriculum: Curriculum) -> None:
         self.curriculum = curriculum
@@ -228,8 +231,8 @@ class Shielded:
         self.curriculum.episodes_ended(ended)
 
 
-class Copies:
-    """As much of an environment as has parameters; the first copy is in its 250th episode already."""
+class Environments:
+    """The parts of an environment that parameters need; its first environment is in episode 250."""
 
     def __init__(self, num_envs: int) -> None:
         self.num_envs = num_envs
@@ -242,19 +245,22 @@ class Copies:
 
 
 class Game:
-    """Copies whose episodes end at random, with random returns: what a run asks of its curricula, and nothing else."""
+    """Simulates a run for curricula: environments whose episodes end at random, with random returns."""
 
     def __init__(
         self, curriculum: Curriculum, rules: CurriculumConformance, behaviors: tuple[str, ...] = (), agents: int = 1
     ) -> None:
-        """``agents`` in each copy, of each of ``behaviors``; more than one end before their copy, and share rewards."""
+        """``agents`` per environment for each of ``behaviors``.
+
+        Several agents end before their environment and share rewards.
+        """
         self.rules = rules
         self.agents = agents
         self.random = np.random.default_rng(3)
         self.steps = 0
         self.history: list[Any] = []
         self.changes: list[LessonChange] = []
-        self.environment: Any = Copies(rules.num_envs)
+        self.environment: Any = Environments(rules.num_envs)
         env_index = np.repeat(np.arange(rules.num_envs), agents)
         self.behaviors: dict[str, Any] = {
             name: SimpleNamespace(
@@ -267,7 +273,7 @@ class Game:
         self._begin(self.environment.episodes.copy())
 
     def resumed(self, curriculum: Curriculum, state: Mapping[str, Any]) -> Game:
-        """One that goes on where this one is, with ``state`` in another curriculum."""
+        """Return a game that continues this one with ``state`` in another curriculum."""
         other = shallow_copy(self)
         for name in ("random", "history", "changes", "environment", "behaviors"):
             setattr(other, name, deepcopy(getattr(self, name)))
@@ -292,7 +298,7 @@ class Game:
 
     @property
     def staged(self) -> list[list[float]]:
-        """What each copy goes on with, [N, P]."""
+        """Return the values of the next episode of each environment, [N, P]."""
         told = self.environment.told
         return np.column_stack([told[name] for name in self.rules.blocks]).tolist()  # type: ignore[no-any-return]
 

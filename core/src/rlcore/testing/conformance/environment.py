@@ -1,9 +1,9 @@
-"""The rules of :class:`rlcore.environment.Environment` as tests that an environment's author inherits.
+"""The rules of :class:`rlcore.environment.Environment` as tests for authors of environments to inherit.
 
 ::
 
     class TestMyEnvironment(EnvironmentConformance):
-        parameters = {"gravity": (9.8, 20.0)}  # if it has any: two values of each that play differently
+        parameters = {"gravity": (9.8, 20.0)}  # two values per parameter with different episodes
 
         def make(self, num_envs):
             return MyEnvironment(num_envs)
@@ -23,7 +23,7 @@ from rlcore.testing.playing import Batches, assert_equal_batches, check_batch, p
 
 
 class EnvironmentConformance(ParameterRules):
-    """Override :meth:`make`; adjust the attributes of :class:`ParameterRules` where the environment differs."""
+    """Tests of environments: override :meth:`make`, and adjust the attributes of :class:`ParameterRules`."""
 
     # ------------------------------------------------------------ shapes
 
@@ -78,7 +78,9 @@ class EnvironmentConformance(ParameterRules):
                 ended[environment.behaviors[name].env_index[batch.ended]] = True
             after = environment.episodes.copy()
             assert (after >= before).all() and (after <= before + 1).all()
-            assert not ((after > before) & ~ended).any(), "a copy began an episode although no agent's ended"
+            assert not ((after > before) & ~ended).any(), (
+                "an environment started an episode before its agents ended theirs"
+            )
             before = after
         assert given.tolist() == (np.arange(self.num_envs) + 5).tolist(), "reset must not keep or change its argument"
         environment.close()
@@ -103,8 +105,8 @@ class EnvironmentConformance(ParameterRules):
             assert_equal_batches(ours, theirs)
         environment.close()
 
-    def test_an_episode_depends_on_its_copy_and_number_only(self) -> None:
-        """The episode a copy begins by itself starts like the one that a reset begins at that number."""
+    def test_an_episode_depends_only_on_its_environment_and_number(self) -> None:
+        """An episode that the environment starts by itself equals the episode with this number after a reset."""
         if self.one_generator or not self.deterministic:
             return
         environment, other = self.make(self.num_envs), self.make(self.num_envs)
@@ -121,7 +123,7 @@ class EnvironmentConformance(ParameterRules):
         environment.close()
         other.close()
 
-    # ------------------------------------------------------------ the rest
+    # ------------------------------------------------------------ saving and closing
 
     def test_close_may_be_called_twice(self) -> None:
         environment = self.make(self.num_envs)

@@ -1,6 +1,6 @@
-"""What :class:`rlcore.testing.EnvironmentConformance` asks of an environment's parameters.
+"""The tests of environment parameters in :class:`rlcore.testing.EnvironmentConformance`.
 
-Each test plays the same random actions in environments that were told different parameters.
+Each test plays equal random actions in environments with different parameters.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from rlcore.testing.playing import (
     play,
     played,
     random_actions,
-    shown_to_env,
+    results_of_env,
     snapshot,
-    told_to_env,
+    state_of_env,
 )
 
 
 class ParameterRules:
-    """The part of the conformance tests that is about parameters, with the attributes of all of them.
+    """Tests of environment parameters, and the attributes of all environment tests.
 
-    ``parameters`` has, for each parameter of the environment, two values that play differently:
-    ``{"gravity": (9.8, 20.0)}``. Neither need be what it has when it is told nothing.
+    ``parameters`` contains, for each parameter of the environment, two values with different episodes:
+    ``{"gravity": (9.8, 20.0)}``. The default value need not be one of them.
     """
 
     num_envs = 3
     steps = 120  # enough for some episodes to end under random actions
-    episodes_end = True  # some episode ends within `steps`; rules about ends are empty otherwise
-    one_generator = False  # True: all copies share a generator that is seeded once per reset
+    episodes_end = True  # some episode ends within `steps`; otherwise rules about ends are not tested
+    one_generator = False  # True: all environments share a generator that is seeded once per reset
     deterministic = True  # equal seeds and actions give equal batches
     parameters: ClassVar[Mapping[str, tuple[float, float]]] = {}
 
     def make(self, num_envs: int) -> Environment:
-        """A fresh environment of ``num_envs`` copies."""
+        """Return a new object with ``num_envs`` environments."""
         raise NotImplementedError
 
     def test_no_parameters_are_always_accepted(self) -> None:
@@ -51,58 +51,58 @@ class ParameterRules:
         environment.set_parameters({})
         environment.close()
 
-    def test_an_unknown_parameter_is_refused_with_those_there_are(self) -> None:
+    def test_an_unknown_parameter_is_refused_with_the_known_ones(self) -> None:
         environment = self.make(self.num_envs)
         refusal = ""
         try:
             environment.set_parameters({"not_a_parameter": np.ones(self.num_envs)})
         except ConfigError as error:
             refusal = str(error)
-        assert "not_a_parameter" in refusal, "a parameter the environment does not have must raise ConfigError"
-        assert all(name in refusal for name in self.parameters), "the error must list the parameters there are"
+        assert "not_a_parameter" in refusal, "an unknown parameter must raise ConfigError"
+        assert all(name in refusal for name in self.parameters), "the error must list the known parameters"
         assert "\n" not in refusal
         environment.close()
 
     def test_parameters_decide_what_is_played(self) -> None:
-        """Equal ones give equal batches, and of two values of a parameter one plays differently."""
+        """Equal values give equal batches, and different values of a parameter give different batches."""
         for name, (_, second) in self._playable().items():
-            plain, same, other = (self._told() for _ in range(3))
-            self._tell(other, {name: second})
+            plain, same, other = (self._with_first_values() for _ in range(3))
+            self._set(other, {name: second})
             differs = False
             for ours, theirs, others in zip(*(play(each, self.steps) for each in (plain, same, other)), strict=True):
                 assert_equal_batches(ours, theirs)
                 differs = differs or not equal_batches(ours, others)
-            assert differs, f"parameter {name!r} changes nothing within {self.steps} steps"
+            assert differs, f"parameter {name!r} has no effect within {self.steps} steps"
             _close(plain, same, other)
 
-    def test_parameters_are_those_of_the_copys_next_episode_and_not_before(self) -> None:
-        """What is open goes on as it began; a reset begins that next episode too."""
+    def test_parameters_apply_from_the_next_episode_of_an_environment_on(self) -> None:
+        """An open episode keeps its values. The next episode uses the new values, also if a reset starts it."""
         for name, (_, second) in self._playable().items():
-            plain, told, fresh = (self._told() for _ in range(3))
-            still_open = np.ones(self.num_envs, np.bool_)  # [N] in the episode that the reset began
+            plain, told, fresh = (self._with_first_values() for _ in range(3))
+            still_open = np.ones(self.num_envs, np.bool_)  # [N] in the first episode after the reset
             for step, (ours, theirs) in enumerate(zip(play(plain, self.steps), play(told, self.steps), strict=True)):
                 for env in np.flatnonzero(still_open).tolist():
-                    same = _told_alike(plain, ours, theirs, env)
+                    same = _equal_results(plain, ours, theirs, env)
                     if not plain.episodes[env]:
                         same = same and _shown_alike(plain, ours, theirs, env)
-                    assert same, f"parameter {name!r} changed an episode that was open"
+                    assert same, f"parameter {name!r} changed an open episode"
                 still_open &= plain.episodes == 0
                 if step == 1:
-                    self._tell(told, {name: second})
-            self._tell(fresh, {name: second})
+                    self._set(told, {name: second})
+            self._set(fresh, {name: second})
             for ours, theirs in zip(play(told, self.steps), play(fresh, self.steps), strict=True):
                 assert_equal_batches(ours, theirs)
             _close(plain, told, fresh)
 
-    def test_a_copy_that_begins_by_itself_plays_what_a_reset_would_have_begun(self) -> None:
+    def test_an_environment_that_resets_itself_plays_what_a_reset_would_play(self) -> None:
         if self.one_generator:
             return
         for name, (_, second) in self._playable().items():
-            environment, checked = self._told(), 0
+            environment, checked = self._with_first_values(), 0
             seen: list[tuple[Batches, Mapping[str, Actions] | None, list[int]]] = []
             for batches, actions in played(environment, self.steps):
                 if not seen:
-                    self._tell(environment, {name: second})
+                    self._set(environment, {name: second})
                 seen.append((snapshot(batches), actions, environment.episodes.tolist()))
             for env in range(self.num_envs):
                 of_second = [(batches, actions) for batches, actions, episodes in seen if episodes[env] == 1]
@@ -112,14 +112,14 @@ class ParameterRules:
             assert checked or not self.episodes_end, f"no episode ended within {self.steps} steps; set `steps` higher"
             environment.close()
 
-    def test_parameters_are_told_for_each_copy(self) -> None:
-        """What one copy plays with makes no difference to the others, but for a generator they share."""
+    def test_parameters_are_set_for_each_environment(self) -> None:
+        """The parameters of one environment do not affect others, unless they share a generator."""
         for name, (first, second) in self._playable().items():
             for odd in range(self.num_envs):
-                alike, apart = self._told(), self._told()
+                alike, apart = self._with_first_values(), self._with_first_values()
                 values = np.full(self.num_envs, first)
                 values[odd] = second
-                self._tell(apart, {name: values})
+                self._set(apart, {name: values})
                 differs, began = False, False
                 for ours, theirs in zip(play(alike, self.steps), play(apart, self.steps), strict=True):
                     differs = differs or not equal_batches(ours, theirs)
@@ -127,26 +127,26 @@ class ParameterRules:
                     for env in range(self.num_envs):
                         if env == odd or (began and self.one_generator):
                             continue
-                        same = _told_alike(alike, ours, theirs, env) and _shown_alike(alike, ours, theirs, env)
-                        assert same, f"parameter {name!r} of copy {odd} changed what copy {env} plays"
-                assert differs, f"parameter {name!r} of copy {odd} does not reach it"
+                        same = _equal_results(alike, ours, theirs, env) and _shown_alike(alike, ours, theirs, env)
+                        assert same, f"parameter {name!r} of environment {odd} changed environment {env}"
+                assert differs, f"parameter {name!r} of environment {odd} has no effect on it"
                 _close(alike, apart)
 
     def test_a_parameter_that_is_not_named_again_stays(self) -> None:
         if len(self._playable()) < 2:
             return
         (name, (_, second)), (other, (_, others)) = list(self.parameters.items())[:2]
-        once, twice = self._told(), self._told()
-        self._tell(once, {name: second, other: others})
-        self._tell(twice, {name: second})
-        self._tell(twice, {other: others})
+        once, twice = self._with_first_values(), self._with_first_values()
+        self._set(once, {name: second, other: others})
+        self._set(twice, {name: second})
+        self._set(twice, {other: others})
         for ours, theirs in zip(play(once, self.steps), play(twice, self.steps), strict=True):
             assert_equal_batches(ours, theirs)
         _close(once, twice)
 
     def test_a_restored_environment_has_the_parameters_of_its_open_episodes(self) -> None:
         for name, (_, second) in self._playable().items():
-            saved, restored = self._told(), self.make(self.num_envs)
+            saved, restored = self._with_first_values(), self.make(self.num_envs)
             if not isinstance(saved, SavesState) or not isinstance(restored, SavesState):
                 _close(saved, restored)
                 return
@@ -154,9 +154,9 @@ class ParameterRules:
             for batches in play(saved, 2):
                 ours = batches
             restored.load_state_dict(saved.state_dict())
-            for environment in (saved, restored):  # whoever restores it tells it what comes next
-                self._tell(environment, {key: first for key, (first, _) in self.parameters.items()})
-                self._tell(environment, {name: second})
+            for environment in (saved, restored):  # the caller sets the values of the next episodes after restoring
+                self._set(environment, {key: first for key, (first, _) in self.parameters.items()})
+                self._set(environment, {name: second})
             generator = np.random.default_rng(9)
             for _ in range(self.steps):
                 chosen = random_actions(saved.behaviors, ours, generator)
@@ -164,32 +164,32 @@ class ParameterRules:
                 assert_equal_batches(ours, restored.step(chosen))
             _close(saved, restored)
 
-    # ------------------------------------------------------------ what the tests above are made of
+    # ------------------------------------------------------------ parts of the tests above
 
     def _playable(self) -> Mapping[str, tuple[float, float]]:
         return self.parameters if self.deterministic else {}
 
-    def _told(self) -> Environment:
-        """A fresh environment that was told the first value of every parameter."""
+    def _with_first_values(self) -> Environment:
+        """Return a new object with the first value of every parameter."""
         environment = self.make(self.num_envs)
-        self._tell(environment, {name: first for name, (first, _) in self.parameters.items()})
+        self._set(environment, {name: first for name, (first, _) in self.parameters.items()})
         return environment
 
-    def _tell(self, environment: Environment, values: Mapping[str, float | NDArray[np.float64]]) -> None:
+    def _set(self, environment: Environment, values: Mapping[str, float | NDArray[np.float64]]) -> None:
         told = {name: np.array(np.broadcast_to(value, self.num_envs), np.float64) for name, value in values.items()}
         for array in told.values():
-            array.setflags(write=False)  # they are the caller's
+            array.setflags(write=False)  # the arrays belong to the caller
         environment.set_parameters(told)
 
     def _replay(
         self, env: int, seen: Sequence[tuple[Batches, Mapping[str, Actions] | None]], values: Mapping[str, float]
     ) -> None:
-        """Plays the copy's episode number 1 after a reset, with the actions of ``seen``, and compares the two.
+        """Play episode 1 of an environment after a reset with the actions of ``seen``, and compare both.
 
-        The first of ``seen`` is the step that ended the episode before.
+        The first entry of ``seen`` is the step that ended the previous episode.
         """
-        environment, generator = self._told(), np.random.default_rng(5)
-        self._tell(environment, values)
+        environment, generator = self._with_first_values(), np.random.default_rng(5)
+        self._set(environment, values)
         batches: Batches = environment.reset(EpisodeSeeds(1), np.ones(self.num_envs, np.int64))
         for step, (wanted, actions) in enumerate(seen):
             if step and actions is not None:
@@ -205,17 +205,17 @@ class ParameterRules:
                 batches = environment.step(chosen)
             same = _shown_alike(environment, wanted, batches, env)
             if step:
-                same = same and _told_alike(environment, wanted, batches, env)
-            assert same, "a copy began another episode by itself than a reset would have begun with these parameters"
+                same = same and _equal_results(environment, wanted, batches, env)
+            assert same, "the environment started another episode by itself than a reset with these parameters"
         environment.close()
 
 
 def _shown_alike(environment: Environment, ours: Batches, theirs: Batches, env: int) -> bool:
-    return all_equal(*(shown_to_env(environment.behaviors, batches, env) for batches in (ours, theirs)))
+    return all_equal(*(state_of_env(environment.behaviors, batches, env) for batches in (ours, theirs)))
 
 
-def _told_alike(environment: Environment, ours: Batches, theirs: Batches, env: int) -> bool:
-    return all_equal(*(told_to_env(environment.behaviors, batches, env) for batches in (ours, theirs)))
+def _equal_results(environment: Environment, ours: Batches, theirs: Batches, env: int) -> bool:
+    return all_equal(*(results_of_env(environment.behaviors, batches, env) for batches in (ours, theirs)))
 
 
 def _close(*environments: Environment) -> None:

@@ -1,4 +1,4 @@
-"""The rules every plugin keeps, as tests that its author inherits.
+"""The rules of all plugins, as tests for authors of plugins to inherit.
 
 ::
 
@@ -23,7 +23,7 @@ from rlcore.plugins.selection import Choice, Selection, decide
 
 
 class PluginConformance:
-    """Set ``plugin``; ``skip`` maps the name of a test that cannot hold to the reason."""
+    """Tests of plugins: set ``plugin``. ``skip`` maps the name of a test that cannot hold to the reason."""
 
     plugin: ClassVar[str] = ""  # NAME or DIST/NAME, as installed
     skip: ClassVar[Mapping[str, str]] = {}
@@ -34,14 +34,14 @@ class PluginConformance:
             pytest.skip(reason)
 
     def installed(self) -> Plugin:
-        """The plugin as it is installed."""
+        """Return the installed plugin."""
         found = list(filter(Choice(self.plugin, True, "-p").matches, decide(installed(), Selection())))
         assert found, f"{self.plugin!r} is not installed; run pip install -e . in the plugin's directory"
         assert len(found) == 1, f"{self.plugin!r} is ambiguous: {[each.label for each in found]}"
         return found[0]
 
     def loaded(self) -> Plugins:
-        """The plugin, beside those whose hooks it may implement."""
+        """Return the plugin, loaded together with the plugins whose hooks it may implement."""
         plugin = self.installed()
         plugins = loaded_among_others(plugin)
         assert plugin.label not in plugins.broken, plugins.broken[plugin.label]

@@ -1,4 +1,4 @@
-"""Recordings of small environments, for tests of trainers that learn from them."""
+"""Record episodes of small environments, for tests of trainers that learn from recordings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Choose = Callable[[AgentBatch], Actions]
 
 
 def random_actions(behavior: BehaviorSpec, seed: int = 0) -> Choose:
-    """Uniform over the range of each part, [-1, 1] where it has none, and over the allowed options of each branch."""
+    """Return a function that draws uniform actions: within bounds, or else from [-1, 1], and from allowed options."""
     generator = np.random.default_rng(seed)
     bounded = np.isfinite(behavior.low) & np.isfinite(behavior.high)
     low, high = np.where(bounded, behavior.low, -1.0), np.where(bounded, behavior.high, 1.0)
@@ -38,7 +38,7 @@ def random_actions(behavior: BehaviorSpec, seed: int = 0) -> Choose:
 
 
 def record(environment: Environment, steps: int, choose: Choose | None = None, seed: int = 1) -> Recording:
-    """The whole episodes that end within ``steps`` environment steps; without ``choose``, of random actions."""
+    """Record the whole episodes within ``steps`` environment steps, with random actions unless ``choose`` is set."""
     [(name, behavior)] = environment.behaviors.items()
     choose = choose or random_actions(behavior, seed)
     episodes: list[Recording] = []
@@ -53,7 +53,7 @@ def record(environment: Environment, steps: int, choose: Choose | None = None, s
 
 
 def joined(parts: Sequence[Recording]) -> Recording:
-    """One recording of the episodes of several, in order."""
+    """Return one recording with the episodes of several, in order."""
     first = parts[0]
 
     def actions(part: str) -> np.ndarray | None:

@@ -1,4 +1,4 @@
-"""The rules of :class:`rlcore.rewards.RewardProvider` as tests that a provider's author inherits.
+"""The rules of :class:`rlcore.rewards.RewardProvider` as tests for authors of reward providers to inherit.
 
 ::
 
@@ -32,7 +32,7 @@ __all__ = ["RewardProviderConformance"]
 
 
 class RewardProviderConformance:
-    """Set ``reward``; ``settings`` is its block under ``reward_signals``."""
+    """Tests of reward providers: set ``reward``. ``settings`` is its block under ``reward_signals``."""
 
     reward: ClassVar[str] = ""  # NAME or DIST/NAME, as installed
     settings: ClassVar[Mapping[str, Any]] = {}
@@ -47,7 +47,7 @@ class RewardProviderConformance:
         return load_plugins(selection_from(None, {}, (), False, used=(self.reward,)))
 
     def behavior(self) -> BehaviorSpec:
-        """What the transitions are of: vector and one-hot observations, real and discrete actions."""
+        """The behavior of the transitions: vector and one-hot observations, real and discrete actions."""
         [behavior] = identity_hybrid(self.slots).behaviors.values()
         return behavior
 
@@ -60,7 +60,7 @@ class RewardProviderConformance:
         return provider
 
     def transitions(self, seed: int = 0) -> Transitions:
-        """A random rollout, [rows, slots]."""
+        """Return a random rollout, [rows, slots]."""
         random, behavior, lead = np.random.default_rng(seed), self.behavior(), (self.rows, self.slots)
         terminated = random.random(lead) < 0.2
         return Transitions(
@@ -130,7 +130,7 @@ def arrays_of(transitions: Transitions) -> list[Any]:
 
 
 def first_axes_joined(transitions: Transitions) -> Transitions:
-    """The same transitions, [rows * slots]."""
+    """Flatten the first two axes: return the transitions as [rows * slots]."""
 
     def joined(array: Any) -> Any:
         return None if array is None else array.reshape(-1, *array.shape[2:])

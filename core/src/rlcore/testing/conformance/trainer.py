@@ -1,4 +1,4 @@
-"""The rules of :class:`rlcore.trainer.Trainer` as tests that a trainer's author inherits.
+"""The rules of :class:`rlcore.trainer.Trainer` as tests for authors of trainers to inherit.
 
 ::
 
@@ -57,7 +57,7 @@ SPACES: dict[str, Callable[[int], IdentityEnvironment]] = {
 
 
 def mean_reward(trainer: Trainer, environment: Environment) -> float:
-    """Of 50 steps by the policy."""
+    """Return the mean reward of 50 steps with the policy."""
     [name] = environment.behaviors
     batch = first_batch(environment, seed=99)
     rewards = []
@@ -69,10 +69,13 @@ def mean_reward(trainer: Trainer, environment: Environment) -> float:
 
 
 class TrainerConformance:
-    """Set ``trainer`` and ``hyperparameters``; ``skip`` maps the name of a test that cannot hold to the reason."""
+    """Tests of trainers: set ``trainer`` and ``hyperparameters``.
+
+    ``skip`` maps the name of a test that cannot hold to the reason.
+    """
 
     trainer: ClassVar[str] = ""  # NAME or DIST/NAME, as installed
-    hyperparameters: ClassVar[Mapping[str, Any]] = {}  # small ones, so that updates come early
+    hyperparameters: ClassVar[Mapping[str, Any]] = {}  # small values, so that updates come early
     settings: ClassVar[Mapping[str, Any]] = {}  # other keys of the behavior's block
     num_envs: ClassVar[int] = 4
     steps: ClassVar[int] = 300  # environment steps that are enough for two updates
@@ -89,7 +92,7 @@ class TrainerConformance:
     # ------------------------------------------------------------ making
 
     def make(self, environment: Environment, seed: int = 1, plugins: Plugins | None = None, **settings: Any) -> Trainer:
-        """The trainer of the environment's only behavior, made as a run makes it; ``settings`` go over the class's."""
+        """Create the trainer of the only behavior as a run does; ``settings`` override those of the class."""
         trainings = SmallTrainings(self.trainer, self.directory, self.hyperparameters)
         block = {**self.settings, **settings}
         return trainings.trainer(environment, block=block, plugins=plugins or self.plugins(), seed=seed)
@@ -99,15 +102,15 @@ class TrainerConformance:
 
     @property
     def spaces(self) -> frozenset[str]:
-        """The kinds of action its record declares."""
+        """Return the kinds of actions that the record declares."""
         return self.plugins().trainer(self.trainer).spaces
 
     def environment(self) -> Environment:
-        """Some environment whose actions the trainer can learn: the simplest it declares."""
+        """Return the simplest environment whose actions the trainer declares."""
         kind = next(kind for kind in ("discrete", "continuous", "hybrid") if kind in self.spaces)
         return SPACES[kind](self.num_envs)
 
-    # ------------------------------------------------------------ its record
+    # ------------------------------------------------------------ the record
 
     def test_its_record_is_complete_and_light(self) -> None:
         plugins = self.plugins()
@@ -126,7 +129,7 @@ class TrainerConformance:
         assert isinstance(config.behaviors["Walker"].hyperparameters, plugins.trainer(self.trainer).resolve("settings"))
         assert config_from_mapping(dump_config(config), plugins) == config
 
-    # ------------------------------------------------------------ making one
+    # ------------------------------------------------------------ creation
 
     def test_is_made_for_every_kind_of_action_it_declares(self) -> None:
         for kind in self.spaces:
@@ -147,7 +150,7 @@ class TrainerConformance:
 
     # ------------------------------------------------------------ acting
 
-    def test_never_takes_an_option_that_is_masked(self) -> None:
+    def test_never_chooses_a_masked_option(self) -> None:
         if "discrete" not in self.spaces:
             pytest.skip("has no discrete actions")
         environment = TinyCorridor(self.num_envs, masked=True)
@@ -197,14 +200,14 @@ class TrainerConformance:
         environment = identity_discrete(self.num_envs) if "discrete" in self.spaces else self.environment()
         assert isinstance(environment, IdentityEnvironment)
         candidates = (self.make(environment, seed) for seed in range(1, 10))
-        # Now and then initial weights happen to do what is asked for, which would prove nothing.
+        # Initial weights sometimes solve the task, which would prove nothing.
         trainer = next(t for t in candidates if mean_reward(t, environment) < 0.7)
         learn(trainer, environment, self.learns_within // self.num_envs)
         reached = mean_reward(trainer, environment)
         assert reached > 0.8, f"mean reward {reached:.2f} of at most 1 after {trainer.steps} steps"
 
     @pytest.mark.parametrize("case", ["episodes of one step", "time limits only", "cut by a reset"])
-    def test_takes_episodes_of_every_kind(self, case: str) -> None:
+    def test_handles_episodes_of_every_kind(self, case: str) -> None:
         if "discrete" not in self.spaces:
             pytest.skip("has no discrete actions")
         environment: Environment = {
@@ -217,8 +220,8 @@ class TrainerConformance:
             for stats in learn(trainer, environment, self.steps // 3):
                 assert all(np.isfinite(value) for value in stats.values()), stats
 
-    def test_reads_a_batch_only_while_it_is_given(self) -> None:
-        """Environments write the next step into the same memory."""
+    def test_reads_a_batch_only_while_it_is_valid(self) -> None:
+        """An environment writes its next step into the memory of the previous one."""
         outcomes = []
         for spoil in (False, True):
             environment = self.environment()
@@ -236,7 +239,7 @@ class TrainerConformance:
                 if trainer.ready():
                     trainer.update()
             outcomes.append(trainer.state_dict())
-        assert_equal(outcomes[0], outcomes[1], "a batch was read after it had become invalid")
+        assert_equal(outcomes[0], outcomes[1], "a batch was read after it became invalid")
 
     def test_steps_call_no_hooks(self) -> None:
         environment, plugins = self.environment(), self.plugins()
@@ -275,7 +278,7 @@ class TrainerConformance:
         updates = learn(trainer, environment, self.steps)
         assert reward.rewarded, "the provider's evaluate() was not called"
         assert reward.updates == len(updates), "an update of the trainer calls update() of each reward provider once"
-        assert all(stats.get(LearningReward.TAG) for stats in updates), "what the provider returns is not passed on"
+        assert all(stats.get(LearningReward.TAG) for stats in updates), "the statistics of the provider are missing"
         state = copied(trainer.state_dict())
         check_storable(state)
         resumed, restored = self.make_with_a_reward_that_learns(other)
@@ -286,7 +289,7 @@ class TrainerConformance:
         assert_equal({"all": ours}, {"all": theirs})
 
     def make_with_a_reward_that_learns(self, environment: Environment) -> tuple[Trainer, LearningReward]:
-        """A trainer with two rewards of different discounts, the second of which changes with every update."""
+        """Create a trainer with two rewards with different discounts; the second one changes with every update."""
         plugins, maker = self.plugins(), LearningRewards()
         plugins.register(maker, "learning-reward")
         signals = {"extrinsic": {}, LearningReward.name: {"gamma": 0.5, "strength": 0.1}}
@@ -307,7 +310,7 @@ class TrainerConformance:
         for load, what in ((trainer.load_state_dict, state), (trainer.load_model, state["model"])):
             with pytest.raises(RunStateError):
                 load(what)
-            assert_equal(before, trainer.state_dict(), "a refused state left traces")
+            assert_equal(before, trainer.state_dict(), "a refused state changed the trainer")
 
     def test_weights_start_another_run_without_its_counters(self) -> None:
         environment = self.environment()
@@ -324,11 +327,11 @@ class TrainerConformance:
         )
 
 
-# ---------------------------------------------------------------- what the tests are made of
+# ---------------------------------------------------------------- parts of the tests
 
 
 class LearningReward:
-    """The environment's reward, weighted by how often this provider was updated."""
+    """The environment's reward, weighted by the number of updates of this provider."""
 
     name = "learning"
     ignore_done = False
@@ -345,7 +348,7 @@ class LearningReward:
         return transitions.reward * np.float32(1 + self.updates / 10)
 
     def update(self, transitions: Transitions) -> Mapping[str, float]:
-        assert transitions.reward.size, "update() was given no transitions"
+        assert transitions.reward.size, "update() received no transitions"
         self.updates += 1
         return {self.TAG: float(self.updates)}
 
@@ -357,7 +360,7 @@ class LearningReward:
 
 
 class LearningRewards:
-    """A plugin that makes :class:`LearningReward` and keeps what it made."""
+    """A plugin that creates :class:`LearningReward` and keeps the created objects."""
 
     def __init__(self) -> None:
         self.made: list[LearningReward] = []
@@ -389,7 +392,7 @@ def first_batch(environment: Environment, seed: int = 1) -> AgentBatch:
 def play(
     trainer: Trainer, environment: Environment, steps: int, seed: int = 1
 ) -> Iterator[tuple[Mask, Actions, Mapping[str, float] | None]]:
-    """The loop of a run; yields the mask of each step, the actions, and what the update returned if there was one."""
+    """Run the loop of a run; yield the mask of each step, the actions, and the result of an update or None."""
     batch = first_batch(environment, seed)
     trainer.begin(batch)
     [name] = environment.behaviors
@@ -403,12 +406,12 @@ def play(
 
 
 def learn(trainer: Trainer, environment: Environment, steps: int, seed: int = 1) -> list[Mapping[str, float]]:
-    """What each update returned."""
+    """Return the result of each update."""
     return [stats for _, _, stats in play(trainer, environment, steps, seed) if stats is not None]
 
 
 def spoil_arrays(batch: AgentBatch) -> None:
-    """Overwrites a batch as the environment it belongs to may."""
+    """Overwrite a batch, as its environment may do."""
     for array in (*batch.observations.values(), *(batch.final_observations or {}).values()):
         array[...] = 77
     for flags in (batch.reward, batch.terminated, batch.truncated):
@@ -418,7 +421,7 @@ def spoil_arrays(batch: AgentBatch) -> None:
 
 
 def check_actions(behavior: BehaviorSpec, mask: Mask, actions: Actions) -> None:
-    """Shapes, types and limits of one answer."""
+    """Check shapes, types and limits of the actions."""
     if behavior.continuous:
         assert actions.continuous is not None
         assert actions.continuous.shape == (behavior.slots, behavior.continuous)
@@ -431,7 +434,7 @@ def check_actions(behavior: BehaviorSpec, mask: Mask, actions: Actions) -> None:
         assert (actions.discrete >= 0).all() and (actions.discrete < behavior.discrete).all()
         if mask is not None:
             columns = actions.discrete + np.cumsum([0, *behavior.discrete[:-1]])
-            assert np.take_along_axis(mask, columns, axis=1).all(), "took an option that is masked"
+            assert np.take_along_axis(mask, columns, axis=1).all(), "chose a masked option"
 
 
 def as_state(actions: Actions) -> dict[str, Any]:
@@ -448,10 +451,10 @@ def copied(state: Any) -> Any:
 
 
 def check_storable(state: Any, where: str = "state_dict()") -> None:
-    """Nested mappings of numpy arrays and JSON values."""
+    """Check that the state consists of nested mappings of numpy arrays and JSON values."""
     if isinstance(state, Mapping):
         for key, value in state.items():
-            assert isinstance(key, str), f"{where}: the key {key!r} is no string"
+            assert isinstance(key, str), f"{where}: the key {key!r} is not a string"
             check_storable(value, f"{where}[{key!r}]")
     elif isinstance(state, list | tuple):
         for value in state:
@@ -462,7 +465,7 @@ def check_storable(state: Any, where: str = "state_dict()") -> None:
 
 
 def assert_equal(ours: Any, theirs: Any, message: str = "", where: str = "") -> None:
-    """Bit for bit."""
+    """Assert that two states are equal bit for bit."""
     if isinstance(ours, Mapping):
         assert ours.keys() == theirs.keys(), f"{message} {where}"
         for key in ours:

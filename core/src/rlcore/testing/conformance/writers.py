@@ -1,4 +1,4 @@
-"""The rules of :class:`rlcore.stats.StatsWriter` as tests that a writer's author inherits.
+"""The rules of :class:`rlcore.stats.StatsWriter` as tests for authors of statistics writers to inherit.
 
 ::
 
@@ -31,7 +31,10 @@ Written = tuple[str, int, Mapping[str, float]]  # behavior, step, means by tag
 
 
 class StatsWriterConformance:
-    """Set ``writer`` and override :meth:`read`; ``settings`` is its block under ``stats``."""
+    """Tests of statistics writers: set ``writer`` and override :meth:`read`.
+
+    ``settings`` is its block under ``stats``.
+    """
 
     writer: ClassVar[str] = ""  # NAME or DIST/NAME, as installed
     settings: ClassVar[Mapping[str, Any]] = {}
@@ -41,7 +44,7 @@ class StatsWriterConformance:
         self.directory = tmp_path
 
     def read(self, directory: Path) -> list[Written]:
-        """What can be read now of the run in ``directory``: each behavior's summaries in the order of their steps."""
+        """Read the run in ``directory``: return each behavior's summaries in the order of their steps."""
         raise NotImplementedError
 
     def plugins(self) -> Plugins:
@@ -56,14 +59,14 @@ class StatsWriterConformance:
         return plugins.create_stats_writer(spec, settings, run)
 
     def check(self, expected: list[tuple[str, int, float]]) -> None:
-        """What can be read is ``expected``: behavior, step, mean reward."""
+        """Check that reading returns ``expected``: behavior, step, mean reward."""
         written = [(behavior, step, means[CUMULATIVE_REWARD]) for behavior, step, means in self.read(self.directory)]
         assert sorted((behavior, step) for behavior, step, _ in written) == sorted((b, s) for b, s, _ in expected)
         for ours, theirs in zip(sorted(written), sorted(expected), strict=True):
             assert ours[2] == pytest.approx(theirs[2], rel=1e-5)
 
     def test_what_was_written_can_be_read_before_the_writer_is_closed(self) -> None:
-        """A run that is killed has its summaries."""
+        """A run that is killed keeps its summaries."""
         writer = self.make()
         writer.write("Walker", 1000, summary(1.5))
         self.check([("Walker", 1000, 1.5)])
@@ -95,7 +98,7 @@ class StatsWriterConformance:
         self.check([("Walker", 10, 1.0), ("Walker", 20, 2.0)])
 
     def test_a_resumed_run_goes_on_after_what_it_kept(self) -> None:
-        """Steps past the checkpoint are taken again: each is there once, as it went the second time."""
+        """The resumed run repeats the steps after the checkpoint. Each step is there once, with the second result."""
         writer = self.make()
         for step in (1000, 2000, 3000):
             writer.write("Walker", step, summary(step / 1000))
@@ -111,5 +114,5 @@ class StatsWriterConformance:
 
 
 def summary(reward: float) -> dict[str, StatSummary]:
-    """A summary with a mean reward, and a histogram's values."""
+    """Return a summary with a mean reward and the values of a histogram."""
     return {CUMULATIVE_REWARD: StatSummary.of([reward - 1.0, reward, reward + 1.0], keep_values=True)}

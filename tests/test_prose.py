@@ -1,0 +1,112 @@
+"""Docstrings stand alone in ``help()``, and code and pages avoid mannerisms that are hard to read.
+
+PATHS lists the files that are checked.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from workspace import MEMBERS, ROOT
+
+# Directories and files that follow the rules; the aim is all of MEMBERS.
+PATHS = (
+    "README.md",
+    "SECURITY.md",
+    "docs",
+    "examples",
+    "benchmarks/README.md",
+    "benchmarks/startup.py",
+    "benchmarks/first_step_plugin.py",
+    *(f"{member.directory.relative_to(ROOT)}/{name}.md" for member in MEMBERS for name in ("README", "CHANGELOG")),
+    "core/src/rlcore/builtin",
+    "core/src/rlcore/recordings.py",
+    "core/src/rlcore/spaces",
+    "core/src/rlcore/testing",
+    "plugins/curriculum",
+    "plugins/gymnasium",
+    "plugins/tensorboard",
+    "tests/docs",
+)
+
+# A docstring that begins so needs the object before it to be understood.
+UNCLEAR_STARTS = re.compile(r"(The same|Those|These|So do|So does|Of|They|That|One that|What|Likewise|Also)\b")
+
+MANNERISMS = re.compile(
+    r"\b(mend(s|ed|ing)?|anew|nobody|somebody|anybody|for ever|misspelt"
+    r"|(go|goes|going|went|gone) on (with|from|where)|(take|takes|took|taken|taking) up"
+    r"|(tell|tells|told|hear|hears|heard) of|(?<!there )is no (?!longer\b)(?!more\b))\b",
+    re.IGNORECASE,
+)
+
+
+def files(suffix: str) -> list[Path]:
+    paths = [ROOT / path for path in PATHS]
+    found = {file for path in paths for file in ([path] if path.is_file() else path.rglob(f"*{suffix}"))}
+    return sorted(file for file in found if file.suffix == suffix)
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def docstrings(source: str) -> Iterator[tuple[int, str]]:
+    """Yield the line and the text of the docstrings of the module and of its public classes, functions and methods."""
+    pending: list[ast.AST] = [ast.parse(source)]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name.startswith("_"):
+            continue
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and (text := ast.get_docstring(node)):
+            yield node.body[0].lineno, text
+        if isinstance(node, (ast.Module, ast.ClassDef)):
+            pending.extend(node.body)
+
+
+def prose_of(source: str) -> Iterator[tuple[int, str]]:
+    """Yield the line and the text of all comments and strings."""
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if tokenize.tok_name[token.type] in ("COMMENT", "STRING", "FSTRING_MIDDLE"):  # the last one from Python 3.12 on
+            yield token.start[0], token.string
+
+
+def unclear(source: str) -> list[str]:
+    return [f"line {line}: {text.splitlines()[0]}" for line, text in docstrings(source) if UNCLEAR_STARTS.match(text)]
+
+
+def mannered(texts: Iterator[tuple[int, str]]) -> list[str]:
+    found = []
+    for first, text in texts:
+        for match in MANNERISMS.finditer(re.sub(r"\s", " ", text)):
+            found.append(f"line {first + text.count(chr(10), 0, match.start())}: {match[0]!r}")
+    return found
+
+
+@pytest.mark.parametrize("file", files(".py"), ids=name_of)
+def test_a_docstring_is_understood_without_its_surroundings(file: Path) -> None:
+    assert unclear(file.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("file", [*files(".py"), *files(".md")], ids=name_of)
+def test_prose_has_no_mannerisms(file: Path) -> None:
+    text = file.read_text(encoding="utf-8")
+    assert mannered(prose_of(text) if file.suffix == ".py" else iter([(1, text)])) == []
+
+
+def test_the_checks_find_what_they_refuse() -> None:
+    source = (
+        'class A:\n    """Those of B."""\n\n    def f(self):\n        """Return 1."""\n        x = 1  # begin anew\n'
+    )
+    assert unclear(source) == ["line 2: Those of B."]
+    assert mannered(prose_of(source)) == ["line 6: 'anew'"]
+    assert mannered(iter([(1, "There is no run.\nThis is no run; go on\nwith it.")])) == [
+        "line 2: 'is no '",
+        "line 2: 'go on with'",
+    ]
+    assert len(files(".py")) > 50 and len(files(".md")) > 30
