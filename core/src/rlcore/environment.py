@@ -91,7 +91,7 @@ class BehaviorSpec:
         return sum(self.discrete)
 
 
-def misfit(wanted: BehaviorSpec, found: BehaviorSpec) -> str | None:
+def spec_mismatch(wanted: BehaviorSpec, found: BehaviorSpec) -> str | None:
     """What agents of ``found`` see or do other than those of ``wanted``, in one line; None if they are alike.
 
     The same kind of numbers is enough for an observation: float64 stands in for float32.
@@ -151,7 +151,7 @@ class AgentBatch:
         return np.flatnonzero(self.terminated | self.truncated)
 
     @property
-    def moved(self) -> NDArray[np.bool_] | None:
+    def transition_closed(self) -> NDArray[np.bool_] | None:
         """Rows [S] whose transition closed in this step: they act next, or ended. None: every row."""
         return None if self.needs_action is None else self.needs_action | self.terminated | self.truncated
 

@@ -12,6 +12,7 @@ import pytest
 from rlcore import hookimpl
 from rlcore.curriculum import Curriculum
 from rlcore.errors import ConfigError, RunStateError
+from rlcore.runs.loop import PhaseTimes, learn
 from rlcore.runs.run import Run
 from rlcore.seeding import derive_generator, derive_seed
 
@@ -109,6 +110,17 @@ def test_a_reset_begins_all_copies_anew(make_run: Any) -> None:
     # What the reset ended is no episode: nobody is told of it.
     told = sum(len(ended.returns) for ended in curriculum.told)
     assert told == run.behaviors["Agent"].episodes.finished < len(environment.begun) - 2
+
+
+def test_a_behavior_that_has_finished_reports_no_episodes(make_run: Any) -> None:
+    run = make_run(PACED)
+    run.start()
+    environment, curriculum = parts(run)
+    run.behaviors["Agent"].learning = False
+    steps = iter(range(50))
+    learn(run._parts.state, lambda: next(steps, None) is None, lambda: True, PhaseTimes())
+    assert curriculum.told == [] and len(environment.begun) > 20
+    run.close()
 
 
 def test_curricula_of_several_types_run_side_by_side(make_run: Any) -> None:

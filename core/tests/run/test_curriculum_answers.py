@@ -243,7 +243,7 @@ def test_an_environment_cannot_change_what_it_is_told() -> None:
     environment: Any = SimpleNamespace(num_envs=2, set_parameters=told.append)
     feed = ParameterFeed(environment, ["pace"], lambda c, e: EpisodeDraw(np.ones((2, 1)), np.zeros((2, 1), np.int64)))
     feed.before_reset(np.zeros(2, np.int64))
-    feed.begin_again()
+    feed.replay()
     for parameters in told:
         with pytest.raises(ValueError, match="read-only"):
             parameters["pace"][0] = 1.0

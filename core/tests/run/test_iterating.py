@@ -200,10 +200,11 @@ def test_returns_and_lengths_are_those_of_the_episodes_that_ended_in_the_epoch(m
     seen: list[list[float]] = []
     record = run.behaviors["Agent"].episodes.record
 
-    def noting(batch: Any) -> None:
-        before = len(run.behaviors["Agent"].episodes.finished_returns)
-        record(batch)
-        ended.extend(run.behaviors["Agent"].episodes.finished_returns[before:])
+    def noting(batch: Any) -> Any:
+        finished = record(batch)
+        if finished is not None:
+            ended.extend(finished.returns.tolist())
+        return finished
 
     run.behaviors["Agent"].episodes.record = noting
     for epoch in run:
@@ -350,7 +351,7 @@ def test_the_cost_of_a_step_does_not_grow_with_what_was_collected(
     assert max(counts) <= min(counts) * 1.05 and min(counts) > 1000
     behavior = run.behaviors["Agent"]
     held = [len(values) for values in behavior.recent_updates.values()] + [len(behavior.recent)]
-    assert max(held) <= 100 and behavior.window.state_dict() == {} and behavior.episodes.finished_returns == []
+    assert max(held) <= 100 and behavior.window.state_dict() == {}
 
 
 def test_an_epoch_of_no_seconds_has_a_finite_speed(make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch) -> None:

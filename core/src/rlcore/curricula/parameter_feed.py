@@ -99,18 +99,18 @@ class ParameterFeed:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """The environment hears of it by :meth:`begin_again` or :meth:`go_on`."""
+        """The environment hears of it by :meth:`replay` or :meth:`resume`."""
         fill(self.playing, state, "playing")
         fill(self.values, state, "values")
         fill(self.stamp, state, "stamp")
         fill(self._next_values, state, "next_values")
         fill(self._next_stamp, state, "next_stamp")
 
-    def begin_again(self) -> None:
-        """Every copy is about to begin the episode it is in; :meth:`go_on` is to follow."""
+    def replay(self) -> None:
+        """Every copy is about to begin the episode it is in; :meth:`resume` is to follow."""
         self._tell(self._columns(self.values.copy()))
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Every copy is in the episode it was in."""
         self._tell(self._told)
 

@@ -16,7 +16,7 @@ from rlcore.errors import ConfigError, PluginError, RlcoreError, RunStateError, 
 from rlcore.plugins.lookup import Owned
 from rlcore.plugins.records import Record, RecordingFormatSpec
 from rlcore.plugins.targets import require_protocol
-from rlcore.recording.episode_tap import EpisodeTap, one_slot
+from rlcore.recording.episode_recorder import EpisodeRecorder, one_slot
 from rlcore.recordings import (
     Recording,
     RecordingAbout,
@@ -61,7 +61,7 @@ def recorded_to(
     behaviors: Mapping[str, BehaviorSpec],
     about: Mapping[str, RecordingAbout],
     reference: str | None = None,
-) -> Iterator[dict[str, EpisodeTap]]:
+) -> Iterator[dict[str, EpisodeRecorder]]:
     """Taps for a block that plays: when it ends, ``directory/<behavior>`` are recordings; when it fails, nothing is.
 
     ``about`` is by behavior too. ``reference`` names the format; the only installed one need not be named. Raises
@@ -71,17 +71,17 @@ def recorded_to(
     owner = next(owned for owned in plugins.records("recording") if owned.record is spec)
     made = _format(plugins, owner)
     writers: dict[str, RecordingWriter] = {}
-    taps: dict[str, EpisodeTap] = {}
+    recorders: dict[str, EpisodeRecorder] = {}
     try:
         for name, behavior in behaviors.items():
             path = directory / name
             with _written(owner, path):
                 writers[name] = writer = made.writer(path, one_slot(behavior), about[name])
             require_protocol(writer, RecordingWriter, owner.described)
-            taps[name] = EpisodeTap(behavior, partial(_write, owner, path, writer))
-        yield taps
-        for name, tap in taps.items():
-            if tap.episodes:
+            recorders[name] = EpisodeRecorder(behavior, partial(_write, owner, path, writer))
+        yield recorders
+        for name, recorder in recorders.items():
+            if recorder.episodes:
                 with _written(owner, directory / name):
                     writers[name].close()
                 del writers[name]

@@ -14,10 +14,11 @@ from rlcore.environment import Actions, AgentBatch, BehaviorSpec
 from rlcore.plugins.failures import trainer_does
 from rlcore.results import BehaviorResult
 from rlcore.runs.batch_check import BatchCheck
+from rlcore.runs.episode_statistics import EpisodeStatistics, FinishedEpisodes
 from rlcore.saved_values import saved_count, saved_entry, saved_mapping
 from rlcore.seeding import derive_seed
 from rlcore.settings import BehaviorSettings
-from rlcore.stats import CUMULATIVE_REWARD, EPISODE_LENGTH, GROUP_REWARD, EpisodeRecorder, StatSummary, StatsWindow
+from rlcore.stats import CUMULATIVE_REWARD, EPISODE_LENGTH, GROUP_REWARD, StatSummary, StatsWindow
 from rlcore.trainer import Policy, Trainer
 
 # How many of the latest episodes the mean reward of results and progress is taken over.
@@ -48,7 +49,7 @@ class BehaviorRun:
         self.seed = seed  # of the run
         self.offline = offline  # the trainer learns from recorded data, and is told nothing of an environment
         self.checks = BatchCheck(spec, lambda: f"at step {self.steps}")
-        self.episodes = EpisodeRecorder(spec.slots)
+        self.episodes = EpisodeStatistics(spec.slots)
         self.window = StatsWindow()
         self.recent: deque[float] = deque(maxlen=RECENT_EPISODES)
         self.recent_updates: dict[str, deque[float]] = {}  # by tag; only what is finite
@@ -58,7 +59,7 @@ class BehaviorRun:
         self.updates = 0
         self.policy_steps: int | None = None  # that the policy was trained for, where only that was loaded
         self.inferred = 0  # agent steps acted under --inference
-        self.exploited = 0  # environment steps since it stopped learning
+        self.frozen_steps = 0  # environment steps since it stopped learning
         self.learning = True
         self.finished_at_cut: int | None = None  # episodes, when a checkpoint last cut the open ones; None: not yet
         self.next_summary = 0
@@ -118,14 +119,14 @@ class BehaviorRun:
     def checkpoint_due(self) -> bool:
         return self.learning and self.steps >= self.next_checkpoint
 
-    def exploit(self) -> Actions:
-        """What the policy does now, for a behavior that does not learn (any more)."""
+    def act_frozen(self) -> Actions:
+        """Actions of the current policy, for a behavior that does not learn (any more)."""
         deterministic = self.settings.network_settings.deterministic
         policy = self.trainer.policy
         if not deterministic:
-            # A policy's generator is nobody's to save, and evaluating seeds it anew: each step has a seed of its own.
-            policy.seed(derive_seed(self.seed, f"{self.name}/exploit", self.exploited))
-        self.exploited += 1
+            # Checkpoints do not hold a policy's generator, and evaluations seed it: every step has its own seed.
+            policy.seed(derive_seed(self.seed, f"{self.name}/exploit", self.frozen_steps))
+        self.frozen_steps += 1
         return policy.act(self.batch.observations, self.batch.action_mask, deterministic)
 
     def begin(self, batch: AgentBatch) -> None:
@@ -150,24 +151,22 @@ class BehaviorRun:
             latest.extend(float(each) for each in values if isfinite(each))
         self.updates += 1
 
-    def take_episodes(self) -> None:
-        """Moves finished episodes into the window."""
-        returns, group_returns, lengths = self.episodes.take_finished()
+    def episodes_finished(self, finished: FinishedEpisodes) -> None:
+        """Note the episodes that ended in one environment step, for the summary, the epoch and the mean reward."""
+        returns, lengths = finished.returns.tolist(), finished.lengths.astype(np.float64).tolist()
         self.recent.extend(returns)
-        self.window.extend(CUMULATIVE_REWARD, returns)
-        self.window.extend(GROUP_REWARD, group_returns)
-        self.window.extend(EPISODE_LENGTH, [float(length) for length in lengths])
-        self.epoch_episodes.extend(CUMULATIVE_REWARD, returns)
-        self.epoch_episodes.extend(EPISODE_LENGTH, [float(length) for length in lengths])
+        for window in (self.window, self.epoch_episodes):
+            window.extend(CUMULATIVE_REWARD, returns)
+            window.extend(EPISODE_LENGTH, lengths)
+        if finished.group_returns is not None:
+            self.window.extend(GROUP_REWARD, finished.group_returns.tolist())
 
     def begin_epoch(self) -> None:
         """What follows is of a new epoch."""
-        self.take_episodes()
         self.epoch_episodes, self.epoch_updates = StatsWindow(), StatsWindow()
 
     def result(self, stats: Mapping[str, StatSummary]) -> BehaviorResult:
         """Where the behavior stands, and what this epoch brought; ``stats`` are those of its summary."""
-        self.take_episodes()
         episodes = self.epoch_episodes.summaries()
         return BehaviorResult(
             steps=self.steps,
@@ -182,24 +181,21 @@ class BehaviorRun:
         )
 
     def summarise(self) -> dict[str, StatSummary]:
-        self.take_episodes()
         return self.window.summarise()
 
     @property
     def mean_reward(self) -> float | None:
         """Mean return of the latest episodes, None before the first one ended."""
-        returns = [*self.recent, *self.episodes.finished_returns][-RECENT_EPISODES:]
-        return float(np.mean(returns)) if returns else None
+        return float(np.mean(self.recent)) if self.recent else None
 
     def state_dict(self) -> dict[str, Any]:
-        self.take_episodes()
         return {
             **self.episodes.state_dict(),
             "recent": list(self.recent),
             "window": self.window.state_dict(),
             "updates": self.updates,
             "recent_updates": {tag: list(values) for tag, values in self.recent_updates.items()},
-            "exploited": self.exploited,
+            "exploited": self.frozen_steps,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -209,4 +205,4 @@ class BehaviorRun:
         self.updates = saved_count(state, "updates")
         for tag, values in saved_mapping(state, "recent_updates").items():
             self.recent_updates[tag] = deque(map(float, values), maxlen=RECENT_UPDATES)
-        self.exploited = saved_count(state, "exploited")
+        self.frozen_steps = saved_count(state, "exploited")

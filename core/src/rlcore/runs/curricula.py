@@ -17,6 +17,7 @@ from rlcore.environment import Environment
 from rlcore.errors import RunStateError
 from rlcore.files.plain import plain
 from rlcore.runs.behavior import BehaviorRun
+from rlcore.runs.episode_statistics import FinishedEpisodes
 from rlcore.saved_values import saved_mapping
 from rlcore.stats import (
     CUMULATIVE_REWARD,
@@ -64,6 +65,8 @@ class RunCurricula:
             name: AgentEpisodes(behavior.spec.env_index, self._feed) for name, behavior in behaviors.items()
         }
         self._pairs = tuple((behavior, self._agents[name]) for name, behavior in behaviors.items())
+        # What ended in the environment step that `after_step` is yet to close.
+        self._finished: list[tuple[BehaviorRun, FinishedEpisodes, Beginnings]] = []
         # The number of each parameter's lesson, if it has lessons. Replaced, never changed: other threads look at it.
         self.lessons: Mapping[str, float] = lesson_numbers(self.stats())
 
@@ -79,12 +82,16 @@ class RunCurricula:
         for agents in self._agents.values():
             agents.begin_all()
 
+    def episodes_finished(self, behavior: BehaviorRun, finished: FinishedEpisodes) -> None:
+        """Episodes of ``behavior`` ended in an environment step; :meth:`after_step` follows, once for all behaviors."""
+        beginnings = self._agents[behavior.name].beginnings(finished.slots)
+        self._finished.append((behavior, finished, beginnings))
+
     def after_step(self) -> bool:
-        """Hands on what ended in the last environment step. Whether all copies are to begin their next episode now."""
-        ended: list[tuple[BehaviorRun, AgentEpisodes, Beginnings]] = []
-        for behavior, agents in self._pairs:
-            if behavior.batch.ended.size and behavior.learning:
-                ended.append((behavior, agents, agents.beginnings(behavior.batch.ended)))
+        """Report the episodes that ended in the last environment step, and draw what the next ones begin with.
+
+        Returns whether all environments are to begin their next episode now.
+        """
         began = self._feed.after_step()
         moved = False
         for behavior, agents in self._pairs:
@@ -97,28 +104,33 @@ class RunCurricula:
                 if each.every_step:
                     return self._advance(None)
             return False
-        for behavior, agents, episodes in ended:
-            self._tell(behavior, episodes, agents.settled)
+        if self._finished:
+            for behavior, finished, beginnings in self._finished:
+                self._report(behavior, finished, beginnings)
+            self._finished = []
         return self._advance(began)
 
-    def follow(self) -> None:
-        """The same where nothing is learned: only what the next episodes begin with."""
+    def after_frozen_step(self) -> None:
+        """Draw what the next episodes begin with after an environment step in which nothing learned."""
         began = self._feed.after_step()
         if began.size:
             self._feed.restage(began)
 
-    def _tell(self, behavior: BehaviorRun, of: Beginnings, settled: int) -> None:
-        rows, episodes = behavior.batch.ended, behavior.episodes
-        copies, returns = behavior.spec.env_index.take(rows), episodes.latest_returns
-        shared, lengths = episodes.latest_group_returns, episodes.latest_lengths
+    def _report(self, behavior: BehaviorRun, finished: FinishedEpisodes, of: Beginnings) -> None:
+        slots, shared = finished.slots, finished.group_returns
+        env_index, settled = behavior.spec.env_index.take(slots), self._agents[behavior.name].settled
+        if shared is None:
+            shared = np.zeros(len(slots))
         alone = len(self._curricula) == 1
         for kind, curriculum in self._curricula.items():
             columns = self._columns[kind]
             values, stamp = (of.values, of.stamp) if alone else (of.values[:, columns], of.stamp[:, columns])
-            told = EndedEpisodes(
-                behavior.name, rows, copies, of.numbers, settled, returns, shared, lengths, values, stamp
-            )
-            curriculum.episodes_ended(told)
+            curriculum.episodes_ended(
+                EndedEpisodes(
+                    behavior.name, slots, env_index, of.numbers, settled, finished.returns, shared, finished.lengths,
+                    values, stamp,
+                )
+            )  # fmt: skip
 
     def _advance(self, began: NDArray[np.int64] | None) -> bool:
         """``began`` are copies [K] for which something must be staged whether or not anything changes."""
@@ -211,7 +223,7 @@ class RunCurricula:
         return {"curricula": states, "feed": self._feed.state_dict(), "agents": agents}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """The environment hears of it by :meth:`begin_again` or :meth:`go_on`. RunStateError for other parameters."""
+        """The environment hears of it by :meth:`replay` or :meth:`resume`. RunStateError for other parameters."""
         self.load_curricula(state)
         self._feed.load_state_dict(saved_mapping(state, "feed"))
         for name, agents in self._agents.items():
@@ -229,11 +241,13 @@ class RunCurricula:
             curriculum.load_state_dict(states[curriculum.reference])
         self.lessons = lesson_numbers(self.stats())
 
-    def begin_again(self) -> None:
-        self._feed.begin_again()
+    def replay(self) -> None:
+        """Every environment is about to begin again the episode it is in; :meth:`resume` follows."""
+        self._feed.replay()
 
-    def go_on(self) -> None:
-        self._feed.go_on()
+    def resume(self) -> None:
+        """Every environment is in the episode it was in when the state was saved."""
+        self._feed.resume()
 
 
 def _refuse_foreign_tag(tag: str, curriculum: CheckedCurriculum, other: CheckedCurriculum | None) -> None:

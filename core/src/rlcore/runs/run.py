@@ -42,7 +42,7 @@ from rlcore.runs.behavior import BehaviorRun
 from rlcore.runs.closing import Held, WhileClosing, close_all, no_deadline
 from rlcore.runs.evaluations import RunEvaluation, Scores
 from rlcore.runs.evaluator import Evaluator
-from rlcore.runs.loop import Spent, infer, learn
+from rlcore.runs.loop import PhaseTimes, infer, learn
 from rlcore.runs.setup import fresh_start, resolve_config, run_context, with_seed
 from rlcore.runs.state import RunState, cut_warning, unlearned_warning
 from rlcore.runs.summaries import RunSummaries
@@ -96,7 +96,7 @@ class Run:
         self._stop = False
         self._failure: PluginError | None = None  # of a notification, which is to end the run
         self.while_closing: WhileClosing = no_deadline  # entered around each close(); `rlcore run` sets a deadline
-        self._spent = Spent()  # in this epoch
+        self._spent = PhaseTimes()  # in this epoch
         self._evaluated: EvaluationResult | None = None  # in this epoch, latest
         self._warned_of_cuts = False
         self._seconds_before = 0.0  # of earlier processes of this run
@@ -262,10 +262,10 @@ class Run:
         if saved is not None:
             self._store.compare_versions(saved)
         if saved is None:
-            self._take_from_other_runs(state)
+            self._load_from_other_runs(state)
             state.begin()
         elif context.inference:
-            state.take_policies(saved, self.directory.path)
+            state.load_policies(saved, self.directory.path)
             self._store.restore_status(context, state.behaviors)
             state.begin()
         else:
@@ -305,12 +305,12 @@ class Run:
         if changed:
             log.info("%s: resumes with another configuration: %s", self.directory.path, described(changed))
 
-    def _take_from_other_runs(self, state: RunState) -> None:
+    def _load_from_other_runs(self, state: RunState) -> None:
         """The weights and lessons that a new run is to begin with."""
         settings = self.config.checkpoint_settings
         run_id, other = settings.initialize_from, settings.initialize_lessons_from
         models = None if run_id is None else self._store.models_of_run(run_id)
-        state.take_models(self._parts.context, models, f"checkpoint_settings.initialize_from {run_id!r}")
+        state.load_models(self._parts.context, models, f"checkpoint_settings.initialize_from {run_id!r}")
         if other is not None and state.curricula is not None:
             origin = f"checkpoint_settings.initialize_lessons_from {other!r}"
             taken = state.curricula.load_status(self._store.status_of_run(other, origin))
@@ -328,7 +328,7 @@ class Run:
         state, evaluation, inference = parts.state, parts.evaluation, parts.context.inference
         behaviors = list(state.behaviors.values())
         started, steps_before = perf_counter(), state.steps
-        self._spent = spent = Spent()
+        self._spent = spent = PhaseTimes()
         self._evaluated = None
         for behavior in behaviors:
             behavior.begin_epoch()

@@ -18,7 +18,7 @@ from rlcore.plugins.calls import Plugins
 from rlcore.plugins.failures import called_trainer
 from rlcore.plugins.recording import recorded_to
 from rlcore.plugins.run_context import RunContext
-from rlcore.recording.episode_tap import EpisodeTap
+from rlcore.recording.episode_recorder import EpisodeRecorder
 from rlcore.recordings import RecordingAbout
 from rlcore.results import EvaluationResult
 from rlcore.runs.closing import WhileClosing, closing, no_deadline
@@ -119,19 +119,21 @@ class SavedRun:
         record_format: str | None = None,
     ) -> Iterator[EvaluationResult]:
         """What :meth:`evaluate` returns, for a block that reads it before the environment is closed."""
-        taps_for = None if record is None else partial(self._taps, self.context.absolute(record), record_format)
+        recorders_for = (
+            None if record is None else partial(self._recorders, self.context.absolute(record), record_format)
+        )
         films = None if video is None else self.context.absolute(video)
         evaluator = Evaluator(self.config, self.plugins, self.context, video=films)
         # A film may be encoded when it is closed, which takes its time.
         while_closing = self.while_closing if video is None else no_deadline
         with closing(evaluator, "the environment", EnvironmentFailed, while_closing):
-            result = evaluator.evaluate(self.policies, episodes, seed, deterministic, taps_for)
+            result = evaluator.evaluate(self.policies, episodes, seed, deterministic, recorders_for)
             self.plugins.evaluated(self.context, self.step, result)
             yield result
 
-    def _taps(
+    def _recorders(
         self, directory: Path, record_format: str | None, behaviors: Mapping[str, BehaviorSpec]
-    ) -> AbstractContextManager[Mapping[str, EpisodeTap]]:
+    ) -> AbstractContextManager[Mapping[str, EpisodeRecorder]]:
         settings = evaluation_environment(self.config, self.plugins)
         assert settings is not None  # or there would be no behaviors
         about = {

@@ -89,7 +89,7 @@ class RunState:
         for behavior in self.behaviors.values():
             behavior.finished_at_cut = 0
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Every copy begins its next episode; what is open bootstraps as if truncated."""
         if self.environment is not None:
             self._begin_episodes(self.environment, self.environment.episodes + 1)
@@ -108,17 +108,18 @@ class RunState:
                 behavior.begin(batch)
 
     def check_batch(self, behavior: BehaviorRun, batch: AgentBatch) -> None:
-        """Raises EnvironmentFailed for a batch that breaks its contract.
-
-        A NaN or an infinity is reported with the parameters that its episode began with.
-        """
+        """Raise EnvironmentFailed for a batch that breaks its contract, NonFiniteError for a NaN or an infinity."""
         try:
             behavior.checks.check(batch)
         except NonFiniteError as error:
-            if self.curricula is None:
-                raise
-            began = self.curricula.episode_of(error.copy, error.latest)
-            raise NonFiniteError(f"{error} (its episode began with {began})", error.copy, error.latest) from None
+            raise self.with_parameters(error) from None
+
+    def with_parameters(self, error: NonFiniteError) -> NonFiniteError:
+        """``error``, with the environment parameters that its episode began with, if there are any."""
+        if self.curricula is None:
+            return error
+        began = self.curricula.episode_of(error.copy, error.latest)
+        return NonFiniteError(f"{error} (its episode began with {began})", error.copy, error.latest)
 
     def settle_episodes(self) -> list[BehaviorRun]:
         """Begins all episodes anew before a checkpoint, unless the environment can save itself.
@@ -128,7 +129,7 @@ class RunState:
         if self.environment is None or isinstance(self.environment, SavesState):
             return []
         hidden = [behavior for behavior in self.behaviors.values() if behavior.cut()]
-        self.begin_anew()
+        self.reset()
         return hidden
 
     # ------------------------------------------------------------ checkpoints
@@ -190,12 +191,12 @@ class RunState:
             doing = "load_state_dict"
         else:
             if curricula is not None:
-                curricula.begin_again()
+                curricula.replay()
             doing = "reset"
             with environment_does(self.environment_name, "reset"):
                 batches = environment.reset(EpisodeSeeds(int(state["seed"])), np.asarray(state["episodes"]))
         if curricula is not None:
-            curricula.go_on()
+            curricula.resume()
         for name, behavior in self.behaviors.items():
             batch = batch_of(batches, name, self.environment_name, doing)
             self.check_batch(behavior, batch)
@@ -203,7 +204,7 @@ class RunState:
 
     # ------------------------------------------------------------ what other runs learned
 
-    def take_policies(self, saved: Mapping[str, Any], where: Path) -> None:
+    def load_policies(self, saved: Mapping[str, Any], where: Path) -> None:
         """What acting needs of a checkpoint; the environment and its number of copies may be others."""
         checkpoint = f"checkpoint in {where}"
         if self.curricula is not None and saved["run"].get("curricula") is not None:
@@ -215,7 +216,7 @@ class RunState:
                 behavior.trainer.load_model(saved[name]["model"])
             behavior.policy_steps = int(saved["run"]["steps"][name])
 
-    def take_models(self, context: RunContext, models: Mapping[str, Any] | None, origin: str) -> None:
+    def load_models(self, context: RunContext, models: Mapping[str, Any] | None, origin: str) -> None:
         """Weights from a behavior's ``init_path``, else from ``models``, which ``origin`` brought, if there are any."""
         for name, behavior in self.behaviors.items():
             path = behavior.settings.init_path

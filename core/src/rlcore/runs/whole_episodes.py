@@ -12,11 +12,11 @@ from rlcore.curricula.parameter_feed import ParameterFeed
 from rlcore.environment import AgentBatch, BehaviorSpec, Environment
 from rlcore.errors import NonFiniteError, RlcoreError
 from rlcore.plugins.failures import environment_does, policy_failed
-from rlcore.recording.episode_tap import EpisodeTap
+from rlcore.recording.episode_recorder import EpisodeRecorder
 from rlcore.results import BehaviorEvaluation, EvaluationResult
 from rlcore.runs.batch_check import BatchCheck, batch_of
+from rlcore.runs.episode_statistics import EpisodeStatistics
 from rlcore.seeding import EpisodeSeeds, derive_seed
-from rlcore.stats import EpisodeRecorder
 from rlcore.trainer import Policy
 
 
@@ -30,14 +30,14 @@ def play(
     episodes: int,
     seed: int,
     deterministic: bool,
-    taps: Mapping[str, EpisodeTap],
+    recorders: Mapping[str, EpisodeRecorder],
     feed: ParameterFeed | None = None,
     max_episode_steps: int | None = None,
     stop_requested: Callable[[], bool] | None = None,
     named: str = "environment",
     checks: Mapping[str, BatchCheck] | None = None,
 ) -> EvaluationResult:
-    """Plays until every copy has finished its share of ``episodes``, which ``taps`` of behaviors catch.
+    """Plays until every copy has finished its share of ``episodes``, which ``recorders`` keep, by behavior.
 
     ``feed`` says what episodes begin with, where the environment has parameters; ``named`` is what messages call it.
     ``checks``, by behavior, are those of earlier evaluations in the same environment. An episode that has not ended
@@ -50,7 +50,7 @@ def play(
     share = np.full(environment.num_envs, episodes // environment.num_envs)
     share[: episodes % environment.num_envs] += 1
     counted = {
-        name: _Counted(spec, share[spec.env_index].copy(), taps.get(name))
+        name: _Counted(spec, share[spec.env_index].copy(), recorders.get(name))
         for name, spec in environment.behaviors.items()
     }
     for name, policy in policies.items():
@@ -75,8 +75,8 @@ def play(
                 raise
             except (Exception, SystemExit) as error:
                 raise policy_failed(name, policy, "act", error) from error
-        for name, tap in taps.items():
-            tap.act(batches[name], actions[name])
+        for name, recorder in recorders.items():
+            recorder.act(batches[name], actions[name])
         with environment_does(named, "step"):
             batches = environment.step(actions)
         check_batches(batches, checks, named, "step", feed)
@@ -115,8 +115,8 @@ class _Counted:
 
     spec: BehaviorSpec
     left: NDArray[np.int64]  # [S] episodes still to be counted
-    tap: EpisodeTap | None
-    recorder: EpisodeRecorder = attrs.field(init=False)
+    recorder: EpisodeRecorder | None
+    statistics: EpisodeStatistics = attrs.field(init=False)
     taken: int = 0  # environment steps
     began: NDArray[np.int64] = attrs.field(init=False)  # [S] the step at which the episode to be counted began
     waiting: NDArray[np.bool_] = attrs.field(init=False)  # [S] for a new episode: the open one was cut and goes on
@@ -126,7 +126,7 @@ class _Counted:
     cut: int = 0
 
     def __attrs_post_init__(self) -> None:
-        self.recorder = EpisodeRecorder(self.spec.slots)
+        self.statistics = EpisodeStatistics(self.spec.slots)
         self.began = np.zeros(self.spec.slots, np.int64)
         self.waiting = np.zeros(self.spec.slots, np.bool_)
 
@@ -141,26 +141,25 @@ class _Counted:
 
     def begin(self) -> None:
         """All slots begin an episode: the environment was reset."""
-        self.recorder.begin()
+        self.statistics.begin()
         self.began[:] = self.taken
         self.waiting[:] = False
-        if self.tap is not None:
-            self.tap.begin()
+        if self.recorder is not None:
+            self.recorder.begin()
 
     def observe(self, batch: AgentBatch, max_steps: int | None) -> None:
         """Counts the episodes that ended in the latest step, and those that are open after ``max_steps`` of them."""
         self.taken += 1
         ended = batch.ended
-        self.recorder.record(batch)
+        finished = self.statistics.record(batch)
         wanted = (self.left[ended] > 0) & ~self.waiting[ended]
-        if self.tap is not None:
-            self.tap.observe(batch, ended[wanted])
-        if ended.size:
-            own, of_group, took = self.recorder.take_finished()
-            self.returns.extend(np.array(own)[wanted].tolist())
-            if of_group:
-                self.group_returns.extend(np.array(of_group)[wanted].tolist())
-            self.lengths.extend(np.array(took)[wanted].tolist())
+        if self.recorder is not None:
+            self.recorder.observe(batch, ended[wanted])
+        if finished is not None:
+            self.returns.extend(finished.returns[wanted].tolist())
+            if finished.group_returns is not None:
+                self.group_returns.extend(finished.group_returns[wanted].tolist())
+            self.lengths.extend(finished.lengths[wanted].tolist())
             self.left[ended[wanted]] -= 1
             self.began[ended] = self.taken
             self.waiting[ended] = False
@@ -174,16 +173,16 @@ class _Counted:
 
         A single copy cannot be reset, so these slots wait until all others have played their share.
         """
-        recorder = self.recorder
-        self.returns.extend(recorder.returns[rows].tolist())
-        if recorder.shared:
-            self.group_returns.extend(recorder.group_returns[rows].tolist())
-        self.lengths.extend(recorder.lengths[rows].tolist())
+        statistics = self.statistics
+        self.returns.extend(statistics.returns[rows].tolist())
+        if statistics.group_returns is not None:
+            self.group_returns.extend(statistics.group_returns[rows].tolist())
+        self.lengths.extend(statistics.lengths[rows].tolist())
         self.left[rows] -= 1
         self.waiting[rows] = True
         self.cut += len(rows)
-        if self.tap is not None:
-            self.tap.cut(batch, rows)
+        if self.recorder is not None:
+            self.recorder.cut(batch, rows)
 
     def result(self) -> BehaviorEvaluation:
         return BehaviorEvaluation(

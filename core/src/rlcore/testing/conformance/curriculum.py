@@ -30,8 +30,9 @@ from rlcore.plugins.calls import Plugins, load_plugins
 from rlcore.plugins.discover import selection_from
 from rlcore.plugins.run_context import RunContext
 from rlcore.runs.curricula import RunCurricula
+from rlcore.runs.episode_statistics import EpisodeStatistics
 from rlcore.settings import BehaviorSettings, EnvironmentParameter, RunConfig
-from rlcore.stats import CUMULATIVE_REWARD, EpisodeRecorder, StatSummary
+from rlcore.stats import CUMULATIVE_REWARD, StatSummary
 from rlcore.storage.checkpoint import load_checkpoint, save_checkpoint
 from rlcore.testing.blocks import checked_block
 
@@ -257,7 +258,7 @@ class Game:
         in_copies = np.repeat(np.arange(rules.copies), agents)
         self.behaviors: dict[str, Any] = {
             name: SimpleNamespace(
-                name=name, steps=0, learning=True, episodes=EpisodeRecorder(len(in_copies)), batch=None,
+                name=name, steps=0, learning=True, episodes=EpisodeStatistics(len(in_copies)), batch=None,
                 spec=SimpleNamespace(slots=len(in_copies), env_index=in_copies),
             )
             for name in behaviors or (rules.behavior,)
@@ -272,7 +273,7 @@ class Game:
             setattr(other, name, deepcopy(getattr(self, name)))
         other._ask(curriculum)
         other.run.load_state_dict(state)
-        other.run.go_on()
+        other.run.resume()
         return other
 
     def _ask(self, curriculum: Curriculum) -> None:
@@ -310,7 +311,9 @@ class Game:
             behavior.batch = AgentBatch({}, rewards.astype(np.float32), ended, np.zeros(slots, np.bool_))
             if self.agents > 1:
                 behavior.batch.group_reward = self.random.normal(size=slots).astype(np.float32)
-            behavior.episodes.record(behavior.batch)
+            finished = behavior.episodes.record(behavior.batch)
+            if finished is not None:
+                self.run.episodes_finished(behavior, finished)
             behavior.steps += slots
         self.environment.episodes[over] += 1
         if self.run.after_step():

@@ -26,7 +26,7 @@ class _OpenEpisode:
     rewards: list[float] = attrs.field(factory=list)  # one less than the others while the latest transition is open
 
 
-class EpisodeTap:
+class EpisodeRecorder:
     """Keeps the open episode of every slot; an episode that ends and is counted is handed to ``write``.
 
     A transition closes when its agent acts next, or when its episode ends. An aborted episode is dropped. One in which
@@ -54,7 +54,7 @@ class EpisodeTap:
 
     def observe(self, batch: AgentBatch, counted: NDArray[np.intp]) -> None:
         """What the step led to; of the episodes that ended in it, those of the rows ``counted`` are handed over."""
-        closing = range(len(self._open)) if batch.moved is None else np.flatnonzero(batch.moved)
+        closing = range(len(self._open)) if batch.transition_closed is None else np.flatnonzero(batch.transition_closed)
         for row in closing:
             episode = self._open[row]
             if len(episode.rewards) < self._acted(episode):
