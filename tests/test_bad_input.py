@@ -269,8 +269,8 @@ def test_the_environment_of_an_evaluation_is_the_one_that_is_blamed(
 
     refused(
         evaluating("options.symptom=error", "options.healthy=1"), 3,
-        "evaluation: sick_environment:Sick-v0: copy 0, episode 0: step failed: ValueError: the simulator is gone; "
-        "--debug shows the traceback",
+        "evaluation: sick_environment:Sick-v0: environment 0, episode 0: step failed: ValueError: the simulator is "
+        "gone; --debug shows the traceback",
     )  # fmt: skip
     refused(
         evaluating("options.mood=bad"), 3,
@@ -338,7 +338,7 @@ def test_a_reward_that_is_nan(run_rlcore: RunRlcore, working: Path, sick: Any) -
     sick("reward")
     refused(
         run_rlcore("run", "config.yaml"), 3,
-        f"behavior 'Agent': reward of slot 0 (environment copy 0) is nan at step 130; {REMEDY}",
+        f"behavior 'Agent': reward of slot 0 (environment 0) is nan at step 130; {REMEDY}",
     )  # fmt: skip
     last_good_stands(run_rlcore, working)
 
@@ -347,7 +347,7 @@ def test_an_observation_that_is_infinite(run_rlcore: RunRlcore, working: Path, s
     sick("observation")
     refused(
         run_rlcore("run", "config.yaml"), 3,
-        "behavior 'Agent': observation 'observation' of slot 0 (environment copy 0) is [ 0. inf] at step 130; "
+        "behavior 'Agent': observation 'observation' of slot 0 (environment 0) is [ 0. inf] at step 130; "
         f"{REMEDY}",
     )  # fmt: skip
     last_good_stands(run_rlcore, working)
@@ -357,7 +357,7 @@ def test_an_environment_that_raises(run_rlcore: RunRlcore, working: Path, sick: 
     sick("error")
     refused(
         run_rlcore("run", "config.yaml"), 3,
-        "sick_environment:Sick-v0: copy 0, episode 7: step failed: ValueError: the simulator is gone; "
+        "sick_environment:Sick-v0: environment 0, episode 7: step failed: ValueError: the simulator is gone; "
         "--debug shows the traceback",
     )  # fmt: skip
     last_good_stands(run_rlcore, working)

@@ -39,8 +39,8 @@ class CombinationLock(SavingEnvironment):
         observation = ObservationSpec("opened", (dials + 1,), np.float32, "one_hot")
         super().__init__(BehaviorSpec(name, (observation,), discrete=(3,), env_index=np.arange(num_envs)), max_steps=40)
 
-    def begin(self, copy: int, generator: np.random.Generator) -> None:
-        self.opened[copy] = 0
+    def begin(self, env: int, generator: np.random.Generator) -> None:
+        self.opened[env] = 0
 
     def advance(self, actions: Actions) -> tuple[Any, Any]:
         assert actions.discrete is not None

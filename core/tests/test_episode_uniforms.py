@@ -8,9 +8,9 @@ from rlcore.seeding import EpisodeUniforms, derive_generator
 
 
 def test_episodes_of_several_blocks_of_one_copy_have_their_own_numbers() -> None:
-    copies, episodes = np.array([1, 0, 1, 1, 0, 1]), np.array([3, 530, 256, 3, 2, 2800])
-    numbers = EpisodeUniforms(5, ["a", "b"], copies=2, width=2)(copies, episodes)
-    for k, (copy, episode) in enumerate(zip(copies.tolist(), episodes.tolist(), strict=True)):
+    env_index, episodes = np.array([1, 0, 1, 1, 0, 1]), np.array([3, 530, 256, 3, 2, 2800])
+    numbers = EpisodeUniforms(5, ["a", "b"], num_envs=2, width=2)(env_index, episodes)
+    for k, (env, episode) in enumerate(zip(env_index.tolist(), episodes.tolist(), strict=True)):
         for column, stream in enumerate("ab"):
-            block = derive_generator(5, stream, copy, episode // 256).random((256, 2))
+            block = derive_generator(5, stream, env, episode // 256).random((256, 2))
             assert numbers[k, column].tolist() == block[episode % 256].tolist()

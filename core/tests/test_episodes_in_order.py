@@ -102,12 +102,12 @@ def test_an_episode_that_outlasts_the_others_is_waited_for_so_long_and_comes_lat
 
 def test_a_mean_in_order_is_that_of_the_agent() -> None:
     """Successes take 20 steps, failures 200, and half of the episodes succeed: of 64 copies the first to end all do."""
-    random, copies, wanted = np.random.default_rng(5), 64, 100
+    random, num_envs, wanted = np.random.default_rng(5), 64, 100
     in_order, as_ended = [], []
     for _ in range(40):
         order = EpisodesInOrder(1)
-        success = random.random(copies) < 0.5
-        left, numbers, begun = np.where(success, 20, 200), np.arange(copies), copies
+        success = random.random(num_envs) < 0.5
+        left, numbers, begun = np.where(success, 20, 200), np.arange(num_envs), num_envs
         ended: list[float] = []
         told: list[float] = []
         while len(told) < wanted:

@@ -115,6 +115,7 @@ def test_every_block_of_the_core_is_documented() -> None:
         settings.OffPolicySettings,
         settings.OfflineSettings,
         settings.CurriculumSettings,
+        settings.FieldInfo,
     }
     defined = {
         cls for _, cls in inspect.getmembers(settings, attrs.has) if cls.__module__.startswith(f"{settings.__name__}.")

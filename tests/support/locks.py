@@ -46,7 +46,7 @@ class Lock:
         self._name = name
         self._seen = np.vstack([np.eye(length, dtype=np.float32), np.zeros((1, length), np.float32)])  # [L + 1, L]
 
-    def begins(self, copies: NDArray[np.int64]) -> NDArray[np.int64]:
+    def begins(self, env_index: NDArray[np.int64]) -> NDArray[np.int64]:
         """Where these copies [K] begin, by their parameters."""
         raise NotImplementedError
 
@@ -86,11 +86,11 @@ class Lock:
     def close(self) -> None:
         """Nothing is held open."""
 
-    def _begin(self, copies: NDArray[np.int64]) -> None:
+    def _begin(self, env_index: NDArray[np.int64]) -> None:
         for name, values in self.staged.items():
-            self.parameters[name][copies] = values[copies]
-        self.position[copies] = self.begins(copies)
-        self.intact[copies] = True
+            self.parameters[name][env_index] = values[env_index]
+        self.position[env_index] = self.begins(env_index)
+        self.intact[env_index] = True
 
 
 class CombinationLock(Lock):
@@ -103,8 +103,8 @@ class CombinationLock(Lock):
         super().__init__(name, num_envs, 12, True, {"start": 12.0}, discrete=(4,))
         self.code: NDArray[np.int64] = np.random.default_rng(SECRET).integers(4, size=12)  # [L]
 
-    def begins(self, copies: NDArray[np.int64]) -> NDArray[np.int64]:
-        start = self.parameters["start"][copies]
+    def begins(self, env_index: NDArray[np.int64]) -> NDArray[np.int64]:
+        start = self.parameters["start"][env_index]
         assert np.isin(start, np.arange(1, 13)).all(), f"start must be 1 to 12, not {start}"
         return self.length - start.astype(np.int64)
 
@@ -125,8 +125,8 @@ class DialLock(Lock):
         super().__init__(name, num_envs, 3, False, {"tolerance": 0.01}, continuous=1, **bounds)
         self.code: NDArray[np.float64] = np.random.default_rng(SECRET).uniform(-0.8, 0.8, 3)  # [L]
 
-    def begins(self, copies: NDArray[np.int64]) -> NDArray[np.int64]:
-        return np.zeros(len(copies), np.int64)
+    def begins(self, env_index: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.zeros(len(env_index), np.int64)
 
     def right(self, actions: Actions) -> NDArray[np.bool_]:
         assert actions.continuous is not None

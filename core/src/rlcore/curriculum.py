@@ -41,7 +41,7 @@ class EndedEpisodes:
 
     behavior: str
     slots: NDArray[np.intp]  # [K] of the behavior: who it was
-    copies: NDArray[np.int64]  # [K]
+    env_index: NDArray[np.int64]  # [K]
     numbers: NDArray[np.int64]  # [K] counted from 0 over the run
     settled: int  # all episodes with smaller numbers are over
     returns: NDArray[np.float64]  # [K] the agent's own reward
@@ -90,11 +90,11 @@ class Curriculum(Protocol):
     parameters: tuple[str, ...]  # P names; the columns of every draw
     every_step: bool  # whether `advance` is wanted in every environment step, and not only where an episode ended
 
-    def draw(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
+    def draw(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
         """What copy ``copies[k]`` begins its episode numbered ``episodes[k]`` with, for K pairs."""
         ...
 
-    def draw_target(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> NDArray[np.float64]:
+    def draw_target(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> NDArray[np.float64]:
         """The same of the task that training is for, [K, P]: what evaluations play."""
         ...
 

@@ -55,13 +55,13 @@ class UnsupportedSpace(EnvironmentFailed):
 class NonFiniteError(EnvironmentFailed):
     """A reward or an observation that is NaN or infinite; names behavior, slot and step.
 
-    ``copy`` of the environment it came from; ``latest``: it belongs to the episode the copy is in after the step, and
-    not to the one that the step ended.
+    ``env`` is the index of its environment. ``latest`` is True if the value belongs to the episode that environment
+    is in after the step, False if to the one that ended.
     """
 
-    def __init__(self, message: str, copy: int = 0, latest: bool = True) -> None:
+    def __init__(self, message: str, env: int = 0, latest: bool = True) -> None:
         super().__init__(message)
-        self.copy = copy
+        self.env = env
         self.latest = latest
 
 

@@ -49,8 +49,8 @@ class EpisodeSeeds:
 
     run_seed: int
 
-    def __call__(self, copy: int, episode: int) -> int:
-        return derive_seed(self.run_seed, "episode", copy, episode)
+    def __call__(self, env: int, episode: int) -> int:
+        return derive_seed(self.run_seed, "episode", env, episode)
 
 
 class EpisodeTable:
@@ -63,48 +63,48 @@ class EpisodeTable:
     BLOCK = 1 << BITS  # episodes
     NONE = -(1 << 62)  # as a first episode: nothing is kept of the copy
 
-    def __init__(self, copies: int, shape: tuple[int, ...], make: MakeBlocks) -> None:
+    def __init__(self, num_envs: int, shape: tuple[int, ...], make: MakeBlocks) -> None:
         """``make(copies, blocks)``, both [M], gives [M, 256, *shape]; episode e is in block e // 256."""
         self._make = make
-        self._copies, self._shape = copies, shape
+        self._num_envs, self._shape = num_envs, shape
         # [N] the first episode of what is kept of each copy
-        self._first: NDArray[np.int64] = np.full(copies, self.NONE, np.int64)
+        self._first: NDArray[np.int64] = np.full(num_envs, self.NONE, np.int64)
         self._rows: NDArray[np.float64] = np.empty((0, *shape))  # [N * 256, *shape], once it was asked for
 
-    def __call__(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> NDArray[np.float64]:
+    def __call__(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> NDArray[np.float64]:
         """[K, *shape]: the numbers of copy ``copies[k]``'s episode ``episodes[k]``."""
-        if len(copies) == 1:  # as most often, where few copies end together
-            copy = int(copies[0])
-            place = int(episodes[0]) - int(self._first[copy])
+        if len(env_index) == 1:  # as most often, where few copies end together
+            env = int(env_index[0])
+            place = int(episodes[0]) - int(self._first[env])
             if 0 <= place < self.BLOCK:
-                row = copy * self.BLOCK + place
+                row = env * self.BLOCK + place
                 return self._rows[row : row + 1].copy()
-        places = episodes - self._first.take(copies)
+        places = episodes - self._first.take(env_index)
         if (places >> self.BITS).any():  # before what is kept, or after it
-            self._hold(copies, episodes >> self.BITS)
-            places = episodes - self._first.take(copies)
+            self._hold(env_index, episodes >> self.BITS)
+            places = episodes - self._first.take(env_index)
             if (places >> self.BITS).any():  # a copy is asked for episodes of several blocks
-                return np.concatenate([self(copies[k : k + 1], episodes[k : k + 1]) for k in range(len(copies))])
-        return self._rows.take(copies * self.BLOCK + places, 0)
+                return np.concatenate([self(env_index[k : k + 1], episodes[k : k + 1]) for k in range(len(env_index))])
+        return self._rows.take(env_index * self.BLOCK + places, 0)
 
-    def of_blocks(self, copies: NDArray[np.int64], blocks: NDArray[np.int64]) -> NDArray[np.float64]:
+    def of_blocks(self, env_index: NDArray[np.int64], blocks: NDArray[np.int64]) -> NDArray[np.float64]:
         """[M, 256, *shape]: those of all episodes of copy ``copies[m]``'s block ``blocks[m]``; each copy once."""
-        self._hold(copies, blocks)
-        return self._rows.reshape(self._copies, self.BLOCK, *self._shape)[copies]
+        self._hold(env_index, blocks)
+        return self._rows.reshape(self._num_envs, self.BLOCK, *self._shape)[env_index]
 
     def forget(self) -> None:
         """What is made from now on is made of something else."""
         self._first[:] = self.NONE
 
-    def _hold(self, copies: NDArray[np.int64], blocks: NDArray[np.int64]) -> None:
+    def _hold(self, env_index: NDArray[np.int64], blocks: NDArray[np.int64]) -> None:
         """Makes what is not there; of a copy that is asked for several blocks, one of them."""
         if not len(self._rows):
-            self._rows = np.empty((self._copies * self.BLOCK, *self._shape))
-        missing = self._first[copies] != blocks << self.BITS
-        copies, first = np.unique(copies[missing], return_index=True)
+            self._rows = np.empty((self._num_envs * self.BLOCK, *self._shape))
+        missing = self._first[env_index] != blocks << self.BITS
+        env_index, first = np.unique(env_index[missing], return_index=True)
         blocks = blocks[missing][first]
-        self._rows.reshape(self._copies, self.BLOCK, *self._shape)[copies] = self._make(copies, blocks)
-        self._first[copies] = blocks << self.BITS
+        self._rows.reshape(self._num_envs, self.BLOCK, *self._shape)[env_index] = self._make(env_index, blocks)
+        self._first[env_index] = blocks << self.BITS
 
 
 class EpisodeUniforms(EpisodeTable):
@@ -113,17 +113,17 @@ class EpisodeUniforms(EpisodeTable):
     C streams side by side; each episode has ``width`` numbers of each: what is looked up is [K, C, width].
     """
 
-    def __init__(self, run_seed: int, streams: Sequence[str], copies: int, width: int = 1) -> None:
-        super().__init__(copies, (len(streams), width), self._draw)
+    def __init__(self, run_seed: int, streams: Sequence[str], num_envs: int, width: int = 1) -> None:
+        super().__init__(num_envs, (len(streams), width), self._draw)
         self._seed = run_seed
         self._streams = tuple(streams)
 
-    def _draw(self, copies: NDArray[np.int64], blocks: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _draw(self, env_index: NDArray[np.int64], blocks: NDArray[np.int64]) -> NDArray[np.float64]:
         streams, width = self._shape
-        numbers = np.empty((len(copies), self.BLOCK, streams, width))
-        for of_copy, copy, block in zip(numbers, copies.tolist(), blocks.tolist(), strict=True):
+        numbers = np.empty((len(env_index), self.BLOCK, streams, width))
+        for of_env, env, block in zip(numbers, env_index.tolist(), blocks.tolist(), strict=True):
             for column, stream in enumerate(self._streams):
-                of_copy[:, column] = derive_generator(self._seed, stream, copy, block).random((self.BLOCK, width))
+                of_env[:, column] = derive_generator(self._seed, stream, env, block).random((self.BLOCK, width))
         return numbers
 
 

@@ -212,9 +212,9 @@ def test_a_value_that_is_not_finite_is_refused_whenever_it_comes(what: str, befo
     values = np.ones((1 if what.startswith("final") else SLOTS, 4), F32)
     values[-1] = np.nan
     values = values[:, 0].copy() if "reward" in what else values
-    with pytest.raises(NonFiniteError, match=r"of slot \d \(environment copy 1\) is .*nan.* at step 60") as caught:
+    with pytest.raises(NonFiniteError, match=r"of slot \d \(environment 1\) is .*nan.* at step 60") as caught:
         check_after(before).check(replaced(what, values, 2))
-    assert caught.value.latest == (what == "place") and caught.value.copy == 1
+    assert caught.value.latest == (what == "place") and caught.value.env == 1
 
 
 # ---------------------------------------------------------------- bounds
@@ -235,7 +235,7 @@ def test_a_value_outside_its_bounds_is_warned_of_once(caplog: pytest.LogCaptureF
     for value in (1e6, -7.0, 1e6):
         check.check(placed(value))
     assert warnings_of(caplog) == [
-        "behavior 'Agent': observation 'place' of slot 2 (environment copy 1) is 1e+06 at [1] at step 60, outside its "
+        "behavior 'Agent': observation 'place' of slot 2 (environment 1) is 1e+06 at [1] at step 60, outside its "
         "bounds -1 to 1; it is used as it is: correct the environment or what it declares (reported once)"
     ]
 
@@ -250,7 +250,7 @@ def test_bounds_are_those_of_each_value_and_of_final_observations_too(caplog: py
     wrong.final_observations["place"][0, 2] = 2.5
     check.check(wrong)
     (line,) = warnings_of(caplog)
-    assert "final observation 'place' of slot 2 (environment copy 1) is 2.5 at [2]" in line and "-1 to 2;" in line
+    assert "final observation 'place' of slot 2 (environment 1) is 2.5 at [2]" in line and "-1 to 2;" in line
 
 
 def test_a_value_that_is_rounded_to_its_bound_is_within_it(caplog: pytest.LogCaptureFixture) -> None:
@@ -263,7 +263,7 @@ def test_an_indicator_other_than_0_and_1_is_warned_of(caplog: pytest.LogCaptureF
     wrong.observations["option"][0, 3] = 0.5
     check_after(0).check(wrong)
     (line,) = warnings_of(caplog)
-    assert "'option' of slot 0 (environment copy 0) is 0.5 at [3]" in line and "only values of an indicator" in line
+    assert "'option' of slot 0 (environment 0) is 0.5 at [3]" in line and "only values of an indicator" in line
 
 
 def test_values_are_compared_with_bounds_in_the_first_batches_only(caplog: pytest.LogCaptureFixture) -> None:

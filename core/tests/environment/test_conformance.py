@@ -53,9 +53,9 @@ class Doubles(TinyCorridor):
 
 
 class GeneratorInOrderOfEvents(TinyCorridor):
-    def begin(self, copy, generator):
+    def begin(self, env, generator):
         self.order = getattr(self, "order", np.random.default_rng(0))
-        super().begin(copy, self.order)
+        super().begin(env, self.order)
 
 
 class ForgetsToCount(TinyCorridor):
@@ -117,11 +117,11 @@ class ChangesOpenEpisodes(TinyCorridor):
 class ReadsThemOneEpisodeLate(TinyCorridor):
     """A reset takes what was told; a copy that begins by itself goes on with what it had."""
 
-    def _begin(self, copy):
+    def _begin(self, env):
         told = {name: values.copy() for name, values in self._next_parameters.items()}
-        if self._steps[copy]:
+        if self._steps[env]:
             self._next_parameters |= {name: values.copy() for name, values in self.parameters.items()}
-        super()._begin(copy)
+        super()._begin(env)
         self._next_parameters = told
 
 

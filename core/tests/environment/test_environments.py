@@ -133,9 +133,9 @@ def test_the_length_of_a_corridor_is_each_copys_own_and_its_goal_pays_what_it_is
     paid: list[set[float]] = [set(), set(), set()]
     for _ in range(5):
         batch = environment.step({"Corridor": right})["Corridor"]
-        for row, copy in enumerate(batch.ended.tolist()):
-            assert batch.final_observations["position"][row].argmax() == [1, 3, 5][copy]
-            paid[copy].add(float(batch.reward[copy]))
+        for row, env in enumerate(batch.ended.tolist()):
+            assert batch.final_observations["position"][row].argmax() == [1, 3, 5][env]
+            paid[env].add(float(batch.reward[env]))
     assert paid == [{1.0}, {-2.0}, {0.25}]
     assert environment.episodes[0] == 5  # the agent starts in the only cell that is not the end
 

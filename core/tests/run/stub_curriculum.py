@@ -61,13 +61,13 @@ class Stages:
         self.uniforms = EpisodeUniforms(run.seed, [f"parameters/{name}" for name in blocks], run.num_envs)
         self.told: list[EndedEpisodes] = []  # for tests; no state
 
-    def draw(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
-        stamp = np.tile(self.stage, (len(copies), 1))
-        return EpisodeDraw(10.0 * stamp + self.uniforms(copies, episodes)[:, :, 0], stamp)
+    def draw(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
+        stamp = np.tile(self.stage, (len(env_index), 1))
+        return EpisodeDraw(10.0 * stamp + self.uniforms(env_index, episodes)[:, :, 0], stamp)
 
-    def draw_target(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> NDArray[np.float64]:
+    def draw_target(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> NDArray[np.float64]:
         last = [10.0 * (block.stages - 1) for block in self.blocks]
-        return np.tile(last, (len(copies), 1)) + self.uniforms(copies, episodes)[:, :, 0]
+        return np.tile(last, (len(env_index), 1)) + self.uniforms(env_index, episodes)[:, :, 0]
 
     def episodes_ended(self, ended: EndedEpisodes) -> None:
         self.told.append(ended)
@@ -142,9 +142,9 @@ class Pace(ArrayEnvironment):
         spec = BehaviorSpec(name, (observation,), discrete=(2,), env_index=np.arange(num_envs))
         super().__init__(spec, parameters={"pace": 0.0, "pay": 1.0})
 
-    def begin(self, copy: int, generator: np.random.Generator) -> None:
-        pace, pay = (float(self.parameters[name][copy]) for name in ("pace", "pay"))
-        self.begun.append((copy, int(self.episodes[copy]), pace, pay))
+    def begin(self, env: int, generator: np.random.Generator) -> None:
+        pace, pay = (float(self.parameters[name][env]) for name in ("pace", "pay"))
+        self.begun.append((env, int(self.episodes[env]), pace, pay))
 
     def advance(self, actions: Actions) -> tuple[NDArray[Any], NDArray[Any]]:
         return self.parameters["pay"].copy(), self._steps + 1 >= 3 + self.extra + self.parameters["pace"] // 10

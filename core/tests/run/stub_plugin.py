@@ -172,10 +172,10 @@ class FaultyCorridor(TinyCorridor):
     """A corridor that saves itself, and goes wrong in the way ``fault`` says from its step number ``at`` on."""
 
     def __init__(
-        self, run: RunContext, fault: str = "", at: int = 1, copy: int = 0, seconds: float = 0.0, length: int = 6
+        self, run: RunContext, fault: str = "", at: int = 1, env: int = 0, seconds: float = 0.0, length: int = 6
     ) -> None:
         super().__init__(run.num_envs, run.behavior_names[0], length=length)
-        self.fault, self.at, self.copy, self.seconds = fault, at, copy, seconds
+        self.fault, self.at, self.env, self.seconds = fault, at, env, seconds
         self.taken = 0
 
     def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
@@ -196,26 +196,26 @@ class FaultyCorridor(TinyCorridor):
         if self.fault == "raise in step":
             raise ZeroDivisionError("division\nby zero")
         if self.fault == "NaN reward":
-            batch.reward[self.copy] = np.nan
+            batch.reward[self.env] = np.nan
         elif self.fault == "infinite reward":
-            batch.reward[self.copy] = -np.inf
+            batch.reward[self.env] = -np.inf
         elif self.fault == "group reward now and then":
             if self.taken % 2:
                 batch.group_reward = np.full(self.num_envs, 0.25, np.float32)
         elif self.fault == "NaN group reward":
             batch.group_reward = np.zeros(self.num_envs, np.float32)
-            batch.group_reward[self.copy] = np.nan
+            batch.group_reward[self.env] = np.nan
         elif self.fault == "NaN observation":
-            batch.observations["position"][self.copy, 2] = np.nan
+            batch.observations["position"][self.env, 2] = np.nan
         elif self.fault == "infinite final observation":
-            batch.terminated[self.copy] = True
+            batch.terminated[self.env] = True
             batch.ended = np.flatnonzero(batch.terminated | batch.truncated)
             final = {"position": np.zeros((len(batch.ended), self.length), np.float32)}
-            final["position"][batch.ended.tolist().index(self.copy), 1] = np.inf
+            final["position"][batch.ended.tolist().index(self.env), 1] = np.inf
             batch.final_observations = final
         elif self.fault == "huge but finite":
-            batch.reward[self.copy] = 3e38
-            batch.observations["position"][self.copy, 2] = 3e38
+            batch.reward[self.env] = 3e38
+            batch.observations["position"][self.env, 2] = 3e38
 
 
 def pair(settings: Any, run: RunContext) -> Pair:
@@ -268,7 +268,7 @@ class Uneven(ArrayEnvironment):
         observation = ObservationSpec("nothing", (1,), np.float32)
         super().__init__(BehaviorSpec(name, (observation,), discrete=(2,), env_index=np.arange(num_envs)))
 
-    def begin(self, copy: int, generator: np.random.Generator) -> None:
+    def begin(self, env: int, generator: np.random.Generator) -> None:
         """Every state is the same."""
 
     def advance(self, actions: Actions) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -39,9 +39,9 @@ def parts(run: Run) -> tuple[Any, Any]:
     return run.environment, next(iter(curricula_of(run).values()))
 
 
-def fraction(seed: int, name: str, copy: int, episode: int) -> float:
+def fraction(seed: int, name: str, env: int, episode: int) -> float:
     """The number in [0, 1) that belongs to an episode, drawn by itself."""
-    block = derive_generator(seed, f"parameters/{name}", copy, episode // 256).random((256, 1))
+    block = derive_generator(seed, f"parameters/{name}", env, episode // 256).random((256, 1))
     return float(block[episode % 256, 0])
 
 
@@ -53,8 +53,8 @@ def test_every_episode_begins_with_what_was_drawn_for_it(make_run: Any) -> None:
     assert len(environment.begun) > 40 and {stage for _, _, pace, _ in environment.begun for stage in [pace // 10]} == {
         0.0, 1.0, 2.0, 3.0,
     }  # fmt: skip
-    for copy, episode, pace, pay in environment.begun:
-        assert pace % 10 == pytest.approx(fraction(5, "pace", copy, episode))
+    for env, episode, pace, pay in environment.begun:
+        assert pace % 10 == pytest.approx(fraction(5, "pace", env, episode))
         assert pay == 1.0  # not given, so the environment's own
     stages = [pace // 10 for _, _, pace, _ in environment.begun]
     assert stages == sorted(stages)
@@ -66,14 +66,14 @@ def test_an_episode_is_told_with_what_it_began_with(make_run: Any) -> None:
     run = make_run({**PACED, **changes}, checkpoint_interval=10_000)
     run.train()
     environment, curriculum = parts(run)
-    begun = {(copy, episode): pace for copy, episode, pace, _ in environment.begun}
+    begun = {(env, episode): pace for env, episode, pace, _ in environment.begun}
     seen = dict.fromkeys(range(3), 0)
     told = latest = late = 0
     for ended in curriculum.told:
-        for copy, value, stamp, length in zip(ended.copies, ended.values, ended.stamp, ended.lengths, strict=True):
-            pace = begun[int(copy), seen[int(copy)]]
-            assert value == [pace] and stamp == [pace // 10] and length == 3 + 2 * copy + pace // 10
-            seen[int(copy)] += 1
+        for env, value, stamp, length in zip(ended.env_index, ended.values, ended.stamp, ended.lengths, strict=True):
+            pace = begun[int(env), seen[int(env)]]
+            assert value == [pace] and stamp == [pace // 10] and length == 3 + 2 * env + pace // 10
+            seen[int(env)] += 1
             told += 1
             latest = max(latest, int(stamp[0]))
             late += int(stamp[0]) < latest
@@ -106,7 +106,7 @@ def test_a_reset_begins_all_copies_anew(make_run: Any) -> None:
     environment, curriculum = parts(run)
     changed_at = [index for index, (_, _, pace, _) in enumerate(environment.begun) if pace >= 10]
     first = changed_at[0]
-    assert [copy for copy, _, _, _ in environment.begun[first : first + 2]] == [0, 1]
+    assert [env for env, _, _, _ in environment.begun[first : first + 2]] == [0, 1]
     # What the reset ended is no episode: nobody is told of it.
     told = sum(len(ended.returns) for ended in curriculum.told)
     assert told == run.behaviors["Agent"].episodes.finished < len(environment.begun) - 2
@@ -129,9 +129,9 @@ def test_curricula_of_several_types_run_side_by_side(make_run: Any) -> None:
     environment, _ = parts(run)
     assert list(curricula_of(run)) == ["stages", "lessons"]
     assert {int(pay // 10) for _, _, _, pay in environment.begun} == {0, 1, 2, 3}
-    for copy, episode, pace, pay in environment.begun:
-        assert pace % 10 == pytest.approx(fraction(5, "pace", copy, episode))
-        assert pay % 10 == pytest.approx(fraction(5, "pay", copy, episode))
+    for env, episode, pace, pay in environment.begun:
+        assert pace % 10 == pytest.approx(fraction(5, "pace", env, episode))
+        assert pay % 10 == pytest.approx(fraction(5, "pay", env, episode))
 
 
 @pytest.mark.parametrize("looks_each_step", [False, True])
@@ -324,8 +324,8 @@ def test_a_policy_that_only_acts_goes_on_with_the_lesson_it_had(make_run: Any) -
     next(run)
     environment, _ = parts(run)
     assert len(environment.begun) > 6 and {pace // 10 for _, _, pace, _ in environment.begun} == {3.0}
-    for copy, episode, pace, _ in environment.begun:
-        assert pace % 10 == pytest.approx(fraction(5, "pace", copy, episode))
+    for env, episode, pace, _ in environment.begun:
+        assert pace % 10 == pytest.approx(fraction(5, "pace", env, episode))
     run.close()
 
 
@@ -335,8 +335,8 @@ def test_every_episode_of_an_evaluation_begins_with_its_own_draw(make_run: Any) 
         environment = run._parts.evaluation.evaluator._environment
     seed = derive_seed(5, "evaluation")
     assert len({episode for _, episode, _, _ in environment.begun}) >= 5
-    for copy, episode, pace, _ in environment.begun:
-        assert pace == pytest.approx(30 + fraction(seed, "pace", copy, episode))
+    for env, episode, pace, _ in environment.begun:
+        assert pace == pytest.approx(30 + fraction(seed, "pace", env, episode))
 
 
 def test_a_parameter_the_environment_does_not_have_is_refused_before_the_first_step(make_run: Any) -> None:
@@ -357,12 +357,12 @@ def test_what_a_curriculum_raises_names_it(make_run: Any, monkeypatch: pytest.Mo
 def test_uniform_numbers_do_not_depend_on_when_they_are_asked_for() -> None:
     from rlcore.seeding import EpisodeUniforms
 
-    uniforms = EpisodeUniforms(3, ["a", "b"], copies=4, width=2)
-    copies, episodes = np.array([3, 0, 3, 1]), np.array([270, 5, 256, 512])
-    first = uniforms(copies, episodes)
+    uniforms = EpisodeUniforms(3, ["a", "b"], num_envs=4, width=2)
+    env_index, episodes = np.array([3, 0, 3, 1]), np.array([270, 5, 256, 512])
+    first = uniforms(env_index, episodes)
     assert first.shape == (4, 2, 2) and (first >= 0).all() and (first < 1).all() and len(np.unique(first)) == 16
     uniforms(np.arange(4), np.zeros(4, np.int64))
     order = np.array([2, 3, 0, 1])
-    np.testing.assert_array_equal(EpisodeUniforms(3, ["a", "b"], 4, 2)(copies[order], episodes[order]), first[order])
-    np.testing.assert_array_equal(uniforms(copies, episodes), first)
-    assert not np.array_equal(EpisodeUniforms(4, ["a", "b"], 4, 2)(copies, episodes), first)
+    np.testing.assert_array_equal(EpisodeUniforms(3, ["a", "b"], 4, 2)(env_index[order], episodes[order]), first[order])
+    np.testing.assert_array_equal(uniforms(env_index, episodes), first)
+    assert not np.array_equal(EpisodeUniforms(4, ["a", "b"], 4, 2)(env_index, episodes), first)

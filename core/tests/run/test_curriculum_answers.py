@@ -53,25 +53,28 @@ def answering(make_run: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., R
 
 
 def values(*shape: int, of: Any = 0.5) -> Answer:
-    return lambda copies, episodes: EpisodeDraw(np.full(shape, of), np.zeros((len(copies), 1), np.int64))
+    return lambda env_index, episodes: EpisodeDraw(np.full(shape, of), np.zeros((len(env_index), 1), np.int64))
 
 
 def stamp(made: Callable[[int], Any]) -> Answer:
-    return lambda copies, episodes: EpisodeDraw(np.zeros((len(copies), 1)), made(len(copies)))
+    return lambda env_index, episodes: EpisodeDraw(np.zeros((len(env_index), 1)), made(len(env_index)))
 
 
 FLOATS = r"not an array of floats of shape \(2, 1\)"
 INTEGERS = r"not an array of integers of shape \(2, 1\)"
 DRAWS: dict[str, tuple[Answer, str]] = {
-    "nothing": (lambda copies, episodes: None, "returned None, not an EpisodeDraw"),
-    "a pair": (lambda copies, episodes: (1, 2), "returned a tuple, not an EpisodeDraw"),
+    "nothing": (lambda env_index, episodes: None, "returned None, not an EpisodeDraw"),
+    "a pair": (lambda env_index, episodes: (1, 2), "returned a tuple, not an EpisodeDraw"),
     "one for all": (values(1, 1), rf"returned as values an array of float64 of shape \(1, 1\), {FLOATS}"),
     "flat": (values(2), rf"of shape \(2,\), {FLOATS}"),
     "a column too many": (values(2, 2), FLOATS),
-    "a scalar": (lambda copies, episodes: EpisodeDraw(0.5, np.zeros((2, 1), int)), f"values a float, {FLOATS}"),  # type: ignore[arg-type]
+    "a scalar": (lambda env_index, episodes: EpisodeDraw(0.5, np.zeros((2, 1), int)), f"values a float, {FLOATS}"),  # type: ignore[arg-type]
     "complex": (values(2, 1, of=1j), f"an array of complex128 .* {FLOATS}"),
     "texts": (values(2, 1, of="a"), FLOATS),
-    "NaN": (values(2, 1, of=np.nan), r"returned nan for the parameter 'pace' \(copy 0, episode 0\); every value must"),
+    "NaN": (
+        values(2, 1, of=np.nan),
+        r"returned nan for the parameter 'pace' \(environment 0, episode 0\); every value must",
+    ),
     "infinity": (values(2, 1, of=-np.inf), "returned -inf for the parameter 'pace'"),
     "no stamp": (stamp(lambda count: None), f"returned as stamp None, {INTEGERS}"),
     "one stamp for all": (stamp(lambda count: np.zeros((1, 1), int)), INTEGERS),
@@ -94,10 +97,16 @@ def test_huge_values_are_finite() -> None:
 
 
 TARGETS: dict[str, tuple[Answer, str]] = {
-    "nothing": (lambda copies, episodes: None, ": draw_target returned as values None, not an array of floats"),
-    "flat": (lambda copies, episodes: np.zeros(len(copies)), ": draw_target returned as values an array of float64"),
-    "NaN": (lambda copies, episodes: np.full((len(copies), 1), np.nan), ": draw_target returned nan for the parameter"),
-    "an error": (lambda copies, episodes: dict[str, Any]()["boom"], " failed in draw_target: KeyError: 'boom'"),
+    "nothing": (lambda env_index, episodes: None, ": draw_target returned as values None, not an array of floats"),
+    "flat": (
+        lambda env_index, episodes: np.zeros(len(env_index)),
+        ": draw_target returned as values an array of float64",
+    ),
+    "NaN": (
+        lambda env_index, episodes: np.full((len(env_index), 1), np.nan),
+        ": draw_target returned nan for the parameter",
+    ),
+    "an error": (lambda env_index, episodes: dict[str, Any]()["boom"], " failed in draw_target: KeyError: 'boom'"),
 }
 
 
@@ -225,8 +234,8 @@ def test_what_leaves_the_process_is_told_whose_it_was(answering: Callable[..., R
 
 
 def test_a_curriculum_cannot_change_which_copies_are_asked_for(answering: Callable[..., Run]) -> None:
-    def spoil(copies: Any, episodes: Any) -> Any:
-        copies += 1000
+    def spoil(env_index: Any, episodes: Any) -> Any:
+        env_index += 1000
 
     with pytest.raises(PluginError, match=f"{WHO} failed in draw: ValueError: .*read-only"):
         answering("draw", spoil).train()

@@ -43,9 +43,9 @@ def draws_by_chance(made: Any) -> None:
 def counts_its_draws(made: Any) -> None:
     draw = made.draw
 
-    def counting(copies: Any, episodes: Any) -> EpisodeDraw:
+    def counting(env_index: Any, episodes: Any) -> EpisodeDraw:
         made.counted += 1
-        return draw(copies, episodes)
+        return draw(env_index, episodes)
 
     made.draw = counting
 
@@ -80,8 +80,8 @@ def draws_what_it_drew_before(made: Any) -> None:
     draw = made.draw
     known: dict[str, int] = {}
 
-    def drawing(copies: Any, episodes: Any) -> EpisodeDraw:
-        drawn: EpisodeDraw = draw(copies, episodes)
+    def drawing(env_index: Any, episodes: Any) -> EpisodeDraw:
+        drawn: EpisodeDraw = draw(env_index, episodes)
         drawn.values += 0.001 * known.setdefault("first", int(episodes[0]) // 256)
         return drawn
 
@@ -91,8 +91,8 @@ def draws_what_it_drew_before(made: Any) -> None:
 def writes_into_what_it_is_asked(made: Any) -> None:
     draw = made.draw
 
-    def drawing(copies: Any, episodes: Any) -> EpisodeDraw:
-        drawn: EpisodeDraw = draw(copies, episodes)
+    def drawing(env_index: Any, episodes: Any) -> EpisodeDraw:
+        drawn: EpisodeDraw = draw(env_index, episodes)
         episodes += 1
         return drawn
 
@@ -130,7 +130,7 @@ def counts_the_agents_of_a_copy_once(made: Any) -> None:
 
     def hear(told: Any) -> None:
         ended(told)
-        more[0] += len(told.copies) - len(set(told.copies.tolist()))
+        more[0] += len(told.env_index) - len(set(told.env_index.tolist()))
         made.counted[0] += more[0] % 3
 
     made.episodes_ended = hear

@@ -48,7 +48,7 @@ class Counting(ArrayEnvironment):
         self.resets += 1
         return super().reset(seeds, episodes)
 
-    def begin(self, copy: int, generator: np.random.Generator) -> None:
+    def begin(self, env: int, generator: np.random.Generator) -> None:
         """Steps are all there is."""
 
     def advance(self, actions: Any) -> Any:

@@ -14,15 +14,15 @@ STUBS = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_
 
 
 def faulty(fault: str) -> dict[str, Any]:
-    return {"environment.options": {"fault": fault, "at": 1, "copy": 1}, "environment.num_envs": 2}
+    return {"environment.options": {"fault": fault, "at": 1, "env": 1}, "environment.num_envs": 2}
 
 
 @pytest.mark.parametrize(
     ("fault", "what"),
     [
-        ("infinite reward", r"reward of slot 1 \(environment copy 1\) is -inf"),
-        ("NaN observation", r"observation 'position' of slot 1 \(environment copy 1\) is \["),
-        ("infinite final observation", r"final observation 'position' of slot 1 \(environment copy 1\) is \["),
+        ("infinite reward", r"reward of slot 1 \(environment 1\) is -inf"),
+        ("NaN observation", r"observation 'position' of slot 1 \(environment 1\) is \["),
+        ("infinite final observation", r"final observation 'position' of slot 1 \(environment 1\) is \["),
     ],
 )
 def test_a_value_that_is_not_finite_stops_it(make_run: Any, fault: str, what: str) -> None:
@@ -51,7 +51,7 @@ def test_the_parameters_of_its_episode_are_told_from_the_first_observation_on(ma
     )
     stages = run.plugins.resolve(run.plugins.curriculum("stages"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stages, "draw_target", lambda self, copies, episodes: np.full((len(copies), 1), 1e300))
+        patch.setattr(stages, "draw_target", lambda self, env_index, episodes: np.full((len(env_index), 1), 1e300))
         with pytest.raises(NonFiniteError, match=r"observation 'pace' .*inf.* \(its episode began with pace 1e\+300\)"):
             run.train()
     assert files().best == []

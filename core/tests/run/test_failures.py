@@ -28,8 +28,8 @@ ENVIRONMENT = "environment 'corridor' of plugin 'stub_plugin' (local)"
 RESUME = {"checkpoint_settings.resume": True}
 
 
-def faulty(fault: str, at: int = 31, copy: int = 1) -> dict[str, Any]:
-    return {"environment.options": {"fault": fault, "at": at, "copy": copy}, "environment.num_envs": 2}
+def faulty(fault: str, at: int = 31, env: int = 1) -> dict[str, Any]:
+    return {"environment.options": {"fault": fault, "at": at, "env": env}, "environment.num_envs": 2}
 
 
 def check_what_is_left(files: Any, make_run: Any) -> None:
@@ -45,11 +45,11 @@ def check_what_is_left(files: Any, make_run: Any) -> None:
 @pytest.mark.parametrize(
     ("fault", "what"),
     [
-        ("NaN reward", "reward of slot 1 (environment copy 1) is nan"),
-        ("infinite reward", "reward of slot 1 (environment copy 1) is -inf"),
-        ("NaN group reward", "group reward of slot 1 (environment copy 1) is nan"),
-        ("NaN observation", "observation 'position' of slot 1 (environment copy 1) is ["),
-        ("infinite final observation", "final observation 'position' of slot 1 (environment copy 1) is ["),
+        ("NaN reward", "reward of slot 1 (environment 1) is nan"),
+        ("infinite reward", "reward of slot 1 (environment 1) is -inf"),
+        ("NaN group reward", "group reward of slot 1 (environment 1) is nan"),
+        ("NaN observation", "observation 'position' of slot 1 (environment 1) is ["),
+        ("infinite final observation", "final observation 'position' of slot 1 (environment 1) is ["),
     ],
 )
 def test_a_value_that_is_not_finite_stops_the_run_and_names_where_it_came_from(
@@ -87,7 +87,7 @@ def test_an_environment_that_raises_is_named(make_run: Any, files: Any, fault: s
 
 def test_an_environment_that_raises_while_evaluating_is_named(make_run: Any) -> None:
     """Training has another environment, or the same one with other options."""
-    options = {"fault": "raise in step", "at": 1, "copy": 0}
+    options = {"fault": "raise in step", "at": 1, "env": 0}
     run = make_run({"evaluation": {"interval": 30, "episodes": 2, "environment": {"id": "hard", "options": options}}})
     with pytest.raises(EnvironmentFailed) as caught:
         run.train()

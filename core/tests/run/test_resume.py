@@ -308,7 +308,7 @@ def test_a_resume_refuses_another_seed(make_run: Any, abandon: Any) -> None:
 
 def test_a_resume_refuses_another_number_of_copies(make_run: Any, abandon: Any) -> None:
     kill_after(make_run(), 50, abandon)
-    with pytest.raises(RunStateError, match=r"of 2 environment copies, this run has 3; set environment.num_envs to 2"):
+    with pytest.raises(RunStateError, match=r"of 2 environments, this run has 3; set environment.num_envs to 2"):
         make_run({**RESUME, "environment.num_envs": 3}).train()
 
 

@@ -40,12 +40,12 @@ class Numbered:
         self.numbers: list[tuple[list[int], int]] = []  # and which are settled
         self.changes = NO_CHANGES
 
-    def draw(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
-        values = 1000.0 * self.stage + 100 * copies + episodes
-        return EpisodeDraw(values[:, None], np.full((len(copies), 1), self.stage))
+    def draw(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
+        values = 1000.0 * self.stage + 100 * env_index + episodes
+        return EpisodeDraw(values[:, None], np.full((len(env_index), 1), self.stage))
 
     def episodes_ended(self, ended: EndedEpisodes) -> None:
-        columns = (ended.copies, ended.values[:, 0], ended.returns, ended.lengths, ended.stamp[:, 0])
+        columns = (ended.env_index, ended.values[:, 0], ended.returns, ended.lengths, ended.stamp[:, 0])
         self.told += [tuple(row) for row in zip(*(column.tolist() for column in columns), strict=True)]
         self.shared += ended.group_returns.tolist()
         self.numbers.append((ended.numbers.tolist(), ended.settled))

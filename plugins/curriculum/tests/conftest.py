@@ -67,10 +67,10 @@ def load(plugins: Plugins) -> Load:
 def make(plugins: Plugins, load: Load) -> Make:
     """The curriculum of such a text."""
 
-    def make_from(text: str, seed: int = 7, copies: int = 4) -> Lessons:
+    def make_from(text: str, seed: int = 7, num_envs: int = 4) -> Lessons:
         config = load(text)
         blocks = {name: parameter.curriculum for name, parameter in config.environment_parameters.items()}
-        return make_curriculum(blocks, RunContext(config, plugins, Path(), seed, copies))
+        return make_curriculum(blocks, RunContext(config, plugins, Path(), seed, num_envs))
 
     return make_from
 
@@ -168,7 +168,7 @@ def ended_episodes(text: str, on: Sequence[int], begun: int) -> EndedEpisodes:
     return EndedEpisodes(
         behavior=behavior,
         slots=np.zeros(len(texts), np.int64),
-        copies=np.zeros(len(texts), np.int64),
+        env_index=np.zeros(len(texts), np.int64),
         numbers=np.arange(begun, begun + len(texts)),
         settled=begun + len(texts),
         returns=np.array(returns),

@@ -31,43 +31,43 @@ environment_parameters:
 """
 
 
-def number(seed: int, stream: str, copy: int, episode: int) -> float:
+def number(seed: int, stream: str, env: int, episode: int) -> float:
     """The uniform number of an episode, made by itself."""
-    return float(derive_generator(seed, stream, copy, episode // 256).random((256, 1))[episode % 256, 0])
+    return float(derive_generator(seed, stream, env, episode // 256).random((256, 1))[episode % 256, 0])
 
 
-def drawn(lessons: Any, copies: Any, episodes: Any) -> list[list[float]]:
-    values: list[list[float]] = lessons.draw(np.array(copies), np.array(episodes)).values.tolist()
+def drawn(lessons: Any, env_index: Any, episodes: Any) -> list[list[float]]:
+    values: list[list[float]] = lessons.draw(np.array(env_index), np.array(episodes)).values.tolist()
     return values
 
 
 def test_an_episode_has_the_number_of_its_parameter_copy_and_episode(make: Any) -> None:
     lessons = make(TEXT, seed=7)
-    for copy, episode in [(0, 0), (3, 0), (0, 255), (0, 256), (2, 4000), (0, 5)]:
-        assert drawn(lessons, [copy], [episode]) == [
-            [2 + 2 * number(7, "parameters/length", copy, episode), number(3, "parameters/mass", copy, episode), 9.8]
+    for env, episode in [(0, 0), (3, 0), (0, 255), (0, 256), (2, 4000), (0, 5)]:
+        assert drawn(lessons, [env], [episode]) == [
+            [2 + 2 * number(7, "parameters/length", env, episode), number(3, "parameters/mass", env, episode), 9.8]
         ]
 
 
 def test_parameters_copies_and_episodes_have_numbers_of_their_own(make: Any) -> None:
     lessons = make(TEXT.replace("{seed: 3}", "{}"))
-    copies, episodes = np.repeat(np.arange(4), 200), np.tile(np.arange(200), 4)
-    values = lessons.draw(copies, episodes).values
+    env_index, episodes = np.repeat(np.arange(4), 200), np.tile(np.arange(200), 4)
+    values = lessons.draw(env_index, episodes).values
     assert len(set(((values[:, 0] - 2) / 2).round(12)) | set(values[:, 1].round(12))) == 1600
 
 
 def test_it_does_not_matter_what_is_asked_for_together(make: Any) -> None:
-    pairs = [(copy, episode) for copy in (2, 0, 3) for episode in (255, 256, 5, 2800)]
+    pairs = [(env, episode) for env in (2, 0, 3) for episode in (255, 256, 5, 2800)]
     lessons = make(TEXT)
     together = drawn(lessons, *zip(*pairs, strict=True))
-    assert [drawn(make(TEXT), [copy], [episode])[0] for copy, episode in pairs] == together
+    assert [drawn(make(TEXT), [env], [episode])[0] for env, episode in pairs] == together
     assert drawn(lessons, *zip(*pairs, strict=True)) == together
     assert drawn(lessons, *zip(*reversed(pairs), strict=True)) == together[::-1]
 
 
 @pytest.mark.parametrize(("seed", "copies"), [(8, 4), (7, 9)])
-def test_numbers_depend_on_the_runs_seed_and_not_on_the_number_of_copies(make: Any, seed: int, copies: int) -> None:
-    one, other = drawn(make(TEXT), [0, 1], [3, 4]), drawn(make(TEXT, seed=seed, copies=copies), [0, 1], [3, 4])
+def test_numbers_depend_on_the_runs_seed_and_not_on_the_number_of_copies(make: Any, seed: int, num_envs: int) -> None:
+    one, other = drawn(make(TEXT), [0, 1], [3, 4]), drawn(make(TEXT, seed=seed, num_envs=num_envs), [0, 1], [3, 4])
     assert ([row[0] for row in one] == [row[0] for row in other]) == (seed == 7)
     assert [row[1:] for row in one] == [row[1:] for row in other]  # of a seed of its own, and constant
 
@@ -85,9 +85,9 @@ def test_a_draw_is_the_callers(make: Any) -> None:
 
 def test_a_lesson_has_its_sampler_and_the_other_parameters_keep_their_values(script: Any) -> None:
     running = script(LESSONS)
-    mass = [number(7, "parameters/mass", copy, 9) for copy in (0, 1)]
-    wide = [number(7, "parameters/length", copy, 9) for copy in (0, 1)]
-    own = [10 * number(3, "parameters/length", copy, 9) for copy in (0, 1)]
+    mass = [number(7, "parameters/mass", env, 9) for env in (0, 1)]
+    wide = [number(7, "parameters/length", env, 9) for env in (0, 1)]
+    own = [10 * number(3, "parameters/length", env, 9) for env in (0, 1)]
     for lesson, length in enumerate([wide, [5.0, 5.0], own]):
         assert running.on == (lesson, 0)
         for _ in range(2):
@@ -97,9 +97,9 @@ def test_a_lesson_has_its_sampler_and_the_other_parameters_keep_their_values(scr
 
 
 def test_evaluations_play_the_last_lesson(make: Any) -> None:
-    lessons = make(LESSONS, seed=20, copies=2)
+    lessons = make(LESSONS, seed=20, num_envs=2)
     target = lessons.draw_target(np.array([0, 1]), np.array([70, 2]))
     assert target.tolist() == [
-        [10 * number(3, "parameters/length", copy, episode), number(20, "parameters/mass", copy, episode)]
-        for copy, episode in ((0, 70), (1, 2))
+        [10 * number(3, "parameters/length", env, episode), number(20, "parameters/mass", env, episode)]
+        for env, episode in ((0, 70), (1, 2))
     ]

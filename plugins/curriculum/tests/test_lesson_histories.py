@@ -168,7 +168,7 @@ def told(behavior: str, rows: list[Any], parameters: int, begun: int) -> EndedEp
         slots=np.array([row[0] for row in rows]),
         numbers=np.arange(begun, begun + len(rows)),
         settled=begun + len(rows),
-        copies=np.array([row[0] for row in rows]),
+        env_index=np.array([row[0] for row in rows]),
         returns=np.array([row[1] for row in rows]),
         group_returns=np.array([row[2] for row in rows]),
         lengths=np.ones(len(rows), np.int64),

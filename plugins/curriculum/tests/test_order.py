@@ -45,7 +45,7 @@ def is_promoted(success_rate: float, seed: int, smoothing: str = "episodes") -> 
         begun += rows.size
         lessons.episodes_ended(
             EndedEpisodes(
-                behavior="B", slots=rows, copies=rows, numbers=told, settled=int(numbers.min()),
+                behavior="B", slots=rows, env_index=rows, numbers=told, settled=int(numbers.min()),
                 returns=success[rows].astype(float), group_returns=np.zeros(rows.size),
                 lengths=np.ones(rows.size, np.int64), values=np.zeros((rows.size, 1)),
                 stamp=np.zeros((rows.size, 1), np.int64),

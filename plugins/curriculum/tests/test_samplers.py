@@ -255,7 +255,7 @@ class Stillborn:
 
 
 def draw(sampler: SeededSampler) -> None:
-    EpisodeValues(1, ["length"], [sampler], copies=4)(np.arange(4), np.zeros(4, np.int64))
+    EpisodeValues(1, ["length"], [sampler], num_envs=4)(np.arange(4), np.zeros(4, np.int64))
 
 
 @pytest.mark.parametrize(

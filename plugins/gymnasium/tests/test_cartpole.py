@@ -41,35 +41,35 @@ def test_it_equals_the_upstream_environment_bit_for_bit_without_its_reset_steps(
 
 
 def test_every_copy_follows_the_dynamics_of_the_single_environment(make) -> None:
-    copies = 4
-    ours = make("CartPole-v1", copies, max_episode_steps=20)
+    num_envs = 4
+    ours = make("CartPole-v1", num_envs, max_episode_steps=20)
     assert isinstance(ours, CartPoleEnvironment)
-    plain = [gymnasium.make("CartPole-v1", max_episode_steps=20) for _ in range(copies)]
-    ours.reset(SEEDS, np.zeros(copies, np.int64))
+    plain = [gymnasium.make("CartPole-v1", max_episode_steps=20) for _ in range(num_envs)]
+    ours.reset(SEEDS, np.zeros(num_envs, np.int64))
 
-    def start(copy: int) -> None:
-        plain[copy].reset()
-        plain[copy].unwrapped.state = ours.vector.state[:, copy].copy()
+    def start(index: int) -> None:
+        plain[index].reset()
+        plain[index].unwrapped.state = ours.vector.state[:, index].copy()
 
-    for copy in range(copies):
-        start(copy)
+    for index in range(num_envs):
+        start(index)
     generator, ends = np.random.default_rng(1), 0
     for _ in range(200):
-        choices = generator.integers(0, 2, copies)
+        choices = generator.integers(0, 2, num_envs)
         batch = ours.step(act(choices))["Agent"]
-        for copy, env in enumerate(plain):
-            expected, reward, terminated, truncated, _ = env.step(int(choices[copy]))
-            assert (batch.terminated[copy], batch.truncated[copy]) == (terminated, truncated and not terminated)
-            assert batch.reward[copy] == reward
+        for index, env in enumerate(plain):
+            expected, reward, terminated, truncated, _ = env.step(int(choices[index]))
+            assert (batch.terminated[index], batch.truncated[index]) == (terminated, truncated and not terminated)
+            assert batch.reward[index] == reward
             if terminated or truncated:
-                row = batch.ended.tolist().index(copy)
+                row = batch.ended.tolist().index(index)
                 np.testing.assert_allclose(batch.final_observations["observation"][row], expected, atol=1e-6)
-                assert (np.abs(batch.observations["observation"][copy]) <= 0.05).all()
-                start(copy)
+                assert (np.abs(batch.observations["observation"][index]) <= 0.05).all()
+                start(index)
                 ends += 1
             else:
-                np.testing.assert_allclose(batch.observations["observation"][copy], expected, atol=1e-6)
-    assert ends > copies
+                np.testing.assert_allclose(batch.observations["observation"][index], expected, atol=1e-6)
+    assert ends > num_envs
 
 
 def test_falling_at_the_time_limit_is_termination(make) -> None:

@@ -30,12 +30,12 @@ def drawn(generator: np.random.Generator) -> dict[str, np.ndarray]:
     return {name: number * 2.0 ** generator.uniform(-1.0, 1.0, COPIES) for name, number in NUMBERS.items()}
 
 
-def single(values: dict[str, np.ndarray], copy: int, state: np.ndarray) -> CartPoleEnv:
+def single(values: dict[str, np.ndarray], index: int, state: np.ndarray) -> CartPoleEnv:
     """CartPole by itself with these numbers, all that follows from them included."""
     env = gymnasium.make("CartPole-v1").unwrapped
     env.reset()
     for name, array in values.items():
-        setattr(env, name, float(array[copy]))
+        setattr(env, name, float(array[index]))
     env.total_mass = env.masspole + env.masscart
     env.polemass_length = env.masspole * env.length
     env.state = state.copy()
@@ -51,26 +51,28 @@ def test_every_copy_moves_like_a_single_environment_with_its_numbers(make) -> No
     environment.reset(SEEDS, np.zeros(COPIES, np.int64))
     environment.set_parameters(following)
     values = {name: array.copy() for name, array in playing.items()}
-    singles = [single(values, copy, environment.vector.state[:, copy]) for copy in range(COPIES)]
+    singles = [single(values, index, environment.vector.state[:, index]) for index in range(COPIES)]
     episodes = 0
     for _ in range(300):
         choices = generator.integers(0, 2, COPIES)
         batch = environment.step(act(choices))["Agent"]
-        for copy, env in enumerate(singles):
-            seen, _, terminated, _, _ = env.step(int(choices[copy]))
-            assert batch.terminated[copy] == terminated
-            row = np.flatnonzero(batch.ended == copy)
+        for index, env in enumerate(singles):
+            seen, _, terminated, _, _ = env.step(int(choices[index]))
+            assert batch.terminated[index] == terminated
+            row = np.flatnonzero(batch.ended == index)
             ours = (
-                batch.final_observations["observation"][row[0]] if row.size else batch.observations["observation"][copy]
+                batch.final_observations["observation"][row[0]]
+                if row.size
+                else batch.observations["observation"][index]
             )
             np.testing.assert_allclose(ours, seen, rtol=1e-6, atol=1e-7)
             if row.size:
                 for name, array in following.items():
-                    values[name][copy] = array[copy]
-                singles[copy] = single(values, copy, environment.vector.state[:, copy])
+                    values[name][index] = array[index]
+                singles[index] = single(values, index, environment.vector.state[:, index])
                 episodes += 1
             else:
-                np.testing.assert_allclose(environment.vector.state[:, copy], env.state, rtol=1e-10, atol=1e-12)
+                np.testing.assert_allclose(environment.vector.state[:, index], env.state, rtol=1e-10, atol=1e-12)
         if batch.ended.size:
             following = drawn(generator)
             environment.set_parameters(following)
@@ -103,8 +105,8 @@ def test_copies_in_this_process_move_like_the_native_ones(make, name) -> None:
     for environment in (native, apart):
         environment.set_parameters(values)
         environment.reset(SEEDS, np.zeros(COPIES, np.int64))
-    for copy, env in enumerate(apart.vector.envs):
-        env.unwrapped.state = native.vector.state[:, copy].copy()
+    for index, env in enumerate(apart.vector.envs):
+        env.unwrapped.state = native.vector.state[:, index].copy()
     for step in range(8):
         ours, theirs = (each.step(act(np.full(COPIES, step % 3 > 0)))["Agent"] for each in (native, apart))
         assert not ours.ended.size and not theirs.ended.size
@@ -175,9 +177,9 @@ def test_a_parameter_that_arrays_do_not_bring_is_brought_to_copies_in_this_proce
     assert isinstance(environment, InProcessEnvironment)
     environment.set_parameters({"length": np.array([1.0, 2.0]), "x_threshold": np.array([1.5, 1.0])})
     environment.reset(SEEDS, np.zeros(2, np.int64))
-    copies = [env.unwrapped for env in environment.vector.envs]
-    assert [(env.length, env.x_threshold) for env in copies] == [(1.0, 1.5), (2.0, 1.0)]
-    np.testing.assert_allclose([env.polemass_length for env in copies], [0.1, 0.2])
+    env_index = [env.unwrapped for env in environment.vector.envs]
+    assert [(env.length, env.x_threshold) for env in env_index] == [(1.0, 1.5), (2.0, 1.0)]
+    np.testing.assert_allclose([env.polemass_length for env in env_index], [0.1, 0.2])
 
 
 def test_unknown_names_are_refused_with_all_there_are(make) -> None:

@@ -40,7 +40,7 @@ def test_every_value_equals_that_of_plain_environments_with_the_same_seeds(
     plain = [gymnasium.make(env_id, **options) for _ in range(COPIES)]
     episodes = first_episodes()
     batch = ours.reset(SEEDS, episodes)["Agent"]
-    firsts = [env.reset(seed=SEEDS(copy, int(episodes[copy])))[0] for copy, env in enumerate(plain)]
+    firsts = [env.reset(seed=SEEDS(index, int(episodes[index])))[0] for index, env in enumerate(plain)]
 
     def expected(value: object) -> np.ndarray:
         return spaces.flatten(plain[0].observation_space, value).astype(np.float32)
@@ -51,18 +51,18 @@ def test_every_value_equals_that_of_plain_environments_with_the_same_seeds(
         actions = random_actions(ours.behaviors, None, generator)
         batch = ours.step(actions)["Agent"]
         finals = []
-        for copy, env in enumerate(plain):
-            action = actions["Agent"].continuous[copy] if spec.continuous else int(actions["Agent"].discrete[copy, 0])
+        for index, env in enumerate(plain):
+            action = actions["Agent"].continuous[index] if spec.continuous else int(actions["Agent"].discrete[index, 0])
             observation, reward, terminated, truncated, _ = env.step(action)
-            assert batch.reward[copy] == np.float32(reward)
-            assert batch.terminated[copy] == terminated
-            assert batch.truncated[copy] == (truncated and not terminated)
+            assert batch.reward[index] == np.float32(reward)
+            assert batch.terminated[index] == terminated
+            assert batch.truncated[index] == (truncated and not terminated)
             if terminated or truncated:
-                finals.append((copy, expected(observation)))
-                episodes[copy] += 1
-                observation, _ = env.reset(seed=SEEDS(copy, int(episodes[copy])))
-            np.testing.assert_array_equal(batch.observations["observation"][copy], expected(observation))
-        assert batch.ended.tolist() == [copy for copy, _ in finals]
+                finals.append((index, expected(observation)))
+                episodes[index] += 1
+                observation, _ = env.reset(seed=SEEDS(index, int(episodes[index])))
+            np.testing.assert_array_equal(batch.observations["observation"][index], expected(observation))
+        assert batch.ended.tolist() == [index for index, _ in finals]
         assert ours.episodes.tolist() == episodes.tolist()
         if finals:
             np.testing.assert_array_equal(batch.final_observations["observation"], [value for _, value in finals])
@@ -74,19 +74,19 @@ def test_taxi_masks_are_those_of_its_infos(make) -> None:
     ours = make("Taxi-v4", 2, max_episode_steps=9)
     plain = [gymnasium.make("Taxi-v4", max_episode_steps=9) for _ in range(2)]
     batch = ours.reset(SEEDS, np.zeros(2, np.int64))["Agent"]
-    masks = [env.reset(seed=SEEDS(copy, 0))[1]["action_mask"] for copy, env in enumerate(plain)]
+    masks = [env.reset(seed=SEEDS(index, 0))[1]["action_mask"] for index, env in enumerate(plain)]
     episodes, generator = np.zeros(2, np.int64), np.random.default_rng(0)
     for _ in range(30):
         assert batch.action_mask.dtype == np.bool_
         np.testing.assert_array_equal(batch.action_mask, np.array(masks, np.bool_))
         actions = random_actions(ours.behaviors, {"Agent": batch}, generator)
         batch = ours.step(actions)["Agent"]
-        for copy, env in enumerate(plain):
-            _, _, terminated, truncated, info = env.step(int(actions["Agent"].discrete[copy, 0]))
+        for index, env in enumerate(plain):
+            _, _, terminated, truncated, info = env.step(int(actions["Agent"].discrete[index, 0]))
             if terminated or truncated:
-                episodes[copy] += 1
-                _, info = env.reset(seed=SEEDS(copy, int(episodes[copy])))
-            masks[copy] = info["action_mask"]
+                episodes[index] += 1
+                _, info = env.reset(seed=SEEDS(index, int(episodes[index])))
+            masks[index] = info["action_mask"]
     assert episodes.min() >= 3
 
 
@@ -147,7 +147,9 @@ def test_an_error_while_stepping_names_environment_copy_episode_and_cause(make, 
     environment.step(act)
     with pytest.raises(EnvironmentFailed) as caught:
         environment.step(act)
-    assert str(caught.value) == f"{recorder}: copy 0, episode 5: step failed: ZeroDivisionError: division by zero"
+    assert (
+        str(caught.value) == f"{recorder}: environment 0, episode 5: step failed: ZeroDivisionError: division by zero"
+    )
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
@@ -156,4 +158,4 @@ def test_an_error_while_resetting_names_environment_copy_episode_and_cause(make,
     environment.reset(SEEDS, np.array([5, 6]))
     with pytest.raises(EnvironmentFailed) as caught:
         environment.step({"Agent": Actions(discrete=np.zeros((2, 1), np.int64))})
-    assert str(caught.value) == f"{recorder}: copy 0, episode 6: reset failed: OSError: the port is in use"
+    assert str(caught.value) == f"{recorder}: environment 0, episode 6: reset failed: OSError: the port is in use"

@@ -55,22 +55,22 @@ def played(environment: NativeEnvironment, scripts: np.ndarray) -> list[list[tup
         # An action that the environment must ignore is made invalid on purpose.
         actions = Actions(discrete=np.where(needs, choice, 1 - choice)[:, None])
         used += needs
-        for copy in np.flatnonzero(needs):
-            pending[copy] = 0.0
+        for env in np.flatnonzero(needs):
+            pending[env] = 0.0
         batch = environment.step({"Agent": actions})["Agent"]
         waiting = np.zeros(COPIES, np.bool_) if batch.needs_action is None else ~batch.needs_action
-        for copy in range(COPIES):
-            pending[copy] += batch.reward[copy]
-            if waiting[copy]:
-                assert not batch.terminated[copy] and not batch.truncated[copy]
+        for env in range(COPIES):
+            pending[env] += batch.reward[env]
+            if waiting[env]:
+                assert not batch.terminated[env] and not batch.truncated[env]
                 continue
-            observation = {name: array[copy].copy() for name, array in batch.observations.items()}
+            observation = {name: array[env].copy() for name, array in batch.observations.items()}
             final = None
-            if copy in batch.ended:
-                row = batch.ended.tolist().index(copy)
+            if env in batch.ended:
+                row = batch.ended.tolist().index(env)
                 final = {name: array[row].copy() for name, array in batch.final_observations.items()}
-            flags = bool(batch.terminated[copy]), bool(batch.truncated[copy])
-            seen[copy].append((observation, np.float32(pending[copy]), *flags, final))
+            flags = bool(batch.terminated[env]), bool(batch.truncated[env])
+            seen[env].append((observation, np.float32(pending[env]), *flags, final))
     return seen
 
 
@@ -94,10 +94,10 @@ def assert_same(ours: list[tuple], theirs: list[tuple], space: spaces.Space) -> 
 def test_every_autoreset_mode_comes_to_the_same_episodes(mode, env_id, options) -> None:
     scripts = np.random.default_rng(0).integers(0, 2, (COPIES, 80))
     ours = played(native(mode, env_id, **options), scripts)
-    for copy in range(COPIES):
+    for env in range(COPIES):
         plain = gymnasium.make(env_id, **options)
-        theirs = expected(plain, SEEDS(0, 0) + copy, scripts[copy].tolist())
-        assert assert_same(ours[copy], theirs, plain.observation_space) >= 3
+        theirs = expected(plain, SEEDS(0, 0) + env, scripts[env].tolist())
+        assert assert_same(ours[env], theirs, plain.observation_space) >= 3
 
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
@@ -105,10 +105,10 @@ def test_every_autoreset_mode_comes_to_the_same_episodes(mode, env_id, options) 
 def test_every_autoreset_mode_takes_dict_observations_and_all_kinds_of_ends(mode, ends, recorder) -> None:
     scripts = np.random.default_rng(0).integers(0, 2, (COPIES, 12))
     ours = played(native(mode, recorder, observation_space=DICT, ends=ends), scripts)
-    for copy in range(COPIES):
+    for env in range(COPIES):
         plain = gymnasium.make(recorder, observation_space=DICT, ends=ends)
-        theirs = expected(plain, SEEDS(0, 0) + copy, scripts[copy].tolist())
-        assert assert_same(ours[copy], theirs, plain.observation_space) >= 4
+        theirs = expected(plain, SEEDS(0, 0) + env, scripts[env].tolist())
+        assert assert_same(ours[env], theirs, plain.observation_space) >= 4
 
 
 def test_next_step_reset_takes_no_action_and_pays_its_last_reward_with_the_end(recorder) -> None:
@@ -131,9 +131,9 @@ def test_one_generator_is_seeded_once_for_each_reset(mode, recorder) -> None:
     environment.reset(SEEDS, np.array([1, 2, 4]))
     for _ in range(4):
         environment.step({"Agent": Actions(discrete=np.zeros((COPIES, 1), np.int64))})
-    for copy, env in enumerate(environment.vector.envs):
+    for index, env in enumerate(environment.vector.envs):
         first, *later = env.unwrapped.seeds
-        assert first == SEEDS(0, 7) + copy  # SyncVectorEnv spreads one seed over its copies like this
+        assert first == SEEDS(0, 7) + index  # SyncVectorEnv spreads one seed over its copies like this
         assert set(later) == {None}
 
 
@@ -153,9 +153,9 @@ def test_masks_are_those_of_the_state_that_acts_next(mode) -> None:
     environment = native(mode, "Taxi-v4", max_episode_steps=5)
     batch = environment.reset(SEEDS, np.zeros(COPIES, np.int64))["Agent"]
     for _ in range(17):
-        for copy, env in enumerate(environment.vector.envs):
-            state = int(batch.observations["observation"][copy].argmax())
-            np.testing.assert_array_equal(batch.action_mask[copy], env.unwrapped.action_mask(state).astype(np.bool_))
+        for index, env in enumerate(environment.vector.envs):
+            state = int(batch.observations["observation"][index].argmax())
+            np.testing.assert_array_equal(batch.action_mask[index], env.unwrapped.action_mask(state).astype(np.bool_))
         actions = Actions(discrete=batch.action_mask.argmax(axis=1)[:, None])
         batch = environment.step({"Agent": actions})["Agent"]
 

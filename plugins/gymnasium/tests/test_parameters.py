@@ -40,7 +40,7 @@ def given(environment: Any, name: str) -> list[list[Any]]:
     return [[entry[name] for entry in dial.journal] for dial in dials(environment)]
 
 
-def per_copy(*values: float) -> np.ndarray:
+def per_env(*values: float) -> np.ndarray:
     return np.array(values, np.float64)
 
 
@@ -49,9 +49,9 @@ def per_copy(*values: float) -> np.ndarray:
 
 def test_an_attribute_is_set_before_the_reset_of_each_copys_next_episode(make, dial) -> None:
     environment = make(dial, 2, parameters={"pull": None})
-    environment.set_parameters({"pull": per_copy(1.5, 2.5)})
+    environment.set_parameters({"pull": per_env(1.5, 2.5)})
     begin(environment)
-    environment.set_parameters({"pull": per_copy(3.5, 4.5)})
+    environment.set_parameters({"pull": per_env(3.5, 4.5)})
     assert [env.pull for env in dials(environment)] == [1.5, 2.5]
     step(environment, 3)
     assert [env.pull for env in dials(environment)] == [1.5, 2.5]
@@ -72,7 +72,7 @@ def test_an_attribute_is_set_before_the_reset_of_each_copys_next_episode(make, d
 )
 def test_an_attribute_stays_the_kind_of_number_that_it_is(make, dial, attribute, value, arrives) -> None:
     environment = make(dial, 1, parameters={"number": {"attribute": attribute}})
-    environment.set_parameters({"number": per_copy(value)})
+    environment.set_parameters({"number": per_env(value)})
     begin(environment)
     [[found]] = given(environment, attribute.rpartition(".")[2])
     assert found == arrives and type(found) is type(arrives)
@@ -81,7 +81,7 @@ def test_an_attribute_stays_the_kind_of_number_that_it_is(make, dial, attribute,
 @pytest.mark.parametrize(("value", "arrives"), [(0.25, 0.25), (2.0, 2)])
 def test_an_attribute_that_is_an_argument_too_takes_what_the_argument_takes(make, value, arrives) -> None:
     environment = make("MountainCar-v0", 1, parameters={"goal_velocity": None})  # of __init__(..., goal_velocity=0)
-    environment.set_parameters({"goal_velocity": per_copy(value)})
+    environment.set_parameters({"goal_velocity": per_env(value)})
     begin(environment)
     found = dials(environment)[0].goal_velocity
     assert found == arrives and type(found) is type(arrives)
@@ -89,7 +89,7 @@ def test_an_attribute_that_is_an_argument_too_takes_what_the_argument_takes(make
 
 def test_a_path_may_end_in_an_element_of_an_array(make, dial) -> None:
     environment = make(dial, 1, parameters={"third": {"attribute": "unwrapped.table[2]"}})
-    environment.set_parameters({"third": per_copy(9.5)})
+    environment.set_parameters({"third": per_env(9.5)})
     begin(environment)
     assert given(environment, "table") == [[[0.0, 1.0, 9.5, 3.0]]]
 
@@ -99,16 +99,16 @@ def test_mujocos_gravity_is_within_reach(make, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)  # MuJoCo writes its log file where it is run
     path = "unwrapped.model.opt.gravity[2]"
     environment = make("InvertedPendulum-v5", 2, parameters={"gravity": {"attribute": path}})
-    environment.set_parameters({"gravity": per_copy(-9.81, -1.0)})
+    environment.set_parameters({"gravity": per_env(-9.81, -1.0)})
     begin(environment)
     assert [env.unwrapped.model.opt.gravity[2] for env in environment.vector.envs] == [-9.81, -1.0]
 
 
 def test_a_reset_option_is_a_keyword_in_the_options_of_every_reset(make, dial) -> None:
     environment = make(dial, 2, parameters={"push": {"reset_option": "boost"}})
-    environment.set_parameters({"push": per_copy(1.5, 2.0)})
+    environment.set_parameters({"push": per_env(1.5, 2.0)})
     begin(environment)
-    environment.set_parameters({"push": per_copy(3.5, 4.0)})
+    environment.set_parameters({"push": per_env(3.5, 4.0)})
     step(environment, 4)
     assert given(environment, "boost") == [[1.5, 3.5], [2, 4]]
     assert [type(value) for value in given(environment, "boost")[1]] == [int, int]
@@ -116,12 +116,12 @@ def test_a_reset_option_is_a_keyword_in_the_options_of_every_reset(make, dial) -
 
 def test_a_constructor_argument_makes_the_copy_anew_where_its_value_changed(make, dial) -> None:
     environment = make(dial, 2, parameters={"size": {"constructor": "size"}}, gain=2.0)
-    environment.set_parameters({"size": per_copy(2, 3)})
+    environment.set_parameters({"size": per_env(2, 3)})
     begin(environment)
     first = dials(environment)
     assert [env.size for env in first] == [2, 3] and [type(env.size) for env in first] == [int, int]
     assert [env.gain for env in first] == [2.0, 2.0]  # environment.options holds for copies made later
-    environment.set_parameters({"size": per_copy(2, 5)})
+    environment.set_parameters({"size": per_env(2, 5)})
     step(environment, 2)  # copy 0 ends: its value is the same
     assert dials(environment)[0] is first[0] and environment.episodes.tolist() == [1, 0]
     step(environment, 1)  # copy 1 ends
@@ -134,9 +134,9 @@ def test_a_constructor_argument_makes_the_copy_anew_where_its_value_changed(make
 
 def test_a_copy_made_anew_plays_the_episode_that_a_fresh_one_plays(make, dial) -> None:
     environment = make(dial, 1, parameters={"gain": {"constructor": "gain"}, "pull": None})
-    environment.set_parameters({"gain": per_copy(3.0), "pull": per_copy(4.0)})
+    environment.set_parameters({"gain": per_env(3.0), "pull": per_env(4.0)})
     begin(environment)
-    environment.set_parameters({"gain": per_copy(6.0)})
+    environment.set_parameters({"gain": per_env(6.0)})
     batch = step(environment, 4)
     assert batch.observations["observation"].tolist() == [[0, 4, 6, 10, 3, 4, 0]]  # with the attribute set again
     assert batch.final_observations["observation"].tolist() == [[4, 4, 3, 10, 3, 4, 0]]
@@ -151,7 +151,7 @@ def test_a_copy_made_anew_plays_the_episode_that_a_fresh_one_plays(make, dial) -
 )
 def test_a_constructor_argument_arrives_as_its_annotation_says(make, dial, argument, value, arrives) -> None:
     environment = make(dial, 1, parameters={"number": {"constructor": argument}})
-    environment.set_parameters({"number": per_copy(value)})
+    environment.set_parameters({"number": per_env(value)})
     begin(environment)
     [[found]] = given(environment, argument)
     assert found == arrives and type(found) is type(arrives)
@@ -159,7 +159,7 @@ def test_a_constructor_argument_arrives_as_its_annotation_says(make, dial, argum
 
 def test_the_time_limit_is_an_argument_of_every_environment(make) -> None:
     environment = make("MountainCar-v0", 2, parameters={"max_episode_steps": None})
-    environment.set_parameters({"max_episode_steps": per_copy(3, 5)})
+    environment.set_parameters({"max_episode_steps": per_env(3, 5)})
     begin(environment)
     assert [step(environment).truncated.tolist() for _ in range(5)] == [
         [False, False], [False, False], [True, False], [False, False], [False, True],
@@ -168,11 +168,11 @@ def test_the_time_limit_is_an_argument_of_every_environment(make) -> None:
 
 def test_a_parameter_nobody_says_anything_about_is_an_attribute_before_an_argument(make, dial) -> None:
     environment = make(dial, 1, parameters={"size": None, "gain": {"whole": True}, "slots": None})
-    environment.set_parameters({"size": per_copy(2), "gain": per_copy(5), "slots": per_copy(7)})
+    environment.set_parameters({"size": per_env(2), "gain": per_env(5), "slots": per_env(7)})
     begin(environment)
     assert dials(environment)[0].size == 2 and type(dials(environment)[0].gain) is int
     before = dials(environment)[0]
-    environment.set_parameters({"size": per_copy(3)})
+    environment.set_parameters({"size": per_env(3)})
     step(environment, 2)
     assert dials(environment)[0] is before  # an attribute makes nothing anew
 
@@ -180,7 +180,7 @@ def test_a_parameter_nobody_says_anything_about_is_an_attribute_before_an_argume
 @pytest.mark.parametrize(("whole", "arrives"), [(True, 7), (False, 7.0)])
 def test_whole_says_which_kind_of_number_arrives(make, dial, whole, arrives) -> None:
     environment = make(dial, 1, parameters={"push": {"reset_option": "boost", "whole": whole}})
-    environment.set_parameters({"push": per_copy(7.0)})
+    environment.set_parameters({"push": per_env(7.0)})
     begin(environment)
     assert [type(value) for [value] in given(environment, "boost")] == [type(arrives)]
 
@@ -189,15 +189,15 @@ def test_films_go_on_where_a_copy_is_made_anew(make, dial, tmp_path: Path) -> No
     imageio_ffmpeg = pytest.importorskip("imageio_ffmpeg", reason="films need the extra 'video'")
     environment = make(dial, 1, parameters={"size": {"constructor": "size"}}, video=tmp_path / "films")
     lengths = (4, 12, 7)
-    environment.set_parameters({"size": per_copy(lengths[0])})
+    environment.set_parameters({"size": per_env(lengths[0])})
     begin(environment)
     for size, following in zip(lengths, (*lengths[1:], 3), strict=True):
-        environment.set_parameters({"size": per_copy(following)})
+        environment.set_parameters({"size": per_env(following)})
         step(environment, size)
     environment.close()
     films = sorted((tmp_path / "films").iterdir())
     assert [film.name for film in films] == [
-        f"rlcore-tests-Dial-v0-copy-0-episode-{episode}.mp4" for episode in range(3)
+        f"rlcore-tests-Dial-v0-env-0-episode-{episode}.mp4" for episode in range(3)
     ]
     for film, length in zip(films, lengths, strict=True):
         count, _ = imageio_ffmpeg.count_frames_and_secs(film)
@@ -212,7 +212,7 @@ def test_an_attributes_path_begins_at_the_copy_whether_or_not_it_is_filmed(make,
     environment = make(
         dial, 1, parameters=parameters, video=tmp_path / "films" if filmed else None, max_episode_steps=2
     )
-    environment.set_parameters({"limit": per_copy(3)})
+    environment.set_parameters({"limit": per_env(3)})
     begin(environment)
     assert [bool(step(environment).truncated[0]) for _ in range(4)] == [False, False, True, False]
     environment.close()
@@ -235,8 +235,8 @@ def test_an_unknown_name_is_refused_with_all_there_are_when_the_environment_is_m
     )
     environment = make(dial, 2, parameters={"push": {"reset_option": "boost"}})
     with pytest.raises(ConfigError, match=r"it has those of environment\.parameters \(push\) and the attributes gain,"):
-        environment.set_parameters({"pussh": per_copy(1, 1)})
-    environment.set_parameters({"push": per_copy(1, 1)})
+        environment.set_parameters({"pussh": per_env(1, 1)})
+    environment.set_parameters({"push": per_env(1, 1)})
 
 
 @pytest.mark.parametrize(
@@ -287,7 +287,7 @@ def test_two_names_for_one_number_are_refused(make, dial) -> None:
 )
 def test_a_fraction_for_a_whole_number_is_refused_before_anything_is_played(make, dial, how, what) -> None:
     environment = make(dial, 2, parameters={"number": how})
-    environment.set_parameters({"number": per_copy(3.0, 3.5)})
+    environment.set_parameters({"number": per_env(3.0, 3.5)})
     with pytest.raises(ConfigError) as refused:
         begin(environment)
     assert str(refused.value) == (
@@ -298,7 +298,7 @@ def test_a_fraction_for_a_whole_number_is_refused_before_anything_is_played(make
 
 def test_a_copy_that_sees_or_does_something_else_is_refused(make, dial) -> None:
     environment = make(dial, 1, parameters={"slots": None})
-    environment.set_parameters({"slots": per_copy(8)})
+    environment.set_parameters({"slots": per_env(8)})
     with pytest.raises(ConfigError) as refused:
         begin(environment)
     assert str(refused.value) == (
@@ -313,7 +313,7 @@ def test_a_value_that_the_constructor_refuses_is_one_line(make) -> None:
     environment = make("InvertedPendulum-v5", 1, parameters=how) if _has_mujoco() else None
     if environment is None:
         pytest.skip("MuJoCo is not installed")
-    environment.set_parameters({"width": per_copy(0)})
+    environment.set_parameters({"width": per_env(0)})
     with pytest.raises(EnvironmentFailed) as failed:
         begin(environment)
     assert "cannot be made with options {'frame_skip': 0}" in str(failed.value) and "\n" not in str(failed.value)

@@ -57,7 +57,7 @@ def test_every_whole_episode_has_a_film_and_the_open_one_has_none(tmp_path: Path
     environment.close()
     assert len(lengths) == 2
     films = sorted((tmp_path / "films").iterdir())
-    assert [film.name for film in films] == [f"CartPole-v1-copy-0-episode-{episode}.mp4" for episode in (0, 1)]
+    assert [film.name for film in films] == [f"CartPole-v1-env-0-episode-{episode}.mp4" for episode in (0, 1)]
     for film, length in zip(films, lengths, strict=True):
         assert length <= frames(film) <= length + 1, (
             "the first picture is of the reset; moviepy may lose one by rounding"

@@ -128,12 +128,14 @@ def test_an_observation_that_is_not_of_its_space_is_refused(liar: Any, case: str
     space, observation, message = OBSERVATIONS[case]
     with pytest.raises(EnvironmentFailed, match=re.escape(message)) as caught:
         play(liar(space, observation=observation, at=at))
-    start = f"{LIAR}: copy 1, episode 0: {doing} returned observation '"
+    start = f"{LIAR}: environment 1, episode 0: {doing} returned observation '"
     assert str(caught.value).startswith(start) and caught.value.exit_code == 3
 
 
 def test_a_final_observation_that_is_not_of_its_space_is_refused(liar: Any) -> None:
-    with pytest.raises(EnvironmentFailed, match=r"copy 1, episode 0: step returned observation 'observation' as 0\.5"):
+    with pytest.raises(
+        EnvironmentFailed, match=r"environment 1, episode 0: step returned observation 'observation' as 0\.5"
+    ):
         play(liar(VECTOR, observation=0.5, ends=2))
 
 
@@ -156,7 +158,7 @@ def test_flags_are_booleans_and_a_reward_is_a_number(liar: Any, case: str, num_e
     answers, message = ANSWERS[case]
     with pytest.raises(EnvironmentFailed) as caught:
         play(liar(num_envs=num_envs, **answers))
-    assert str(caught.value).startswith(f"{LIAR}: copy {num_envs - 1}, episode 0: step returned {message}")
+    assert str(caught.value).startswith(f"{LIAR}: environment {num_envs - 1}, episode 0: step returned {message}")
 
 
 @pytest.mark.parametrize(
@@ -239,7 +241,7 @@ def test_a_run_warns_once_of_an_observation_outside_its_box(
         Run(config).train()
     lines = [record.getMessage() for record in caplog.records if "outside its bounds" in record.getMessage()]
     assert lines == [
-        "behavior 'Agent': observation 'observation' of slot 1 (environment copy 1) is 1e+06 at [2] at step 2, outside "
+        "behavior 'Agent': observation 'observation' of slot 1 (environment 1) is 1e+06 at [2] at step 2, outside "
         "its bounds -1 to 1; it is used as it is: correct the environment or what it declares (reported once)"
     ]
 

@@ -53,13 +53,13 @@ class AgentEpisodes:
         """All agents begin an episode."""
         self._take(np.arange(len(self._numbers)))
 
-    def begin(self, copies: NDArray[np.int64], ended: NDArray[np.intp], aborted: NDArray[np.bool_] | None) -> None:
+    def begin(self, env_index: NDArray[np.int64], ended: NDArray[np.intp], aborted: NDArray[np.bool_] | None) -> None:
         """So do those in ``copies`` that have begun theirs, and in others those whose own has ended or was lost."""
-        if self._alone and aborted is None and ended.tolist() == copies.tolist():
-            self._take(copies)
+        if self._alone and aborted is None and ended.tolist() == env_index.tolist():
+            self._take(env_index)
             return
         fresh = np.zeros(len(self._feed.playing), np.bool_)
-        fresh[copies] = True
+        fresh[env_index] = True
         fresh = fresh[self._env_index]
         fresh[ended] = True
         if aborted is not None:
@@ -70,9 +70,9 @@ class AgentEpisodes:
         self._numbers[as_slice(rows)] = np.arange(self._begun, self._begun + len(rows))
         self._begun += len(rows)
         if not self._alone:
-            copies = self._env_index[rows]
-            self._values[rows] = self._feed.values[copies]
-            self._stamp[rows] = self._feed.stamp[copies]
+            env_index = self._env_index[rows]
+            self._values[rows] = self._feed.values[env_index]
+            self._stamp[rows] = self._feed.stamp[env_index]
 
     def state_dict(self) -> dict[str, Any]:
         return {

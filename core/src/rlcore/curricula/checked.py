@@ -47,21 +47,21 @@ class CheckedCurriculum:
     def every_step(self) -> bool:
         return self.curriculum.every_step
 
-    def draw(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
+    def draw(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
         try:
-            drawn = self.curriculum.draw(copies, episodes)
+            drawn = self.curriculum.draw(env_index, episodes)
         except BaseException as error:
             self._blame("draw", error)
         if not isinstance(drawn, EpisodeDraw):
             self.refuse("draw", f"returned {_shown(drawn)}, not an EpisodeDraw")
-        shape, stamp = self._check_values("draw", drawn.values, copies, episodes), drawn.stamp
+        shape, stamp = self._check_values("draw", drawn.values, env_index, episodes), drawn.stamp
         if not isinstance(stamp, np.ndarray) or stamp.shape != shape or stamp.dtype.kind not in "iu":
             self.refuse("draw", f"returned as stamp {_shown(stamp)}, not an array of integers of shape {shape}")
         return drawn
 
-    def draw_target(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> NDArray[np.float64]:
-        values: NDArray[np.float64] = self._ask("draw_target", copies, episodes)
-        self._check_values("draw_target", values, copies, episodes)
+    def draw_target(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> NDArray[np.float64]:
+        values: NDArray[np.float64] = self._ask("draw_target", env_index, episodes)
+        self._check_values("draw_target", values, env_index, episodes)
         return values
 
     def episodes_ended(self, ended: EndedEpisodes) -> None:
@@ -145,10 +145,10 @@ class CheckedCurriculum:
         raise PluginError(f"{self.described}: {method} {what}")
 
     def _check_values(
-        self, method: str, values: Any, copies: NDArray[np.int64], episodes: NDArray[np.int64]
+        self, method: str, values: Any, env_index: NDArray[np.int64], episodes: NDArray[np.int64]
     ) -> tuple[int, int]:
         """Returns the shape [K, P] they must have, and have."""
-        shape = (len(copies), len(self.parameters))
+        shape = (len(env_index), len(self.parameters))
         if not isinstance(values, np.ndarray) or values.shape != shape or values.dtype.kind != "f":
             self.refuse(method, f"returned as values {_shown(values)}, not an array of floats of shape {shape}")
         # x . x is finite unless x has a NaN or an infinity, or is huge; only then is it worth looking closer.
@@ -156,8 +156,8 @@ class CheckedCurriculum:
             for row, column in np.argwhere(~np.isfinite(values)).tolist():
                 self.refuse(
                     method,
-                    f"returned {values[row, column]:g} for the parameter {self.parameters[column]!r} (copy "
-                    f"{copies[row]}, episode {episodes[row]}); every value must be finite",
+                    f"returned {values[row, column]:g} for the parameter {self.parameters[column]!r} (environment "
+                    f"{env_index[row]}, episode {episodes[row]}); every value must be finite",
                 )
         return shape
 

@@ -20,11 +20,11 @@ class EpisodesInOrder:
     An episode that outlasts ``capacity`` others is not waited for any longer; it comes when it ends.
     """
 
-    def __init__(self, width: int, copies: int = 1, capacity: int | None = None) -> None:
+    def __init__(self, width: int, num_envs: int = 1, capacity: int | None = None) -> None:
         """``width`` numbers are kept of each episode. ``capacity`` is rounded up to a power of two; without one it is
         64 episodes for each of the ``copies`` of the environment, and 4096 at least.
         """
-        size = 1 << max(0, (max(4096, 64 * copies) if capacity is None else capacity) - 1).bit_length()
+        size = 1 << max(0, (max(4096, 64 * num_envs) if capacity is None else capacity) - 1).bit_length()
         self._mask = size - 1
         # Column by column, because that is how they come: of episode n at n modulo the size.
         self._columns: NDArray[np.float64] = np.zeros((width, size))

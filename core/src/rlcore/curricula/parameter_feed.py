@@ -31,27 +31,27 @@ class ParameterFeed:
         self._named = named
         self._draw = draw
         self.names = tuple(names)
-        copies, columns = environment.num_envs, len(self.names)
-        self._copies: NDArray[np.int64] = _read_only(np.arange(copies))
-        self._nobody: NDArray[np.int64] = self._copies[:0]
-        self.playing: NDArray[np.int64] = np.full(copies, -1, np.int64)  # [N] episode each copy is in
-        self.values: NDArray[np.float64] = np.zeros((copies, columns))  # [N, P] of that episode
-        self.stamp: NDArray[np.int64] = np.zeros((copies, columns), np.int64)  # [N, P]
-        self._next_values: NDArray[np.float64] = np.zeros((copies, columns))  # [N, P] of the one that follows
-        self._next_stamp: NDArray[np.int64] = np.zeros((copies, columns), np.int64)
+        num_envs, columns = environment.num_envs, len(self.names)
+        self._env_index: NDArray[np.int64] = _read_only(np.arange(num_envs))
+        self._nobody: NDArray[np.int64] = self._env_index[:0]
+        self.playing: NDArray[np.int64] = np.full(num_envs, -1, np.int64)  # [N] episode each copy is in
+        self.values: NDArray[np.float64] = np.zeros((num_envs, columns))  # [N, P] of that episode
+        self.stamp: NDArray[np.int64] = np.zeros((num_envs, columns), np.int64)  # [N, P]
+        self._next_values: NDArray[np.float64] = np.zeros((num_envs, columns))  # [N, P] of the one that follows
+        self._next_stamp: NDArray[np.int64] = np.zeros((num_envs, columns), np.int64)
         # Views: what is staged changes in them, and nobody who is told them can change it.
         self._told: Parameters = self._columns(self._next_values)
 
     def before_reset(self, episodes: NDArray[np.int64]) -> None:
         """Every copy c is about to begin episode ``episodes[c]``."""
-        self._stage(self._copies, episodes.copy())
+        self._stage(self._env_index, episodes.copy())
 
     def after_reset(self, episodes: NDArray[np.int64]) -> None:
         """They have begun."""
         self.playing[:] = episodes
         self.values[:] = self._next_values
         self.stamp[:] = self._next_stamp
-        self._stage(self._copies, episodes + 1)
+        self._stage(self._env_index, episodes + 1)
 
     def after_step(self) -> NDArray[np.int64]:
         """Takes note of the copies [K] whose next episode has begun, and returns them; see :meth:`restage`."""
@@ -66,25 +66,25 @@ class ParameterFeed:
             self.stamp[rows] = self._next_stamp[rows]
         return began
 
-    def episode_of(self, copy: int, latest: bool) -> NDArray[np.float64]:
+    def episode_of(self, env: int, latest: bool) -> NDArray[np.float64]:
         """[P] of the episode the copy is in; ``latest``: of the one it has begun and is not noted yet, if there is."""
-        began = self._environment.episodes[copy] != self.playing[copy]
-        values: NDArray[np.float64] = (self._next_values if latest and began else self.values)[copy]
+        began = self._environment.episodes[env] != self.playing[env]
+        values: NDArray[np.float64] = (self._next_values if latest and began else self.values)[env]
         return values
 
-    def described(self, copy: int, latest: bool) -> str:
+    def described(self, env: int, latest: bool) -> str:
         """The same for messages: ``length 0.5, gravity 9.8``."""
-        values = self.episode_of(copy, latest).tolist()
+        values = self.episode_of(env, latest).tolist()
         return ", ".join(f"{name} {value:g}" for name, value in zip(self.names, values, strict=True))
 
-    def restage(self, copies: NDArray[np.int64] | None = None) -> None:
+    def restage(self, env_index: NDArray[np.int64] | None = None) -> None:
         """Draws what these copies, or all, go on with."""
-        copies = self._copies if copies is None else copies
-        if copies.size:
-            self._stage(_read_only(copies), self.playing[as_slice(copies)] + 1)
+        env_index = self._env_index if env_index is None else env_index
+        if env_index.size:
+            self._stage(_read_only(env_index), self.playing[as_slice(env_index)] + 1)
 
-    def _stage(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> None:
-        drawn, rows = self._draw(copies, episodes), as_slice(copies)
+    def _stage(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> None:
+        drawn, rows = self._draw(env_index, episodes), as_slice(env_index)
         self._next_values[rows] = drawn.values
         self._next_stamp[rows] = drawn.stamp
         self._tell(self._told)
@@ -130,8 +130,8 @@ class ParameterFeed:
 def target_feed(curricula: Sequence[Curriculum], environment: Environment, named: str) -> ParameterFeed:
     """Feeds an environment to evaluate in, which messages call ``named``, with the task that training is for."""
 
-    def draw(copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
-        values = np.concatenate([curriculum.draw_target(copies, episodes) for curriculum in curricula], axis=1)
+    def draw(env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
+        values = np.concatenate([curriculum.draw_target(env_index, episodes) for curriculum in curricula], axis=1)
         return EpisodeDraw(values, np.zeros(values.shape, np.int64))
 
     return ParameterFeed(environment, [name for each in curricula for name in each.parameters], draw, named)

@@ -1,8 +1,8 @@
 """What an environment returns, checked before anything learns from it or acts on it.
 
-Every array has its shape and kind of numbers compared, and every value must be finite. Many environments return the same
-array objects in every step, with other numbers in them: those need no second comparison of shape and kind. Values are
-compared with the bounds of their observation in the first batches only.
+Every array has its shape and kind of numbers compared, and every value must be finite. Many environments return the
+same array objects in every step, with other numbers in them: those need no second comparison of shape and kind. Values
+are compared with the bounds of their observation in the first batches only.
 """
 
 from __future__ import annotations
@@ -242,7 +242,7 @@ class BatchCheck:
         )  # fmt: skip
 
     def _place(self, values: NDArray[Any], wrong: NDArray[np.bool_], slots: NDArray[np.intp]) -> str:
-        """``slot 1 (environment copy 1) is 1e+06 at [2]`` for the first value that is ``wrong``."""
+        """``slot 1 (environment 1) is 1e+06 at [2]`` for the first value that is ``wrong``."""
         row, *index = np.argwhere(wrong)[0].tolist()
         at = f" at {index}" if index else ""
         return f"{self._slot(int(slots[row]))} is {float(values[(row, *index)]):g}{at}"
@@ -250,7 +250,7 @@ class BatchCheck:
     # ------------------------------------------------------------ what is wrong
 
     def _slot(self, slot: int) -> str:
-        return f"slot {slot} (environment copy {int(self._spec.env_index[slot])})"
+        return f"slot {slot} (environment {int(self._spec.env_index[slot])})"
 
     def _refuse(self, what: str, problem: str) -> NoReturn:
         raise EnvironmentFailed(f"behavior {self._spec.name!r}: {what} {problem} ({self._when()}); {_MEND}")

@@ -155,9 +155,9 @@ class RunCurricula:
             self._lesson_changed(change)
         return reset
 
-    def _draw(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
+    def _draw(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
         """Of several curricula."""
-        drawn = [curriculum.draw(copies, episodes) for curriculum in self._curricula.values()]
+        drawn = [curriculum.draw(env_index, episodes) for curriculum in self._curricula.values()]
         return EpisodeDraw(
             np.concatenate([each.values for each in drawn], axis=1),
             np.concatenate([each.stamp for each in drawn], axis=1),
@@ -178,12 +178,12 @@ class RunCurricula:
         means = self._feed.values.mean(axis=0).tolist()
         return tags | {f"{PARAMETER}{name}": mean for name, mean in zip(self._feed.names, means, strict=True)}
 
-    def episode_of(self, copy: int, latest: bool) -> str:
+    def episode_of(self, env: int, latest: bool) -> str:
         """What an episode of a copy began with, for messages: ``length 0.5, gravity 9.8``.
 
         Within the step that ends an episode, that is the one which has just begun if ``latest``, else the one before.
         """
-        return self._feed.described(copy, latest)
+        return self._feed.described(env, latest)
 
     def summarised(self, behavior: str, stats: dict[str, StatSummary]) -> None:
         for curriculum in self._curricula.values():

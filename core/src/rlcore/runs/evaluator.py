@@ -77,9 +77,9 @@ class Evaluator:
     ) -> EvaluationResult:
         """Plays ``episodes`` episodes, the same ones for one ``seed``, which is the run's if it is None.
 
-        ``policies_for`` is called with the environment's behaviors, before the first reset. ``recorders_for``, called with
-        the behaviors too, records what is played. Raises :class:`rlcore.runs.whole_episodes.Abandoned` soon after
-        ``stop_requested`` has become true.
+        ``policies_for`` is called with the environment's behaviors, before the first reset. ``recorders_for`` is called
+        with them too and gives recorders of what is played. Raises :class:`rlcore.runs.whole_episodes.Abandoned` soon
+        after ``stop_requested`` has become true.
         """
         if episodes < 1:
             raise ValueError("episodes must be at least 1")
@@ -123,12 +123,12 @@ class Evaluator:
     def _open(self, episodes: int) -> tuple[Environment, bool]:
         """An environment, and whether it stays open."""
         settings = self._settings()
-        copies = 1 if self._video is not None else settings.num_envs or min(episodes, MAX_COPIES)
+        num_envs = 1 if self._video is not None else settings.num_envs or min(episodes, MAX_COPIES)
         if self._environment is not None:
-            if self._environment.num_envs == copies:
+            if self._environment.num_envs == num_envs:
                 return self._environment, True
-            return self._make(settings, copies), False
-        self._environment = self._make(settings, copies)
+            return self._make(settings, num_envs), False
+        self._environment = self._make(settings, num_envs)
         self._checks = checks_of(self._environment)
         return self._environment, True
 
@@ -164,14 +164,14 @@ class Evaluator:
         places = [f"environment_parameters.{name}:" for name in own] + [f"environment.{key}" for key in keys]
         return any(re.match(rf"{re.escape(place)}(?!\w)", str(error)) for place in places)
 
-    def _make(self, settings: EnvironmentSettings, copies: int) -> Environment:
+    def _make(self, settings: EnvironmentSettings, num_envs: int) -> Environment:
         config = attrs.evolve(
             self._config,
-            environment=attrs.evolve(settings, num_envs=copies),
+            environment=attrs.evolve(settings, num_envs=num_envs),
             environment_parameters=self._parameters(),
-            env_settings=attrs.evolve(self._config.env_settings, num_envs=copies),
+            env_settings=attrs.evolve(self._config.env_settings, num_envs=num_envs),
         )
-        context = attrs.evolve(self._context, config=config, num_envs=copies, video=self._video)
+        context = attrs.evolve(self._context, config=config, num_envs=num_envs, video=self._video)
         try:
             with _of_an_evaluation():
                 environment = make_environment(config, self._plugins, context)
@@ -182,7 +182,7 @@ class Evaluator:
         if self._specs is not None:
             problem = specs_mismatch(self._specs, environment.behaviors)
             if problem:
-                with suppress(Exception, SystemExit):  # the error to report is the spec_mismatch
+                with suppress(Exception, SystemExit):  # the error to report is the mismatch
                     environment.close()
                 raise ConfigError(f"environment {settings.id or settings.type!r} to evaluate in: {problem}")
         return environment

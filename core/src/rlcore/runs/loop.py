@@ -129,7 +129,7 @@ def _act(behaviors: Sequence[BehaviorRun], actions: dict[str, Actions]) -> None:
 def _observe(
     state: RunState, behaviors: Sequence[BehaviorRun], batches: Mapping[str, AgentBatch], actions: dict[str, Actions]
 ) -> None:
-    """Check what a step returned; behaviors that learn observe it, curricula choose what the next episodes begin with."""
+    """Check what a step returned. Behaviors that learn observe it; curricula draw what the next episodes begin with."""
     curricula = state.curricula
     for behavior in behaviors:
         try:

@@ -118,8 +118,8 @@ class RunState:
         """``error``, with the environment parameters that its episode began with, if there are any."""
         if self.curricula is None:
             return error
-        began = self.curricula.episode_of(error.copy, error.latest)
-        return NonFiniteError(f"{error} (its episode began with {began})", error.copy, error.latest)
+        began = self.curricula.episode_of(error.env, error.latest)
+        return NonFiniteError(f"{error} (its episode began with {began})", error.env, error.latest)
 
     def settle_episodes(self) -> list[BehaviorRun]:
         """Begins all episodes anew before a checkpoint, unless the environment can save itself.
@@ -282,8 +282,8 @@ def _require_environment(state: Mapping[str, Any], environment: Environment | No
             "run"
         )
     if environment is not None and len(state["episodes"]) != environment.num_envs:
-        copies = len(state["episodes"])
+        num_envs = len(state["episodes"])
         raise RunStateError(
-            f"{where}: the checkpoint is of {copies} environment copies, this run has {environment.num_envs}; set "
-            f"environment.num_envs to {copies}"
+            f"{where}: the checkpoint is of {num_envs} environments, this run has {environment.num_envs}; set "
+            f"environment.num_envs to {num_envs}"
         )

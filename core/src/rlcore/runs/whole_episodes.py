@@ -218,5 +218,5 @@ def check_batches(
         except NonFiniteError as error:
             if feed is None:
                 raise
-            began = feed.described(error.copy, error.latest)
-            raise NonFiniteError(f"{error} (its episode began with {began})", error.copy, error.latest) from None
+            began = feed.described(error.env, error.latest)
+            raise NonFiniteError(f"{error} (its episode began with {began})", error.env, error.latest) from None

@@ -53,7 +53,7 @@ class ArrayEnvironment:
         self._seeds = EpisodeSeeds(0)
         self._generators = [np.random.default_rng(0) for _ in range(spec.slots)]
 
-    def begin(self, copy: int, generator: np.random.Generator) -> None:
+    def begin(self, env: int, generator: np.random.Generator) -> None:
         """Puts ``copy`` at the start of an episode."""
         raise NotImplementedError
 
@@ -72,8 +72,8 @@ class ArrayEnvironment:
     def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
         self._seeds = seeds
         self.episodes = np.array(episodes, np.int64)
-        for copy in range(self.num_envs):
-            self._begin(copy)
+        for env in range(self.num_envs):
+            self._begin(env)
         return {self._name: self._first_batch()}
 
     def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
@@ -86,9 +86,9 @@ class ArrayEnvironment:
         final: dict[str, Array] | None = None
         if ended.size:
             final = {name: array[ended] for name, array in self.observe().items()}
-            for copy in ended.tolist():
-                self.episodes[copy] += 1
-                self._begin(copy)
+            for env in ended.tolist():
+                self.episodes[env] += 1
+                self._begin(env)
         batch = AgentBatch(
             self.observe(), reward.astype(np.float32), terminated, truncated, ended, final,
             action_mask=self.action_mask(),
@@ -103,13 +103,13 @@ class ArrayEnvironment:
     def close(self) -> None:
         """Nothing is held open."""
 
-    def _begin(self, copy: int) -> None:
-        generator = np.random.default_rng(self._seeds(copy, int(self.episodes[copy])))
-        self._generators[copy] = generator
-        self._steps[copy] = 0
+    def _begin(self, env: int) -> None:
+        generator = np.random.default_rng(self._seeds(env, int(self.episodes[env])))
+        self._generators[env] = generator
+        self._steps[env] = 0
         for name, values in self._next_parameters.items():
-            self.parameters[name][copy] = values[copy]
-        self.begin(copy, generator)
+            self.parameters[name][env] = values[env]
+        self.begin(env, generator)
 
     def _first_batch(self) -> AgentBatch:
         none = np.zeros(self.num_envs, np.bool_)
@@ -125,7 +125,7 @@ class SavingEnvironment(ArrayEnvironment):
             "run_seed": self._seeds.run_seed,
             "episodes": self.episodes.copy(),
             "steps": self._steps.copy(),
-            "generators": {str(copy): generator_state(g) for copy, g in enumerate(self._generators)},
+            "generators": {str(env): generator_state(g) for env, g in enumerate(self._generators)},
             "parameters": {name: values.copy() for name, values in self.parameters.items()},
             "next_parameters": {name: values.copy() for name, values in self._next_parameters.items()},
             **{name: getattr(self, name).copy() for name in self.state},
@@ -135,8 +135,8 @@ class SavingEnvironment(ArrayEnvironment):
         self._seeds = EpisodeSeeds(int(state["run_seed"]))
         self.episodes = np.array(state["episodes"], np.int64)
         self._steps = np.array(state["steps"], np.int64)
-        for copy, generator in enumerate(self._generators):
-            restore_generator(generator, state["generators"][str(copy)])
+        for env, generator in enumerate(self._generators):
+            restore_generator(generator, state["generators"][str(env)])
         for name in self.parameters:
             self.parameters[name][:] = state["parameters"][name]
             self._next_parameters[name][:] = state["next_parameters"][name]
@@ -168,14 +168,14 @@ class TinyCorridor(SavingEnvironment):
         spec = BehaviorSpec(name, (observation,), discrete=(2,), env_index=np.arange(num_envs))
         super().__init__(spec, max_steps, {"length": length, "goal_reward": 1.0})
 
-    def begin(self, copy: int, generator: np.random.Generator) -> None:
-        cells = int(self.parameters["length"][copy])
+    def begin(self, env: int, generator: np.random.Generator) -> None:
+        cells = int(self.parameters["length"][env])
         if not 2 <= cells <= self.length:
             raise ConfigError(
                 f"environment_parameters.length: must be from 2 to {self.length}, the corridor's cells, not {cells}"
             )
-        self.end[copy] = cells - 1
-        self.position[copy] = generator.integers(cells - 1)
+        self.end[env] = cells - 1
+        self.position[env] = generator.integers(cells - 1)
 
     def advance(self, actions: Actions) -> tuple[Array, Array]:
         assert actions.discrete is not None
@@ -232,12 +232,12 @@ class IdentityEnvironment(ArrayEnvironment):
         )
         super().__init__(spec)
 
-    def begin(self, copy: int, generator: np.random.Generator) -> None:
-        self._draw(copy, generator)
+    def begin(self, env: int, generator: np.random.Generator) -> None:
+        self._draw(env, generator)
 
-    def _draw(self, copy: int, generator: np.random.Generator) -> None:
-        self._reals[copy] = generator.uniform(-1.0, 1.0, self._reals.shape[1])
-        self._choices[copy] = generator.integers(self._branches)
+    def _draw(self, env: int, generator: np.random.Generator) -> None:
+        self._reals[env] = generator.uniform(-1.0, 1.0, self._reals.shape[1])
+        self._choices[env] = generator.integers(self._branches)
 
     def advance(self, actions: Actions) -> tuple[Array, Array]:
         scores = []
@@ -247,8 +247,8 @@ class IdentityEnvironment(ArrayEnvironment):
         if self._choices.shape[1]:
             assert actions.discrete is not None
             scores.append((actions.discrete == self._choices).astype(np.float32))
-        for copy, generator in enumerate(self._generators):
-            self._draw(copy, generator)
+        for env, generator in enumerate(self._generators):
+            self._draw(env, generator)
         return np.concatenate(scores, axis=1).mean(axis=1), self._steps + 1 >= self._length
 
     def observe(self) -> dict[str, Array]:
@@ -269,7 +269,7 @@ class ConstantReward(ArrayEnvironment):
         observation = ObservationSpec("nothing", (1,), np.float32)
         super().__init__(BehaviorSpec(name, (observation,), discrete=(2,), env_index=np.arange(num_envs)), max_steps)
 
-    def begin(self, copy: int, generator: np.random.Generator) -> None:
+    def begin(self, env: int, generator: np.random.Generator) -> None:
         """Every state is the same."""
 
     def advance(self, actions: Actions) -> tuple[Array, Array]:
@@ -324,21 +324,21 @@ class ImageIdentity(ArrayEnvironment):
         observation = ObservationSpec("camera", (height, width, 3), np.uint8, "image")
         super().__init__(BehaviorSpec(name, (observation,), discrete=(3,), env_index=np.arange(num_envs)))
 
-    def begin(self, copy: int, generator: np.random.Generator) -> None:
-        self._target[copy] = generator.integers(3)
+    def begin(self, env: int, generator: np.random.Generator) -> None:
+        self._target[env] = generator.integers(3)
 
     def advance(self, actions: Actions) -> tuple[Array, Array]:
         assert actions.discrete is not None
         reward = actions.discrete[:, 0] == self._target
-        for copy, generator in enumerate(self._generators):
-            self._target[copy] = generator.integers(3)
+        for env, generator in enumerate(self._generators):
+            self._target[env] = generator.integers(3)
         return reward, self._steps + 1 >= self._length
 
     def observe(self) -> dict[str, Array]:
         [observation] = self.behaviors[self._name].observations
         images = np.zeros((self.num_envs, *observation.shape), np.uint8)
-        for copy, target in enumerate(self._target):
-            np.array_split(images[copy], 3, axis=1)[target][...] = 255
+        for env, target in enumerate(self._target):
+            np.array_split(images[env], 3, axis=1)[target][...] = 255
         return {"camera": images}
 
 

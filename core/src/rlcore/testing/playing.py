@@ -114,21 +114,21 @@ def equal_batches(ours: Batches, theirs: Batches) -> bool:
     return True
 
 
-def shown_to_copy(behaviors: Mapping[str, BehaviorSpec], batches: Batches, copy: int) -> list[NDArray[Any]]:
+def shown_to_env(behaviors: Mapping[str, BehaviorSpec], batches: Batches, env: int) -> list[NDArray[Any]]:
     """What agents of ``copy`` see now, and may do: the first of an episode where one has just begun."""
     shown = []
     for name, spec in behaviors.items():
-        rows, batch = spec.env_index == copy, batches[name]
+        rows, batch = spec.env_index == env, batches[name]
         shown += [array[rows] for array in batch.observations.values()]
         shown += [mask[rows] for mask in (batch.action_mask,) if mask is not None]
     return shown
 
 
-def told_to_copy(behaviors: Mapping[str, BehaviorSpec], batches: Batches, copy: int) -> list[NDArray[Any]]:
+def told_to_env(behaviors: Mapping[str, BehaviorSpec], batches: Batches, env: int) -> list[NDArray[Any]]:
     """What the step brought agents of ``copy``: rewards, ends and final observations."""
     told = []
     for name, spec in behaviors.items():
-        rows, batch = spec.env_index == copy, batches[name]
+        rows, batch = spec.env_index == env, batches[name]
         told += [batch.reward[rows], batch.terminated[rows], batch.truncated[rows]]
         told += [reward[rows] for reward in (batch.group_reward,) if reward is not None]
         told += [

@@ -52,10 +52,10 @@ class InOrder:
     Of many copies that begin together the shortest episodes end first: their mean is not the agent's.
     """
 
-    def __init__(self, blocks: Mapping[str, AdaptiveSettings], copies: int) -> None:
+    def __init__(self, blocks: Mapping[str, AdaptiveSettings], num_envs: int) -> None:
         self._followed = {block.behavior for block in blocks.values()}
         self._width = 3 + len(blocks)
-        self._copies = copies
+        self._num_envs = num_envs
         self._orders: dict[str, EpisodesInOrder] = {}  # with default_settings, the environment says whose there are
 
     def add(self, ended: EndedEpisodes, rows: NDArray[np.intp] | None = None) -> Episodes | None:
@@ -75,7 +75,7 @@ class InOrder:
 
     def _order_of(self, behavior: str) -> EpisodesInOrder:
         if behavior not in self._orders:
-            self._orders[behavior] = EpisodesInOrder(self._width, self._copies)
+            self._orders[behavior] = EpisodesInOrder(self._width, self._num_envs)
         return self._orders[behavior]
 
     def state_dict(self) -> dict[str, Any]:
@@ -128,8 +128,8 @@ class AdaptiveCurriculum:
     every_step: bool = attrs.field(default=False, init=False)
     _shared: StatisticsSeen | None = attrs.field(default=None, init=False)  # None before the first look
 
-    def draw_target(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> Array:
-        drawn = self.uniforms(copies, episodes)[:, : len(self.parameters), -1]
+    def draw_target(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> Array:
+        drawn = self.uniforms(env_index, episodes)[:, : len(self.parameters), -1]
         return self.targets.draw(drawn)
 
     def advance(self, steps: Mapping[str, int]) -> Changes:

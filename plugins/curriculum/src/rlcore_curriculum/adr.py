@@ -121,8 +121,8 @@ class AutomaticDomainRandomization(AdaptiveCurriculum):
         self._stamps = np.zeros(len(self._columns), np.int64)
         self._take_bounds()
 
-    def draw(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
-        uniforms = self.uniforms(copies, episodes)[:, :, 0]  # [K, P + 1]
+    def draw(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
+        uniforms = self.uniforms(env_index, episodes)[:, :, 0]  # [K, P + 1]
         values = self.ranges.draw(uniforms[:, :-1])
         stamp = np.zeros(values.shape, np.int64)
         choice = uniforms[:, -1]

@@ -141,8 +141,8 @@ class LearningProgress(SeparateCurriculum):
         for row, regions in zip(self._cumulated, self.regions.values(), strict=True):
             row[: len(regions.shares) - 1] = np.cumsum(regions.shares)[:-1]
 
-    def draw(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
-        uniforms = self.uniforms(copies, episodes)  # [K, P, 2]
+    def draw(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
+        uniforms = self.uniforms(env_index, episodes)  # [K, P, 2]
         regions = (uniforms[:, :, :1] >= self._cumulated).sum(axis=2)  # [K, P]
         return EpisodeDraw(self._limits.draw((regions + uniforms[:, :, 1]) / self._bins), regions)
 

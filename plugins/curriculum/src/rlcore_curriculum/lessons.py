@@ -51,7 +51,7 @@ class Lessons:
         max_steps: Mapping[str, int],
         seen: StatisticsSeen,
         seed: int,
-        copies: int,
+        num_envs: int,
     ) -> None:
         """``samplers`` are by parameter and lesson, ``max_steps`` of the behaviors that are measured by progress."""
         self.parameters = tuple(blocks)
@@ -63,25 +63,25 @@ class Lessons:
             LegacyTrack(block, max_steps, self._buffers) if block.smoothing == LEGACY else LessonTrack(block, max_steps)
             for block in blocks.values()
         ]
-        self._orders = {name: EpisodesInOrder(2 + len(blocks), copies) for name in self._behaviors}
+        self._orders = {name: EpisodesInOrder(2 + len(blocks), num_envs) for name in self._behaviors}
         self._news = False  # whether anything that lessons go by has changed since the latest look
         self._seen = seen
         self._steps: Mapping[str, int] = {}  # as of the latest look; for the status
         self._stamp: NDArray[np.int64] = np.zeros(len(blocks), np.int64)  # [P] the visits that are on
-        self._values = EpisodeValues(seed, self.parameters, [each[0] for each in samplers], copies)
-        self._target = EpisodeValues(seed, self.parameters, [each[-1] for each in samplers], copies)
+        self._values = EpisodeValues(seed, self.parameters, [each[0] for each in samplers], num_envs)
+        self._target = EpisodeValues(seed, self.parameters, [each[-1] for each in samplers], num_envs)
         self._listen()
 
     # ------------------------------------------------------------ what episodes begin with
 
-    def draw(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
-        stamp = np.empty((len(copies), len(self.parameters)), np.int64)
+    def draw(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
+        stamp = np.empty((len(env_index), len(self.parameters)), np.int64)
         stamp[:] = self._stamp
-        return EpisodeDraw(self._values(copies, episodes), stamp)
+        return EpisodeDraw(self._values(env_index, episodes), stamp)
 
-    def draw_target(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> NDArray[np.float64]:
+    def draw_target(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> NDArray[np.float64]:
         """Of the last lessons, [K, P]."""
-        return self._target(copies, episodes)
+        return self._target(env_index, episodes)
 
     # ------------------------------------------------------------ what became of them
 

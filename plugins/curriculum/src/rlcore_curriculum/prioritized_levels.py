@@ -206,8 +206,8 @@ class PrioritizedLevels(SeparateCurriculum):
     def __attrs_post_init__(self) -> None:
         self._first = np.array([replay.block.first_level for replay in self.replays.values()], np.float64)
 
-    def draw(self, copies: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
-        uniforms = self.uniforms(copies, episodes)  # [K, P, 2]
+    def draw(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
+        uniforms = self.uniforms(env_index, episodes)  # [K, P, 2]
         levels = np.empty(uniforms.shape[:2], np.int64)
         for column, replay in enumerate(self.replays.values()):
             levels[:, column] = replay.draw(uniforms[:, column])

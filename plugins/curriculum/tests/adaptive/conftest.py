@@ -54,8 +54,11 @@ class Loop:
 
     def __attrs_post_init__(self) -> None:
         self.episodes = np.zeros(COPIES, np.int64)
-        copies = np.arange(COPIES)
-        first, second = self.curriculum.draw(copies, self.episodes), self.curriculum.draw(copies, self.episodes + 1)
+        env_index = np.arange(COPIES)
+        first, second = (
+            self.curriculum.draw(env_index, self.episodes),
+            self.curriculum.draw(env_index, self.episodes + 1),
+        )
         self.values, self.stamp = first.values.copy(), first.stamp.copy()
         self.next_values, self.next_stamp = second.values.copy(), second.stamp.copy()
 
@@ -69,12 +72,12 @@ class Loop:
         if not ended.size:
             self.redrawn.append(False)
             return
-        returns = np.array([self.outcome(self.values[copy], float(noise[copy])) for copy in ended])
+        returns = np.array([self.outcome(self.values[env], float(noise[env])) for env in ended])
         self.curriculum.episodes_ended(
             EndedEpisodes(
                 behavior=BEHAVIOR,
                 slots=ended,
-                copies=ended,
+                env_index=ended,
                 numbers=np.arange(self.told, self.told + len(ended)),  # as if they began in the order in which they end
                 settled=self.told + len(ended),
                 returns=returns,
@@ -90,9 +93,9 @@ class Loop:
         self.begun += [(int(c), int(self.episodes[c]), tuple(self.values[c].tolist())) for c in ended]
         redraw = self.curriculum.advance({BEHAVIOR: self.steps}).redraw
         self.redrawn.append(redraw)
-        copies = np.arange(COPIES) if redraw else ended
-        drawn = self.curriculum.draw(copies, self.episodes[copies] + 1)
-        self.next_values[copies], self.next_stamp[copies] = drawn.values, drawn.stamp
+        env_index = np.arange(COPIES) if redraw else ended
+        drawn = self.curriculum.draw(env_index, self.episodes[env_index] + 1)
+        self.next_values[env_index], self.next_stamp[env_index] = drawn.values, drawn.stamp
 
     def state_dict(self) -> dict[str, Any]:
         arrays = ("values", "stamp", "next_values", "next_stamp", "episodes")
@@ -106,7 +109,7 @@ class Loop:
 class PlainModel(Protocol):
     """A curriculum without arrays: a draw is its values and whatever the model wants to be told again."""
 
-    def draw(self, copy: int, episode: int) -> tuple[tuple[float, ...], Any]: ...
+    def draw(self, env: int, episode: int) -> tuple[tuple[float, ...], Any]: ...
 
     def ended(self, told: Any, measure: float) -> None: ...
 
@@ -115,29 +118,29 @@ class PlainModel(Protocol):
 
 def plain_loop(model: PlainModel, outcome: Outcome, seed: int, steps: int) -> list[Begun]:
     """The same loop copy by copy."""
-    playing = {copy: model.draw(copy, 0) for copy in range(COPIES)}
-    staged = {copy: model.draw(copy, 1) for copy in range(COPIES)}
+    playing = {env: model.draw(env, 0) for env in range(COPIES)}
+    staged = {env: model.draw(env, 1) for env in range(COPIES)}
     episode = dict.fromkeys(range(COPIES), 0)
     begun: list[Begun] = []
     for step in range(steps):
         ended, noise = what_ends(seed, step)
-        for copy in ended.tolist():
-            values, told = playing[copy]
-            model.ended(told, outcome(values, float(noise[copy])))
-        for copy in ended.tolist():
-            episode[copy] += 1
-            playing[copy] = staged[copy]
-            begun.append((copy, episode[copy], playing[copy][0]))
+        for env in ended.tolist():
+            values, told = playing[env]
+            model.ended(told, outcome(values, float(noise[env])))
+        for env in ended.tolist():
+            episode[env] += 1
+            playing[env] = staged[env]
+            begun.append((env, episode[env], playing[env][0]))
         anew = ended.size > 0 and model.redraw()
-        for copy in range(COPIES) if anew else ended.tolist():
-            staged[copy] = model.draw(copy, episode[copy] + 1)
+        for env in range(COPIES) if anew else ended.tolist():
+            staged[env] = model.draw(env, episode[env] + 1)
     return begun
 
 
-def uniform_of(stream: str, copy: int, episode: int, width: int = 1) -> list[float]:
+def uniform_of(stream: str, env: int, episode: int, width: int = 1) -> list[float]:
     """The numbers that belong to an episode, made by themselves."""
     block, row = divmod(episode, EpisodeUniforms.BLOCK)
-    numbers: list[float] = derive_generator(SEED, stream, copy, block).random((row + 1, width))[row].tolist()
+    numbers: list[float] = derive_generator(SEED, stream, env, block).random((row + 1, width))[row].tolist()
     return numbers
 
 
@@ -168,7 +171,7 @@ def told() -> Callable[..., EndedEpisodes]:
         return EndedEpisodes(
             behavior=behavior,
             slots=slots,
-            copies=slots,
+            env_index=slots,
             numbers=begun + slots,
             settled=begun + 1000,
             returns=returns,
@@ -186,8 +189,8 @@ def all_draws() -> Callable[[Curriculum, int], tuple[np.ndarray, np.ndarray]]:
     """Values and stamps of the first ``episodes`` episodes of every copy, [episodes * N, P]."""
 
     def draw(curriculum: Curriculum, episodes: int) -> tuple[np.ndarray, np.ndarray]:
-        copies = np.arange(COPIES)
-        drawn = [curriculum.draw(copies, np.full(COPIES, episode, np.int64)) for episode in range(episodes)]
+        env_index = np.arange(COPIES)
+        drawn = [curriculum.draw(env_index, np.full(COPIES, episode, np.int64)) for episode in range(episodes)]
         return np.concatenate([d.values for d in drawn]), np.concatenate([d.stamp for d in drawn])
 
     return draw

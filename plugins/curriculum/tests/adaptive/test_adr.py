@@ -54,13 +54,13 @@ class PlainAdr:
     def limit(self, name: str, side: str) -> float:
         return float(self.blocks[name]["limits"][side == "high"])
 
-    def draw(self, copy: int, episode: int) -> tuple[tuple[float, ...], Any]:
+    def draw(self, env: int, episode: int) -> tuple[tuple[float, ...], Any]:
         values = {}
         for name, block in self.blocks.items():
-            [number] = self.uniform_of(f"parameters/{name}", copy, episode)
+            [number] = self.uniform_of(f"parameters/{name}", env, episode)
             low, high = self.now[name, "low"], self.now[name, "high"]
             values[name] = low + int(number * (high - low + 1)) if block.get("integer") else low + number * (high - low)
-        [choice] = self.uniform_of("curriculum/adr", copy, episode)
+        [choice] = self.uniform_of("curriculum/adr", env, episode)
         share = next(iter(self.blocks.values())).get("boundary_probability", 0.5)
         if choice >= share:
             return tuple(values.values()), None
@@ -274,8 +274,8 @@ def test_whole_numbers_are_drawn_alike_both_ends_among_them(adr: Any, all_draws:
 
 def test_evaluations_play_the_target_or_all_there_is(adr: Any) -> None:
     curriculum = adr(length=LENGTH, start=START, gravity=LENGTH | {"target": 0.7}, mass=LENGTH | {"target": (0.3, 0.4)})
-    copies = np.arange(5)
-    values = np.concatenate([curriculum.draw_target(copies, np.full(5, episode)) for episode in range(1000)])
+    env_index = np.arange(5)
+    values = np.concatenate([curriculum.draw_target(env_index, np.full(5, episode)) for episode in range(1000)])
     assert even(values[:, 0], 0.25, 1.0)
     assert [np.mean(values[:, 1] == value) for value in (1, 2, 3, 4)] == pytest.approx([0.25] * 4, abs=0.03)
     assert set(values[:, 2]) == {0.7}

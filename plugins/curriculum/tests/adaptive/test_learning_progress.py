@@ -40,10 +40,10 @@ class PlainProgress:
         self.shares = {name: [1 / block["bins"]] * block["bins"] for name, block in blocks.items()}
         self.counted = dict.fromkeys(blocks, 0)
 
-    def draw(self, copy: int, episode: int) -> tuple[tuple[float, ...], list[int]]:
+    def draw(self, env: int, episode: int) -> tuple[tuple[float, ...], list[int]]:
         values, regions = [], []
         for name, block in self.blocks.items():
-            which, where = self.uniform_of(f"parameters/{name}", copy, episode, 2)
+            which, where = self.uniform_of(f"parameters/{name}", env, episode, 2)
             region = 0
             while region < block["bins"] - 1 and which >= math.fsum(self.shares[name][: region + 1]):
                 region += 1
@@ -171,8 +171,8 @@ def test_only_episodes_of_its_behavior_count(made: Any, told: Any) -> None:
 def test_evaluations_play_all_there_is_alike(made: Any, told: Any) -> None:
     curriculum = made(width=WIDTH)
     feed(curriculum, told, 0, [0.0, 0.0, 1.0, 1.0])
-    copies = np.arange(5)
-    values = np.concatenate([curriculum.draw_target(copies, np.full(5, e))[:, 0] for e in range(1000)])
+    env_index = np.arange(5)
+    values = np.concatenate([curriculum.draw_target(env_index, np.full(5, e))[:, 0] for e in range(1000)])
     assert [np.mean((values >= low) & (values < low + 0.5)) for low in (0.0, 0.5, 1.0, 1.5)] == pytest.approx(
         [0.25] * 4, abs=0.03
     )

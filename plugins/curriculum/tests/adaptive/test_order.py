@@ -27,10 +27,10 @@ class Crowd:
     def __init__(self, curriculum: Curriculum, success_rate: float, seed: int, behavior: str = "Walker") -> None:
         self.curriculum, self.success_rate, self.behavior = curriculum, success_rate, behavior
         self.random = np.random.default_rng(seed)
-        self.copies = np.arange(COPIES)
-        self.episodes, self.numbers, self.begun = np.zeros(COPIES, np.int64), self.copies.copy(), COPIES
-        self.stamp = curriculum.draw(self.copies, self.episodes).stamp
-        self.next_stamp = curriculum.draw(self.copies, self.episodes + 1).stamp
+        self.env_index = np.arange(COPIES)
+        self.episodes, self.numbers, self.begun = np.zeros(COPIES, np.int64), self.env_index.copy(), COPIES
+        self.stamp = curriculum.draw(self.env_index, self.episodes).stamp
+        self.next_stamp = curriculum.draw(self.env_index, self.episodes + 1).stamp
         self.success, self.left = self._begin(COPIES)
 
     def _begin(self, count: int) -> tuple[Any, Any]:
@@ -50,7 +50,7 @@ class Crowd:
         self.begun += rows.size
         self.curriculum.episodes_ended(
             EndedEpisodes(
-                behavior=self.behavior, slots=rows, copies=rows, numbers=told, settled=int(self.numbers.min()),
+                behavior=self.behavior, slots=rows, env_index=rows, numbers=told, settled=int(self.numbers.min()),
                 returns=self.success[rows].astype(float), group_returns=np.zeros(rows.size),
                 lengths=np.ones(rows.size, np.int64), values=np.zeros((rows.size, self.stamp.shape[1])),
                 stamp=self.stamp[rows],
@@ -59,8 +59,8 @@ class Crowd:
         self.episodes[rows] += 1
         self.stamp[rows] = self.next_stamp[rows]
         self.success[rows], self.left[rows] = self._begin(rows.size)
-        copies = self.copies if self.curriculum.advance({self.behavior: 0}).redraw else rows
-        self.next_stamp[copies] = self.curriculum.draw(copies, self.episodes[copies] + 1).stamp
+        env_index = self.env_index if self.curriculum.advance({self.behavior: 0}).redraw else rows
+        self.next_stamp[env_index] = self.curriculum.draw(env_index, self.episodes[env_index] + 1).stamp
 
 
 def ranges(run: Any, **blocks: Mapping[str, Any]) -> adr.AutomaticDomainRandomization:

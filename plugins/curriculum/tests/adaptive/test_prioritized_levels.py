@@ -59,8 +59,8 @@ class PlainReplay:
             return math.inf
         return average([abs(b - a) for a, b in pairwise(measures)], memory)
 
-    def draw(self, copy: int, episode: int) -> tuple[tuple[float, ...], int]:
-        again, which = self.uniform_of("parameters/seed", copy, episode, 2)
+    def draw(self, env: int, episode: int) -> tuple[tuple[float, ...], int]:
+        again, which = self.uniform_of("parameters/seed", env, episode, 2)
         new = [level for level in range(self.block["levels"]) if level not in self.shares]
         share = len(self.shares) / self.block["levels"]
         if self.block["replay_probability"] is not None and 0 < share < 1:
@@ -225,8 +225,8 @@ def test_only_episodes_of_its_behavior_count(made: Any, told: Any) -> None:
 def test_evaluations_play_all_levels_alike(made: Any, told: Any) -> None:
     curriculum = made(seed=SEEDS | {"first_level": 10})
     play(curriculum, told, [(0, 0.0), (0, 1.0)])
-    copies = np.arange(5)
-    values = np.concatenate([curriculum.draw_target(copies, np.full(5, e))[:, 0] for e in range(1000)])
+    env_index = np.arange(5)
+    values = np.concatenate([curriculum.draw_target(env_index, np.full(5, e))[:, 0] for e in range(1000)])
     assert [np.mean(values == level) for level in range(10, 16)] == pytest.approx([1 / 6] * 6, abs=0.025)
 
 
@@ -249,13 +249,13 @@ def test_a_state_of_other_settings_is_refused(made: Any, change: Block, message:
 
 def test_by_default_copies_side_by_side_play_many_levels(simulation: Any, told: Any) -> None:
     """Levels whose success stays a matter of luck: their scores do not shrink, however often they are played."""
-    random, copies = np.random.default_rng(1), 64
+    random, num_envs = np.random.default_rng(1), 64
     block = PrioritizedLevelsSettings(levels=200)
-    curriculum = make_curriculum({"seed": block}, type(simulation.run)(num_envs=copies))
+    curriculum = make_curriculum({"seed": block}, type(simulation.run)(num_envs=num_envs))
     rates, at_once = random.random(200), []
     for episode in range(150):
-        level = curriculum.draw(np.arange(copies), np.full(copies, episode)).stamp
-        curriculum.episodes_ended(told(level, random.random(copies) < rates[level[:, 0]]))
+        level = curriculum.draw(np.arange(num_envs), np.full(num_envs, episode)).stamp
+        curriculum.episodes_ended(told(level, random.random(num_envs) < rates[level[:, 0]]))
         curriculum.advance({})
         at_once.append(len(np.unique(level)))
     assert np.mean(at_once[75:]) > 30

@@ -119,11 +119,11 @@ class CartPoleEnvironment(NativeEnvironment):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> dict[str, AgentBatch]:
-        copies = (self.num_envs,)
+        num_envs = (self.num_envs,)
         self.vector.reset(seed=0)  # makes the arrays; the seed is overwritten below
-        self.episodes = saved_array(state, "episodes", np.int64, copies).copy()
-        self.vector.state = saved_array(state, "state", np.float64, (4, *copies)).copy()
-        self.vector.steps = saved_array(state, "steps", np.int32, copies).copy()
+        self.episodes = saved_array(state, "episodes", np.int64, num_envs).copy()
+        self.vector.state = saved_array(state, "state", np.float64, (4, *num_envs)).copy()
+        self.vector.steps = saved_array(state, "steps", np.int32, num_envs).copy()
         restore_generator(self.vector.np_random, saved_mapping(state, "generator"))
         saved, upcoming = saved_mapping(state, "parameters"), saved_mapping(state, "next_parameters")
         known = set(self._attributes.values())
@@ -131,8 +131,8 @@ class CartPoleEnvironment(NativeEnvironment):
             if attribute not in known:
                 raise SavedValueError(f"the entry 'parameters' has {attribute!r}, which is no parameter of this run")
         for attribute in saved:
-            self._put(attribute, saved_array(saved, attribute, np.float64, copies).copy())
-        self._next_values = {name: saved_array(upcoming, name, np.float64, copies).copy() for name in upcoming}
+            self._put(attribute, saved_array(saved, attribute, np.float64, num_envs).copy())
+        self._next_values = {name: saved_array(upcoming, name, np.float64, num_envs).copy() for name in upcoming}
         derive(self.vector)
         self._told = None
         self._reward = np.zeros(self.num_envs, np.float32)

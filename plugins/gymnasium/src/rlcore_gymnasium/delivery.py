@@ -23,20 +23,18 @@ Env = gymnasium.Env[Any, Any]
 class ParameterDelivery:
     """Knows what each copy's next episode begins with, and brings it there."""
 
-    def __init__(self, finder: WayFinder, copies: list[Env], remake: Callable[[int, Mapping[str, Any]], None]) -> None:
+    def __init__(self, finder: WayFinder, envs: list[Env], remake: Callable[[int, Mapping[str, Any]], None]) -> None:
         """``remake(copy, arguments)`` replaces ``copies[copy]`` by one made with these constructor arguments."""
         self._finder = finder
-        self._copies = copies
+        self._envs = envs
         self._remake = remake
         self._ways: dict[str, Way] = {}
         self._told: dict[str, NDArray[np.float64]] = {}  # by name, [N]
-        self._made_with: list[dict[str, Any]] = [{} for _ in copies]
+        self._made_with: list[dict[str, Any]] = [{} for _ in envs]
 
     def require(self, names: Iterable[str]) -> None:
         """Raises ConfigError unless the environment has all of these parameters."""
-        new = {
-            name: self._finder.find(name, behind_camera(self._copies[0])) for name in names if name not in self._ways
-        }
+        new = {name: self._finder.find(name, behind_camera(self._envs[0])) for name in names if name not in self._ways}
         known = {way: name for name, way in self._ways.items()}
         for name, way in new.items():
             if known.setdefault(way, name) != name:
@@ -51,18 +49,18 @@ class ParameterDelivery:
         self.require(parameters)
         self._told |= parameters
 
-    def begin(self, copy: int) -> dict[str, Any]:
+    def begin(self, index: int) -> dict[str, Any]:
         """Makes the copy ready for the episode it is about to begin; returns the options of its reset."""
         if not self._told:
             return {}
         brought: dict[str, dict[str, Any]] = {"constructor": {}, "attribute": {}, "reset_option": {}}
         for name, values in self._told.items():
             way = self._ways[name]
-            brought[way.how][way.target] = self._number(name, way, float(values[copy]))
-        if brought["constructor"] != self._made_with[copy]:
-            self._remake(copy, brought["constructor"])
-            self._made_with[copy] = brought["constructor"]
-        env = behind_camera(self._copies[copy])
+            brought[way.how][way.target] = self._number(name, way, float(values[index]))
+        if brought["constructor"] != self._made_with[index]:
+            self._remake(index, brought["constructor"])
+            self._made_with[index] = brought["constructor"]
+        env = behind_camera(self._envs[index])
         for path, value in brought["attribute"].items():
             write(env, path, value)
         if brought["attribute"]:

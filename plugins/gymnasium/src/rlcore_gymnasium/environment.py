@@ -53,15 +53,15 @@ def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environm
     vector = _made(env_id, options, lambda: make(disable_env_checker=True))
     assert isinstance(vector, SyncVectorEnv)
 
-    def make_copy(arguments: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
+    def make_env(arguments: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
         """One more copy, without a camera of its own."""
         given = {**options, **arguments}
         make = _maker(env_id, 1, "sync", {**given, **film, "wrappers": ()} if film else given)
-        copy: gymnasium.Env[Any, Any] = _made(env_id, given, lambda: make(disable_env_checker=True)).envs[0]
-        return copy
+        env: gymnasium.Env[Any, Any] = _made(env_id, given, lambda: make(disable_env_checker=True)).envs[0]
+        return env
 
     finder = WayFinder(spec, env_id, settings.parameters)
-    environment = InProcessEnvironment(env_id, behavior, vector, finder, make_copy)
+    environment = InProcessEnvironment(env_id, behavior, vector, finder, make_env)
     try:
         environment.require_parameters(parameters)
     except BaseException:

@@ -39,7 +39,7 @@ class InProcessEnvironment(GymnasiumEnvironment):
         behavior: str,
         vector: SyncVectorEnv,
         finder: WayFinder,
-        make_copy: Callable[[Mapping[str, Any]], gymnasium.Env[Any, Any]],
+        make_env: Callable[[Mapping[str, Any]], gymnasium.Env[Any, Any]],
     ) -> None:
         super().__init__(env_id, behavior, vector.num_envs, vector.single_observation_space, vector.single_action_space)
         self.vector = vector
@@ -51,7 +51,7 @@ class InProcessEnvironment(GymnasiumEnvironment):
         self._write_final = self._observing.row_writer(self._finals)
         self._rewards: list[Any] = [0.0] * self.num_envs
         self._any_ended = False
-        self._make_copy = make_copy
+        self._make_env = make_env
         self._delivery = ParameterDelivery(finder, vector.envs, self._remake)
 
     def require_parameters(self, names: Iterable[str]) -> None:
@@ -63,15 +63,15 @@ class InProcessEnvironment(GymnasiumEnvironment):
     def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
         self._begin(seeds, episodes)
         self._mask = None
-        for copy in range(self.num_envs):
-            info = self._reset_copy(copy)
-            if copy == 0 and self._acting.maskable and ACTION_MASK in info:
+        for index in range(self.num_envs):
+            info = self._reset_env(index)
+            if index == 0 and self._acting.maskable and ACTION_MASK in info:
                 self._mask = np.ones((self.num_envs, *self._acting.discrete), np.bool_)
-            self._write_mask(copy, info, "reset")
+            self._write_mask(index, info, "reset")
         return self._first_batch(self._observations)
 
     def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
-        copy = 0
+        index = 0
         write, rewards, mask = self._write, self._rewards, self._mask
         ended: list[int] = []
         if self._any_ended:
@@ -79,28 +79,28 @@ class InProcessEnvironment(GymnasiumEnvironment):
             self._truncated[:] = False
         rows = self._acting.rows(actions[self._behavior])
         try:
-            for copy, (step, action) in enumerate(zip(self._steps, rows, strict=True)):
+            for index, (step, action) in enumerate(zip(self._steps, rows, strict=True)):
                 observation, reward, terminated, truncated, info = step(action)
                 if type(reward) not in NUMBERS:
                     refuse_wrong_reward(reward)
-                rewards[copy] = reward
+                rewards[index] = reward
                 # Most environments return Python's own False; whatever else it is, is looked at.
                 if terminated is not False or truncated is not False:
                     terminated, truncated = flag(terminated, "terminated"), flag(truncated, "truncated")
                     if terminated or truncated:
-                        self._terminated[copy] = terminated
-                        self._truncated[copy] = truncated and not terminated
+                        self._terminated[index] = terminated
+                        self._truncated[index] = truncated and not terminated
                         self._write_final(len(ended), observation)
-                        ended.append(copy)
+                        ended.append(index)
                         continue
-                write(copy, observation)
+                write(index, observation)
                 if mask is not None:
-                    mask[copy] = action_mask(info[ACTION_MASK], mask.shape[1:])
+                    mask[index] = action_mask(info[ACTION_MASK], mask.shape[1:])
             self._reward[:] = rewards
         except RlcoreError:
             raise
         except (Exception, SystemExit) as error:
-            raise self._failure(f"copy {copy}, episode {self.episodes[copy]}", "step", error) from error
+            raise self._failure(f"environment {index}, episode {self.episodes[index]}", "step", error) from error
         self._any_ended = bool(ended)
         if not ended:
             return {
@@ -109,9 +109,9 @@ class InProcessEnvironment(GymnasiumEnvironment):
                 )
             }
         final_observations = {name: array[: len(ended)] for name, array in self._finals.items()}
-        for copy in ended:
-            self.episodes[copy] += 1
-            self._write_mask(copy, self._reset_copy(copy), "reset")
+        for index in ended:
+            self.episodes[index] += 1
+            self._write_mask(index, self._reset_env(index), "reset")
         return {
             self._behavior: AgentBatch(
                 self._observations, self._reward, self._terminated, self._truncated,
@@ -119,34 +119,34 @@ class InProcessEnvironment(GymnasiumEnvironment):
             )
         }  # fmt: skip
 
-    def _reset_copy(self, copy: int) -> dict[str, Any]:
+    def _reset_env(self, index: int) -> dict[str, Any]:
         """Begins the copy's episode, writes its first observation and returns its info."""
-        episode = int(self.episodes[copy])
+        episode = int(self.episodes[index])
         try:
-            options = self._delivery.begin(copy)
+            options = self._delivery.begin(index)
             more = {"options": options} if options else {}
-            observation, info = self.vector.envs[copy].reset(seed=self._seeds(copy, episode), **more)
-            self._write(copy, observation)
+            observation, info = self.vector.envs[index].reset(seed=self._seeds(index, episode), **more)
+            self._write(index, observation)
         except RlcoreError:
             raise
         except (Exception, SystemExit) as error:
-            raise self._failure(f"copy {copy}, episode {episode}", "reset", error) from error
+            raise self._failure(f"environment {index}, episode {episode}", "reset", error) from error
         return info
 
-    def _write_mask(self, copy: int, info: Mapping[str, Any], doing: str) -> None:
+    def _write_mask(self, index: int, info: Mapping[str, Any], doing: str) -> None:
         """Takes the copy's mask from its info, where the environment gives masks."""
         if self._mask is None:
             return
         try:
-            self._mask[copy] = action_mask(info[ACTION_MASK], self._mask.shape[1:])
+            self._mask[index] = action_mask(info[ACTION_MASK], self._mask.shape[1:])
         except (LookupError, TypeError, MismatchedValue) as error:
-            raise self._failure(f"copy {copy}, episode {self.episodes[copy]}", doing, error) from error
+            raise self._failure(f"environment {index}, episode {self.episodes[index]}", doing, error) from error
 
-    def _remake(self, copy: int, arguments: Mapping[str, Any]) -> None:
+    def _remake(self, index: int, arguments: Mapping[str, Any]) -> None:
         """Replaces the copy by one that is made with these constructor arguments."""
-        outer = self.vector.envs[copy]
+        outer = self.vector.envs[index]
         behind_camera(outer).close()
-        made = self._make_copy(arguments)
+        made = self._make_env(arguments)
         for what in ("observation_space", "action_space"):
             was, now = getattr(self.vector, f"single_{what}"), getattr(made, what)
             if now != was:
@@ -159,5 +159,5 @@ class InProcessEnvironment(GymnasiumEnvironment):
         if isinstance(outer, FilmedEpisodes):
             outer.env = made  # the camera goes on, and saves the film that is still open
         else:
-            self.vector.envs[copy] = made
-        self._steps[copy] = self.vector.envs[copy].step
+            self.vector.envs[index] = made
+        self._steps[index] = self.vector.envs[index].step

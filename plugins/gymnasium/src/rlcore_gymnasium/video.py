@@ -22,16 +22,16 @@ _NO_DISPLAY = (
 
 
 class FilmedEpisodes(RecordVideo):
-    """One mp4 file for each whole episode: ``Hopper-v5-copy-0-episode-3.mp4``.
+    """One mp4 file for each whole episode: ``Hopper-v5-env-0-episode-3.mp4``.
 
     Raises EnvironmentFailed where the environment cannot be rendered or a package is missing, saying what to do.
     """
 
-    def __init__(self, env: gymnasium.Env[Any, Any], directory: Path, env_id: str, copy: int) -> None:
+    def __init__(self, env: gymnasium.Env[Any, Any], directory: Path, env_id: str, index: int) -> None:
         if RENDER_MODE not in env.metadata.get("render_modes", ()):
             raise EnvironmentFailed(f"{env_id}: has no render mode {RENDER_MODE!r}, so it cannot be filmed")
         self._env_id = env_id
-        prefix = f"{re.sub(r'[^A-Za-z0-9.-]+', '-', env_id)}-copy-{copy}"
+        prefix = f"{re.sub(r'[^A-Za-z0-9.-]+', '-', env_id)}-env-{index}"
         with warnings.catch_warnings():  # of a directory that exists; nothing in it has such a name
             warnings.simplefilter("ignore")
             super().__init__(env, str(directory), episode_trigger=lambda episode: True, name_prefix=prefix)
@@ -64,8 +64,8 @@ def behind_camera(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
 
 def filming(env_id: str, directory: Path) -> dict[str, Any]:
     """What ``gymnasium.make_vec`` takes to have every copy filmed."""
-    copies = count()
+    env_index = count()
     return {
         "render_mode": RENDER_MODE,
-        "wrappers": [lambda env: FilmedEpisodes(env, directory, env_id, next(copies))],
+        "wrappers": [lambda env: FilmedEpisodes(env, directory, env_id, next(env_index))],
     }

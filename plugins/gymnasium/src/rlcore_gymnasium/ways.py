@@ -39,25 +39,25 @@ class WayFinder:
         self._spec = spec
         self._routes = routes
 
-    def find(self, name: str, copy: Env) -> Way:
+    def find(self, name: str, env: Env) -> Way:
         """The way of the parameter ``name``, to copies like this one. ConfigError if there is none."""
         route = self._routes.get(name)
         if route is not None and route.attribute is not None:
-            way = self._attribute(name, route.attribute, copy)
+            way = self._attribute(name, route.attribute, env)
         elif route is not None and route.constructor is not None:
             way = self._argument(name, route.constructor)
         elif route is not None and route.reset_option is not None:
             way = Way("reset_option", route.reset_option)
         else:
-            way = self._by_name(name, copy)
+            way = self._by_name(name, env)
         if route is None or route.whole is None or (way.kind is not None and is_whole(way.kind) == route.whole):
             return way
         return attrs.evolve(way, kind=int if route.whole else float)
 
-    def _by_name(self, name: str, copy: Env) -> Way:
-        attributes = _settable(copy)
+    def _by_name(self, name: str, env: Env) -> Way:
+        attributes = _settable(env)
         if name in attributes:
-            return self._attribute(name, f"unwrapped.{name}", copy)
+            return self._attribute(name, f"unwrapped.{name}", env)
         arguments, _ = numeric_arguments(self._spec)
         if name in arguments:
             return Way("constructor", name, arguments[name])
@@ -73,17 +73,17 @@ class WayFinder:
             f"{did_you_mean(name, [*configured, *attributes, *arguments])}"
         )
 
-    def _attribute(self, name: str, path: str, copy: Env) -> Way:
+    def _attribute(self, name: str, path: str, env: Env) -> Way:
         place = f"environment.parameters.{name}.attribute"
-        numbers = [f"unwrapped.{number}" for number in _settable(copy)]
+        numbers = [f"unwrapped.{number}" for number in _settable(env)]
         try:
-            value = read(copy, path)
+            value = read(env, path)
         except (AttributeError, LookupError, TypeError):
-            close = nearest(last_name(path), _settable(copy))
+            close = nearest(last_name(path), _settable(env))
             hint = f"; did you mean 'unwrapped.{close}'?" if close else ""
             has = f"; its numbers are {', '.join(numbers)}" if numbers else ""
             raise ConfigError(f"{place}: {self.env_id} has no {path!r}{has}{hint}") from None
-        if path.removeprefix("unwrapped.") in derived_names(copy.unwrapped):
+        if path.removeprefix("unwrapped.") in derived_names(env.unwrapped):
             raise ConfigError(
                 f"{place}: {path!r} of {self.env_id} follows from its other numbers: {', '.join(numbers)}"
             )
@@ -93,7 +93,7 @@ class WayFinder:
             raise ConfigError(f"{place}: {path!r} of {self.env_id} {error}") from None
         try:
             if value is not None:
-                write(copy, path, value)
+                write(env, path, value)
         except (Exception, SystemExit) as error:
             raise ConfigError(f"{place}: {path!r} of {self.env_id} cannot be set: {one_line(error)}") from error
         if is_whole(kind):  # of a constructor's goal_velocity=0, say, which need not be whole
@@ -110,6 +110,6 @@ class WayFinder:
         return Way("constructor", argument, arguments.get(argument))
 
 
-def _settable(copy: Env) -> list[str]:
-    env = copy.unwrapped
-    return [name for name in numeric_attributes(env) if name not in derived_names(env)]
+def _settable(env: Env) -> list[str]:
+    bare = env.unwrapped
+    return [name for name in numeric_attributes(bare) if name not in derived_names(bare)]

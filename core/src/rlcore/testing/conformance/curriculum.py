@@ -50,7 +50,7 @@ class CurriculumConformance:
     curriculum: ClassVar[str] = ""  # NAME or DIST/NAME, as installed
     blocks: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     behavior: ClassVar[str] = "Agent"
-    copies: ClassVar[int] = 4
+    num_envs: ClassVar[int] = 4
     max_steps: ClassVar[int] = 10_000
 
     @pytest.fixture(autouse=True)
@@ -67,7 +67,7 @@ class CurriculumConformance:
         built = {name: checked_block(plugins, spec, {**block, **typed}) for name, block in self.blocks.items()}
         config = self._config(built, self.behavior)
         assert self._problems(config, plugins) == []
-        run = RunContext(config, plugins, self.directory, seed, self.copies)
+        run = RunContext(config, plugins, self.directory, seed, self.num_envs)
         made = plugins.create_curriculum(spec, built, run)
         return made.curriculum if isinstance(made, CheckedCurriculum) else made
 
@@ -106,26 +106,26 @@ class CurriculumConformance:
 
     def test_draws_are_finite_and_one_for_each_episode(self) -> None:
         made = self.make()
-        for numbers in (np.arange(self.copies), np.full(self.copies, 100)):
-            copies, episodes = read_only(np.arange(self.copies)), read_only(numbers)
-            drawn = made.draw(copies, episodes)
-            shape = (self.copies, len(self.blocks))
+        for numbers in (np.arange(self.num_envs), np.full(self.num_envs, 100)):
+            env_index, episodes = read_only(np.arange(self.num_envs)), read_only(numbers)
+            drawn = made.draw(env_index, episodes)
+            shape = (self.num_envs, len(self.blocks))
             assert drawn.values.shape == drawn.stamp.shape == shape
             assert np.isfinite(drawn.values).all() and np.issubdtype(drawn.stamp.dtype, np.integer)
-            target = made.draw_target(copies, episodes)
+            target = made.draw_target(env_index, episodes)
             assert target.shape == shape and np.isfinite(target).all()
             assert np.issubdtype(drawn.values.dtype, np.floating) and np.issubdtype(target.dtype, np.floating)
 
     def test_a_draw_depends_on_copy_and_episode_and_not_on_what_else_is_asked(self) -> None:
-        made, copies = Game(self.make(), self).play(30).curriculum, np.arange(self.copies)
-        episodes = 7 + copies
-        whole, target = made.draw(copies, episodes), made.draw_target(copies, episodes)
-        for copy in reversed(copies):
-            one = slice(copy, copy + 1)
-            drawn = made.draw(copies[one], episodes[one])
+        made, env_index = Game(self.make(), self).play(30).curriculum, np.arange(self.num_envs)
+        episodes = 7 + env_index
+        whole, target = made.draw(env_index, episodes), made.draw_target(env_index, episodes)
+        for env in reversed(env_index):
+            one = slice(env, env + 1)
+            drawn = made.draw(env_index[one], episodes[one])
             np.testing.assert_array_equal(drawn.values, whole.values[one])
             np.testing.assert_array_equal(drawn.stamp, whole.stamp[one])
-            np.testing.assert_array_equal(made.draw_target(copies[one], episodes[one]), target[one])
+            np.testing.assert_array_equal(made.draw_target(env_index[one], episodes[one]), target[one])
 
     def test_nor_on_the_order_in_which_the_episodes_of_a_copy_are_asked_for(self) -> None:
         forth, back = self.make(), self.make()
@@ -134,16 +134,16 @@ class CurriculumConformance:
         assert {number: self._drawn(back, number) for number in reversed(numbers)} == drawn
 
     def _drawn(self, made: Curriculum, number: int) -> Any:
-        copies, episodes = np.array([self.copies - 1]), np.array([number])
-        drawn = made.draw(copies, episodes)
-        return drawn.values.tolist(), drawn.stamp.tolist(), made.draw_target(copies, episodes).tolist()
+        env_index, episodes = np.array([self.num_envs - 1]), np.array([number])
+        drawn = made.draw(env_index, episodes)
+        return drawn.values.tolist(), drawn.stamp.tolist(), made.draw_target(env_index, episodes).tolist()
 
     def test_drawing_changes_nothing(self) -> None:
         game, other = Game(self.make(), self).play(30), Game(self.make(), self).play(30)
         for episode in (3, 200, 5):
-            numbers = np.full(self.copies, episode)
-            game.curriculum.draw(np.arange(self.copies), numbers)
-            game.curriculum.draw_target(np.arange(self.copies), numbers)
+            numbers = np.full(self.num_envs, episode)
+            game.curriculum.draw(np.arange(self.num_envs), numbers)
+            game.curriculum.draw_target(np.arange(self.num_envs), numbers)
         assert game.play(30).history == other.play(30).history
 
     def test_what_follows_stays_until_it_says_redraw(self) -> None:
@@ -151,7 +151,7 @@ class CurriculumConformance:
         game = Game(self.make(), self)
         for _ in range(80):
             game.play(1)
-            drawn = game.curriculum.draw(np.arange(self.copies), game.environment.episodes + 1)
+            drawn = game.curriculum.draw(np.arange(self.num_envs), game.environment.episodes + 1)
             assert drawn.values.tolist() == game.staged, "draw gives other values now, and advance did not say redraw"
 
     def test_equal_runs_draw_the_same(self) -> None:
@@ -254,12 +254,12 @@ class Game:
         self.steps = 0
         self.history: list[Any] = []
         self.changes: list[LessonChange] = []
-        self.environment: Any = Copies(rules.copies)
-        in_copies = np.repeat(np.arange(rules.copies), agents)
+        self.environment: Any = Copies(rules.num_envs)
+        env_index = np.repeat(np.arange(rules.num_envs), agents)
         self.behaviors: dict[str, Any] = {
             name: SimpleNamespace(
-                name=name, steps=0, learning=True, episodes=EpisodeStatistics(len(in_copies)), batch=None,
-                spec=SimpleNamespace(slots=len(in_copies), env_index=in_copies),
+                name=name, steps=0, learning=True, episodes=EpisodeStatistics(len(env_index)), batch=None,
+                spec=SimpleNamespace(slots=len(env_index), env_index=env_index),
             )
             for name in behaviors or (rules.behavior,)
         }  # fmt: skip
@@ -302,8 +302,8 @@ class Game:
         return self
 
     def _step(self) -> None:
-        self.steps += self.rules.copies
-        over = self.random.random(self.rules.copies) < 0.4
+        self.steps += self.rules.num_envs
+        over = self.random.random(self.rules.num_envs) < 0.4
         for behavior in self.behaviors.values():
             slots = behavior.spec.slots
             ended = over[behavior.spec.env_index] | (self.random.random(slots) < 0.1 * (self.agents - 1))
@@ -318,7 +318,7 @@ class Game:
         self.environment.episodes[over] += 1
         if self.run.after_step():
             self._begin(self.environment.episodes + 1)
-        if self.steps % (8 * self.rules.copies) == 0:
+        if self.steps % (8 * self.rules.num_envs) == 0:
             for name in self.behaviors:
                 self.run.stats()
                 self.run.summarised(name, {CUMULATIVE_REWARD: StatSummary.of(self.random.normal(size=3).tolist())})

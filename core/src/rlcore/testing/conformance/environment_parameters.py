@@ -22,9 +22,9 @@ from rlcore.testing.playing import (
     play,
     played,
     random_actions,
-    shown_to_copy,
+    shown_to_env,
     snapshot,
-    told_to_copy,
+    told_to_env,
 )
 
 
@@ -81,10 +81,10 @@ class ParameterRules:
             plain, told, fresh = (self._told() for _ in range(3))
             still_open = np.ones(self.num_envs, np.bool_)  # [N] in the episode that the reset began
             for step, (ours, theirs) in enumerate(zip(play(plain, self.steps), play(told, self.steps), strict=True)):
-                for copy in np.flatnonzero(still_open).tolist():
-                    same = _told_alike(plain, ours, theirs, copy)
-                    if not plain.episodes[copy]:
-                        same = same and _shown_alike(plain, ours, theirs, copy)
+                for env in np.flatnonzero(still_open).tolist():
+                    same = _told_alike(plain, ours, theirs, env)
+                    if not plain.episodes[env]:
+                        same = same and _shown_alike(plain, ours, theirs, env)
                     assert same, f"parameter {name!r} changed an episode that was open"
                 still_open &= plain.episodes == 0
                 if step == 1:
@@ -104,10 +104,10 @@ class ParameterRules:
                 if not seen:
                     self._tell(environment, {name: second})
                 seen.append((snapshot(batches), actions, environment.episodes.tolist()))
-            for copy in range(self.num_envs):
-                of_second = [(batches, actions) for batches, actions, episodes in seen if episodes[copy] == 1]
+            for env in range(self.num_envs):
+                of_second = [(batches, actions) for batches, actions, episodes in seen if episodes[env] == 1]
                 if of_second:
-                    self._replay(copy, of_second, {name: second})
+                    self._replay(env, of_second, {name: second})
                     checked += 1
             assert checked or not self.episodes_end, f"no episode ended within {self.steps} steps; set `steps` higher"
             environment.close()
@@ -124,11 +124,11 @@ class ParameterRules:
                 for ours, theirs in zip(play(alike, self.steps), play(apart, self.steps), strict=True):
                     differs = differs or not equal_batches(ours, theirs)
                     began = began or bool(alike.episodes.any() or apart.episodes.any())
-                    for copy in range(self.num_envs):
-                        if copy == odd or (began and self.one_generator):
+                    for env in range(self.num_envs):
+                        if env == odd or (began and self.one_generator):
                             continue
-                        same = _told_alike(alike, ours, theirs, copy) and _shown_alike(alike, ours, theirs, copy)
-                        assert same, f"parameter {name!r} of copy {odd} changed what copy {copy} plays"
+                        same = _told_alike(alike, ours, theirs, env) and _shown_alike(alike, ours, theirs, env)
+                        assert same, f"parameter {name!r} of copy {odd} changed what copy {env} plays"
                 assert differs, f"parameter {name!r} of copy {odd} does not reach it"
                 _close(alike, apart)
 
@@ -182,7 +182,7 @@ class ParameterRules:
         environment.set_parameters(told)
 
     def _replay(
-        self, copy: int, seen: Sequence[tuple[Batches, Mapping[str, Actions] | None]], values: Mapping[str, float]
+        self, env: int, seen: Sequence[tuple[Batches, Mapping[str, Actions] | None]], values: Mapping[str, float]
     ) -> None:
         """Plays the copy's episode number 1 after a reset, with the actions of ``seen``, and compares the two.
 
@@ -195,7 +195,7 @@ class ParameterRules:
             if step and actions is not None:
                 chosen = random_actions(environment.behaviors, batches, generator)
                 for name, spec in environment.behaviors.items():
-                    rows = spec.env_index == copy
+                    rows = spec.env_index == env
                     for mine, theirs in (
                         (chosen[name].continuous, actions[name].continuous),
                         (chosen[name].discrete, actions[name].discrete),
@@ -203,19 +203,19 @@ class ParameterRules:
                         if mine is not None and theirs is not None:
                             mine[rows] = theirs[rows]
                 batches = environment.step(chosen)
-            same = _shown_alike(environment, wanted, batches, copy)
+            same = _shown_alike(environment, wanted, batches, env)
             if step:
-                same = same and _told_alike(environment, wanted, batches, copy)
+                same = same and _told_alike(environment, wanted, batches, env)
             assert same, "a copy began another episode by itself than a reset would have begun with these parameters"
         environment.close()
 
 
-def _shown_alike(environment: Environment, ours: Batches, theirs: Batches, copy: int) -> bool:
-    return all_equal(*(shown_to_copy(environment.behaviors, batches, copy) for batches in (ours, theirs)))
+def _shown_alike(environment: Environment, ours: Batches, theirs: Batches, env: int) -> bool:
+    return all_equal(*(shown_to_env(environment.behaviors, batches, env) for batches in (ours, theirs)))
 
 
-def _told_alike(environment: Environment, ours: Batches, theirs: Batches, copy: int) -> bool:
-    return all_equal(*(told_to_copy(environment.behaviors, batches, copy) for batches in (ours, theirs)))
+def _told_alike(environment: Environment, ours: Batches, theirs: Batches, env: int) -> bool:
+    return all_equal(*(told_to_env(environment.behaviors, batches, env) for batches in (ours, theirs)))
 
 
 def _close(*environments: Environment) -> None:
