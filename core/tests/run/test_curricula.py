@@ -29,7 +29,7 @@ RESUME = {"checkpoint_settings.resume": True}
 
 
 def curricula_of(run: Run) -> dict[str, Any]:
-    curricula = run._parts.state.curricula
+    curricula = run._training.state.curricula
     assert curricula is not None
     return {kind: each.curriculum for kind, each in curricula._curricula.items()}
 
@@ -118,7 +118,7 @@ def test_a_behavior_that_has_finished_reports_no_episodes(make_run: Any) -> None
     environment, curriculum = parts(run)
     run.behaviors["Agent"].learning = False
     steps = iter(range(50))
-    learn(run._parts.state, lambda: next(steps, None) is None, lambda: True, PhaseTimes())
+    learn(run._training.state, lambda: next(steps, None) is None, lambda: True, PhaseTimes())
     assert curriculum.told == [] and len(environment.begun) > 20
     run.close()
 
@@ -332,7 +332,7 @@ def test_a_policy_that_only_acts_goes_on_with_the_lesson_it_had(make_run: Any) -
 def test_every_episode_of_an_evaluation_begins_with_its_own_draw(make_run: Any) -> None:
     with make_run({**PACED, "evaluation": {"interval": 10_000, "environment": {"num_envs": 2}}}) as run:
         run.evaluate(10)
-        environment = run._parts.evaluation.evaluator._environment
+        environment = run._training.evaluation.evaluator._environment
     seed = derive_seed(5, "evaluation")
     assert len({episode for _, episode, _, _ in environment.begun}) >= 5
     for env, episode, pace, _ in environment.begun:

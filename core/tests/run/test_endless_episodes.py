@@ -145,5 +145,5 @@ def test_the_limit_is_an_option_of_evaluate_too(
 def test_without_being_told_the_limit_is_far_beyond_what_episodes_last(make_run: Any, setting: Any, cut: Any) -> None:
     run = make_run({"evaluation": {"interval": 50, **setting}})
     run.start()
-    assert run._parts.evaluation.evaluator._max_episode_steps == cut
+    assert run._training.evaluation.evaluator._max_episode_steps == cut
     run.close("interrupted")

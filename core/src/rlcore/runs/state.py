@@ -55,9 +55,12 @@ class RunState:
         plugins: Plugins,
         context: RunContext,
         offline: bool,
-        lesson_changed: Callable[[LessonChange], None],
+        lesson_changed: Callable[[int, LessonChange], None],
     ) -> Self:
-        """Everything as it is before the first episode. ``offline``: the trainers learn from recorded data."""
+        """Everything as it is before the first episode.
+
+        ``offline``: the trainers learn from recorded data. ``lesson_changed`` is called with the run's step.
+        """
         if offline and not context.inference:
             specs = recorded_behaviors(config, plugins, context)
             return cls(context.seed, None, make_behavior_runs(config, plugins, context, specs, offline))
@@ -68,7 +71,9 @@ class RunState:
             state = cls(context.seed, environment, behaviors, name)
             if config.environment_parameters:
                 curricula = make_curricula(config.environment_parameters, plugins, context)
-                state.curricula = RunCurricula(curricula, environment, behaviors, lesson_changed, name)
+                state.curricula = RunCurricula(
+                    curricula, environment, behaviors, lambda change: lesson_changed(state.steps, change), name
+                )
         except BaseException:
             with suppress(Exception, SystemExit):  # the first error is the one to report
                 environment.close()
