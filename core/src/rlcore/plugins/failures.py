@@ -1,11 +1,30 @@
-"""Errors of environments and trainers are given an owner: one line, an exit code, the traceback as cause."""
+"""The one way to blame foreign code for its error.
+
+An error of a plugin's code (a trainer, an environment, a writer, a hook) becomes one of rlcore's errors: one line that
+names the owner, the exit code of ``kind``, and the original error as its cause. An ``RlcoreError`` was raised on
+purpose and passes unchanged. ``SystemExit`` is an error like any other; Ctrl-C passes.
+
+Around a block::
+
+    with blamed(environment_name, "in reset", EnvironmentFailed):
+        batches = environment.reset(seeds, episodes)
+
+In a loop that runs at every step, where a context manager costs too much::
+
+    try:
+        batches = environment.step(actions)
+    except (Exception, SystemExit) as error:
+        blame(environment_name, "in step", error, EnvironmentFailed)
+
+``owner`` is ``plugin.described``, ``record.described``, :func:`trainer_named` or :func:`policy_named`. ``doing``
+completes the sentence "<owner> failed ...": ``"in act"``, ``"to close"``, ``"at step 500"``.
+"""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from rlcore.errors import EnvironmentFailed, PluginError, RlcoreError, one_line
 
@@ -13,11 +32,36 @@ if TYPE_CHECKING:
     from rlcore.settings import BehaviorSettings
     from rlcore.trainer import Policy
 
-log = logging.getLogger(__name__)
+# Makes the error from its message: a class of errors, or a function that adds a place to the message.
+Kind = Callable[[str], RlcoreError]
+
+
+def failure(owner: str, doing: str, error: BaseException, kind: Kind = PluginError) -> RlcoreError:
+    """The error "<owner> failed <doing>: <error>", with ``error`` as its cause. Wraps an RlcoreError too."""
+    what = str(error) if isinstance(error, RlcoreError) else one_line(error)
+    made = kind(f"{owner} failed {doing}: {what}")
+    made.__cause__ = error
+    return made
+
+
+def blame(owner: str, doing: str, error: BaseException, kind: Kind = PluginError) -> NoReturn:
+    """Raise :func:`failure`. An RlcoreError, and what is neither an Exception nor SystemExit, is raised unchanged."""
+    if isinstance(error, RlcoreError) or not isinstance(error, Exception | SystemExit):
+        raise error
+    raise failure(owner, doing, error, kind)
+
+
+@contextmanager
+def blamed(owner: str, doing: str, kind: Kind = PluginError) -> Iterator[None]:
+    """Blame ``owner`` for the errors of the block, as :func:`blame` does."""
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        blame(owner, doing, error, kind)
 
 
 class Learner(Protocol):
-    """What a behavior that a trainer learns is called in messages."""
+    """A behavior that a trainer learns, as :func:`trainer_named` needs it."""
 
     @property
     def name(self) -> str: ...
@@ -25,58 +69,50 @@ class Learner(Protocol):
     settings: BehaviorSettings
 
 
-def environment_failed(named: str, doing: str, error: BaseException) -> EnvironmentFailed:
-    """What to raise for a foreign error that an environment's method ``doing`` raised.
-
-    ``named`` is what :func:`rlcore.runs.setup.environment_name` calls the environment.
-    """
-    return EnvironmentFailed(f"{named} failed in {doing}: {one_line(error)}")
+def trainer_named(behavior: Learner) -> str:
+    """The owner of errors of ``behavior.trainer``."""
+    return f"behavior {behavior.name!r}: trainer {behavior.settings.trainer_type!r}"
 
 
-def trainer_failed(behavior: Learner, doing: str, error: BaseException) -> PluginError:
-    """What to raise for an error of ``behavior.trainer.doing``."""
-    return _trainer_failed(behavior.name, behavior.settings.trainer_type, doing, error)
+def policy_named(behavior: str, policy: Policy) -> str:
+    """The owner of errors of a policy in an evaluation."""
+    return f"behavior {behavior!r}: policy {type(policy).__name__}"
 
 
-def _trainer_failed(behavior: str, trainer_type: str, doing: str, error: BaseException) -> PluginError:
-    return PluginError(f"behavior {behavior!r}: trainer {trainer_type!r} failed in {doing}: {one_line(error)}")
+# ------------------------------------------------------------ older names, for runs and curricula
 
 
-def policy_failed(behavior: str, policy: Policy, doing: str, error: BaseException) -> PluginError:
-    """What to raise for an error of ``policy.doing`` where policies are measured."""
-    return PluginError(f"behavior {behavior!r}: policy {type(policy).__name__} failed in {doing}: {one_line(error)}")
+def environment_failed(named: str, doing: str, error: BaseException) -> RlcoreError:
+    """``failure(named, "in <doing>", error, EnvironmentFailed)``."""
+    return failure(named, f"in {doing}", error, EnvironmentFailed)
+
+
+def trainer_failed(behavior: Learner, doing: str, error: BaseException) -> RlcoreError:
+    """``failure(trainer_named(behavior), "in <doing>", error)``."""
+    return failure(trainer_named(behavior), f"in {doing}", error)
+
+
+def policy_failed(behavior: str, policy: Policy, doing: str, error: BaseException) -> RlcoreError:
+    """``failure(policy_named(behavior, policy), "in <doing>", error)``."""
+    return failure(policy_named(behavior, policy), f"in {doing}", error)
 
 
 @contextmanager
 def environment_does(named: str, doing: str) -> Iterator[None]:
-    """For a block that calls an environment's method ``doing``; loops use the functions above, which cost nothing."""
-    try:
+    """``blamed(named, "in <doing>", EnvironmentFailed)``."""
+    with blamed(named, f"in {doing}", EnvironmentFailed):
         yield
-    except RlcoreError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise environment_failed(named, doing, error) from error
 
 
 @contextmanager
 def trainer_does(behavior: Learner, doing: str) -> Iterator[None]:
-    """For a block that calls ``behavior.trainer.doing``."""
-    with called_trainer(behavior.name, behavior.settings.trainer_type, doing):
+    """``blamed(trainer_named(behavior), "in <doing>")``."""
+    with blamed(trainer_named(behavior), f"in {doing}"):
         yield
 
 
 @contextmanager
 def called_trainer(behavior: str, trainer_type: str, doing: str) -> Iterator[None]:
-    """For a block that calls ``doing`` of a trainer that belongs to no run."""
-    try:
+    """Blame the trainer of a behavior that belongs to no run."""
+    with blamed(f"behavior {behavior!r}: trainer {trainer_type!r}", f"in {doing}"):
         yield
-    except RlcoreError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise _trainer_failed(behavior, trainer_type, doing, error) from error
-
-
-# ------------------------------------------------------------ closing
-
-
-# ------------------------------------------------------------ saved states
