@@ -185,7 +185,7 @@ def test_a_batch_of_another_shape_or_kind_is_refused_whenever_it_comes(case: str
     check = check_after(before)
     with pytest.raises(EnvironmentFailed, match=re.escape(message)) as caught:
         check.check(make())
-    assert str(caught.value).startswith("behavior 'Agent': ") and "(at step 60); mend" in str(caught.value)
+    assert str(caught.value).startswith("behavior 'Agent': ") and "(at step 60); fix" in str(caught.value)
     assert caught.value.exit_code == 3
 
 

@@ -70,13 +70,15 @@ def test_an_episode_is_told_with_what_it_began_with(make_run: Any) -> None:
     seen = dict.fromkeys(range(3), 0)
     told = latest = late = 0
     for ended in curriculum.told:
-        for env, value, stamp, length in zip(ended.env_index, ended.values, ended.stamp, ended.lengths, strict=True):
+        for env, value, draw_id, length in zip(
+            ended.env_index, ended.values, ended.draw_id, ended.lengths, strict=True
+        ):
             pace = begun[int(env), seen[int(env)]]
-            assert value == [pace] and stamp == [pace // 10] and length == 3 + 2 * env + pace // 10
+            assert value == [pace] and draw_id == [pace // 10] and length == 3 + 2 * env + pace // 10
             seen[int(env)] += 1
             told += 1
-            latest = max(latest, int(stamp[0]))
-            late += int(stamp[0]) < latest
+            latest = max(latest, int(draw_id[0]))
+            late += int(draw_id[0]) < latest
     assert told == run.behaviors["Agent"].episodes.finished > 30 and late > 0
 
 

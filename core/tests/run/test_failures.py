@@ -60,7 +60,7 @@ def test_a_value_that_is_not_finite_stops_the_run_and_names_where_it_came_from(
         make_run(faulty(fault)).train()
     message = str(caught.value)
     assert message.startswith(f"behavior 'Agent': {what}")
-    assert message.endswith(" at step 60; mend the environment, or wrap it to keep its values finite")
+    assert message.endswith(" at step 60; fix the environment, or wrap it to keep its values finite")
     assert caught.value.exit_code == 3
     check_what_is_left(files(), make_run)
 

@@ -30,12 +30,12 @@ class Copies:
 
 
 class Numbered:
-    """The value says who it is for: 1000 x stage + 100 x copy + episode; the stamp is the stage."""
+    """The value says who it is for: 1000 x stage + 100 x copy + episode; the draw_id is the stage."""
 
     def __init__(self, parameter: str = "size", every_step: bool = False) -> None:
         self.parameters, self.every_step = (parameter,), every_step
         self.stage = self.looks = 0
-        self.told: list[tuple[int, float, float, int, int]] = []  # copy, value, return, length, stamp
+        self.told: list[tuple[int, float, float, int, int]] = []  # copy, value, return, length, draw_id
         self.shared: list[float] = []  # group returns
         self.numbers: list[tuple[list[int], int]] = []  # and which are settled
         self.changes = NO_CHANGES
@@ -45,7 +45,7 @@ class Numbered:
         return EpisodeDraw(values[:, None], np.full((len(env_index), 1), self.stage))
 
     def episodes_ended(self, ended: EndedEpisodes) -> None:
-        columns = (ended.env_index, ended.values[:, 0], ended.returns, ended.lengths, ended.stamp[:, 0])
+        columns = (ended.env_index, ended.values[:, 0], ended.returns, ended.lengths, ended.draw_id[:, 0])
         self.told += [tuple(row) for row in zip(*(column.tolist() for column in columns), strict=True)]
         self.shared += ended.group_returns.tolist()
         self.numbers.append((ended.numbers.tolist(), ended.settled))

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from rlcore.environment import AgentBatch, BehaviorSpec, ObservationSpec
 from rlcore.errors import EnvironmentFailed, NonFiniteError
+from rlcore.finite import first_non_finite
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +28,7 @@ FIRST_BATCHES = 100
 FEW_SLOTS = 16
 
 _BOOL = np.dtype(np.bool_)
-_MEND = "mend the environment, so that it returns what its behavior says"
+_FIX = "fix the environment, so that it returns what its behavior says"
 
 
 @attrs.define(eq=False)
@@ -97,7 +98,7 @@ class BatchCheck:
                 if values is not None:
                     if not isfinite(values.dot(values)):
                         self._refuse_non_finite(f"observation {observed.name!r}", array)
-                elif observed.real and not np.isfinite(array).all():
+                elif observed.real:
                     self._refuse_non_finite(f"observation {observed.name!r}", array)
             if batch.ended.size:
                 self._check_ended(batch)
@@ -253,20 +254,20 @@ class BatchCheck:
         return f"slot {slot} (environment {int(self._spec.env_index[slot])})"
 
     def _refuse(self, what: str, problem: str) -> NoReturn:
-        raise EnvironmentFailed(f"behavior {self._spec.name!r}: {what} {problem} ({self._when()}); {_MEND}")
+        raise EnvironmentFailed(f"behavior {self._spec.name!r}: {what} {problem} ({self._when()}); {_FIX}")
 
     def _refuse_non_finite(self, what: str, values: NDArray[Any], slots: NDArray[np.intp] | None = None) -> None:
-        """Raises NonFiniteError for the first row of ``values`` [K, ...] that is not finite, if any is."""
-        bad = ~np.isfinite(values.reshape(len(values), -1)).all(axis=1)
-        if not bad.any():
+        """Raise NonFiniteError for the first row of ``values`` [K, ...] that is not finite, if there is one."""
+        place = first_non_finite(values)
+        if place is None:
             return
-        row = int(np.flatnonzero(bad)[0])
+        row = int(place[0])
         slot = row if slots is None else int(slots[row])
         value = values[row]
         shown = f"{float(value):g}" if np.ndim(value) == 0 else np.array2string(np.asarray(value), threshold=8)
         raise NonFiniteError(
             f"behavior {self._spec.name!r}: {what} of {self._slot(slot)} is {shown} {self._when()}; "
-            "mend the environment, or wrap it to keep its values finite",
+            "fix the environment, or wrap it to keep its values finite",
             int(self._spec.env_index[slot]),
             latest=what.startswith("observation"),
         )

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec
-from rlcore.plugins.failures import trainer_does
+from rlcore.plugins.failures import blamed, trainer_named
 from rlcore.results import BehaviorResult
 from rlcore.runs.batch_check import BatchCheck
 from rlcore.runs.episode_statistics import EpisodeStatistics, FinishedEpisodes
@@ -74,7 +74,7 @@ class BehaviorRun:
     @property
     def policy(self) -> Policy:
         """The trainer's current policy."""
-        with trainer_does(self, "policy"):
+        with blamed(trainer_named(self), "in policy"):
             return self.trainer.policy
 
     @property

@@ -8,7 +8,8 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from types import TracebackType
 from typing import Protocol
 
-from rlcore.errors import EnvironmentFailed, RlcoreError, one_line
+from rlcore.errors import EnvironmentFailed, RlcoreError
+from rlcore.plugins.failures import failure
 
 log = logging.getLogger(__name__)
 
@@ -49,10 +50,10 @@ def close_at_exit(
             with while_closing(what, CLOSE_ENVIRONMENT if kind is EnvironmentFailed else CLOSE_WRITER):
                 closable.close()
         except (Exception, SystemExit) as problem:
-            failure = _failed_to_close(what, kind, problem)
-            if error is None and isinstance(failure.__cause__, SystemExit):
-                raise failure from failure.__cause__
-            log.log(logging.WARNING if error is None else logging.DEBUG, "%s", failure)
+            failed = problem if isinstance(problem, RlcoreError) else failure(what, "to close", problem, kind)
+            if error is None and isinstance(failed.__cause__, SystemExit):
+                raise failed from failed.__cause__
+            log.log(logging.WARNING if error is None else logging.DEBUG, "%s", failed)
 
     stack.push(close)
 
@@ -65,11 +66,3 @@ def closing(
     with ExitStack() as stack:
         close_at_exit(stack, closable, what, kind, while_closing)
         yield
-
-
-def _failed_to_close(what: str, kind: type[RlcoreError], error: BaseException) -> RlcoreError:
-    if isinstance(error, RlcoreError):
-        return error
-    failure = kind(f"{what} failed to close: {one_line(error)}")
-    failure.__cause__ = error
-    return failure

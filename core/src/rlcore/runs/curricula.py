@@ -124,11 +124,11 @@ class RunCurricula:
         alone = len(self._curricula) == 1
         for kind, curriculum in self._curricula.items():
             columns = self._columns[kind]
-            values, stamp = (of.values, of.stamp) if alone else (of.values[:, columns], of.stamp[:, columns])
+            values, draw_id = (of.values, of.draw_id) if alone else (of.values[:, columns], of.draw_id[:, columns])
             curriculum.episodes_ended(
                 EndedEpisodes(
                     behavior.name, slots, env_index, of.numbers, settled, finished.returns, shared, finished.lengths,
-                    values, stamp,
+                    values, draw_id,
                 )
             )  # fmt: skip
 
@@ -160,7 +160,7 @@ class RunCurricula:
         drawn = [curriculum.draw(env_index, episodes) for curriculum in self._curricula.values()]
         return EpisodeDraw(
             np.concatenate([each.values for each in drawn], axis=1),
-            np.concatenate([each.stamp for each in drawn], axis=1),
+            np.concatenate([each.draw_id for each in drawn], axis=1),
         )
 
     # ------------------------------------------------------------ summaries and status

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from rlcore.plugins.failures import trainer_does
+from rlcore.plugins.failures import blamed, trainer_named
 from rlcore.results import EvaluationResult
 from rlcore.runs.behavior import BehaviorRun
 from rlcore.runs.evaluator import Evaluator
@@ -121,7 +121,7 @@ class RunEvaluation:
         if self.scores.add(result.score, step, settings.stop_at) and settings.keep_best:
             models = {}
             for name, behavior in behaviors.items():
-                with trainer_does(behavior, "state_dict"):
+                with blamed(trainer_named(behavior), "in state_dict"):
                     models[name] = behavior.trainer.state_dict()["model"]
             steps = {name: behavior.steps for name, behavior in behaviors.items()}
             self._store.save_best(step, models, {"seed": run_seed, "steps": steps, "score": result.score})

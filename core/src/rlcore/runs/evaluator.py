@@ -15,7 +15,7 @@ from rlcore.curricula.parameter_feed import ParameterFeed, target_feed
 from rlcore.environment import BehaviorSpec, Environment, spec_mismatch
 from rlcore.errors import ConfigError, EnvironmentFailed, NonFiniteError
 from rlcore.plugins.calls import Plugins
-from rlcore.plugins.failures import environment_does
+from rlcore.plugins.failures import blamed
 from rlcore.plugins.run_context import RunContext
 from rlcore.recording.episode_recorder import EpisodeRecorder
 from rlcore.results import EvaluationResult
@@ -117,7 +117,7 @@ class Evaluator:
 
     def close(self) -> None:
         if self._environment is not None:
-            with environment_does(environment_name(self._settings(), self._plugins), "close"):
+            with blamed(environment_name(self._settings(), self._plugins), "in close", EnvironmentFailed):
                 self._environment.close()
 
     def _open(self, episodes: int) -> tuple[Environment, bool]:

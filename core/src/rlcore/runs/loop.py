@@ -8,8 +8,8 @@ from time import perf_counter
 import attrs
 
 from rlcore.environment import Actions, AgentBatch
-from rlcore.errors import NonFiniteError, PluginError, RlcoreError
-from rlcore.plugins.failures import environment_does, environment_failed, trainer_does, trainer_failed
+from rlcore.errors import EnvironmentFailed, NonFiniteError, PluginError
+from rlcore.plugins.failures import blame, blamed, trainer_named
 from rlcore.runs.batch_check import batch_of, no_batch
 from rlcore.runs.behavior import BehaviorRun
 from rlcore.runs.state import RunState
@@ -65,10 +65,8 @@ def learn(
                 acted = clock()
                 try:
                     batches = environment.step(actions)
-                except RlcoreError:
-                    raise
                 except (Exception, SystemExit) as error:
-                    raise environment_failed(state.environment_name, "step", error) from error
+                    blame(state.environment_name, "in step", error, EnvironmentFailed)
                 stepped = clock()
                 _observe(state, behaviors, batches, actions)
                 recorded = clock()
@@ -81,10 +79,8 @@ def learn(
             for behavior, trainer in learning:
                 try:
                     ready = trainer.ready()
-                except RlcoreError:
-                    raise
                 except (Exception, SystemExit) as error:
-                    raise trainer_failed(behavior, "ready", error) from error
+                    blame(trainer_named(behavior), "in ready", error)
                 if ready:
                     updated = True
                     _update(behavior, times)
@@ -106,7 +102,7 @@ def learn(
 def _update(behavior: BehaviorRun, times: PhaseTimes) -> None:
     start = perf_counter()
     times.updating_now = True
-    with trainer_does(behavior, "update"):
+    with blamed(trainer_named(behavior), "in update"):
         behavior.add_update(behavior.trainer.update())
     times.updating_now = False
     times.updating += perf_counter() - start
@@ -120,10 +116,8 @@ def _act(behaviors: Sequence[BehaviorRun], actions: dict[str, Actions]) -> None:
             actions[behavior.name] = (
                 behavior.trainer.act(behavior.batch) if behavior.learning else behavior.act_frozen()
             )
-        except RlcoreError:
-            raise
         except (Exception, SystemExit) as error:
-            raise trainer_failed(behavior, "act", error) from error
+            blame(trainer_named(behavior), "in act", error)
 
 
 def _observe(
@@ -148,10 +142,8 @@ def _observe(
                     curricula.episodes_finished(behavior, finished)
             try:
                 behavior.trainer.observe(actions[behavior.name], batch)
-            except RlcoreError:
-                raise
             except (Exception, SystemExit) as error:
-                raise trainer_failed(behavior, "observe", error) from error
+                blame(trainer_named(behavior), "in observe", error)
     if curricula is not None and curricula.after_step():
         state.reset()
 
@@ -166,10 +158,10 @@ def infer(state: RunState, stop_requested: Callable[[], bool], times: PhaseTimes
         started = perf_counter()
         actions = {}
         for behavior in behaviors:
-            with trainer_does(behavior, "act"):
+            with blamed(trainer_named(behavior), "in act"):
                 actions[behavior.name] = behavior.act_frozen()
         acted = perf_counter()
-        with environment_does(state.environment_name, "step"):
+        with blamed(state.environment_name, "in step", EnvironmentFailed):
             batches = environment.step(actions)
         stepped = perf_counter()
         for behavior in behaviors:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from rlcore.errors import PluginError, RlcoreError, one_line
+from rlcore.plugins.failures import failure
 from rlcore.stats import StatSummary, StatsWriter
 
 log = logging.getLogger(__name__)
@@ -32,14 +32,12 @@ class OpenWriter:
         try:
             self.writer.write(behavior, step, stats)
         except (Exception, SystemExit) as error:
-            what = str(error) if isinstance(error, RlcoreError) else one_line(error)
-            failure = PluginError(f"{self.described} failed at step {step}: {what}")
-            failure.__cause__ = error
+            failed = failure(self.described, f"at step {step}", error)
             if strict or isinstance(error, SystemExit):
-                raise failure from error
+                raise failed from error
             self.missed = 1
-            log.warning("%s; the run goes on without it", failure)
-            log.debug("the traceback of it:", exc_info=failure)
+            log.warning("%s; the run goes on without it", failed)
+            log.debug("the traceback of it:", exc_info=failed)
 
     def close(self) -> None:
         """Closes the writer, and says how much it has missed."""

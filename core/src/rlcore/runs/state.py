@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from rlcore.curriculum import LessonChange
 from rlcore.environment import AgentBatch, Environment, SavesState
-from rlcore.errors import NonFiniteError, RunStateError, TrainingDiverged
+from rlcore.errors import EnvironmentFailed, NonFiniteError, RunStateError, TrainingDiverged
 from rlcore.plugins.calls import Plugins
-from rlcore.plugins.failures import environment_does, trainer_does
+from rlcore.plugins.failures import blamed, trainer_named
 from rlcore.plugins.run_context import RunContext
 from rlcore.runs.batch_check import batch_of
 from rlcore.runs.behavior import BehaviorRun
@@ -102,14 +102,14 @@ class RunState:
     def _begin_episodes(self, environment: Environment, episodes: NDArray[np.int64]) -> None:
         if self.curricula is not None:
             self.curricula.before_reset(episodes)
-        with environment_does(self.environment_name, "reset"):
+        with blamed(self.environment_name, "in reset", EnvironmentFailed):
             batches = environment.reset(EpisodeSeeds(self.seed), episodes)
         if self.curricula is not None:
             self.curricula.after_reset(episodes)
         for name, behavior in self.behaviors.items():
             batch = batch_of(batches, name, self.environment_name, "reset")
             self.check_batch(behavior, batch)
-            with trainer_does(behavior, "begin"):
+            with blamed(trainer_named(behavior), "in begin"):
                 behavior.begin(batch)
 
     def check_batch(self, behavior: BehaviorRun, batch: AgentBatch) -> None:
@@ -147,7 +147,7 @@ class RunState:
         environment, behaviors = self.environment, self.behaviors
         state: dict[str, Any] = {}
         for name, behavior in behaviors.items():
-            with trainer_does(behavior, "state_dict"):
+            with blamed(trainer_named(behavior), "in state_dict"):
                 state[name] = behavior.trainer.state_dict()
             found = non_finite(state[name])
             if found is not None:
@@ -157,7 +157,7 @@ class RunState:
                 )
         where = None
         if isinstance(environment, SavesState):
-            with environment_does(self.environment_name, "state_dict"):
+            with blamed(self.environment_name, "in state_dict", EnvironmentFailed):
                 where = environment.state_dict()
         state["run"] = {
             "seed": self.seed,
@@ -183,7 +183,7 @@ class RunState:
                 curricula.load_state_dict(state["curricula"])
         for name, behavior in self.behaviors.items():
             trainer = f"behavior {name!r}: trainer {behavior.settings.trainer_type!r}"
-            with trainer_does(behavior, "load_state_dict"), state_taken_up(checkpoint, trainer):
+            with blamed(trainer_named(behavior), "in load_state_dict"), state_taken_up(checkpoint, trainer):
                 behavior.trainer.load_state_dict(saved[name])
             with state_taken_up(checkpoint, f"behavior {name!r}"):
                 behavior.load_state_dict(state["behaviors"][name])
@@ -191,14 +191,14 @@ class RunState:
             return
         if isinstance(environment, SavesState) and state["environment"] is not None:
             owner = self.environment_name
-            with environment_does(owner, "load_state_dict"), state_taken_up(checkpoint, owner):
+            with blamed(owner, "in load_state_dict", EnvironmentFailed), state_taken_up(checkpoint, owner):
                 batches = environment.load_state_dict(state["environment"])
             doing = "load_state_dict"
         else:
             if curricula is not None:
                 curricula.replay()
             doing = "reset"
-            with environment_does(self.environment_name, "reset"):
+            with blamed(self.environment_name, "in reset", EnvironmentFailed):
                 batches = environment.reset(EpisodeSeeds(int(state["seed"])), np.asarray(state["episodes"]))
         if curricula is not None:
             curricula.resume()
@@ -217,7 +217,7 @@ class RunState:
                 self.curricula.load_curricula(saved["run"]["curricula"])
         _require_behaviors(saved["run"], self.behaviors, where)
         for name, behavior in self.behaviors.items():
-            with trainer_does(behavior, "load_model"), state_taken_up(checkpoint, f"behavior {name!r}"):
+            with blamed(trainer_named(behavior), "in load_model"), state_taken_up(checkpoint, f"behavior {name!r}"):
                 behavior.trainer.load_model(saved[name]["model"])
             behavior.policy_steps = int(saved["run"]["steps"][name])
 
@@ -233,7 +233,7 @@ class RunState:
                 model = model_of(models, name, origin)
             else:
                 continue
-            with trainer_does(behavior, "load_model"), state_taken_up(taken_from, f"behavior {name!r}"):
+            with blamed(trainer_named(behavior), "in load_model"), state_taken_up(taken_from, f"behavior {name!r}"):
                 behavior.trainer.load_model(model)
 
 

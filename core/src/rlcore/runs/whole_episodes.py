@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from rlcore.curricula.parameter_feed import ParameterFeed
 from rlcore.environment import AgentBatch, BehaviorSpec, Environment
-from rlcore.errors import NonFiniteError, RlcoreError
-from rlcore.plugins.failures import environment_does, policy_failed
+from rlcore.errors import EnvironmentFailed, NonFiniteError
+from rlcore.plugins.failures import blame, blamed, policy_named
 from rlcore.recording.episode_recorder import EpisodeRecorder
 from rlcore.results import BehaviorEvaluation, EvaluationResult
 from rlcore.runs.batch_check import BatchCheck, batch_of
@@ -56,10 +56,8 @@ def play(
     for name, policy in policies.items():
         try:
             policy.seed(derive_seed(seed, name))
-        except RlcoreError:
-            raise
         except (Exception, SystemExit) as error:
-            raise policy_failed(name, policy, "seed", error) from error
+            blame(policy_named(name, policy), "in seed", error)
     batches = _begin(environment, seed, np.zeros(environment.num_envs, np.int64), feed, counted, named, checks)
     while any(each.unfinished for each in counted.values()):
         if stop_requested is not None and stop_requested():
@@ -71,13 +69,11 @@ def play(
             batch = batches[name]
             try:
                 actions[name] = policy.act(batch.observations, batch.action_mask, deterministic)
-            except RlcoreError:
-                raise
             except (Exception, SystemExit) as error:
-                raise policy_failed(name, policy, "act", error) from error
+                blame(policy_named(name, policy), "in act", error)
         for name, recorder in recorders.items():
             recorder.act(batches[name], actions[name])
-        with environment_does(named, "step"):
+        with blamed(named, "in step", EnvironmentFailed):
             batches = environment.step(actions)
         check_batches(batches, checks, named, "step", feed)
         if feed is not None:
@@ -99,7 +95,7 @@ def _begin(
     """Every copy c begins episode ``episodes[c]``."""
     if feed is not None:
         feed.before_reset(episodes)
-    with environment_does(named, "reset"):
+    with blamed(named, "in reset", EnvironmentFailed):
         batches = environment.reset(EpisodeSeeds(seed), episodes)
     if feed is not None:
         feed.after_reset(episodes)

@@ -53,7 +53,7 @@ def progress(measures: deque[float]) -> float:
 
 @attrs.define(eq=False)
 class Regions:
-    """The regions of one parameter. The stamp of an episode is the number of its region."""
+    """The regions of one parameter. The draw_id of an episode is the number of its region."""
 
     block: LearningProgressSettings
     measures: list[deque[float]] = attrs.field(init=False)  # [B] the latest of each
@@ -153,7 +153,7 @@ class LearningProgress(SeparateCurriculum):
         for column, regions in enumerate(self.regions.values()):
             measures = measures_of(over, regions.block)
             if measures is not None:
-                regions.add(over.stamp[:, column].tolist(), measures.tolist())
+                regions.add(over.draw_id[:, column].tolist(), measures.tolist())
 
     def look(self) -> Changes:
         stale = [regions for regions in self.regions.values() if regions.stale]

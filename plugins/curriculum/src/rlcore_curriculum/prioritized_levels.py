@@ -198,7 +198,7 @@ class LevelReplay:
 
 @attrs.define(eq=False)
 class PrioritizedLevels(SeparateCurriculum):
-    """Levels of P parameters, each by itself. The stamp of an episode is its level, counted from 0."""
+    """Levels of P parameters, each by itself. The draw_id of an episode is its level, counted from 0."""
 
     replays: dict[str, LevelReplay]  # [P]
     _first: Array = attrs.field(init=False)  # [P]
@@ -217,7 +217,7 @@ class PrioritizedLevels(SeparateCurriculum):
         for column, replay in enumerate(self.replays.values()):
             measures = measures_of(ended, replay.block)
             if measures is not None:
-                replay.known.add(ended.stamp[:, column], measures)
+                replay.known.add(ended.draw_id[:, column], measures)
                 replay.counted += len(measures)
 
     def look(self) -> Changes:
