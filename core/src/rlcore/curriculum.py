@@ -91,7 +91,7 @@ class Curriculum(Protocol):
     every_step: bool  # whether `advance` is wanted in every environment step, and not only where an episode ended
 
     def draw(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
-        """What copy ``copies[k]`` begins its episode numbered ``episodes[k]`` with, for K pairs."""
+        """What environment ``env_index[k]`` begins its episode number ``episodes[k]`` with, for K pairs."""
         ...
 
     def draw_target(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -50,7 +50,7 @@ class StatSummary:
 
 
 def lesson_numbers(stats: Mapping[str, float]) -> dict[str, float]:
-    """The lesson of each environment parameter that scalars by tag tell of, by the parameter's name."""
+    """The lesson number of each environment parameter among scalars by tag, by the parameter's name."""
     return {tag.removeprefix(LESSON_NUMBER): value for tag, value in stats.items() if tag.startswith(LESSON_NUMBER)}
 
 
@@ -58,7 +58,7 @@ def lesson_numbers(stats: Mapping[str, float]) -> dict[str, float]:
 class StatsWriter(Protocol):
     """Receives summaries. Every way out of a run closes the writers, and ``close`` flushes.
 
-    After the first error of ``write`` the run goes on without the writer, and says how many summaries it missed.
+    After the first error of ``write`` the run continues without the writer, and reports how many summaries it missed.
     """
 
     def write(self, behavior: str, step: int, stats: Mapping[str, StatSummary]) -> None:
@@ -75,7 +75,7 @@ class StatsWindow:
         self._values: dict[str, list[float]] = {}
 
     def add(self, stats: Mapping[str, float | Sequence[float]]) -> None:
-        """Takes one value, or several, by tag."""
+        """Add one value, or several, by tag."""
         for tag, value in stats.items():
             self.extend(tag, list(value) if isinstance(value, Sequence) else [float(value)])
 
@@ -90,7 +90,7 @@ class StatsWindow:
         }
 
     def summarise(self) -> dict[str, StatSummary]:
-        """The same, and the window starts anew."""
+        """Return :meth:`summaries` and start an empty window."""
         summaries = self.summaries()
         self._values = {}
         return summaries

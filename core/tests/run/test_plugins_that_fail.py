@@ -91,7 +91,7 @@ def test_a_writer_that_fails_is_dropped_with_one_warning_and_the_run_goes_on(
     run.train()
     told = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert told == [
-        f"{described(changes)} failed at step 100: {ERRORS[error]}; the run goes on without it",
+        f"{described(changes)} failed at step 100: {ERRORS[error]}; the run continues without it",
         f"{described(changes)} missed 3 summaries",
     ]
     assert run.outcome == "done" and files().result["outcome"] == "done" and files().steps[-1] == 200

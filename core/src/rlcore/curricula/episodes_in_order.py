@@ -22,7 +22,7 @@ class EpisodesInOrder:
 
     def __init__(self, width: int, num_envs: int = 1, capacity: int | None = None) -> None:
         """``width`` numbers are kept of each episode. ``capacity`` is rounded up to a power of two; without one it is
-        64 episodes for each of the ``copies`` of the environment, and 4096 at least.
+        64 episodes for each of the ``num_envs`` environments, and 4096 at least.
         """
         size = 1 << max(0, (max(4096, 64 * num_envs) if capacity is None else capacity) - 1).bit_length()
         self._mask = size - 1

@@ -274,13 +274,13 @@ class BatchCheck:
 
 
 def outside_bounds(spec: ObservationSpec, values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Where ``values`` [K, *shape] lie outside the bounds of their observation, or are no indicators."""
+    """Where ``values`` [K, *shape] lie outside the bounds of their observation, or are not indicators."""
     outside: NDArray[np.bool_]
     if spec.kind == "one_hot":
         outside = (values != 0) & (values != 1)
         return outside
     low, high = _bounds(spec)
-    # Bounds are exact numbers and values may be rounded sums: a millionth more is no mistake.
+    # Bounds are exact numbers and values may be rounded sums: a millionth more is not a mistake.
     below, above = (1e-6 * np.maximum(1.0, np.abs(bound)) for bound in (low, high))
     outside = (values < low - below) | (values > high + above)
     return outside

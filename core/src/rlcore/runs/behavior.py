@@ -47,7 +47,7 @@ class BehaviorRun:
         self.trainer = trainer
         self.batch = first_batch
         self.seed = seed  # of the run
-        self.offline = offline  # the trainer learns from recorded data, and is told nothing of an environment
+        self.offline = offline  # the trainer learns from recorded data and observes no environment
         self.checks = BatchCheck(spec, lambda: f"at step {self.steps}")
         self.episodes = EpisodeStatistics(spec.slots)
         self.window = StatsWindow()
@@ -87,27 +87,27 @@ class BehaviorRun:
         return settings.checkpoint_interval
 
     def set_boundaries(self) -> None:
-        """The next multiples of the intervals after the trainer's step."""
+        """Set the next boundaries: multiples of the intervals after the trainer's step."""
         steps, settings = self.steps, self.settings
         self.learning = steps < settings.max_steps
         self.next_summary = (steps // settings.summary_freq + 1) * settings.summary_freq
         self.checkpoint_saved()
 
     def checkpoint_saved(self) -> None:
-        """The next checkpoint is due at the next multiple of its interval."""
+        """Make the next checkpoint due at the next multiple of its interval."""
         interval = self.checkpoint_interval
         self.next_checkpoint = (self.steps // interval + 1) * interval
         self.next_boundary = min(self.next_summary, self.next_checkpoint, self.settings.max_steps)
 
     def make_due(self, summary: int | None) -> None:
-        """Has the boundary ``summary`` be crossed again, if it was; and a checkpoint be made again at this step."""
+        """Make a checkpoint due at this step, and the boundary ``summary`` if it was due."""
         if summary is not None:
             self.learning = True  # at max_steps a summary is always due
             self.next_summary = summary
         self.next_checkpoint = self.steps
 
-    def look_up(self, step: int) -> None:
-        """Something of the run's may be due at ``step``, until the boundaries are set anew."""
+    def stop_at(self, step: int) -> None:
+        """Have the loop stop at ``step`` too, until the boundaries are set again."""
         self.next_boundary = min(self.next_summary, self.next_checkpoint, self.settings.max_steps, step)
 
     @property
@@ -137,12 +137,12 @@ class BehaviorRun:
             self.trainer.begin(batch)
 
     def cut(self) -> bool:
-        """A checkpoint is about to end all open episodes. Whether none has ended by itself since the last one did."""
+        """A checkpoint ends all open episodes. Returns whether no episode ended by itself since the last checkpoint."""
         before, self.finished_at_cut = self.finished_at_cut, self.episodes.finished
         return self.learning and self.episodes.finished == before
 
     def add_update(self, stats: Mapping[str, float | Sequence[float]]) -> None:
-        """One update of the trainer, and the scalars it returned."""
+        """Note one update of the trainer and the scalars it returned."""
         self.window.add(stats)
         self.epoch_updates.add(stats)
         for tag, value in stats.items():
@@ -162,11 +162,11 @@ class BehaviorRun:
             self.window.extend(GROUP_REWARD, finished.group_returns.tolist())
 
     def begin_epoch(self) -> None:
-        """What follows is of a new epoch."""
+        """Start a new epoch."""
         self.epoch_episodes, self.epoch_updates = StatsWindow(), StatsWindow()
 
     def result(self, stats: Mapping[str, StatSummary]) -> BehaviorResult:
-        """Where the behavior stands, and what this epoch brought; ``stats`` are those of its summary."""
+        """The behavior's result at the end of this epoch; ``stats`` are those of its summary."""
         episodes = self.epoch_episodes.summaries()
         return BehaviorResult(
             steps=self.steps,

@@ -1,4 +1,4 @@
-"""What a program sets while a run goes on."""
+"""What a program sets during a run."""
 
 from __future__ import annotations
 

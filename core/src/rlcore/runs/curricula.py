@@ -1,4 +1,4 @@
-"""The curricula of a run: they are told how episodes ended, and say what the next ones begin with."""
+"""The curricula of a run: ended episodes are reported to them, and they choose what the next ones begin with."""
 
 from __future__ import annotations
 
@@ -73,11 +73,11 @@ class RunCurricula:
     # ------------------------------------------------------------ episodes
 
     def before_reset(self, episodes: NDArray[np.int64]) -> None:
-        """Every copy c is about to begin episode ``episodes[c]``."""
+        """Every environment c is about to begin episode ``episodes[c]``."""
         self._feed.before_reset(episodes)
 
     def after_reset(self, episodes: NDArray[np.int64]) -> None:
-        """They have begun, and so have the episodes of all agents."""
+        """The ``episodes`` [N] of all environments have begun, and an episode of every agent."""
         self._feed.after_reset(episodes)
         for agents in self._agents.values():
             agents.begin_all()
@@ -133,7 +133,7 @@ class RunCurricula:
             )  # fmt: skip
 
     def _advance(self, began: NDArray[np.int64] | None) -> bool:
-        """``began`` are copies [K] for which something must be staged whether or not anything changes."""
+        """``began`` are environments [K] that need a new draw whether or not anything changes; None: none do."""
         steps = MappingProxyType({name: behavior.steps for name, behavior in self._behaviors.items()})
         lessons: list[LessonChange] = []
         redraw = reset = False
@@ -156,7 +156,7 @@ class RunCurricula:
         return reset
 
     def _draw(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
-        """Of several curricula."""
+        """The draws of several curricula, side by side."""
         drawn = [curriculum.draw(env_index, episodes) for curriculum in self._curricula.values()]
         return EpisodeDraw(
             np.concatenate([each.values for each in drawn], axis=1),
@@ -166,7 +166,7 @@ class RunCurricula:
     # ------------------------------------------------------------ summaries and status
 
     def stats(self) -> dict[str, float]:
-        """What every behavior's summary says of the curricula, by tag; and what copies play with now, on average."""
+        """Scalars of the curricula for every summary, by tag, and the mean of each parameter over environments."""
         tags: dict[str, float] = {}
         owners: dict[str, CheckedCurriculum] = {}
         for curriculum in self._curricula.values():
@@ -179,7 +179,7 @@ class RunCurricula:
         return tags | {f"{PARAMETER}{name}": mean for name, mean in zip(self._feed.names, means, strict=True)}
 
     def episode_of(self, env: int, latest: bool) -> str:
-        """What an episode of a copy began with, for messages: ``length 0.5, gravity 9.8``.
+        """What an episode of an environment began with, for messages: ``length 0.5, gravity 9.8``.
 
         Within the step that ends an episode, that is the one which has just begun if ``latest``, else the one before.
         """
@@ -201,12 +201,12 @@ class RunCurricula:
         return sections
 
     def load_status(self, sections: Mapping[str, Any]) -> Mapping[str, float]:
-        """Begins where the status of another run, or of ML-Agents, says; returns the lessons it says."""
+        """Begin with the lessons of another run's status, or of ML-Agents, and return them."""
         for curriculum in self._curricula.values():
             curriculum.load_status(sections)
         self.lessons = lesson_numbers(self.stats())
-        told = {name for name, each in sections.items() if isinstance(each, Mapping) and "lesson_num" in each}
-        return {name: number for name, number in self.lessons.items() if name in told}
+        given = {name for name, each in sections.items() if isinstance(each, Mapping) and "lesson_num" in each}
+        return {name: number for name, number in self.lessons.items() if name in given}
 
     # ------------------------------------------------------------ state
 
@@ -223,15 +223,15 @@ class RunCurricula:
         return {"curricula": states, "feed": self._feed.state_dict(), "agents": agents}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """The environment hears of it by :meth:`replay` or :meth:`resume`. RunStateError for other parameters."""
+        """Load everything; :meth:`replay` or :meth:`resume` follows. Raises RunStateError for other parameters."""
         self.load_curricula(state)
         self._feed.load_state_dict(saved_mapping(state, "feed"))
         for name, agents in self._agents.items():
             agents.load_state_dict(saved_mapping(saved_mapping(state, "agents"), name))
 
     def load_curricula(self, state: Mapping[str, Any]) -> None:
-        """The same for the curricula alone, without what was being played."""
-        # By what the names stood for: with and without the distribution in front, a curriculum is the same one.
+        """Load the curricula alone, without the episodes that were open."""
+        # Compare resolved references: `lessons` equals `rlcore-curriculum/lessons`.
         states = {each["reference"]: each["state"] for each in state["curricula"].values()}
         saved = {name: each["reference"] for each in state["curricula"].values() for name in each["parameters"]}
         ours = {name: each.reference for each in self._curricula.values() for name in each.parameters}

@@ -30,8 +30,8 @@ from rlcore.trainer import Policy
 
 log = logging.getLogger(__name__)
 
-# Copies stepped together; more would only help an evaluation of very many episodes.
-MAX_COPIES = 16
+# Environments stepped together; more would only help an evaluation of very many episodes.
+MAX_ENVS = 16
 
 
 PoliciesFor = Callable[[Mapping[str, BehaviorSpec]], Mapping[str, Policy]]
@@ -42,7 +42,7 @@ class Evaluator:
     """Measures policies for one run: all evaluations within it, by :meth:`rlcore.runs.run.Run.evaluate` and by
     ``rlcore evaluate`` are made here.
 
-    The environment is made on first use and kept for all evaluations that want as many copies. ``specs`` are what the
+    The environment is made on first use and kept for all evaluations in as many environments. ``specs`` are what the
     policies were made for, which the environment must fit; None where they are made for the environment. ``video``, a
     directory, has every episode filmed.
     """
@@ -123,7 +123,7 @@ class Evaluator:
     def _open(self, episodes: int) -> tuple[Environment, bool]:
         """An environment, and whether it stays open."""
         settings = self._settings()
-        num_envs = 1 if self._video is not None else settings.num_envs or min(episodes, MAX_COPIES)
+        num_envs = 1 if self._video is not None else settings.num_envs or min(episodes, MAX_ENVS)
         if self._environment is not None:
             if self._environment.num_envs == num_envs:
                 return self._environment, True

@@ -1,4 +1,4 @@
-"""What a run reports to plugins while it goes on."""
+"""What a run reports to plugins."""
 
 from __future__ import annotations
 

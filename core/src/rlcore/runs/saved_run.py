@@ -78,7 +78,7 @@ class SavedRun:
         return cls(config, plugins, context, found.step, models_in(state))
 
     def policies(self, behaviors: Mapping[str, BehaviorSpec]) -> dict[str, Policy]:
-        """The policy of every behavior, made anew."""
+        """A new policy of every behavior, with the weights of the checkpoint."""
         policies = {}
         for name, spec in behaviors.items():
             settings = settings_of(self.config, name)

@@ -153,7 +153,7 @@ class Start:
             log.debug("plugin %s (%s %s): %s", plugin.name, plugin.distribution, plugin.version, plugin.why)
         try:
             self.plugins.run_started(context)
-        except BaseException as error:  # if plugins are strict: plugins that were told of the start are told of the end
+        except BaseException as error:  # if plugins are strict: report the end to plugins that got the start
             with suppress(Exception):
                 self.plugins.run_finished(context, outcome_of(error), error)
             raise

@@ -1,7 +1,7 @@
-"""Where a run is: everything in it that moves, written down and taken up again.
+"""The state of a run: what its checkpoints save and a resumed run restores.
 
-A checkpoint ends open episodes unless the environment can save itself, in the run that goes on as in the one that is
-resumed; that is what makes the two equal.
+A checkpoint ends open episodes unless the environment can save itself, in the run that continues as in the run that is
+resumed: therefore both are equal.
 """
 
 from __future__ import annotations
@@ -88,14 +88,14 @@ class RunState:
     # ------------------------------------------------------------ episodes
 
     def begin(self) -> None:
-        """Every copy begins its first episode."""
+        """Begin the first episode of every environment."""
         if self.environment is not None:
             self._begin_episodes(self.environment, np.zeros(self.environment.num_envs, np.int64))
         for behavior in self.behaviors.values():
             behavior.finished_at_cut = 0
 
     def reset(self) -> None:
-        """Every copy begins its next episode; what is open bootstraps as if truncated."""
+        """Begin the next episode of every environment; open episodes bootstrap as if truncated."""
         if self.environment is not None:
             self._begin_episodes(self.environment, self.environment.episodes + 1)
 
@@ -127,7 +127,7 @@ class RunState:
         return NonFiniteError(f"{error} (its episode began with {began})", error.env, error.latest)
 
     def settle_episodes(self) -> list[BehaviorRun]:
-        """Begins all episodes anew before a checkpoint, unless the environment can save itself.
+        """Begin new episodes before a checkpoint, unless the environment can save itself.
 
         Returns the behaviors of which no episode has ended by itself since the checkpoint before.
         """
@@ -172,7 +172,7 @@ class RunState:
         return state
 
     def restore(self, saved: Mapping[str, Any], where: Path) -> None:
-        """Puts everything where :meth:`capture` found it. ``where`` is the run directory, for messages."""
+        """Restore everything that :meth:`capture` saved. ``where`` is the run directory, for messages."""
         state, environment, curricula = saved["run"], self.environment, self.curricula
         checkpoint = f"checkpoint {where / 'checkpoints' / str(sum(state['steps'].values()))}"
         _require_behaviors(state, self.behaviors, where)
@@ -210,7 +210,7 @@ class RunState:
     # ------------------------------------------------------------ what other runs learned
 
     def load_policies(self, saved: Mapping[str, Any], where: Path) -> None:
-        """What acting needs of a checkpoint; the environment and its number of copies may be others."""
+        """Load what acting needs from a checkpoint; the environments, and how many there are, may differ."""
         checkpoint = f"checkpoint in {where}"
         if self.curricula is not None and saved["run"].get("curricula") is not None:
             with state_taken_up(checkpoint, "environment_parameters"):
@@ -222,7 +222,7 @@ class RunState:
             behavior.policy_steps = int(saved["run"]["steps"][name])
 
     def load_models(self, context: RunContext, models: Mapping[str, Any] | None, origin: str) -> None:
-        """Weights from a behavior's ``init_path``, else from ``models``, which ``origin`` brought, if there are any."""
+        """Load weights from a behavior's ``init_path``, else from ``models`` of ``origin``, if there are any."""
         for name, behavior in self.behaviors.items():
             path = behavior.settings.init_path
             if path is not None:
@@ -278,7 +278,7 @@ def _require_curricula(state: Mapping[str, Any], curricula: RunCurricula | None,
 
 
 def _require_environment(state: Mapping[str, Any], environment: Environment | None, where: Path) -> None:
-    """Raises RunStateError unless the checkpoint learned in as many copies, or as this run does in none."""
+    """Raise RunStateError unless the checkpoint learned in as many environments, or in none as this run does."""
     if (state["episodes"] is None) != (environment is None):
         data, played = "from recorded data", "in an environment"
         then, now = (data, played) if environment is not None else (played, data)

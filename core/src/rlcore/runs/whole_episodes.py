@@ -1,4 +1,4 @@
-"""Playing whole episodes with policies that learn nothing: each copy of an environment its share of them."""
+"""Playing whole episodes with policies that do not learn; every environment plays its share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rlcore.trainer import Policy
 
 
 class Abandoned(Exception):
-    """Episodes were left half way because a stop was asked for; nothing was measured."""
+    """Episodes were abandoned because a stop was requested; nothing was measured."""
 
 
 def play(
@@ -37,14 +37,14 @@ def play(
     named: str = "environment",
     checks: Mapping[str, BatchCheck] | None = None,
 ) -> EvaluationResult:
-    """Plays until every copy has finished its share of ``episodes``, which ``recorders`` keep, by behavior.
+    """Play until every environment has finished its share of ``episodes``. ``recorders`` record them, by behavior.
 
-    ``feed`` says what episodes begin with, where the environment has parameters; ``named`` is what messages call it.
+    ``feed`` sets what episodes begin with, if the environment has parameters; ``named`` is what messages call it.
     ``checks``, by behavior, are those of earlier evaluations in the same environment. An episode that has not ended
     after ``max_episode_steps`` environment steps counts as truncated there. Raises :class:`Abandoned` after the
     environment step in which ``stop_requested`` has become true.
 
-    Each copy's share is fixed beforehand: taking the first episodes to finish would favour short ones.
+    Each environment's share is fixed beforehand: counting the first episodes to finish would favour short ones.
     """
     checks = checks_of(environment) if checks is None else checks
     share = np.full(environment.num_envs, episodes // environment.num_envs)
@@ -92,7 +92,7 @@ def _begin(
     named: str,
     checks: Mapping[str, BatchCheck],
 ) -> Mapping[str, AgentBatch]:
-    """Every copy c begins episode ``episodes[c]``."""
+    """Begin episode ``episodes[c]`` in every environment c."""
     if feed is not None:
         feed.before_reset(episodes)
     with blamed(named, "in reset", EnvironmentFailed):
@@ -113,9 +113,9 @@ class _Counted:
     left: NDArray[np.int64]  # [S] episodes still to be counted
     recorder: EpisodeRecorder | None
     statistics: EpisodeStatistics = attrs.field(init=False)
-    taken: int = 0  # environment steps
+    steps: int = 0  # environment steps
     began: NDArray[np.int64] = attrs.field(init=False)  # [S] the step at which the episode to be counted began
-    waiting: NDArray[np.bool_] = attrs.field(init=False)  # [S] for a new episode: the open one was cut and goes on
+    waiting: NDArray[np.bool_] = attrs.field(init=False)  # [S] for a new episode: the open one was cut and still runs
     returns: list[float] = attrs.field(factory=list)
     group_returns: list[float] = attrs.field(factory=list)
     lengths: list[int] = attrs.field(factory=list)
@@ -138,14 +138,14 @@ class _Counted:
     def begin(self) -> None:
         """All slots begin an episode: the environment was reset."""
         self.statistics.begin()
-        self.began[:] = self.taken
+        self.began[:] = self.steps
         self.waiting[:] = False
         if self.recorder is not None:
             self.recorder.begin()
 
     def observe(self, batch: AgentBatch, max_steps: int | None) -> None:
         """Counts the episodes that ended in the latest step, and those that are open after ``max_steps`` of them."""
-        self.taken += 1
+        self.steps += 1
         ended = batch.ended
         finished = self.statistics.record(batch)
         wanted = (self.left[ended] > 0) & ~self.waiting[ended]
@@ -157,17 +157,17 @@ class _Counted:
                 self.group_returns.extend(finished.group_returns[wanted].tolist())
             self.lengths.extend(finished.lengths[wanted].tolist())
             self.left[ended[wanted]] -= 1
-            self.began[ended] = self.taken
+            self.began[ended] = self.steps
             self.waiting[ended] = False
-        if max_steps is not None and self.taken >= max_steps:
-            late = (self.taken - self.began >= max_steps) & (self.left > 0) & ~self.waiting
+        if max_steps is not None and self.steps >= max_steps:
+            late = (self.steps - self.began >= max_steps) & (self.left > 0) & ~self.waiting
             if late.any():
                 self._cut(np.flatnonzero(late), batch)
 
     def _cut(self, rows: NDArray[np.intp], batch: AgentBatch) -> None:
         """Counts the open episodes of ``rows``.
 
-        A single copy cannot be reset, so these slots wait until all others have played their share.
+        A single environment cannot be reset, so these slots wait until all others have played their share.
         """
         statistics = self.statistics
         self.returns.extend(statistics.returns[rows].tolist())
