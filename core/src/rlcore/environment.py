@@ -166,10 +166,10 @@ class Environment(Protocol):
 
     Rules, all checked by :class:`rlcore.testing.EnvironmentConformance`:
 
-    * ``reset`` begins an episode in every environment; environment ``c`` plays the episode numbered ``episodes[c]`` with
-      the seed ``seeds(c, episodes[c])``. An environment that resets itself continues with ``seeds(c, next number)``, so that an
-      episode does not depend on when, or in which process, it is played. An environment with a single generator for
-      all seeds it once per ``reset`` from ``seeds(0, episodes.sum())`` and says so in its documentation.
+    * ``reset`` begins an episode in every environment; environment ``c`` plays the episode numbered ``episodes[c]``
+      with the seed ``seeds(c, episodes[c])``. An environment that resets itself continues with ``seeds(c, next
+      number)``, so that an episode does not depend on when, or in which process, it is played. An environment with a
+      single generator for all seeds it once per ``reset`` from ``seeds(0, episodes.sum())`` and documents that.
     * ``episodes`` [N] counts up as environments begin episodes; a checkpoint stores it.
     * Equal seeds, equal parameters and equal actions give equal batches.
     """

@@ -13,7 +13,8 @@ import pytest
 
 from rlcore.environment import AgentBatch, BehaviorSpec, ObservationSpec
 from rlcore.errors import EnvironmentFailed, NonFiniteError
-from rlcore.runs.batch_check import FIRST_BATCHES, BatchCheck
+from rlcore.runs.batch_check import BatchCheck
+from rlcore.runs.bounds_check import FIRST_BATCHES
 
 SLOTS = 3
 SPEC = BehaviorSpec(

@@ -325,7 +325,7 @@ def test_the_cost_of_a_step_does_not_grow_with_what_was_collected(
     """Lines of rlcore's that are executed in an epoch: the twelfth is not longer than the fourth."""
     import sys
 
-    from rlcore.runs.batch_check import FIRST_BATCHES
+    from rlcore.runs.bounds_check import FIRST_BATCHES
 
     lines = 0
 

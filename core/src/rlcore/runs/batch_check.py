@@ -2,12 +2,11 @@
 
 Every array has its shape and kind of numbers compared, and every value must be finite. Many environments return the
 same array objects in every step, with other numbers in them: those need no second comparison of shape and kind. Values
-are compared with the bounds of their observation in the first batches only.
+are compared with the bounds of their observation in the first batches only; see :mod:`rlcore.runs.bounds_check`.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from math import isfinite
 from typing import Any, NoReturn
@@ -19,11 +18,8 @@ from numpy.typing import NDArray
 from rlcore.environment import AgentBatch, BehaviorSpec, ObservationSpec
 from rlcore.errors import EnvironmentFailed, NonFiniteError
 from rlcore.finite import first_non_finite
+from rlcore.runs.bounds_check import BoundsCheck, slot_named
 
-log = logging.getLogger(__name__)
-
-# How many batches of a behavior, from the first, have their values compared with bounds.
-FIRST_BATCHES = 100
 # Up to this many numbers, adding them in Python is faster than a call of numpy.
 FEW_SLOTS = 16
 
@@ -77,8 +73,7 @@ class BatchCheck:
         self._terminated: NDArray[np.bool_] | None = None
         self._truncated: NDArray[np.bool_] | None = None
         self._observed = [_Observed(o, (slots, *o.shape), o.dtype) for o in spec.observations]
-        self._first = FIRST_BATCHES
-        self._warned: set[str] = set()
+        self._bounds = BoundsCheck(spec, when)
 
     def check(self, batch: AgentBatch) -> None:
         """Raise EnvironmentFailed for a batch that breaks its contract, NonFiniteError for a NaN or an infinity."""
@@ -115,9 +110,8 @@ class BatchCheck:
         except (AttributeError, LookupError, TypeError):
             self._check_contract(batch)
             raise
-        if self._first:
-            self._first -= 1
-            self._check_values(batch)
+        if self._bounds.batches:
+            self._bounds.check(batch)
 
     # ------------------------------------------------------------ every batch
 
@@ -214,44 +208,7 @@ class BatchCheck:
         if not fits:
             self._refuse(what, f"is of dtype {array.dtype}, which its behavior declares as {spec.dtype}")
 
-    # ------------------------------------------------------------ the first batches
-
-    def _check_values(self, batch: AgentBatch) -> None:
-        """Warns, once for each observation, of values that its spec does not allow."""
-        for spec in self._spec.observations:
-            what = f"observation {spec.name!r}"
-            if spec.name in self._warned or (spec.kind != "one_hot" and spec.low is None and spec.high is None):
-                continue
-            self._warn_of_values(what, batch.observations[spec.name], spec, np.arange(self._spec.slots))
-            if batch.ended.size and batch.final_observations is not None and spec.name not in self._warned:
-                self._warn_of_values(f"final {what}", batch.final_observations[spec.name], spec, batch.ended)
-
-    def _warn_of_values(self, what: str, values: NDArray[Any], spec: ObservationSpec, slots: NDArray[np.intp]) -> None:
-        wrong = outside_bounds(spec, values)
-        if not wrong.any():
-            return
-        self._warned.add(spec.name)
-        allowed = "0 and 1, the only values of an indicator"
-        if spec.kind != "one_hot":
-            index = tuple(np.argwhere(wrong)[0].tolist())[1:]
-            lowest, highest = (float(np.broadcast_to(bound, spec.shape)[index]) for bound in _bounds(spec))
-            allowed = f"its bounds {lowest:g} to {highest:g}"
-        log.warning(
-            "behavior %r: %s of %s %s, outside %s; it is used as it is: correct the environment or what it declares "
-            "(reported once)",
-            self._spec.name, what, self._place(values, wrong, slots), self._when(), allowed,
-        )  # fmt: skip
-
-    def _place(self, values: NDArray[Any], wrong: NDArray[np.bool_], slots: NDArray[np.intp]) -> str:
-        """``slot 1 (environment 1) is 1e+06 at [2]`` for the first value that is ``wrong``."""
-        row, *index = np.argwhere(wrong)[0].tolist()
-        at = f" at {index}" if index else ""
-        return f"{self._slot(int(slots[row]))} is {float(values[(row, *index)]):g}{at}"
-
     # ------------------------------------------------------------ what is wrong
-
-    def _slot(self, slot: int) -> str:
-        return f"slot {slot} (environment {int(self._spec.env_index[slot])})"
 
     def _refuse(self, what: str, problem: str) -> NoReturn:
         raise EnvironmentFailed(f"behavior {self._spec.name!r}: {what} {problem} ({self._when()}); {_FIX}")
@@ -266,28 +223,11 @@ class BatchCheck:
         value = values[row]
         shown = f"{float(value):g}" if np.ndim(value) == 0 else np.array2string(np.asarray(value), threshold=8)
         raise NonFiniteError(
-            f"behavior {self._spec.name!r}: {what} of {self._slot(slot)} is {shown} {self._when()}; "
+            f"behavior {self._spec.name!r}: {what} of {slot_named(self._spec, slot)} is {shown} {self._when()}; "
             "fix the environment, or wrap it to keep its values finite",
             int(self._spec.env_index[slot]),
             latest=what.startswith("observation"),
         )
-
-
-def outside_bounds(spec: ObservationSpec, values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Where ``values`` [K, *shape] lie outside the bounds of their observation, or are not indicators."""
-    outside: NDArray[np.bool_]
-    if spec.kind == "one_hot":
-        outside = (values != 0) & (values != 1)
-        return outside
-    low, high = _bounds(spec)
-    # Bounds are exact numbers and values may be rounded sums: a millionth more is not a mistake.
-    below, above = (1e-6 * np.maximum(1.0, np.abs(bound)) for bound in (low, high))
-    outside = (values < low - below) | (values > high + above)
-    return outside
-
-
-def _bounds(spec: ObservationSpec) -> tuple[NDArray[Any] | float, NDArray[Any] | float]:
-    return (-np.inf if spec.low is None else spec.low), (np.inf if spec.high is None else spec.high)
 
 
 def batch_of(batches: Any, name: str, environment: str, doing: str) -> AgentBatch:
