@@ -40,7 +40,7 @@ class ParameterFeed:
         self._next_values: NDArray[np.float64] = np.zeros((num_envs, columns))  # [N, P] of the next episode
         self._next_draw_id: NDArray[np.int64] = np.zeros((num_envs, columns), np.int64)
         # Read-only views of what is staged.
-        self._told: Parameters = self._columns(self._next_values)
+        self._staged: Parameters = self._columns(self._next_values)
 
     def before_reset(self, episodes: NDArray[np.int64]) -> None:
         """Every environment is about to begin an episode, with the numbers ``episodes`` [N]."""
@@ -87,7 +87,7 @@ class ParameterFeed:
         drawn, rows = self._draw(env_index, episodes), as_slice(env_index)
         self._next_values[rows] = drawn.values
         self._next_draw_id[rows] = drawn.draw_id
-        self._tell(self._told)
+        self._set(self._staged)
 
     def state_dict(self) -> dict[str, Any]:
         return {
@@ -108,17 +108,17 @@ class ParameterFeed:
 
     def replay(self) -> None:
         """Every environment is about to begin again the episode it is in; :meth:`resume` follows."""
-        self._tell(self._columns(self.values.copy()))
+        self._set(self._columns(self.values.copy()))
 
     def resume(self) -> None:
         """Every environment is in the episode it was in when the state was saved."""
-        self._tell(self._told)
+        self._set(self._staged)
 
     def _columns(self, values: NDArray[np.float64]) -> Parameters:
         """Read-only columns of ``values`` [N, P], by name."""
         return {name: _read_only(values[:, column]) for column, name in enumerate(self.names)}
 
-    def _tell(self, parameters: Parameters) -> None:
+    def _set(self, parameters: Parameters) -> None:
         try:
             self._environment.set_parameters(parameters)
         except (Exception, SystemExit) as error:

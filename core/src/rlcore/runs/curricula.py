@@ -93,13 +93,13 @@ class RunCurricula:
         Returns whether all environments are to begin their next episode now.
         """
         began = self._feed.after_step()
-        moved = False
+        any_began = False
         for behavior, agents in self._pairs:
             batch = behavior.batch
             if began.size or batch.ended.size or batch.aborted is not None:
                 agents.begin(began, batch.ended, batch.aborted)
-                moved = True
-        if not moved:
+                any_began = True
+        if not any_began:
             for each in self._curricula.values():
                 if each.every_step:
                     return self._advance(None)
