@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
@@ -27,7 +26,7 @@ from rlcore.environment import Parameters, refuse_unknown_parameters
 from rlcore.plugins.calls import load_plugins
 from rlcore.seeding import EpisodeSeeds
 
-TARGET = 30.0  # microseconds per environment step
+TARGET = 3.5  # microseconds per environment step
 SLOTS = 8
 EPISODE_LENGTH = 200  # environment steps; with 8 slots, one of them ends in every 25th step
 
@@ -147,8 +146,11 @@ def stub_batch(slots: int, ending: int | None = None) -> AgentBatch:
     )
 
 
-def microseconds_per_step(steps: int) -> float:
-    """Of one whole training of ``steps`` environment steps; runs in a process of its own."""
+def microseconds_per_step(steps: int) -> dict[str, float]:
+    """Of one whole training of ``steps`` environment steps, and of its loop alone; runs in a process of its own.
+
+    The loop is what happens in every step; summaries and checkpoints are the rest.
+    """
     plugins = load_plugins()
     plugins.register(StubPlugin(), "stub")
     with TemporaryDirectory() as results:
@@ -162,22 +164,28 @@ def microseconds_per_step(steps: int) -> float:
         started = perf_counter()
         run.train()
         seconds = perf_counter() - started
+        loop = run.timers.root.child("TrainerController.start_learning").total
     if run.steps != steps * SLOTS:
         raise RuntimeError(f"the run took {run.steps} agent steps, not {steps * SLOTS}")
-    return seconds / steps * 1e6
+    return {"training": seconds / steps * 1e6, "loop": loop / steps * 1e6}
 
 
 @click.command(help=__doc__)
 @click.option("--steps", default=200_000, show_default=True, type=click.IntRange(1), help="Environment steps.")
-@click.option("--rounds", default=3, show_default=True, type=click.IntRange(1), help="Runs; the median counts.")
+@click.option("--rounds", default=5, show_default=True, type=click.IntRange(1), help="Runs; the fastest counts.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write the measurements to this file.")
 def main(steps: int, rounds: int, json_file: Path | None) -> None:
     measured = [in_own_process("loop_overhead:microseconds_per_step", steps=steps) for _ in range(rounds)]
-    overhead = median(measured)
-    met = overhead <= TARGET
+    # The work is the same in every round: whatever else the machine does can only add to it.
+    fastest = min(each["training"] for each in measured)
+    loop = min(each["loop"] for each in measured)
+    met = fastest <= TARGET
     console = Console()
     color = "green" if met else "red"
-    console.print(f"loop overhead: [{color}]{overhead:.1f} us[/{color}] per environment step (target {TARGET:.0f} us)")
+    console.print(
+        f"loop overhead: [{color}]{fastest:.2f} us[/{color}] per environment step (target {TARGET} us), of which "
+        f"{loop:.2f} us without summaries and checkpoints"
+    )
     write_report(json_file, {"benchmark": "loop_overhead", "microseconds": measured, "target": TARGET, "met": met})
     if not met:
         sys.exit(MISSED)

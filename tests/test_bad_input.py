@@ -326,7 +326,7 @@ def test_a_number_that_is_too_large_to_learn_from_is_blamed_and_not_the_learning
         assert run_rlcore("run", "config.yaml", "--force", "--set", cure).exit_code == 0
 
 
-REMEDY = "mend the environment, or wrap it to keep its values finite"
+REMEDY = "fix the environment, or wrap it to keep its values finite"
 
 
 def last_good_stands(run_rlcore: RunRlcore, working: Path) -> None:

@@ -39,7 +39,7 @@ class Plain:
             if number < self.next:
                 self.due.append(self.waiting.pop(number))
 
-    def take(self, settled: int) -> list[float]:
+    def pop(self, settled: int) -> list[float]:
         self.hand_on(settled)
         due, self.due = self.due, []
         return due
@@ -72,7 +72,7 @@ def test_a_random_history_is_handed_on_as_by_plain_lists(history: list[Any], cap
             state = order.state_dict()
             order = EpisodesInOrder(3, capacity=capacity)
             order.load_state_dict(state)
-        taken, expected = order.take(int(numbers.min())), plain.take(int(numbers.min()))
+        taken, expected = order.pop(int(numbers.min())), plain.pop(int(numbers.min()))
         if not expected:
             assert taken is None
         else:
@@ -83,21 +83,21 @@ def test_a_random_history_is_handed_on_as_by_plain_lists(history: list[Any], cap
 def test_nothing_is_handed_on_before_what_began_earlier() -> None:
     order = EpisodesInOrder(1)
     order.add(np.array([1, 2]), np.array([1.0, 2.0]))
-    assert order.take(0) is None
+    assert order.pop(0) is None
     order.add(np.array([0]), np.array([0.0]))
-    taken = order.take(3)
+    taken = order.pop(3)
     assert taken is not None and taken[:, 0].tolist() == [0.0, 1.0, 2.0]
-    assert order.take(9) is None
+    assert order.pop(9) is None
 
 
 def test_an_episode_that_outlasts_the_others_is_waited_for_so_long_and_comes_late() -> None:
     order = EpisodesInOrder(1, capacity=4)
     for number in range(1, 6):
         order.add(np.array([number]), np.array([float(number)]))
-    taken = order.take(0)
+    taken = order.pop(0)
     assert taken is not None and taken[:, 0].tolist() == [1.0]
     order.add(np.array([0]), np.array([0.0]))
-    taken = order.take(6)
+    taken = order.pop(6)
     assert taken is not None and taken[:, 0].tolist() == [0.0, 2.0, 3.0, 4.0, 5.0]
 
 
@@ -122,7 +122,7 @@ def test_a_mean_in_order_is_that_of_the_agent() -> None:
             begun += rows.size
             success[rows] = random.random(rows.size) < 0.5
             left[rows] = np.where(success[rows], 20, 200)
-            taken = order.take(int(numbers.min()))
+            taken = order.pop(int(numbers.min()))
             told += [] if taken is None else taken[:, 0].tolist()
         in_order.append(np.mean(told[:wanted]))
         as_ended.append(np.mean(ended[:wanted]))
@@ -137,5 +137,5 @@ def test_it_goes_through_a_checkpoint(tmp_path: Any) -> None:
     other = EpisodesInOrder(2, capacity=4)
     other.load_state_dict(load_checkpoint(path)["order"])
     for each in (order, other):
-        taken = each.take(20)
+        taken = each.pop(20)
         assert taken is not None and taken.tolist() == [[3.0, 0.5], [9.0, 1.5]]

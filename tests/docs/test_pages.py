@@ -447,8 +447,8 @@ def test_the_mean_of_the_curriculum_page_is_of_episodes_in_the_order_in_which_th
     mean = names_of(page, "class MeanReturn:")["MeanReturn"](parameters=2, num_envs=4)
     rest = np.setdiff1d(np.arange(300), over)
     for numbers, until in ((random.permutation(over), settled), (random.permutation(rest), 300)):
-        stamp = np.zeros((len(numbers), 2), np.int64)
-        mean.episodes_ended(SimpleNamespace(numbers=numbers, settled=until, returns=returns[numbers], stamp=stamp))
+        draw_id = np.zeros((len(numbers), 2), np.int64)
+        mean.episodes_ended(SimpleNamespace(numbers=numbers, settled=until, returns=returns[numbers], draw_id=draw_id))
         again = names_of(page, "class MeanReturn:")["MeanReturn"](parameters=2, num_envs=4)
         again.load_state_dict(mean.state_dict())
         mean = again

@@ -2,9 +2,9 @@
 
 A *parameter* is a number an environment reads when an episode begins: a length, a gravity, the size of an arena. Every
 block of ``environment_parameters`` belongs to a curriculum; one curriculum object has all parameters that name it. Core
-asks it for the values of each copy's next episode, and tells it of every episode of every agent that ended.
+asks it for the values of each environment's next episode, and reports to it every episode of every agent that ended.
 
-Shapes: K episodes, P parameters of one curriculum, N copies of the environment.
+Shapes: K episodes, P parameters of one curriculum, N environments.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ class EpisodeDraw:
     """What K episodes begin with."""
 
     values: NDArray[np.float64]  # [K, P]
-    stamp: NDArray[np.int64]  # [K, P] what the curriculum is told again when they end: the number of a lesson, say
+    draw_id: NDArray[np.int64]  # [K, P] the curriculum's own note, handed back when they end: a lesson's number
 
 
 @attrs.define(eq=False)
 class EndedEpisodes:
     """K episodes of agents of one behavior, which ended in the same environment step, in the order of their slots.
 
-    ``values`` and ``stamp`` are what the curriculum drew for the copy's episode in which the agent's began, whatever it
-    has drawn since.
+    ``values`` and ``draw_id`` are what the curriculum drew for the environment's episode in which the agent's began,
+    whatever it has drawn since.
 
-    As they end, short episodes come first: of N copies that begin together, the first to be told are the N shortest,
-    and their mean is not that of the agent's episodes. ``numbers`` are of the order in which the behavior's episodes
-    began; :class:`rlcore.curricula.episodes_in_order.EpisodesInOrder` hands them on in that order.
+    Short episodes are reported first: of N environments that begin together, the first N reports are the shortest
+    episodes, and their mean is not that of the agent's episodes. ``numbers`` give the order in which the behavior's
+    episodes began; :class:`rlcore.curricula.episodes_in_order.EpisodesInOrder` returns them in that order.
     """
 
     behavior: str
-    slots: NDArray[np.intp]  # [K] of the behavior: who it was
+    slots: NDArray[np.intp]  # [K] of the behavior
     env_index: NDArray[np.int64]  # [K]
     numbers: NDArray[np.int64]  # [K] counted from 0 over the run
     settled: int  # all episodes with smaller numbers are over
     returns: NDArray[np.float64]  # [K] the agent's own reward
-    group_returns: NDArray[np.float64]  # [K] what the agent's group shares; zeros where nobody shares rewards
+    group_returns: NDArray[np.float64]  # [K] what the agent's group shares; zeros if no rewards are shared
     lengths: NDArray[np.int64]  # [K] agent steps
     values: NDArray[np.float64]  # [K, P]
-    stamp: NDArray[np.int64]  # [K, P]
+    draw_id: NDArray[np.int64]  # [K, P]
 
 
 @attrs.frozen
@@ -64,11 +64,11 @@ class LessonChange:
 
 @attrs.frozen
 class Changes:
-    """What a look at the episodes brought about."""
+    """The changes that the episodes so far led to."""
 
     lessons: tuple[LessonChange, ...] = ()
-    redraw: bool = False  # episodes that have not begun yet are drawn anew
-    reset: bool = False  # all copies begin their next episode now; what is open ends as if truncated
+    redraw: bool = False  # episodes that have not begun yet are drawn again
+    reset: bool = False  # all environments begin their next episode now; open episodes end as if truncated
 
 
 NO_CHANGES = Changes()
@@ -81,9 +81,9 @@ class Curriculum(Protocol):
     Rules, checked by :class:`rlcore.testing.CurriculumConformance`:
 
     * ``draw`` and ``draw_target`` change nothing, and equal arguments give equal values until ``advance`` says
-      ``redraw`` or the copies' own episodes end. Their random numbers come from streams named by the run's seed,
-      parameter, copy and episode number (:class:`rlcore.seeding.EpisodeUniforms`), so that a resumed run, or one with
-      other workers, draws the same.
+      ``redraw`` or the environments' own episodes end. Their random numbers come from streams named by the run's seed,
+      parameter, environment and episode number (:class:`rlcore.seeding.EpisodeUniforms`), so that a resumed run, or one
+      with other workers, draws the same.
     * ``state_dict`` holds all that the future depends on.
     """
 
@@ -91,11 +91,11 @@ class Curriculum(Protocol):
     every_step: bool  # whether `advance` is wanted in every environment step, and not only where an episode ended
 
     def draw(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
-        """What copy ``copies[k]`` begins its episode numbered ``episodes[k]`` with, for K pairs."""
+        """What environment ``env_index[k]`` begins its episode number ``episodes[k]`` with, for K pairs."""
         ...
 
     def draw_target(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The same of the task that training is for, [K, P]: what evaluations play."""
+        """The values [K, P] of the task that training is for: what evaluations play."""
         ...
 
     def episodes_ended(self, ended: EndedEpisodes) -> None:
@@ -110,7 +110,7 @@ class Curriculum(Protocol):
         ...
 
     def summarised(self, behavior: str, stats: Mapping[str, StatSummary]) -> None:
-        """Called after each summary, with what the behavior's statistics were."""
+        """Called after each summary, with the behavior's statistics."""
         ...
 
     def stats(self) -> Mapping[str, float]:
@@ -130,9 +130,9 @@ class Curriculum(Protocol):
         ...
 
     def load_status(self, sections: Mapping[str, Any]) -> None:
-        """Begins where such sections say, as far as they do: those of another run, or of ML-Agents.
+        """Begin where the ``sections`` of another run's status, or of ML-Agents, say, as far as they do.
 
-        RunStateError for one that this configuration has no room for.
+        Raises RunStateError for a section that does not fit this configuration.
         """
         ...
 
@@ -141,5 +141,5 @@ class Curriculum(Protocol):
         ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """RunStateError, changing nothing, if the configuration is not the one the state is of."""
+        """Raises RunStateError, changing nothing, if the state is of another configuration."""
         ...

@@ -1,7 +1,9 @@
-"""The environment contract: N copies stepped together, everything an array over slots.
+"""The environment contract: N environments stepped together, everything an array over slots.
 
-A *slot* is one row of a behavior's arrays: the place of one live agent. With one agent per copy, slot i is copy i.
-Shapes: S slots, N copies, K rows whose episode ended in this step.
+A *slot* is one row of a behavior's arrays: the place of one live agent. With one agent each, slot i is
+environment i.
+
+Shapes: S slots, N environments, K rows whose episode ended in this step.
 """
 
 from __future__ import annotations
@@ -18,14 +20,14 @@ from rlcore.errors import ConfigError, did_you_mean
 from rlcore.seeding import EpisodeSeeds
 
 ObservationKind = Literal["vector", "image", "one_hot"]
-Parameters = Mapping[str, NDArray[np.float64]]  # by name, [N]: for each copy
+Parameters = Mapping[str, NDArray[np.float64]]  # by name, [N]: for each environment
 
 
 @attrs.frozen
 class ObservationSpec:
     """One named observation of an agent.
 
-    ``kind`` tells a network how to read it: ``vector`` (any shape, flattened, may be normalised), ``image``
+    ``kind`` says how a network reads it: ``vector`` (any shape, flattened, may be normalised), ``image``
     (height, width, channels) or ``one_hot`` (an indicator vector, never normalised). An image of dtype uint8 spans 0
     to 255.
 
@@ -76,9 +78,9 @@ class BehaviorSpec:
     discrete: tuple[int, ...] = ()
     low: NDArray[np.float32] = attrs.field(factory=lambda: np.empty(0, np.float32))  # [continuous]
     high: NDArray[np.float32] = attrs.field(factory=lambda: np.empty(0, np.float32))  # [continuous]
-    env_index: NDArray[np.int64] = attrs.field(factory=lambda: np.zeros(1, np.int64))  # [S] copy of each slot
+    env_index: NDArray[np.int64] = attrs.field(factory=lambda: np.zeros(1, np.int64))  # [S] environment of each slot
     team: NDArray[np.int64] | None = None  # [S]; None: one team
-    group: NDArray[np.int64] | None = None  # [S]; None: nobody shares rewards
+    group: NDArray[np.int64] | None = None  # [S]; None: no rewards are shared
 
     @property
     def slots(self) -> int:
@@ -91,8 +93,8 @@ class BehaviorSpec:
         return sum(self.discrete)
 
 
-def misfit(wanted: BehaviorSpec, found: BehaviorSpec) -> str | None:
-    """What agents of ``found`` see or do other than those of ``wanted``, in one line; None if they are alike.
+def spec_mismatch(wanted: BehaviorSpec, found: BehaviorSpec) -> str | None:
+    """How ``found`` differs from ``wanted`` in what its agents see or do, in one line; None if it does not.
 
     The same kind of numbers is enough for an observation: float64 stands in for float32.
     """
@@ -127,12 +129,12 @@ class Actions:
 
 @attrs.define(eq=False)
 class AgentBatch:
-    """What one environment step told the agents of one behavior.
+    """What the agents of one behavior perceive after one environment step.
 
     Same-step autoreset: where ``terminated`` or ``truncated`` is set, the row of ``observations`` already holds the
     first observation of the next episode, and what the agent saw last is in ``final_observations``.
 
-    The arrays belong to the environment and are valid until its next ``step`` or ``reset``; who keeps them copies.
+    The arrays belong to the environment and are valid until its next ``step`` or ``reset``: copy what is to be kept.
     """
 
     observations: dict[str, NDArray[Any]]  # each [S, *shape]
@@ -144,62 +146,64 @@ class AgentBatch:
     group_reward: NDArray[np.float32] | None = None  # [S]
     needs_action: NDArray[np.bool_] | None = None  # [S]; None: every row acts
     action_mask: NDArray[np.bool_] | None = None  # [S, mask_size], True = allowed; None: everything is
-    aborted: NDArray[np.bool_] | None = None  # [S] the copy was lost: drop what was open, it did not terminate
+    aborted: NDArray[np.bool_] | None = (
+        None  # [S] the environment was lost: its open episode is dropped, it did not terminate
+    )
 
     @ended.default
     def _ended(self) -> NDArray[np.intp]:
         return np.flatnonzero(self.terminated | self.truncated)
 
     @property
-    def moved(self) -> NDArray[np.bool_] | None:
+    def transition_closed(self) -> NDArray[np.bool_] | None:
         """Rows [S] whose transition closed in this step: they act next, or ended. None: every row."""
         return None if self.needs_action is None else self.needs_action | self.terminated | self.truncated
 
 
 @runtime_checkable
 class Environment(Protocol):
-    """N copies of an environment that step together.
+    """N environments of one kind that step together.
 
     Rules, all checked by :class:`rlcore.testing.EnvironmentConformance`:
 
-    * ``reset`` begins an episode in every copy; copy ``c`` plays the episode numbered ``episodes[c]`` with the seed
-      ``seeds(c, episodes[c])``. An environment that resets itself goes on with ``seeds(c, next number)``, so that an
-      episode does not depend on when, or in which process, it is played. An environment with a single generator for
-      all copies seeds it once per ``reset`` from ``seeds(0, episodes.sum())`` and says so in its documentation.
-    * ``episodes`` [N] counts up as copies begin episodes; a checkpoint stores it.
+    * ``reset`` begins an episode in every environment; environment ``c`` plays the episode numbered ``episodes[c]``
+      with the seed ``seeds(c, episodes[c])``. An environment that resets itself continues with ``seeds(c, next
+      number)``, so that an episode does not depend on when, or in which process, it is played. An environment with a
+      single generator for all seeds it once per ``reset`` from ``seeds(0, episodes.sum())`` and documents that.
+    * ``episodes`` [N] counts up as environments begin episodes; a checkpoint stores it.
     * Equal seeds, equal parameters and equal actions give equal batches.
     """
 
     behaviors: Mapping[str, BehaviorSpec]
     num_envs: int
-    episodes: NDArray[np.int64]  # [N] number of the episode each copy is in
+    episodes: NDArray[np.int64]  # [N] number of each environment's episode
 
     def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
-        """Begins episode ``episodes[c]`` in every copy c; the batches have no reward and no ended rows."""
+        """Begin episode ``episodes[c]`` in every environment c; the batches have no reward and no ended rows."""
         ...
 
     def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
-        """Moves every copy once."""
+        """Move every environment once."""
         ...
 
     def set_parameters(self, parameters: Parameters) -> None:
-        """What every copy's next episode begins with, a ``reset`` included; what is open goes on as it began.
+        """Set what every environment's next episode begins with, a ``reset`` included; open episodes keep theirs.
 
-        ``parameters[name][c]`` is for copy c. What was set before and is not named again stays. The arrays are the
-        caller's, and change only where this is called again: keeping them is fine, writing into them is not.
+        ``parameters[name][c]`` is for environment c. What was set before and is not named again stays. The arrays are
+        the caller's, and change only where this is called again: keeping them is fine, writing into them is not.
 
         Raises ConfigError for a name the environment does not have, with those it has.
         """
         ...
 
     def close(self) -> None:
-        """Frees what the environment holds; may be called twice."""
+        """Free what the environment holds; may be called twice."""
         ...
 
 
 @runtime_checkable
 class SavesState(Protocol):
-    """An environment that can write down where it is, so that a checkpoint need not cut its episodes."""
+    """An environment that can save its state, so that a checkpoint need not cut its episodes."""
 
     def state_dict(self) -> dict[str, Any]:
         """Nested mappings of arrays and JSON values; see :mod:`rlcore.storage.checkpoint`."""

@@ -35,7 +35,7 @@ class BehaviorEvaluation:
     episodes: int
     mean_length: float  # environment steps
     returns: tuple[float, ...] = attrs.field(repr=False)
-    mean_group_reward: float | None = None  # "Group Cumulative Reward"; None: nobody shares rewards
+    mean_group_reward: float | None = None  # "Group Cumulative Reward"; None: no rewards are shared
     cut: int = 0  # of the episodes, those that had not ended after evaluation.max_episode_steps
 
 

@@ -31,7 +31,7 @@ class Transitions:
         Put together at each call: only providers that need it pay for it. Raises ValueError if the trainer has none.
         """
         if self.following is None:
-            raise ValueError("this trainer does not tell reward providers what was observed next")
+            raise ValueError("this trainer does not provide next observations to reward providers")
         return self.following()
 
 
@@ -42,7 +42,7 @@ class RewardProvider(Protocol):
     name: str
     gamma: float  # discount factor of this reward, in [0, 1]
     strength: float  # factor on this reward
-    ignore_done: bool  # True: its value goes on past the end of an episode (curiosity, RND)
+    ignore_done: bool  # True: its value continues past the end of an episode (curiosity, RND)
 
     def evaluate(self, transitions: Transitions) -> NDArray[np.float32]:
         """Rewards of shape [*L], before ``strength`` is applied."""

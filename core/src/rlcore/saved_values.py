@@ -15,6 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from rlcore.errors import RlcoreError, RunStateError, one_line
 from rlcore.files.json_files import MAX_DEPTH, is_number, is_whole
+from rlcore.finite import first_non_finite
 
 # Entries of a trainer's state that hold learned numbers. If a number in them is not finite, the training has diverged.
 LEARNED = ("model", "optimizer", "optimizers")
@@ -108,15 +109,9 @@ def non_finite(state: Mapping[str, Any]) -> str | None:
         if isinstance(value, Mapping | list | tuple):
             pairs = value.items() if isinstance(value, Mapping) else enumerate(value)
             values += [((*path, str(key)), each) for key, each in pairs] if len(path) < MAX_DEPTH else []
-        elif any(part in LEARNED for part in path) and _is_non_finite(value):
+        elif any(part in LEARNED for part in path) and first_non_finite(value) is not None:
             return "/".join(path)
     return None
-
-
-def _is_non_finite(value: Any) -> bool:
-    if isinstance(value, np.ndarray):
-        return value.dtype.kind == "f" and not np.isfinite(value).all()
-    return isinstance(value, float) and not isfinite(value)
 
 
 def _described(value: Any) -> str:

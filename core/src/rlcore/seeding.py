@@ -15,7 +15,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-# Copies [M] and blocks [M] to the numbers of all their episodes.
+# Environments [M] and blocks [M] to the numbers of all their episodes.
 MakeBlocks = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]]
 
 # Seeds are kept within 31 bits because several simulators store them in a signed 32-bit integer.
@@ -45,7 +45,7 @@ def derive_generator(run_seed: int, purpose: str, *indices: int) -> np.random.Ge
 
 @attrs.frozen
 class EpisodeSeeds:
-    """Gives every (copy of the environment, episode number) its seed. Picklable: workers carry one each."""
+    """The seed of every (environment, episode number). Picklable: every worker has one."""
 
     run_seed: int
 
@@ -54,26 +54,26 @@ class EpisodeSeeds:
 
 
 class EpisodeTable:
-    """Numbers that belong to (copy, episode number), whenever they are asked for: looking them up is a gather.
+    """Numbers that belong to (environment, episode number), whenever they are looked up.
 
-    Those of 256 episodes of a copy are made at once and kept.
+    The numbers of 256 episodes of an environment are made at once and kept.
     """
 
     BITS = 8
     BLOCK = 1 << BITS  # episodes
-    NONE = -(1 << 62)  # as a first episode: nothing is kept of the copy
+    NONE = -(1 << 62)  # as a first episode: nothing is kept of the environment
 
     def __init__(self, num_envs: int, shape: tuple[int, ...], make: MakeBlocks) -> None:
-        """``make(copies, blocks)``, both [M], gives [M, 256, *shape]; episode e is in block e // 256."""
+        """``make(env_index, blocks)``, both [M], gives [M, 256, *shape]; episode e is in block e // 256."""
         self._make = make
         self._num_envs, self._shape = num_envs, shape
-        # [N] the first episode of what is kept of each copy
+        # [N] the first episode of what is kept of each environment
         self._first: NDArray[np.int64] = np.full(num_envs, self.NONE, np.int64)
         self._rows: NDArray[np.float64] = np.empty((0, *shape))  # [N * 256, *shape], once it was asked for
 
     def __call__(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> NDArray[np.float64]:
-        """[K, *shape]: the numbers of copy ``copies[k]``'s episode ``episodes[k]``."""
-        if len(env_index) == 1:  # as most often, where few copies end together
+        """[K, *shape]: the numbers of environment ``env_index[k]``'s episode ``episodes[k]``."""
+        if len(env_index) == 1:  # the most frequent case: few environments end together
             env = int(env_index[0])
             place = int(episodes[0]) - int(self._first[env])
             if 0 <= place < self.BLOCK:
@@ -83,21 +83,21 @@ class EpisodeTable:
         if (places >> self.BITS).any():  # before what is kept, or after it
             self._hold(env_index, episodes >> self.BITS)
             places = episodes - self._first.take(env_index)
-            if (places >> self.BITS).any():  # a copy is asked for episodes of several blocks
+            if (places >> self.BITS).any():  # episodes of several blocks of one environment
                 return np.concatenate([self(env_index[k : k + 1], episodes[k : k + 1]) for k in range(len(env_index))])
         return self._rows.take(env_index * self.BLOCK + places, 0)
 
     def of_blocks(self, env_index: NDArray[np.int64], blocks: NDArray[np.int64]) -> NDArray[np.float64]:
-        """[M, 256, *shape]: those of all episodes of copy ``copies[m]``'s block ``blocks[m]``; each copy once."""
+        """[M, 256, *shape]: of all episodes in block ``blocks[m]`` of environment ``env_index[m]``, given once each."""
         self._hold(env_index, blocks)
         return self._rows.reshape(self._num_envs, self.BLOCK, *self._shape)[env_index]
 
     def forget(self) -> None:
-        """What is made from now on is made of something else."""
+        """Drop what is kept: ``make`` gives other numbers from now on."""
         self._first[:] = self.NONE
 
     def _hold(self, env_index: NDArray[np.int64], blocks: NDArray[np.int64]) -> None:
-        """Makes what is not there; of a copy that is asked for several blocks, one of them."""
+        """Make the numbers that are missing; of several blocks of one environment, those of one block."""
         if not len(self._rows):
             self._rows = np.empty((self._num_envs * self.BLOCK, *self._shape))
         missing = self._first[env_index] != blocks << self.BITS
@@ -108,7 +108,7 @@ class EpisodeTable:
 
 
 class EpisodeUniforms(EpisodeTable):
-    """Uniform random numbers in [0, 1) that belong to (stream, copy, episode number).
+    """Uniform random numbers in [0, 1) that belong to (stream, environment, episode number).
 
     C streams side by side; each episode has ``width`` numbers of each: what is looked up is [K, C, width].
     """
@@ -134,7 +134,7 @@ def generator_state(generator: np.random.Generator) -> dict[str, Any]:
 
 
 def restore_generator(generator: np.random.Generator, state: Mapping[str, Any]) -> None:
-    """Puts ``generator`` where :func:`generator_state` found another one."""
+    """Restore a state of :func:`generator_state`."""
     generator.bit_generator.state = dict(state)
 
 

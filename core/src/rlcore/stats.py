@@ -12,8 +12,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.environment import AgentBatch
-from rlcore.saved_values import fill, saved_array, saved_bool, saved_count
+from rlcore.saved_values import saved_array
 
 CUMULATIVE_REWARD = "Environment/Cumulative Reward"
 GROUP_REWARD = "Environment/Group Cumulative Reward"
@@ -51,7 +50,7 @@ class StatSummary:
 
 
 def lesson_numbers(stats: Mapping[str, float]) -> dict[str, float]:
-    """The lesson of each environment parameter that scalars by tag tell of, by the parameter's name."""
+    """The lesson number of each environment parameter among scalars by tag, by the parameter's name."""
     return {tag.removeprefix(LESSON_NUMBER): value for tag, value in stats.items() if tag.startswith(LESSON_NUMBER)}
 
 
@@ -59,7 +58,7 @@ def lesson_numbers(stats: Mapping[str, float]) -> dict[str, float]:
 class StatsWriter(Protocol):
     """Receives summaries. Every way out of a run closes the writers, and ``close`` flushes.
 
-    After the first error of ``write`` the run goes on without the writer, and says how many summaries it missed.
+    After the first error of ``write`` the run continues without the writer, and reports how many summaries it missed.
     """
 
     def write(self, behavior: str, step: int, stats: Mapping[str, StatSummary]) -> None:
@@ -76,7 +75,7 @@ class StatsWindow:
         self._values: dict[str, list[float]] = {}
 
     def add(self, stats: Mapping[str, float | Sequence[float]]) -> None:
-        """Takes one value, or several, by tag."""
+        """Add one value, or several, by tag."""
         for tag, value in stats.items():
             self.extend(tag, list(value) if isinstance(value, Sequence) else [float(value)])
 
@@ -91,7 +90,7 @@ class StatsWindow:
         }
 
     def summarise(self) -> dict[str, StatSummary]:
-        """The same, and the window starts anew."""
+        """Return :meth:`summaries` and start an empty window."""
         summaries = self.summaries()
         self._values = {}
         return summaries
@@ -101,80 +100,3 @@ class StatsWindow:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._values = {tag: saved_array(state, tag, np.float64, (None,)).tolist() for tag in state}
-
-
-class EpisodeRecorder:
-    """Returns and lengths of the episodes of one behavior, slot by slot."""
-
-    def __init__(self, slots: int) -> None:
-        self.returns: NDArray[np.float64] = np.zeros(slots)  # [S] of the open episodes
-        self.group_returns: NDArray[np.float64] = np.zeros(slots)  # [S]
-        self.shared = False  # whether any batch had a group's reward; not every one of such an environment need have
-        self.lengths: NDArray[np.int64] = np.zeros(slots, np.int64)  # [S] agent steps
-        self._one_each: NDArray[np.int64] = np.ones(slots, np.int64)  # [S] added in half the time of the number 1
-        self.finished = 0  # episodes ended since the run began
-        self.finished_returns: list[float] = []  # since they were last taken
-        self.finished_group_returns: list[float] = []
-        self.finished_lengths: list[int] = []
-        # [K] of those that ended in the latest batch in which any did.
-        self.latest_returns: NDArray[np.float64] = np.empty(0)
-        self.latest_group_returns: NDArray[np.float64] = np.empty(0)
-        self.latest_lengths: NDArray[np.int64] = np.empty(0, np.int64)
-
-    def begin(self) -> None:
-        """All slots start an episode; what was open is forgotten, it did not end."""
-        self.returns[:] = 0.0
-        self.group_returns[:] = 0.0
-        self.lengths[:] = 0
-
-    def record(self, batch: AgentBatch) -> None:
-        moved = batch.moved
-        if moved is None:
-            self.returns += batch.reward
-            self.lengths += self._one_each
-        else:
-            np.add(self.returns, batch.reward, out=self.returns, where=moved)
-            self.lengths += moved
-        if batch.group_reward is not None:
-            self.shared = True
-            everywhere = True if moved is None else moved
-            np.add(self.group_returns, batch.group_reward, out=self.group_returns, where=everywhere)
-        ended = batch.ended
-        if ended.size:
-            self.finished += len(ended)
-            self.latest_returns, self.latest_lengths = self.returns.take(ended), self.lengths.take(ended)
-            self.finished_returns.extend(self.latest_returns.tolist())
-            self.finished_lengths.extend(self.latest_lengths.tolist())
-            self.returns[ended] = 0.0
-            self.lengths[ended] = 0
-            self.latest_group_returns = self.group_returns.take(ended)
-            if self.shared:
-                self.finished_group_returns.extend(self.latest_group_returns.tolist())
-                self.group_returns[ended] = 0.0
-        if batch.aborted is not None:
-            self.returns[batch.aborted] = 0.0
-            self.group_returns[batch.aborted] = 0.0
-            self.lengths[batch.aborted] = 0
-
-    def take_finished(self) -> tuple[list[float], list[float], list[int]]:
-        """Returns, group returns (none if nobody shares rewards) and lengths of the episodes that ended since."""
-        taken = self.finished_returns, self.finished_group_returns, self.finished_lengths
-        self.finished_returns, self.finished_group_returns, self.finished_lengths = [], [], []
-        return taken
-
-    def state_dict(self) -> dict[str, Any]:
-        """The open episodes and the count of those that ended; what ended since was taken before."""
-        return {
-            "returns": self.returns.copy(),
-            "group_returns": self.group_returns.copy(),
-            "shared": self.shared,
-            "lengths": self.lengths.copy(),
-            "finished": self.finished,
-        }
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        fill(self.returns, state, "returns")
-        fill(self.group_returns, state, "group_returns")
-        self.shared = saved_bool(state, "shared")
-        fill(self.lengths, state, "lengths")
-        self.finished = saved_count(state, "finished")

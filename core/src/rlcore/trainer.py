@@ -56,7 +56,7 @@ class Trainer(Protocol):
         ...
 
     def begin(self, batch: AgentBatch) -> None:
-        """New episodes in all slots. What was open is cut: it bootstraps as if truncated, it did not terminate."""
+        """Begin new episodes in all slots. Open episodes are cut: they bootstrap as if truncated, not terminated."""
         ...
 
     def act(self, batch: AgentBatch) -> Actions:
@@ -64,7 +64,7 @@ class Trainer(Protocol):
         ...
 
     def observe(self, actions: Actions, batch: AgentBatch) -> None:
-        """What came of ``actions``. ``batch`` is valid only during the call."""
+        """Observe what ``actions`` led to. ``batch`` is valid only during the call."""
         ...
 
     def ready(self) -> bool:
@@ -78,9 +78,9 @@ class Trainer(Protocol):
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """All that a resumed run needs to go on bit for bit: nested mappings of numpy arrays and JSON values.
+        """All that a resumed run needs to continue bit for bit: nested mappings of numpy arrays and JSON values.
 
-        The entry ``"model"`` holds what ``--initialize-from`` takes over into a new run (weights and normalisers).
+        The entry ``"model"`` holds what ``--initialize-from`` loads into a new run (weights and normalisers).
         Numbers below ``"model"``, ``"optimizer"`` and ``"optimizers"`` must be finite: a checkpoint in which they are
         not is neither saved nor loaded.
         """
@@ -91,5 +91,5 @@ class Trainer(Protocol):
         ...
 
     def load_model(self, model: Mapping[str, Any]) -> None:
-        """Takes over the ``"model"`` entry of another run's state: weights, not optimisers or counters."""
+        """Load the ``"model"`` entry of another run's state: weights, not optimisers or counters."""
         ...

@@ -13,7 +13,8 @@ import pytest
 
 from rlcore.environment import AgentBatch, BehaviorSpec, ObservationSpec
 from rlcore.errors import EnvironmentFailed, NonFiniteError
-from rlcore.runs.batch_check import FIRST_BATCHES, BatchCheck
+from rlcore.runs.batch_check import BatchCheck
+from rlcore.runs.bounds_check import FIRST_BATCHES
 
 SLOTS = 3
 SPEC = BehaviorSpec(
@@ -185,7 +186,7 @@ def test_a_batch_of_another_shape_or_kind_is_refused_whenever_it_comes(case: str
     check = check_after(before)
     with pytest.raises(EnvironmentFailed, match=re.escape(message)) as caught:
         check.check(make())
-    assert str(caught.value).startswith("behavior 'Agent': ") and "(at step 60); mend" in str(caught.value)
+    assert str(caught.value).startswith("behavior 'Agent': ") and "(at step 60); fix" in str(caught.value)
     assert caught.value.exit_code == 3
 
 

@@ -20,7 +20,7 @@ from rlcore.environment import Actions, BehaviorSpec, ObservationSpec
 from rlcore.errors import ConfigError, PluginError, RunStateError
 from rlcore.plugins import Plugins
 from rlcore.plugins.recording import read_recording, recorded_behavior, recorded_to
-from rlcore.recording.episode_tap import EpisodeTap
+from rlcore.recording.episode_recorder import EpisodeRecorder
 from rlcore.recordings import Recording, RecordingAbout
 
 WALKER = BehaviorSpec("Walker", (ObservationSpec("observation", (1,), np.float32),), discrete=(3,))
@@ -257,17 +257,17 @@ def test_a_recording_that_is_not_sound_is_refused(tmp_path: Path, brings_counts:
 ABOUT = {"A": RecordingAbout(trainer="ppo"), "B": RecordingAbout(trainer="sac")}
 
 
-def hand_over(tap: EpisodeTap, *lengths: int) -> None:
-    tap._write(recording(*lengths))
-    tap.episodes += len(lengths)
+def hand_over(recorder: EpisodeRecorder, *lengths: int) -> None:
+    recorder._write(recording(*lengths))
+    recorder.episodes += len(lengths)
 
 
 def test_every_behavior_has_a_recording_when_the_block_ends(
     tmp_path: Path, counts: CountsFormat, brings_counts: Any
 ) -> None:
-    with recorded_to(brings_counts("counts"), tmp_path / "to", {"A": WALKER, "B": WALKER}, ABOUT) as taps:
-        hand_over(taps["A"], 3)
-        hand_over(taps["B"], 2, 1)
+    with recorded_to(brings_counts("counts"), tmp_path / "to", {"A": WALKER, "B": WALKER}, ABOUT) as recorders:
+        hand_over(recorders["A"], 3)
+        hand_over(recorders["B"], 2, 1)
         assert not (tmp_path / "to").exists()
     assert {path.name: json.loads(path.read_text()) for path in (tmp_path / "to").iterdir()} == {"A": [3], "B": [2, 1]}
     assert "discard" not in counts.calls
@@ -277,21 +277,21 @@ def test_every_behavior_has_a_recording_when_the_block_ends(
 def test_a_block_that_fails_leaves_nothing(
     tmp_path: Path, counts: CountsFormat, brings_counts: Any, error: type[BaseException]
 ) -> None:
-    def fail(tap: EpisodeTap) -> None:
-        hand_over(tap, 3)
+    def fail(recorder: EpisodeRecorder) -> None:
+        hand_over(recorder, 3)
         raise error
 
     plugins = brings_counts("counts")
-    with pytest.raises(error), recorded_to(plugins, tmp_path / "to", {"A": WALKER, "B": WALKER}, ABOUT) as taps:
-        fail(taps["A"])
+    with pytest.raises(error), recorded_to(plugins, tmp_path / "to", {"A": WALKER, "B": WALKER}, ABOUT) as recorders:
+        fail(recorders["A"])
     assert counts.calls == ["write", "discard", "discard"] and not os.listdir(tmp_path)
 
 
 def test_a_behavior_in_which_nobody_acted_is_told_and_not_written(
     tmp_path: Path, counts: CountsFormat, brings_counts: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with recorded_to(brings_counts("counts"), tmp_path / "to", {"A": WALKER, "B": WALKER}, ABOUT) as taps:
-        hand_over(taps["A"], 3)
+    with recorded_to(brings_counts("counts"), tmp_path / "to", {"A": WALKER, "B": WALKER}, ABOUT) as recorders:
+        hand_over(recorders["A"], 3)
     assert os.listdir(tmp_path / "to") == ["A"] and counts.calls == ["write", "close", "discard"]
     assert "behavior 'B': no agent acted in any of its episodes" in caplog.text
 
@@ -303,9 +303,9 @@ def test_a_full_disk_is_one_line(tmp_path: Path, counts: CountsFormat, brings_co
     monkeypatch.setattr(CountsWriter, "write", full)
     with (
         pytest.raises(RunStateError, match=r"recording .*to/A cannot be written: No space left on device"),
-        recorded_to(brings_counts("counts"), tmp_path / "to", {"A": WALKER}, ABOUT) as taps,
+        recorded_to(brings_counts("counts"), tmp_path / "to", {"A": WALKER}, ABOUT) as recorders,
     ):
-        hand_over(taps["A"], 3)
+        hand_over(recorders["A"], 3)
     assert counts.calls == ["discard"]
 
 
@@ -318,8 +318,8 @@ def test_the_format_is_named_where_there_are_several(tmp_path: Path, counts: Cou
         recorded_to(plugins, tmp_path, {"A": WALKER}, ABOUT),
     ):
         pass
-    with recorded_to(plugins, tmp_path, {"A": WALKER}, ABOUT, "tallies") as taps:
-        hand_over(taps["A"], 3)
+    with recorded_to(plugins, tmp_path, {"A": WALKER}, ABOUT, "tallies") as recorders:
+        hand_over(recorders["A"], 3)
     assert os.listdir(tmp_path) == ["A"]
 
 

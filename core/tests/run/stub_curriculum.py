@@ -62,8 +62,8 @@ class Stages:
         self.told: list[EndedEpisodes] = []  # for tests; no state
 
     def draw(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
-        stamp = np.tile(self.stage, (len(env_index), 1))
-        return EpisodeDraw(10.0 * stamp + self.uniforms(env_index, episodes)[:, :, 0], stamp)
+        draw_id = np.tile(self.stage, (len(env_index), 1))
+        return EpisodeDraw(10.0 * draw_id + self.uniforms(env_index, episodes)[:, :, 0], draw_id)
 
     def draw_target(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> NDArray[np.float64]:
         last = [10.0 * (block.stages - 1) for block in self.blocks]
@@ -71,7 +71,7 @@ class Stages:
 
     def episodes_ended(self, ended: EndedEpisodes) -> None:
         self.told.append(ended)
-        self.counted += (ended.stamp == self.stage).sum(0)
+        self.counted += (ended.draw_id == self.stage).sum(0)
 
     def advance(self, steps: Mapping[str, int]) -> Changes:
         self.looks += 1

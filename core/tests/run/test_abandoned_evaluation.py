@@ -22,7 +22,7 @@ def evaluating(interval: int, **block: Any) -> dict[str, Any]:
 def stop_in_evaluation(run: Run, step: int) -> int:
     """Trains until the evaluation of ``step``, asks for a stop in it; how many steps it plays from then on."""
     run.start()
-    environment = run._parts.evaluation.evaluator._environment
+    environment = run._training.evaluation.evaluator._environment
     assert environment is not None
     move, played = environment.step, 0
 
@@ -114,7 +114,7 @@ def test_an_evaluation_that_is_abandoned_is_as_if_it_had_not_been(make_run: Any,
 def test_a_stop_that_is_asked_for_before_the_evaluation_begins_plays_nothing(make_run: Any, files: Any) -> None:
     run = make_run(evaluating(30))
     run.start()
-    step, evaluator = run.environment.step, run._parts.evaluation.evaluator
+    step, evaluator = run.environment.step, run._training.evaluation.evaluator
     evaluator._environment.step = None  # cannot be called
 
     def stopping(actions: Any) -> Any:

@@ -12,6 +12,7 @@ import pytest
 from rlcore import hookimpl
 from rlcore.curriculum import Curriculum
 from rlcore.errors import ConfigError, RunStateError
+from rlcore.runs.loop import PhaseTimes, learn
 from rlcore.runs.run import Run
 from rlcore.seeding import derive_generator, derive_seed
 
@@ -28,7 +29,7 @@ RESUME = {"checkpoint_settings.resume": True}
 
 
 def curricula_of(run: Run) -> dict[str, Any]:
-    curricula = run._parts.state.curricula
+    curricula = run._training.state.curricula
     assert curricula is not None
     return {kind: each.curriculum for kind, each in curricula._curricula.items()}
 
@@ -69,13 +70,15 @@ def test_an_episode_is_told_with_what_it_began_with(make_run: Any) -> None:
     seen = dict.fromkeys(range(3), 0)
     told = latest = late = 0
     for ended in curriculum.told:
-        for env, value, stamp, length in zip(ended.env_index, ended.values, ended.stamp, ended.lengths, strict=True):
+        for env, value, draw_id, length in zip(
+            ended.env_index, ended.values, ended.draw_id, ended.lengths, strict=True
+        ):
             pace = begun[int(env), seen[int(env)]]
-            assert value == [pace] and stamp == [pace // 10] and length == 3 + 2 * env + pace // 10
+            assert value == [pace] and draw_id == [pace // 10] and length == 3 + 2 * env + pace // 10
             seen[int(env)] += 1
             told += 1
-            latest = max(latest, int(stamp[0]))
-            late += int(stamp[0]) < latest
+            latest = max(latest, int(draw_id[0]))
+            late += int(draw_id[0]) < latest
     assert told == run.behaviors["Agent"].episodes.finished > 30 and late > 0
 
 
@@ -109,6 +112,17 @@ def test_a_reset_begins_all_copies_anew(make_run: Any) -> None:
     # What the reset ended is no episode: nobody is told of it.
     told = sum(len(ended.returns) for ended in curriculum.told)
     assert told == run.behaviors["Agent"].episodes.finished < len(environment.begun) - 2
+
+
+def test_a_behavior_that_has_finished_reports_no_episodes(make_run: Any) -> None:
+    run = make_run(PACED)
+    run.start()
+    environment, curriculum = parts(run)
+    run.behaviors["Agent"].learning = False
+    steps = iter(range(50))
+    learn(run._training.state, lambda: next(steps, None) is None, lambda: True, PhaseTimes())
+    assert curriculum.told == [] and len(environment.begun) > 20
+    run.close()
 
 
 def test_curricula_of_several_types_run_side_by_side(make_run: Any) -> None:
@@ -320,7 +334,7 @@ def test_a_policy_that_only_acts_goes_on_with_the_lesson_it_had(make_run: Any) -
 def test_every_episode_of_an_evaluation_begins_with_its_own_draw(make_run: Any) -> None:
     with make_run({**PACED, "evaluation": {"interval": 10_000, "environment": {"num_envs": 2}}}) as run:
         run.evaluate(10)
-        environment = run._parts.evaluation.evaluator._environment
+        environment = run._training.evaluation.evaluator._environment
     seed = derive_seed(5, "evaluation")
     assert len({episode for _, episode, _, _ in environment.begun}) >= 5
     for env, episode, pace, _ in environment.begun:

@@ -15,6 +15,7 @@ from rlcore.curricula.checked import CheckedCurriculum
 from rlcore.curricula.parameter_feed import ParameterFeed
 from rlcore.curriculum import Changes, EpisodeDraw, LessonChange
 from rlcore.errors import PluginError, RunStateError
+from rlcore.runs.notifications import Notifications
 from rlcore.runs.run import Run
 
 STUBS = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_curriculum.py")]
@@ -56,15 +57,13 @@ def values(*shape: int, of: Any = 0.5) -> Answer:
     return lambda env_index, episodes: EpisodeDraw(np.full(shape, of), np.zeros((len(env_index), 1), np.int64))
 
 
-def stamp(made: Callable[[int], Any]) -> Answer:
+def draw_id(made: Callable[[int], Any]) -> Answer:
     return lambda env_index, episodes: EpisodeDraw(np.zeros((len(env_index), 1)), made(len(env_index)))
 
 
 FLOATS = r"not an array of floats of shape \(2, 1\)"
 INTEGERS = r"not an array of integers of shape \(2, 1\)"
 DRAWS: dict[str, tuple[Answer, str]] = {
-    "nothing": (lambda env_index, episodes: None, "returned None, not an EpisodeDraw"),
-    "a pair": (lambda env_index, episodes: (1, 2), "returned a tuple, not an EpisodeDraw"),
     "one for all": (values(1, 1), rf"returned as values an array of float64 of shape \(1, 1\), {FLOATS}"),
     "flat": (values(2), rf"of shape \(2,\), {FLOATS}"),
     "a column too many": (values(2, 2), FLOATS),
@@ -76,9 +75,9 @@ DRAWS: dict[str, tuple[Answer, str]] = {
         r"returned nan for the parameter 'pace' \(environment 0, episode 0\); every value must",
     ),
     "infinity": (values(2, 1, of=-np.inf), "returned -inf for the parameter 'pace'"),
-    "no stamp": (stamp(lambda count: None), f"returned as stamp None, {INTEGERS}"),
-    "one stamp for all": (stamp(lambda count: np.zeros((1, 1), int)), INTEGERS),
-    "stamps that are no integers": (stamp(lambda count: np.full((count, 1), 0.7)), INTEGERS),
+    "no draw_id": (draw_id(lambda count: None), f"returned as draw_id None, {INTEGERS}"),
+    "one draw_id for all": (draw_id(lambda count: np.zeros((1, 1), int)), INTEGERS),
+    "draw_ids that are no integers": (draw_id(lambda count: np.full((count, 1), 0.7)), INTEGERS),
 }
 
 
@@ -118,26 +117,37 @@ def test_so_does_one_of_an_evaluation(answering: Callable[..., Run], case: str) 
         answering("draw_target", answer, {**PACED, **evaluation}).train()
 
 
-CHANGES: dict[str, tuple[Any, str]] = {
-    "a forgotten return": (None, "returned None, not Changes"),
-    "no tuple": (Changes(CHANGE), "returned as lessons a LessonChange, not a tuple"),  # type: ignore[arg-type]
-    "words": (Changes(("one",)), "returned among its lessons a str, not a LessonChange"),  # type: ignore[arg-type]
-    "nobody's": (Changes((LessonChange("nobody", 1, "a", 0, "b"),)), "the parameter 'nobody', but has pace only"),
-    "no number": (Changes((LessonChange("pace", "x", "a", 0, "b"),)), "the numbers of lessons are ints"),  # type: ignore[arg-type]
-    "below zero": (Changes((LessonChange("pace", -7, "a", 0, "b"),)), "counted from 0"),
-    "no name": (Changes((LessonChange("pace", 1, None, 0, "b"),)), "the names of lessons are text"),  # type: ignore[arg-type]
+# Answers of another type fail where they are read.
+TYPES: dict[str, tuple[str, Any, str]] = {
+    "no draw": ("draw", None, "AttributeError: 'NoneType' object has no attribute 'values'"),
+    "a pair for a draw": ("draw", (1, 2), "AttributeError: 'tuple' object has no attribute 'values'"),
+    "a forgotten return": ("advance", None, "AttributeError: 'NoneType' object has no attribute 'lessons'"),
+    "no tuple of lessons": ("advance", Changes(CHANGE), "TypeError: 'LessonChange' object is not iterable"),  # type: ignore[arg-type]
+    "words for lessons": ("advance", Changes(("one",)), "AttributeError: 'str' object has no attribute 'parameter'"),  # type: ignore[arg-type]
+    "no statistics": ("stats", None, "AttributeError: 'NoneType' object has no attribute 'items'"),
+    "a word for a statistic": ("stats", {"Acme/x": "high"}, "ValueError: could not convert string to float: 'high'"),
+    "no status": ("status", None, "TypeError: 'NoneType' object is not iterable"),
 }
 
 
-@pytest.mark.parametrize("case", CHANGES)
-def test_changes_that_are_none_stop_the_run(answering: Callable[..., Run], case: str, monkeypatch: Any) -> None:
-    answer, message = CHANGES[case]
-    heard: list[Any] = []
-    run = answering("advance", lambda steps: answer)
-    monkeypatch.setattr(run, "_lesson_changed", heard.append)
-    with pytest.raises(PluginError, match=f"{WHO}: advance .*{message}"):
+@pytest.mark.parametrize("case", TYPES)
+def test_an_answer_of_another_type_stops_the_run_with_the_curriculums_name(
+    answering: Callable[..., Run], case: str
+) -> None:
+    method, answer, message = TYPES[case]
+    with pytest.raises(PluginError, match=f"{WHO} failed in {method}: {message}"):
+        answering(method, lambda *_: answer).train()
+
+
+def test_a_lesson_of_a_parameter_that_is_not_its_own_stops_the_run_before_it_is_reported(
+    answering: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reported: list[Any] = []
+    monkeypatch.setattr(Notifications, "lesson_changed", lambda *change: reported.append(change))
+    run = answering("advance", lambda steps: Changes((CHANGE, LessonChange("nobody", 1, "a", 0, "b"))))
+    with pytest.raises(PluginError, match=f"{WHO}: advance .*the parameter 'nobody', but has pace only"):
         run.train()
-    assert heard == []
+    assert reported == []
 
 
 @pytest.mark.parametrize("given", [(), ("other",), ("pace", "x"), "pace", None])
@@ -157,10 +167,6 @@ def test_the_parameters_of_a_curriculum_are_its_blocks_names(
 
 
 STATS: dict[str, tuple[Any, str]] = {
-    "nothing": (None, "returned None, not a mapping"),
-    "pairs": ([("Acme/x", 1.0)], "returned a list, not a mapping"),
-    "no text": ({3: 1.0}, "returned the tag 3, which is no text"),
-    "no number": ({"Acme/x": "high"}, "returned 'high' for the tag 'Acme/x', not a finite number"),
     "NaN": ({"Acme/x": float("nan")}, "returned nan for the tag 'Acme/x'"),
     "the reward": ({"Environment/Cumulative Reward": 1e6}, "'Environment/Cumulative Reward', which is rlcore's own"),
     "a value": ({"Environment/Parameter/pace": 1.0}, "which is rlcore's own"),
@@ -188,15 +194,12 @@ def test_numpys_numbers_are_statistics(answering: Callable[..., Run], files: Any
 
 
 STATUS: dict[str, tuple[Any, str]] = {
-    "nothing": (None, "returned None, not one section for each of pace"),
     "no section": ({}, "returned the sections of nothing, not one"),
     "another's": ({"nobody": {"lesson_num": 1}}, "returned the sections 'nobody', not one"),
     "rlcore's": ({"pace": {}, "metadata": {}}, "returned the sections 'pace', 'metadata', not one"),
-    "a number": ({"pace": 3}, "returned as the section 'pace' a int, not a mapping"),
     "an object": ({"pace": {"value": [object()]}}, "'pace' that is not JSON: value: 0: object is not a JSON value"),
     "an array": ({"pace": {"value": np.arange(3)}}, "not JSON: value: ndarray is not a JSON value"),
     "a key": ({"pace": {1: 2}}, "the key 1 is not a text"),
-    "a lesson": ({"pace": {"lesson_num": "many"}}, "lesson_num 'many', not a whole number"),
 }
 
 
@@ -220,7 +223,7 @@ def test_numpys_numbers_are_a_status_and_what_is_not_finite_is_null(answering: C
 
 @pytest.mark.parametrize("state", [None, [1]])
 def test_a_state_that_is_no_mapping_is_not_saved(answering: Callable[..., Run], files: Any, state: Any) -> None:
-    with pytest.raises(PluginError, match=f"{WHO}: state_dict returned .*, not a mapping"):
+    with pytest.raises(PluginError, match=f"{WHO} failed in state_dict: TypeError"):
         answering("state_dict", lambda: state).train()
     assert files().steps == []
 
@@ -252,7 +255,7 @@ def test_an_environment_cannot_change_what_it_is_told() -> None:
     environment: Any = SimpleNamespace(num_envs=2, set_parameters=told.append)
     feed = ParameterFeed(environment, ["pace"], lambda c, e: EpisodeDraw(np.ones((2, 1)), np.zeros((2, 1), np.int64)))
     feed.before_reset(np.zeros(2, np.int64))
-    feed.begin_again()
+    feed.replay()
     for parameters in told:
         with pytest.raises(ValueError, match="read-only"):
             parameters["pace"][0] = 1.0

@@ -37,7 +37,7 @@ class TestStagesThatReset(Stages):
 
 def draws_by_chance(made: Any) -> None:
     draw, random = made.draw, np.random.default_rng(0)
-    made.draw = lambda c, e: EpisodeDraw(random.random(draw(c, e).values.shape), draw(c, e).stamp)
+    made.draw = lambda c, e: EpisodeDraw(random.random(draw(c, e).values.shape), draw(c, e).draw_id)
 
 
 def counts_its_draws(made: Any) -> None:
@@ -61,7 +61,7 @@ def forgets_a_parameter(made: Any) -> None:
 
 def draws_too_few(made: Any) -> None:
     draw = made.draw
-    made.draw = lambda c, e: EpisodeDraw(draw(c, e).values[:1], draw(c, e).stamp)
+    made.draw = lambda c, e: EpisodeDraw(draw(c, e).values[:1], draw(c, e).draw_id)
 
 
 def aims_at_nothing(made: Any) -> None:
@@ -100,7 +100,7 @@ def writes_into_what_it_is_asked(made: Any) -> None:
 
 
 def writes_into_what_ended(made: Any) -> None:
-    made.episodes_ended = lambda ended: ended.stamp.fill(0)
+    made.episodes_ended = lambda ended: ended.draw_id.fill(0)
 
 
 def takes_statistics_away(made: Any) -> None:
@@ -143,6 +143,31 @@ def forgets_a_return(made: Any) -> None:
 
 def says_lessons_in_no_tuple(made: Any) -> None:
     made.advance = lambda steps: Changes(LessonChange("pace", 1, "one", 0, "none"))  # type: ignore[arg-type]
+
+
+def says_lessons_without_a_name(made: Any) -> None:
+    made.advance = lambda steps: Changes((LessonChange("pace", 1, None, 0, "none"),))  # type: ignore[arg-type]
+
+
+def counts_lessons_below_zero(made: Any) -> None:
+    made.advance = lambda steps: Changes((LessonChange("pace", 1, "one", -1, "none"),))
+
+
+def tags_its_statistics_with_numbers(made: Any) -> None:
+    made.stats = lambda: {3: 1.0}
+
+
+def has_words_for_statistics(made: Any) -> None:
+    made.stats = lambda: {"Acme/x": "0.5"}
+
+
+def has_a_word_for_its_lesson(made: Any) -> None:
+    made.status = lambda: {"pace": {"lesson_num": "many"}, "pay": {}}
+
+
+def saves_pairs(made: Any) -> None:
+    save = made.state_dict
+    made.state_dict = lambda: list(save().items())
 
 
 def takes_the_reward_for_its_own(made: Any) -> None:
@@ -193,6 +218,12 @@ BROKEN: list[tuple[Callable[[Any], None], str]] = [
     (counts_the_agents_of_a_copy_once, "test_keeps_its_rules_among_several_behaviors_and_agents"),
     (forgets_a_return, "test_equal_runs_draw_the_same"),
     (says_lessons_in_no_tuple, "test_equal_runs_draw_the_same"),
+    (says_lessons_without_a_name, "test_equal_runs_draw_the_same"),
+    (counts_lessons_below_zero, "test_equal_runs_draw_the_same"),
+    (tags_its_statistics_with_numbers, "test_the_status_is_json_and_the_statistics_are_finite"),
+    (has_words_for_statistics, "test_the_status_is_json_and_the_statistics_are_finite"),
+    (has_a_word_for_its_lesson, "test_the_status_is_json_and_the_statistics_are_finite"),
+    (saves_pairs, "test_goes_on_from_its_state_as_if_never_stopped"),
     (takes_the_reward_for_its_own, "test_the_status_is_json_and_the_statistics_are_finite"),
     (has_numbers_for_sections, "test_the_status_is_json_and_the_statistics_are_finite"),
     (makes_the_best_of_nonsense, "test_a_status_that_makes_no_sense_changes_nothing"),

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from rlcore.environment import Actions, BehaviorSpec, ObservationSpec
-from rlcore.recording.episode_tap import EpisodeTap
+from rlcore.recording.episode_recorder import EpisodeRecorder
 from rlcore.recordings import Recording
 from rlcore.runs.whole_episodes import play
 from rlcore.testing.environments import ArrayEnvironment, IdentityEnvironment
@@ -62,9 +62,9 @@ class Counting(ArrayEnvironment):
         return {"step": self._steps[:, None].astype(np.float32)}
 
 
-def returns(lengths: list[list[int]], episodes: int, limit: int | None, taps: Any = None) -> Any:
+def returns(lengths: list[list[int]], episodes: int, limit: int | None, recorders: Any = None) -> Any:
     environment = Counting(lengths)
-    result = play({"A": Guesses()}, environment, episodes, 0, True, taps or {}, None, limit).behaviors["A"]
+    result = play({"A": Guesses()}, environment, episodes, 0, True, recorders or {}, None, limit).behaviors["A"]
     return result, environment
 
 
@@ -99,8 +99,8 @@ def test_a_limit_that_no_episode_reaches_changes_nothing(limit: int | None) -> N
 
 def test_what_is_cut_is_recorded_as_truncated() -> None:
     caught: list[Recording] = []
-    tap = EpisodeTap(Counting([[0]]).behaviors["A"], caught.append)
-    result, _ = returns([[0, 3, 9]], 2, 5, {"A": tap})
+    recorder = EpisodeRecorder(Counting([[0]]).behaviors["A"], caught.append)
+    result, _ = returns([[0, 3, 9]], 2, 5, {"A": recorder})
     assert [float(each.reward.sum()) for each in caught] == list(result.returns) == [15.0, 6.0]
     endless, whole = caught
     assert endless.problem() is None and whole.problem() is None
@@ -145,5 +145,5 @@ def test_the_limit_is_an_option_of_evaluate_too(
 def test_without_being_told_the_limit_is_far_beyond_what_episodes_last(make_run: Any, setting: Any, cut: Any) -> None:
     run = make_run({"evaluation": {"interval": 50, **setting}})
     run.start()
-    assert run._parts.evaluation.evaluator._max_episode_steps == cut
+    assert run._training.evaluation.evaluator._max_episode_steps == cut
     run.close("interrupted")

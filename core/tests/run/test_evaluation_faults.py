@@ -27,7 +27,7 @@ def faulty(fault: str) -> dict[str, Any]:
 )
 def test_a_value_that_is_not_finite_stops_it(make_run: Any, fault: str, what: str) -> None:
     run = make_run(faulty(fault))
-    with pytest.raises(NonFiniteError, match=f"^behavior 'Agent': {what}.* while evaluating; mend .* finite$"):
+    with pytest.raises(NonFiniteError, match=f"^behavior 'Agent': {what}.* while evaluating; fix .* finite$"):
         run.evaluate(2)
     run.close("interrupted")
 

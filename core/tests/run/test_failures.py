@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import rlcore.runs.starting
 from rlcore import StatsWriterSpec, hookimpl
 from rlcore.errors import (
     EnvironmentFailed,
@@ -59,7 +60,7 @@ def test_a_value_that_is_not_finite_stops_the_run_and_names_where_it_came_from(
         make_run(faulty(fault)).train()
     message = str(caught.value)
     assert message.startswith(f"behavior 'Agent': {what}")
-    assert message.endswith(" at step 60; mend the environment, or wrap it to keep its values finite")
+    assert message.endswith(" at step 60; fix the environment, or wrap it to keep its values finite")
     assert caught.value.exit_code == 3
     check_what_is_left(files(), make_run)
 
@@ -169,13 +170,13 @@ def test_a_run_that_diverged_does_not_blame_the_environment(make_run: Any, files
     assert files().result["outcome"] == "failed"
 
 
-def test_every_way_out_closes_the_writers(make_run: Any) -> None:
+def test_every_way_out_closes_the_writers(make_run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for fault in ("", "raise in step"):
         writer = Writer(RuntimeError())
         run = make_run({**faulty(fault), "checkpoint_settings.run_id": f"run{len(fault)}"}, max_steps=50)
         run.plugins.register(writer, "cloud")
-        run.start()
-        run._parts.summaries.writers.append(OpenWriter(writer, "writer 'cloud'"))
+        opened = [OpenWriter(writer, "writer 'cloud'")]
+        monkeypatch.setattr(rlcore.runs.starting, "make_writers", lambda *_, opened=opened: opened)
         with contextlib.suppress(EnvironmentFailed):
             run.train()
         assert writer.closed

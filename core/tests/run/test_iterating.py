@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 import rlcore.runs.evaluator
-import rlcore.runs.run
+import rlcore.runs.training
 from rlcore.cli.progress import _follow
 from rlcore.results import BehaviorEvaluation, BehaviorResult, EpochResult, EvaluationResult
 from rlcore.runs.run import Run
@@ -200,10 +200,11 @@ def test_returns_and_lengths_are_those_of_the_episodes_that_ended_in_the_epoch(m
     seen: list[list[float]] = []
     record = run.behaviors["Agent"].episodes.record
 
-    def noting(batch: Any) -> None:
-        before = len(run.behaviors["Agent"].episodes.finished_returns)
-        record(batch)
-        ended.extend(run.behaviors["Agent"].episodes.finished_returns[before:])
+    def noting(batch: Any) -> Any:
+        finished = record(batch)
+        if finished is not None:
+            ended.extend(finished.returns.tolist())
+        return finished
 
     run.behaviors["Agent"].episodes.record = noting
     for epoch in run:
@@ -238,7 +239,7 @@ def test_what_a_checkpoint_took_from_the_recorder_still_counts_in_its_epoch(make
 def test_checkpoints_are_the_loops_job_and_need_no_writer(make_run: Any, files: Any) -> None:
     run = make_run({"stats": {"console": False, "jsonl": False}})
     run.train()
-    assert run._parts.summaries.writers == [] and files().steps == [40, 80, 120, 160, 200]
+    assert run._training.summaries.writers == [] and files().steps == [40, 80, 120, 160, 200]
     assert not (files().path / "metrics.jsonl").exists()
 
 
@@ -324,7 +325,7 @@ def test_the_cost_of_a_step_does_not_grow_with_what_was_collected(
     """Lines of rlcore's that are executed in an epoch: the twelfth is not longer than the fourth."""
     import sys
 
-    from rlcore.runs.batch_check import FIRST_BATCHES
+    from rlcore.runs.bounds_check import FIRST_BATCHES
 
     lines = 0
 
@@ -350,11 +351,11 @@ def test_the_cost_of_a_step_does_not_grow_with_what_was_collected(
     assert max(counts) <= min(counts) * 1.05 and min(counts) > 1000
     behavior = run.behaviors["Agent"]
     held = [len(values) for values in behavior.recent_updates.values()] + [len(behavior.recent)]
-    assert max(held) <= 100 and behavior.window.state_dict() == {} and behavior.episodes.finished_returns == []
+    assert max(held) <= 100 and behavior.window.state_dict() == {}
 
 
 def test_an_epoch_of_no_seconds_has_a_finite_speed(make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rlcore.runs.run, "perf_counter", lambda: 5.0)
+    monkeypatch.setattr(rlcore.runs.training, "perf_counter", lambda: 5.0)
     for epoch in make_run():
         assert epoch.seconds == 0.0 and math.isfinite(epoch.steps_per_second)
     assert math.isfinite(files().result["steps_per_second"])
@@ -381,6 +382,6 @@ def test_the_time_of_evaluations_is_told_apart_and_does_not_lower_the_speed(
 
     monkeypatch.setattr(IdentityEnvironment, "step", stepping)
     monkeypatch.setattr(rlcore.runs.evaluator, "play", play)
-    monkeypatch.setattr(rlcore.runs.run, "perf_counter", lambda: now)
+    monkeypatch.setattr(rlcore.runs.training, "perf_counter", lambda: now)
     epoch = next(make_run({**IDENTITY, "evaluation": {"interval": 50}}))
     assert (epoch.seconds, epoch.evaluate_seconds, epoch.steps_per_second) == (125.0, 100.0, 2.0)

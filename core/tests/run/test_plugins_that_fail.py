@@ -91,7 +91,7 @@ def test_a_writer_that_fails_is_dropped_with_one_warning_and_the_run_goes_on(
     run.train()
     told = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert told == [
-        f"{described(changes)} failed at step 100: {ERRORS[error]}; the run goes on without it",
+        f"{described(changes)} failed at step 100: {ERRORS[error]}; the run continues without it",
         f"{described(changes)} missed 3 summaries",
     ]
     assert run.outcome == "done" and files().result["outcome"] == "done" and files().steps[-1] == 200
@@ -269,7 +269,7 @@ def test_what_a_full_disk_costs_a_writer_costs_no_checkpoint(make_run: Any, file
         pytest.skip("there is no /dev/full")
     run = make_run()
     run.start()
-    (jsonl,) = run._parts.summaries.writers
+    (jsonl,) = run._training.summaries.writers
     jsonl.writer._file.close()
     jsonl.writer._file = open("/dev/full", "w")  # noqa: SIM115
     monkeypatch.setattr(WatchedDirectory, "lost", lambda *_: False)  # it would be written anew

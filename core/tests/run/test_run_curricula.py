@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rlcore.curriculum import NO_CHANGES, Changes, EndedEpisodes, EpisodeDraw
 from rlcore.environment import AgentBatch
 from rlcore.runs.curricula import RunCurricula
-from rlcore.stats import EpisodeRecorder
+from rlcore.runs.episode_statistics import EpisodeStatistics
 
 
 class Copies:
@@ -30,12 +30,12 @@ class Copies:
 
 
 class Numbered:
-    """The value says who it is for: 1000 x stage + 100 x copy + episode; the stamp is the stage."""
+    """The value says who it is for: 1000 x stage + 100 x copy + episode; the draw_id is the stage."""
 
     def __init__(self, parameter: str = "size", every_step: bool = False) -> None:
         self.parameters, self.every_step = (parameter,), every_step
         self.stage = self.looks = 0
-        self.told: list[tuple[int, float, float, int, int]] = []  # copy, value, return, length, stamp
+        self.told: list[tuple[int, float, float, int, int]] = []  # copy, value, return, length, draw_id
         self.shared: list[float] = []  # group returns
         self.numbers: list[tuple[list[int], int]] = []  # and which are settled
         self.changes = NO_CHANGES
@@ -45,7 +45,7 @@ class Numbered:
         return EpisodeDraw(values[:, None], np.full((len(env_index), 1), self.stage))
 
     def episodes_ended(self, ended: EndedEpisodes) -> None:
-        columns = (ended.env_index, ended.values[:, 0], ended.returns, ended.lengths, ended.stamp[:, 0])
+        columns = (ended.env_index, ended.values[:, 0], ended.returns, ended.lengths, ended.draw_id[:, 0])
         self.told += [tuple(row) for row in zip(*(column.tolist() for column in columns), strict=True)]
         self.shared += ended.group_returns.tolist()
         self.numbers.append((ended.numbers.tolist(), ended.settled))
@@ -71,7 +71,7 @@ class Stage:
     def __init__(self, *others: Numbered) -> None:
         self.environment, self.curriculum = Copies(), Numbered()
         self.behavior: Any = SimpleNamespace(
-            name="A", steps=0, learning=True, episodes=EpisodeRecorder(3), batch=self.batch(),
+            name="A", steps=0, learning=True, episodes=EpisodeStatistics(3), batch=self.batch(),
             spec=SimpleNamespace(slots=3, env_index=np.array([0, 0, 1])),
         )  # fmt: skip
         self.curricula: Any = {"numbered": self.curriculum, **{f"other{n}": each for n, each in enumerate(others)}}
@@ -88,7 +88,7 @@ class Stage:
         state = copy.deepcopy(self.run.state_dict())
         self.run = self.running()
         self.run.load_state_dict(state)
-        self.run.go_on()
+        self.run.resume()
 
     @staticmethod
     def batch(ended: tuple[int, ...] = (), aborted: tuple[int, ...] = ()) -> AgentBatch:
@@ -107,10 +107,12 @@ class Stage:
         self.environment.episodes[list(begins)] += 1
         self.behavior.batch = self.batch(ended, aborted)
         self.behavior.batch.group_reward = None if shared is None else np.full(3, shared, np.float32)
-        self.behavior.episodes.record(self.behavior.batch)
+        finished = self.behavior.episodes.record(self.behavior.batch)
+        if finished is not None:
+            self.run.episodes_finished(self.behavior, finished)
         return self.run.after_step()
 
-    def take_told(self) -> list[tuple[int, float, float, int, int]]:
+    def pop_told(self) -> list[tuple[int, float, float, int, int]]:
         told, self.curriculum.told = self.curriculum.told, []
         return told
 
@@ -128,21 +130,21 @@ def stage() -> Stage:
 def test_each_copy_is_told_one_episode_ahead(stage: Stage) -> None:
     assert stage.staged == [1, 101]
     stage.step(ended=(2,), begins=(1,))
-    assert stage.staged == [1, 102] and stage.take_told() == [(1, 100, 1, 1, 0)]
+    assert stage.staged == [1, 102] and stage.pop_told() == [(1, 100, 1, 1, 0)]
 
 
 def test_an_agent_that_ends_before_its_copy_goes_on_with_what_the_copy_plays(stage: Stage) -> None:
     stage.step()
     stage.step(ended=(0,))
-    assert stage.take_told() == [(0, 0, 2, 2, 0)]
+    assert stage.pop_told() == [(0, 0, 2, 2, 0)]
     stage.curriculum.stage = 1
     stage.curriculum.changes = Changes(redraw=True)
     stage.step(ended=(0,))  # the copy's episode is still the first one, of stage 0
-    assert stage.take_told() == [(0, 0, 1, 1, 0)] and stage.staged == [1001, 1101]
+    assert stage.pop_told() == [(0, 0, 1, 1, 0)] and stage.staged == [1001, 1101]
     stage.step(ended=(0, 1), begins=(0,))
-    assert stage.take_told() == [(0, 0, 1, 1, 0), (0, 0, 4, 4, 0)] and stage.staged == [1002, 1101]
+    assert stage.pop_told() == [(0, 0, 1, 1, 0), (0, 0, 4, 4, 0)] and stage.staged == [1002, 1101]
     stage.step(ended=(0, 2), begins=(1,))
-    assert stage.take_told() == [(0, 1001, 1, 1, 1), (1, 100, 5, 5, 0)]
+    assert stage.pop_told() == [(0, 1001, 1, 1, 1), (1, 100, 5, 5, 0)]
 
 
 def test_an_agent_that_ended_first_begins_again_with_what_its_copy_begins_with(stage: Stage) -> None:
@@ -152,16 +154,16 @@ def test_an_agent_that_ended_first_begins_again_with_what_its_copy_begins_with(s
     stage.curriculum.changes = Changes(redraw=True)
     stage.step(ended=(2,), begins=(1,))
     stage.step(ended=(1,), begins=(0,))
-    stage.take_told()
+    stage.pop_told()
     stage.step(ended=(0, 1))
-    assert stage.take_told() == [(0, 1001, 3, 3, 1), (0, 1001, 1, 1, 1)]
+    assert stage.pop_told() == [(0, 1001, 3, 3, 1), (0, 1001, 1, 1, 1)]
 
 
 def test_a_copy_that_begins_though_nobody_ended_is_followed(stage: Stage) -> None:
     stage.step(begins=(0,))
     assert stage.staged == [2, 101]
     stage.step(ended=(0,))
-    assert stage.take_told() == [(0, 1, 2, 2, 0)]
+    assert stage.pop_told() == [(0, 1, 2, 2, 0)]
 
 
 def test_episodes_are_numbered_as_they_begin_and_settled_when_all_before_are_over(stage: Stage) -> None:
@@ -174,15 +176,9 @@ def test_episodes_are_numbered_as_they_begin_and_settled_when_all_before_are_ove
 
 def test_a_lost_episode_is_nobodys_and_the_next_one_has_its_own_draw(stage: Stage) -> None:
     stage.step(begins=(1,), aborted=(2,))
-    assert stage.take_told() == [] and stage.staged == [1, 102]
+    assert stage.pop_told() == [] and stage.staged == [1, 102]
     stage.step(ended=(2,), begins=(1,))
-    assert stage.take_told() == [(1, 101, 1, 1, 0)]
-
-
-def test_a_behavior_that_has_finished_tells_nothing(stage: Stage) -> None:
-    stage.behavior.learning = False
-    stage.step(ended=(2,), begins=(1,))
-    assert stage.take_told() == [] and stage.staged == [1, 102]
+    assert stage.pop_told() == [(1, 101, 1, 1, 0)]
 
 
 def test_group_returns_are_zeros_until_somebody_shares_a_reward(stage: Stage) -> None:
@@ -197,9 +193,9 @@ def test_a_lost_episode_and_one_that_ended_in_the_same_step_are_both_followed(st
     stage.curriculum.changes = Changes(redraw=True)
     stage.step(ended=(2,), begins=(1,))
     stage.step(ended=(0,), aborted=(1,), begins=(0,))
-    stage.take_told()
+    stage.pop_told()
     stage.step(ended=(0, 1))
-    assert stage.take_told() == [(0, 1001, 1, 1, 1), (0, 1001, 1, 1, 1)]
+    assert stage.pop_told() == [(0, 1001, 1, 1, 1), (0, 1001, 1, 1, 1)]
 
 
 def test_what_agents_of_one_copy_began_with_is_known_after_a_resume(stage: Stage) -> None:
@@ -207,10 +203,10 @@ def test_what_agents_of_one_copy_began_with_is_known_after_a_resume(stage: Stage
     stage.curriculum.changes = Changes(redraw=True)
     stage.step(ended=(2,), begins=(1,))
     stage.step(ended=(0,))
-    stage.take_told()
+    stage.pop_told()
     stage.resume()
     stage.step(ended=(0, 1, 2), begins=(0, 1))
-    assert stage.take_told() == [(0, 0, 1, 1, 0), (0, 0, 3, 3, 0), (1, 101, 2, 2, 0)]
+    assert stage.pop_told() == [(0, 0, 1, 1, 0), (0, 0, 3, 3, 0), (1, 101, 2, 2, 0)]
     assert stage.curriculum.numbers[-1] == ([4, 1, 3], 5) and stage.staged == [1002, 1103]
 
 

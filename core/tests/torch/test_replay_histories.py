@@ -113,7 +113,9 @@ class Plain:
                 self.cut(slot)
             current, action = self.current[slot], self.action[slot]
             ended = bool(batch.terminated[slot] or batch.truncated[slot])
-            self.action[slot] = action if batch.moved is not None and not batch.moved[slot] else None
+            self.action[slot] = (
+                action if batch.transition_closed is not None and not batch.transition_closed[slot] else None
+            )
             self.see(slot, batch)
             if action is None or self.action[slot] is not None:
                 continue

@@ -134,7 +134,7 @@ class Script:
     def visits(self) -> list[int]:
         """The marks of episodes that start now."""
         drawn = self.lessons.draw(np.zeros(1, np.int64), np.zeros(1, np.int64))
-        return [int(visit) for visit in drawn.stamp[0]]
+        return [int(visit) for visit in drawn.draw_id[0]]
 
     def _step(self, event: str) -> None:
         ended = False
@@ -158,12 +158,12 @@ class Script:
 def ended_episodes(text: str, on: Sequence[int], begun: int) -> EndedEpisodes:
     """Parse the episodes of an event; ``on`` are the current visits, and ``begun`` episodes came before."""
     behavior, texts = (text[0], text[2:].split()) if text[1:2] == ":" else ("B", text.split())
-    returns, groups, stamp = [], [], []
+    returns, groups, draw_id = [], [], []
     for each in texts:
         numbers = re.fullmatch(r"(?P<own>[-\d.]+)(\+(?P<group>[-\d.]+))?(@(?P<lessons>[\d,]+))?", each)
         assert numbers, f"{each!r} is not an episode"
         began = [int(number) for number in (numbers["lessons"] or "").split(",") if number] or list(on)
-        stamp.append(began * len(on) if len(began) == 1 else began)
+        draw_id.append(began * len(on) if len(began) == 1 else began)
         returns.append(float(numbers["own"]))
         groups.append(float(numbers["group"] or 0))
     return EndedEpisodes(
@@ -176,7 +176,7 @@ def ended_episodes(text: str, on: Sequence[int], begun: int) -> EndedEpisodes:
         group_returns=np.array(groups),
         lengths=np.ones(len(texts), np.int64),
         values=np.zeros((len(texts), len(on))),
-        stamp=np.array(stamp, np.int64),
+        draw_id=np.array(draw_id, np.int64),
     )
 
 

@@ -78,9 +78,9 @@ def test_a_draw_is_the_callers(make: Any) -> None:
         lessons = make(text)
         before = drawn(lessons, [0, 1], [0, 0])
         draw = lessons.draw(np.array([0, 1]), np.array([0, 0]))
-        draw.values[:], draw.stamp[:] = -1.0, -1
+        draw.values[:], draw.draw_id[:] = -1.0, -1
         assert drawn(lessons, [0, 1], [0, 0]) == before
-        assert lessons.draw(np.array([0, 1]), np.array([0, 0])).stamp.tolist() == [[0, 0, 0]] * 2
+        assert lessons.draw(np.array([0, 1]), np.array([0, 0])).draw_id.tolist() == [[0, 0, 0]] * 2
 
 
 def test_a_lesson_has_its_sampler_and_the_other_parameters_keep_their_values(script: Any) -> None:

@@ -44,9 +44,9 @@ class Model:
         criteria = [c for b in blocks if b.smoothing == "legacy" for lesson in b.lessons for c in lesson.completion]
         self.longest = {b: max([1, *(c.min_lesson_length for c in criteria if c.behavior == b)]) for b in self.buffers}
 
-    def ended(self, behavior: str, own: float, group: float, stamp: list[int]) -> None:
+    def ended(self, behavior: str, own: float, group: float, draw_id: list[int]) -> None:
         self.buffers[behavior] = [*self.buffers[behavior], own][-self.longest[behavior] :]
-        for p, began in enumerate(stamp):
+        for p, began in enumerate(draw_id):
             if began == self.visits[p]:
                 self.episodes[p].append((behavior, own, group))
 
@@ -173,7 +173,7 @@ def told(behavior: str, rows: list[Any], parameters: int, begun: int) -> EndedEp
         group_returns=np.array([row[2] for row in rows]),
         lengths=np.ones(len(rows), np.int64),
         values=np.zeros((len(rows), parameters)),
-        stamp=np.array([row[3] for row in rows], np.int64),
+        draw_id=np.array([row[3] for row in rows], np.int64),
     )
 
 
@@ -221,7 +221,7 @@ def test_a_random_history_goes_through_the_lessons_of_the_model(
             lessons.load_state_dict(state)
         check_measures(lessons, model, dict.fromkeys(MAX_STEPS, PER_STEP * number))
         drawn = lessons.draw(np.arange(NUM_ENVS), np.full(NUM_ENVS, number))
-        assert drawn.stamp.tolist() == [model.visits] * NUM_ENVS
+        assert drawn.draw_id.tolist() == [model.visits] * NUM_ENVS
         assert drawn.values.tolist() == [[10.0 * on for on in model.on]] * NUM_ENVS
 
 

@@ -143,7 +143,7 @@ def test_a_status_of_ml_agents_begins_with_its_lessons(make: Any) -> None:
     lessons.load_status(MLAGENTS)
     assert [section["lesson_num"] for section in lessons.status().values()] == [2, 0]
     draw = lessons.draw(np.array([0]), np.array([0]))
-    assert (draw.values.tolist(), draw.stamp.tolist()) == ([[3.0, 9.8]], [[1, 1]])
+    assert (draw.values.tolist(), draw.draw_id.tolist()) == ([[3.0, 9.8]], [[1, 1]])
 
 
 def test_a_status_of_ours_too(script: Any, make: Any) -> None:

@@ -48,7 +48,7 @@ def is_promoted(success_rate: float, seed: int, smoothing: str = "episodes") -> 
                 behavior="B", slots=rows, env_index=rows, numbers=told, settled=int(numbers.min()),
                 returns=success[rows].astype(float), group_returns=np.zeros(rows.size),
                 lengths=np.ones(rows.size, np.int64), values=np.zeros((rows.size, 1)),
-                stamp=np.zeros((rows.size, 1), np.int64),
+                draw_id=np.zeros((rows.size, 1), np.int64),
             )
         )  # fmt: skip
         success[rows], left[rows] = begin(rows.size)

@@ -1,6 +1,6 @@
-"""The open episodes of a behavior's agents: what each began with, for the curricula that hear of its end.
+"""What each open episode of a behavior's agents began with, for the curricula that its end is reported to.
 
-S slots, N copies of the environment, P parameters.
+S slots, N environments, P parameters.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ class Beginnings:
 
     numbers: NDArray[np.int64]  # [K]
     values: NDArray[np.float64]  # [K, P]
-    stamp: NDArray[np.int64]  # [K, P]
+    draw_id: NDArray[np.int64]  # [K, P]
 
 
 class AgentEpisodes:
     """What the open episode of each agent of a behavior began with, and its number among all of the behavior."""
 
     def __init__(self, env_index: NDArray[np.int64], feed: ParameterFeed) -> None:
-        """``env_index`` [S] says in which copy of the environment each agent is."""
+        """``env_index`` [S] says in which environment each agent is."""
         self._feed = feed
         self._env_index = env_index
         slots, columns = len(env_index), len(feed.names)
-        # With one agent in each copy, what it began with is what the copy plays: the same arrays.
+        # With one agent in each environment, both began with the same parameters: the arrays are shared.
         self._alone = np.array_equal(self._env_index, np.arange(len(feed.playing)))
         self._values = feed.values if self._alone else np.zeros((slots, columns))  # [S, P]
-        self._stamp = feed.stamp if self._alone else np.zeros((slots, columns), np.int64)  # [S, P]
+        self._draw_id = feed.draw_id if self._alone else np.zeros((slots, columns), np.int64)  # [S, P]
         self._numbers: NDArray[np.int64] = np.zeros(slots, np.int64)  # [S]
         self._begun = 0  # episodes, ever
 
@@ -46,17 +46,17 @@ class AgentEpisodes:
         return int(np.minimum.reduce(self._numbers))
 
     def beginnings(self, rows: NDArray[np.intp]) -> Beginnings:
-        """Those of agents ``rows`` [K], before :meth:`begin` makes them others."""
-        return Beginnings(self._numbers.take(rows), self._values.take(rows, 0), self._stamp.take(rows, 0))
+        """What the episodes of agents ``rows`` [K] began with, before :meth:`begin` replaces them."""
+        return Beginnings(self._numbers.take(rows), self._values.take(rows, 0), self._draw_id.take(rows, 0))
 
     def begin_all(self) -> None:
         """All agents begin an episode."""
-        self._take(np.arange(len(self._numbers)))
+        self._begin(np.arange(len(self._numbers)))
 
     def begin(self, env_index: NDArray[np.int64], ended: NDArray[np.intp], aborted: NDArray[np.bool_] | None) -> None:
-        """So do those in ``copies`` that have begun theirs, and in others those whose own has ended or was lost."""
+        """Start an episode for every agent whose environment began one, and for those in ``ended`` or ``aborted``."""
         if self._alone and aborted is None and ended.tolist() == env_index.tolist():
-            self._take(env_index)
+            self._begin(env_index)
             return
         fresh = np.zeros(len(self._feed.playing), np.bool_)
         fresh[env_index] = True
@@ -64,26 +64,26 @@ class AgentEpisodes:
         fresh[ended] = True
         if aborted is not None:
             fresh |= aborted
-        self._take(fresh.nonzero()[0])
+        self._begin(fresh.nonzero()[0])
 
-    def _take(self, rows: NDArray[np.intp]) -> None:
+    def _begin(self, rows: NDArray[np.intp]) -> None:
         self._numbers[as_slice(rows)] = np.arange(self._begun, self._begun + len(rows))
         self._begun += len(rows)
         if not self._alone:
             env_index = self._env_index[rows]
             self._values[rows] = self._feed.values[env_index]
-            self._stamp[rows] = self._feed.stamp[env_index]
+            self._draw_id[rows] = self._feed.draw_id[env_index]
 
     def state_dict(self) -> dict[str, Any]:
         return {
             "values": self._values.copy(),
-            "stamp": self._stamp.copy(),
+            "stamp": self._draw_id.copy(),
             "numbers": self._numbers.copy(),
             "begun": self._begun,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         fill(self._values, state, "values")
-        fill(self._stamp, state, "stamp")
+        fill(self._draw_id, state, "stamp")
         fill(self._numbers, state, "numbers")
         self._begun = saved_count(state, "begun")

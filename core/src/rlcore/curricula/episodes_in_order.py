@@ -12,17 +12,17 @@ from rlcore.saved_values import saved_array, saved_count
 
 
 class EpisodesInOrder:
-    """Holds what is known of ended episodes back until all that began before them are over.
+    """Holds numbers of ended episodes back until all episodes that began before them are over.
 
     The order in which episodes begin does not depend on how long they last, and so a mean over any stretch of it is
     that of the agent's episodes; over the latest that ended it is not, where some last longer than others.
 
-    An episode that outlasts ``capacity`` others is not waited for any longer; it comes when it ends.
+    An episode that outlasts ``capacity`` others is no longer waited for: it is handed over when it ends.
     """
 
     def __init__(self, width: int, num_envs: int = 1, capacity: int | None = None) -> None:
         """``width`` numbers are kept of each episode. ``capacity`` is rounded up to a power of two; without one it is
-        64 episodes for each of the ``copies`` of the environment, and 4096 at least.
+        64 episodes for each of the ``num_envs`` environments, and 4096 at least.
         """
         size = 1 << max(0, (max(4096, 64 * num_envs) if capacity is None else capacity) - 1).bit_length()
         self._mask = size - 1
@@ -33,11 +33,11 @@ class EpisodesInOrder:
         self._late: list[NDArray[np.float64]] = []  # columns that are handed on whatever comes before them
 
     def add(self, numbers: NDArray[np.int64], *columns: NDArray[Any]) -> None:
-        """Takes K episodes that ended: their ``numbers`` [K], and columns, [K] or [K, C], to keep of each."""
+        """Add K episodes that ended: their ``numbers`` [K], and columns, [K] or [K, C], to keep of each."""
         listed = numbers.tolist()
         beyond = max(listed) - self._mask - self._next
         if beyond > 0:
-            self._late += self._take(self._next + beyond)
+            self._late += self._pop(self._next + beyond)
         if min(listed) < self._next:
             late = numbers < self._next
             self._late.append(np.column_stack(columns)[late].T)
@@ -56,20 +56,20 @@ class EpisodesInOrder:
                 row += column.shape[1]
         self._held[places] = True
 
-    def take(self, settled: int) -> NDArray[np.float64] | None:
-        """[R, width] of the episodes whose turn has come: with numbers below ``settled``, in order. None: no one's."""
-        taken = self._late + self._take(settled)
+    def pop(self, settled: int) -> NDArray[np.float64] | None:
+        """Returns the numbers [R, width] of the episodes before ``settled``, in their order; None if there are none."""
+        taken = self._late + self._pop(settled)
         self._late = []
         if len(taken) > 1:
             return np.concatenate(taken, axis=1).T
         return taken[0].T if taken else None
 
-    def _take(self, until: int) -> list[NDArray[np.float64]]:
+    def _pop(self, until: int) -> list[NDArray[np.float64]]:
         if until <= self._next:
             return []
         places = np.arange(self._next, min(until, self._next + self._mask + 1)) & self._mask
         self._next = until
-        places = places[self._held.take(places)]  # those that are not there were lost, or nobody told of them
+        places = places[self._held.take(places)]  # those that are not there were lost, or were never added
         self._held[places] = False
         return [self._columns.take(places, 1)] if places.size else []
 
@@ -84,7 +84,7 @@ class EpisodesInOrder:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """That of one with the same capacity."""
+        """Load the state of an object with the same capacity."""
         numbers = saved_array(state, "numbers", np.int64, (None,))
         columns = saved_array(state, "columns", np.float64, (len(self._columns), len(numbers)))
         late = saved_array(state, "late", np.float64, (len(self._columns), None))

@@ -1,7 +1,7 @@
-"""Feeds environment parameters to the copies of an environment, one episode ahead.
+"""Feeds parameters to environments, one episode ahead.
 
-What a copy's next episode begins with is *staged* before the current one ends, because an environment resets itself
-within the step that ends an episode.
+The parameters of an environment's next episode are *staged* before the current one ends, because an environment resets
+itself within the step that ends an episode.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from rlcore.errors import EnvironmentFailed
 from rlcore.plugins.failures import blame
 from rlcore.saved_values import fill
 
-# Copies [K] and episode numbers [K] to the draws of all P parameters.
+# Environments [K] and episode numbers [K] to the draws of all P parameters.
 Draw = Callable[[NDArray[np.int64], NDArray[np.int64]], EpisodeDraw]
 
 
 class ParameterFeed:
-    """Keeps what every copy plays with and what it goes on with; tells the environment."""
+    """Keeps the parameters of every environment's current and next episode, and sets them."""
 
     def __init__(self, environment: Environment, names: Sequence[str], draw: Draw, named: str = "environment") -> None:
         """``names`` [P] are the columns of what ``draw`` gives; ``named`` is what messages call the environment."""
@@ -33,52 +33,52 @@ class ParameterFeed:
         self.names = tuple(names)
         num_envs, columns = environment.num_envs, len(self.names)
         self._env_index: NDArray[np.int64] = _read_only(np.arange(num_envs))
-        self._nobody: NDArray[np.int64] = self._env_index[:0]
-        self.playing: NDArray[np.int64] = np.full(num_envs, -1, np.int64)  # [N] episode each copy is in
+        self._none: NDArray[np.int64] = self._env_index[:0]
+        self.playing: NDArray[np.int64] = np.full(num_envs, -1, np.int64)  # [N] the episode of each environment
         self.values: NDArray[np.float64] = np.zeros((num_envs, columns))  # [N, P] of that episode
-        self.stamp: NDArray[np.int64] = np.zeros((num_envs, columns), np.int64)  # [N, P]
-        self._next_values: NDArray[np.float64] = np.zeros((num_envs, columns))  # [N, P] of the one that follows
-        self._next_stamp: NDArray[np.int64] = np.zeros((num_envs, columns), np.int64)
-        # Views: what is staged changes in them, and nobody who is told them can change it.
-        self._told: Parameters = self._columns(self._next_values)
+        self.draw_id: NDArray[np.int64] = np.zeros((num_envs, columns), np.int64)  # [N, P]
+        self._next_values: NDArray[np.float64] = np.zeros((num_envs, columns))  # [N, P] of the next episode
+        self._next_draw_id: NDArray[np.int64] = np.zeros((num_envs, columns), np.int64)
+        # Read-only views of what is staged.
+        self._staged: Parameters = self._columns(self._next_values)
 
     def before_reset(self, episodes: NDArray[np.int64]) -> None:
-        """Every copy c is about to begin episode ``episodes[c]``."""
+        """Every environment is about to begin an episode, with the numbers ``episodes`` [N]."""
         self._stage(self._env_index, episodes.copy())
 
     def after_reset(self, episodes: NDArray[np.int64]) -> None:
-        """They have begun."""
+        """The ``episodes`` [N] of all environments have begun."""
         self.playing[:] = episodes
         self.values[:] = self._next_values
-        self.stamp[:] = self._next_stamp
+        self.draw_id[:] = self._next_draw_id
         self._stage(self._env_index, episodes + 1)
 
     def after_step(self) -> NDArray[np.int64]:
-        """Takes note of the copies [K] whose next episode has begun, and returns them; see :meth:`restage`."""
+        """Note which environments [K] began their next episode, and return them; :meth:`restage` draws what follows."""
         episodes = self._environment.episodes
         if episodes.tobytes() == self.playing.tobytes():  # as in most steps; a fifth of the time of what follows
-            return self._nobody
+            return self._none
         began: NDArray[np.int64] = (episodes != self.playing).nonzero()[0]
         if began.size:
             rows = as_slice(began)
             self.playing[rows] = episodes[rows]
             self.values[rows] = self._next_values[rows]
-            self.stamp[rows] = self._next_stamp[rows]
+            self.draw_id[rows] = self._next_draw_id[rows]
         return began
 
     def episode_of(self, env: int, latest: bool) -> NDArray[np.float64]:
-        """[P] of the episode the copy is in; ``latest``: of the one it has begun and is not noted yet, if there is."""
+        """[P] of an environment's episode. ``latest``: of one that began since the last :meth:`after_step`, if any."""
         began = self._environment.episodes[env] != self.playing[env]
         values: NDArray[np.float64] = (self._next_values if latest and began else self.values)[env]
         return values
 
     def described(self, env: int, latest: bool) -> str:
-        """The same for messages: ``length 0.5, gravity 9.8``."""
+        """What an episode began with, for messages: ``length 0.5, gravity 9.8``; see :meth:`episode_of`."""
         values = self.episode_of(env, latest).tolist()
         return ", ".join(f"{name} {value:g}" for name, value in zip(self.names, values, strict=True))
 
     def restage(self, env_index: NDArray[np.int64] | None = None) -> None:
-        """Draws what these copies, or all, go on with."""
+        """Draw the next episodes of these environments, or of all."""
         env_index = self._env_index if env_index is None else env_index
         if env_index.size:
             self._stage(_read_only(env_index), self.playing[as_slice(env_index)] + 1)
@@ -86,39 +86,39 @@ class ParameterFeed:
     def _stage(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> None:
         drawn, rows = self._draw(env_index, episodes), as_slice(env_index)
         self._next_values[rows] = drawn.values
-        self._next_stamp[rows] = drawn.stamp
-        self._tell(self._told)
+        self._next_draw_id[rows] = drawn.draw_id
+        self._set(self._staged)
 
     def state_dict(self) -> dict[str, Any]:
         return {
             "playing": self.playing.copy(),
             "values": self.values.copy(),
-            "stamp": self.stamp.copy(),
+            "stamp": self.draw_id.copy(),
             "next_values": self._next_values.copy(),
-            "next_stamp": self._next_stamp.copy(),
+            "next_stamp": self._next_draw_id.copy(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """The environment hears of it by :meth:`begin_again` or :meth:`go_on`."""
+        """Load the state; :meth:`replay` or :meth:`resume` sets the parameters in the environment."""
         fill(self.playing, state, "playing")
         fill(self.values, state, "values")
-        fill(self.stamp, state, "stamp")
+        fill(self.draw_id, state, "stamp")
         fill(self._next_values, state, "next_values")
-        fill(self._next_stamp, state, "next_stamp")
+        fill(self._next_draw_id, state, "next_stamp")
 
-    def begin_again(self) -> None:
-        """Every copy is about to begin the episode it is in; :meth:`go_on` is to follow."""
-        self._tell(self._columns(self.values.copy()))
+    def replay(self) -> None:
+        """Every environment is about to begin again the episode it is in; :meth:`resume` follows."""
+        self._set(self._columns(self.values.copy()))
 
-    def go_on(self) -> None:
-        """Every copy is in the episode it was in."""
-        self._tell(self._told)
+    def resume(self) -> None:
+        """Every environment is in the episode it was in when the state was saved."""
+        self._set(self._staged)
 
     def _columns(self, values: NDArray[np.float64]) -> Parameters:
-        """Those of ``values`` [N, P] by name, to look at."""
+        """Read-only columns of ``values`` [N, P], by name."""
         return {name: _read_only(values[:, column]) for column, name in enumerate(self.names)}
 
-    def _tell(self, parameters: Parameters) -> None:
+    def _set(self, parameters: Parameters) -> None:
         try:
             self._environment.set_parameters(parameters)
         except (Exception, SystemExit) as error:

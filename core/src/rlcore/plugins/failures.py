@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
-from rlcore.errors import EnvironmentFailed, PluginError, RlcoreError, one_line
+from rlcore.errors import PluginError, RlcoreError, one_line
 
 if TYPE_CHECKING:
     from rlcore.settings import BehaviorSettings
@@ -77,42 +77,3 @@ def trainer_named(behavior: Learner) -> str:
 def policy_named(behavior: str, policy: Policy) -> str:
     """The owner of errors of a policy in an evaluation."""
     return f"behavior {behavior!r}: policy {type(policy).__name__}"
-
-
-# ------------------------------------------------------------ older names, for runs and curricula
-
-
-def environment_failed(named: str, doing: str, error: BaseException) -> RlcoreError:
-    """``failure(named, "in <doing>", error, EnvironmentFailed)``."""
-    return failure(named, f"in {doing}", error, EnvironmentFailed)
-
-
-def trainer_failed(behavior: Learner, doing: str, error: BaseException) -> RlcoreError:
-    """``failure(trainer_named(behavior), "in <doing>", error)``."""
-    return failure(trainer_named(behavior), f"in {doing}", error)
-
-
-def policy_failed(behavior: str, policy: Policy, doing: str, error: BaseException) -> RlcoreError:
-    """``failure(policy_named(behavior, policy), "in <doing>", error)``."""
-    return failure(policy_named(behavior, policy), f"in {doing}", error)
-
-
-@contextmanager
-def environment_does(named: str, doing: str) -> Iterator[None]:
-    """``blamed(named, "in <doing>", EnvironmentFailed)``."""
-    with blamed(named, f"in {doing}", EnvironmentFailed):
-        yield
-
-
-@contextmanager
-def trainer_does(behavior: Learner, doing: str) -> Iterator[None]:
-    """``blamed(trainer_named(behavior), "in <doing>")``."""
-    with blamed(trainer_named(behavior), f"in {doing}"):
-        yield
-
-
-@contextmanager
-def called_trainer(behavior: str, trainer_type: str, doing: str) -> Iterator[None]:
-    """Blame the trainer of a behavior that belongs to no run."""
-    with blamed(f"behavior {behavior!r}: trainer {trainer_type!r}", f"in {doing}"):
-        yield

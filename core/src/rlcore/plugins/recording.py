@@ -17,7 +17,7 @@ from rlcore.plugins.failures import blamed
 from rlcore.plugins.known import RECORDING_ADVICE
 from rlcore.plugins.records import Record, RecordingFormatSpec
 from rlcore.plugins.targets import require_protocol
-from rlcore.recording.episode_tap import EpisodeTap, one_slot
+from rlcore.recording.episode_recorder import EpisodeRecorder, one_slot
 from rlcore.recordings import (
     Recording,
     RecordingAbout,
@@ -60,8 +60,8 @@ def recorded_to(
     behaviors: Mapping[str, BehaviorSpec],
     about: Mapping[str, RecordingAbout],
     reference: str | None = None,
-) -> Iterator[dict[str, EpisodeTap]]:
-    """Taps, by behavior, for a block that plays episodes.
+) -> Iterator[dict[str, EpisodeRecorder]]:
+    """Recorders, by behavior, for a block that plays episodes.
 
     When the block ends, ``directory/<behavior>`` are recordings; when it fails, nothing is left there. ``about`` is by
     behavior too. ``reference`` names the format; None takes the only installed one. Raises ConfigError if something
@@ -70,17 +70,17 @@ def recorded_to(
     spec = plugins.recording_format(reference)
     made = _format(spec)
     writers: dict[str, RecordingWriter] = {}
-    taps: dict[str, EpisodeTap] = {}
+    recorders: dict[str, EpisodeRecorder] = {}
     try:
         for name, behavior in behaviors.items():
             path = directory / name
             with _written(spec, path):
                 writers[name] = writer = made.writer(path, one_slot(behavior), about[name])
             require_protocol(writer, RecordingWriter, spec.described)
-            taps[name] = EpisodeTap(behavior, partial(_write, spec, path, writer))
-        yield taps
-        for name, tap in taps.items():
-            if tap.episodes:
+            recorders[name] = EpisodeRecorder(behavior, partial(_write, spec, path, writer))
+        yield recorders
+        for name, recorder in recorders.items():
+            if recorder.episodes:
                 with _written(spec, directory / name):
                     writers[name].close()
                 del writers[name]

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec
-from rlcore.plugins.failures import trainer_does
+from rlcore.plugins.failures import blamed, trainer_named
 from rlcore.results import BehaviorResult
 from rlcore.runs.batch_check import BatchCheck
+from rlcore.runs.episode_statistics import EpisodeStatistics, FinishedEpisodes
 from rlcore.saved_values import saved_count, saved_entry, saved_mapping
 from rlcore.seeding import derive_seed
 from rlcore.settings import BehaviorSettings
-from rlcore.stats import CUMULATIVE_REWARD, EPISODE_LENGTH, GROUP_REWARD, EpisodeRecorder, StatSummary, StatsWindow
+from rlcore.stats import CUMULATIVE_REWARD, EPISODE_LENGTH, GROUP_REWARD, StatSummary, StatsWindow
 from rlcore.trainer import Policy, Trainer
 
 # How many of the latest episodes the mean reward of results and progress is taken over.
@@ -46,9 +47,9 @@ class BehaviorRun:
         self.trainer = trainer
         self.batch = first_batch
         self.seed = seed  # of the run
-        self.offline = offline  # the trainer learns from recorded data, and is told nothing of an environment
+        self.offline = offline  # the trainer learns from recorded data and observes no environment
         self.checks = BatchCheck(spec, lambda: f"at step {self.steps}")
-        self.episodes = EpisodeRecorder(spec.slots)
+        self.episodes = EpisodeStatistics(spec.slots)
         self.window = StatsWindow()
         self.recent: deque[float] = deque(maxlen=RECENT_EPISODES)
         self.recent_updates: dict[str, deque[float]] = {}  # by tag; only what is finite
@@ -58,7 +59,7 @@ class BehaviorRun:
         self.updates = 0
         self.policy_steps: int | None = None  # that the policy was trained for, where only that was loaded
         self.inferred = 0  # agent steps acted under --inference
-        self.exploited = 0  # environment steps since it stopped learning
+        self.frozen_steps = 0  # environment steps since it stopped learning
         self.learning = True
         self.finished_at_cut: int | None = None  # episodes, when a checkpoint last cut the open ones; None: not yet
         self.next_summary = 0
@@ -73,7 +74,7 @@ class BehaviorRun:
     @property
     def policy(self) -> Policy:
         """The trainer's current policy."""
-        with trainer_does(self, "policy"):
+        with blamed(trainer_named(self), "in policy"):
             return self.trainer.policy
 
     @property
@@ -86,27 +87,27 @@ class BehaviorRun:
         return settings.checkpoint_interval
 
     def set_boundaries(self) -> None:
-        """The next multiples of the intervals after the trainer's step."""
+        """Set the next boundaries: multiples of the intervals after the trainer's step."""
         steps, settings = self.steps, self.settings
         self.learning = steps < settings.max_steps
         self.next_summary = (steps // settings.summary_freq + 1) * settings.summary_freq
         self.checkpoint_saved()
 
     def checkpoint_saved(self) -> None:
-        """The next checkpoint is due at the next multiple of its interval."""
+        """Make the next checkpoint due at the next multiple of its interval."""
         interval = self.checkpoint_interval
         self.next_checkpoint = (self.steps // interval + 1) * interval
         self.next_boundary = min(self.next_summary, self.next_checkpoint, self.settings.max_steps)
 
     def make_due(self, summary: int | None) -> None:
-        """Has the boundary ``summary`` be crossed again, if it was; and a checkpoint be made again at this step."""
+        """Make a checkpoint due at this step, and the boundary ``summary`` if it was due."""
         if summary is not None:
             self.learning = True  # at max_steps a summary is always due
             self.next_summary = summary
         self.next_checkpoint = self.steps
 
-    def look_up(self, step: int) -> None:
-        """Something of the run's may be due at ``step``, until the boundaries are set anew."""
+    def stop_at(self, step: int) -> None:
+        """Have the loop stop at ``step`` too, until the boundaries are set again."""
         self.next_boundary = min(self.next_summary, self.next_checkpoint, self.settings.max_steps, step)
 
     @property
@@ -118,14 +119,14 @@ class BehaviorRun:
     def checkpoint_due(self) -> bool:
         return self.learning and self.steps >= self.next_checkpoint
 
-    def exploit(self) -> Actions:
-        """What the policy does now, for a behavior that does not learn (any more)."""
+    def act_frozen(self) -> Actions:
+        """Actions of the current policy, for a behavior that does not learn (any more)."""
         deterministic = self.settings.network_settings.deterministic
         policy = self.trainer.policy
         if not deterministic:
-            # A policy's generator is nobody's to save, and evaluating seeds it anew: each step has a seed of its own.
-            policy.seed(derive_seed(self.seed, f"{self.name}/exploit", self.exploited))
-        self.exploited += 1
+            # Checkpoints do not hold a policy's generator, and evaluations seed it: every step has its own seed.
+            policy.seed(derive_seed(self.seed, f"{self.name}/exploit", self.frozen_steps))
+        self.frozen_steps += 1
         return policy.act(self.batch.observations, self.batch.action_mask, deterministic)
 
     def begin(self, batch: AgentBatch) -> None:
@@ -136,12 +137,12 @@ class BehaviorRun:
             self.trainer.begin(batch)
 
     def cut(self) -> bool:
-        """A checkpoint is about to end all open episodes. Whether none has ended by itself since the last one did."""
+        """A checkpoint ends all open episodes. Returns whether no episode ended by itself since the last checkpoint."""
         before, self.finished_at_cut = self.finished_at_cut, self.episodes.finished
         return self.learning and self.episodes.finished == before
 
     def add_update(self, stats: Mapping[str, float | Sequence[float]]) -> None:
-        """One update of the trainer, and the scalars it returned."""
+        """Note one update of the trainer and the scalars it returned."""
         self.window.add(stats)
         self.epoch_updates.add(stats)
         for tag, value in stats.items():
@@ -150,24 +151,22 @@ class BehaviorRun:
             latest.extend(float(each) for each in values if isfinite(each))
         self.updates += 1
 
-    def take_episodes(self) -> None:
-        """Moves finished episodes into the window."""
-        returns, group_returns, lengths = self.episodes.take_finished()
+    def episodes_finished(self, finished: FinishedEpisodes) -> None:
+        """Note the episodes that ended in one environment step, for the summary, the epoch and the mean reward."""
+        returns, lengths = finished.returns.tolist(), finished.lengths.astype(np.float64).tolist()
         self.recent.extend(returns)
-        self.window.extend(CUMULATIVE_REWARD, returns)
-        self.window.extend(GROUP_REWARD, group_returns)
-        self.window.extend(EPISODE_LENGTH, [float(length) for length in lengths])
-        self.epoch_episodes.extend(CUMULATIVE_REWARD, returns)
-        self.epoch_episodes.extend(EPISODE_LENGTH, [float(length) for length in lengths])
+        for window in (self.window, self.epoch_episodes):
+            window.extend(CUMULATIVE_REWARD, returns)
+            window.extend(EPISODE_LENGTH, lengths)
+        if finished.group_returns is not None:
+            self.window.extend(GROUP_REWARD, finished.group_returns.tolist())
 
     def begin_epoch(self) -> None:
-        """What follows is of a new epoch."""
-        self.take_episodes()
+        """Start a new epoch."""
         self.epoch_episodes, self.epoch_updates = StatsWindow(), StatsWindow()
 
     def result(self, stats: Mapping[str, StatSummary]) -> BehaviorResult:
-        """Where the behavior stands, and what this epoch brought; ``stats`` are those of its summary."""
-        self.take_episodes()
+        """The behavior's result at the end of this epoch; ``stats`` are those of its summary."""
         episodes = self.epoch_episodes.summaries()
         return BehaviorResult(
             steps=self.steps,
@@ -182,24 +181,21 @@ class BehaviorRun:
         )
 
     def summarise(self) -> dict[str, StatSummary]:
-        self.take_episodes()
         return self.window.summarise()
 
     @property
     def mean_reward(self) -> float | None:
         """Mean return of the latest episodes, None before the first one ended."""
-        returns = [*self.recent, *self.episodes.finished_returns][-RECENT_EPISODES:]
-        return float(np.mean(returns)) if returns else None
+        return float(np.mean(self.recent)) if self.recent else None
 
     def state_dict(self) -> dict[str, Any]:
-        self.take_episodes()
         return {
             **self.episodes.state_dict(),
             "recent": list(self.recent),
             "window": self.window.state_dict(),
             "updates": self.updates,
             "recent_updates": {tag: list(values) for tag, values in self.recent_updates.items()},
-            "exploited": self.exploited,
+            "exploited": self.frozen_steps,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -209,4 +205,4 @@ class BehaviorRun:
         self.updates = saved_count(state, "updates")
         for tag, values in saved_mapping(state, "recent_updates").items():
             self.recent_updates[tag] = deque(map(float, values), maxlen=RECENT_UPDATES)
-        self.exploited = saved_count(state, "exploited")
+        self.frozen_steps = saved_count(state, "exploited")

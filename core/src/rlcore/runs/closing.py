@@ -1,19 +1,19 @@
-"""How long a ``close()`` may take at the end, where the process is rlcore's own."""
+"""Closing what a run opened: an error of a ``close()`` is reported, and keeps nothing else open."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from types import TracebackType
 from typing import Protocol
 
-import attrs
-
-from rlcore.errors import EnvironmentFailed, RlcoreError, one_line
+from rlcore.errors import EnvironmentFailed, RlcoreError
+from rlcore.plugins.failures import failure
 
 log = logging.getLogger(__name__)
 
-# Seconds; what a writer still has to send is worth more of them.
+# Seconds that a close() may take if the process is rlcore's own; a writer may still have data to send.
 CLOSE_ENVIRONMENT = 5.0
 CLOSE_WRITER = 30.0
 
@@ -22,7 +22,7 @@ WhileClosing = Callable[[str, float], AbstractContextManager[None]]
 
 
 def no_deadline(what: str, seconds: float) -> AbstractContextManager[None]:
-    """Waits however long it takes: in a program of its own, a run ends no process."""
+    """Wait as long as it takes: a run in a program of its own ends no process."""
     return nullcontext()
 
 
@@ -32,59 +32,37 @@ class Closable(Protocol):
     def close(self) -> None: ...
 
 
-@attrs.frozen
-class Held:
-    """Something to close at the end: ``what`` messages call it, and the ``kind`` of error that it is to blame with."""
+def close_at_exit(
+    stack: ExitStack,
+    closable: Closable,
+    what: str,
+    kind: type[RlcoreError],
+    while_closing: WhileClosing = no_deadline,
+) -> None:
+    """Have ``stack`` close ``closable``, which messages call ``what`` and blame with an error of ``kind``.
 
-    closable: Closable
-    what: str
-    kind: type[RlcoreError]
-
-    @property
-    def seconds(self) -> float:
-        """How long closing it may take."""
-        return CLOSE_ENVIRONMENT if self.kind is EnvironmentFailed else CLOSE_WRITER
-
-
-def close_all(held: Iterable[Held], level: int, while_closing: WhileClosing = no_deadline) -> RlcoreError | None:
-    """Close everything in ``held``.
-
-    An exception is logged at ``level`` and keeps nothing else open. A SystemExit is returned as an error for the caller
-    to raise where no other error ended the run: it must not end the process unnoticed.
+    An exception of ``close()`` is logged: as a warning, or for debugging if the stack is left by an error. A SystemExit
+    must not end the process unnoticed: it is raised as an error of ``kind`` unless an error is reported already.
     """
-    first: RlcoreError | None = None
-    for each in held:
+
+    def close(raised: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         try:
-            with while_closing(each.what, each.seconds):
-                each.closable.close()
-        except (Exception, SystemExit) as error:
-            failure = _failed_to_close(each, error)
-            if first is None and isinstance(failure.__cause__, SystemExit):
-                first = failure
-            else:
-                log.log(level, "%s", failure)
-    return first
+            with while_closing(what, CLOSE_ENVIRONMENT if kind is EnvironmentFailed else CLOSE_WRITER):
+                closable.close()
+        except (Exception, SystemExit) as problem:
+            failed = problem if isinstance(problem, RlcoreError) else failure(what, "to close", problem, kind)
+            if error is None and isinstance(failed.__cause__, SystemExit):
+                raise failed from failed.__cause__
+            log.log(logging.WARNING if error is None else logging.DEBUG, "%s", failed)
+
+    stack.push(close)
 
 
 @contextmanager
 def closing(
     closable: Closable, what: str, kind: type[RlcoreError], while_closing: WhileClosing = no_deadline
 ) -> Iterator[None]:
-    """Close ``closable`` after the block, as :func:`close_all` does; an error of the block is the one to report."""
-    held = [Held(closable, what, kind)]
-    try:
+    """Close ``closable`` after the block, as :func:`close_at_exit` says."""
+    with ExitStack() as stack:
+        close_at_exit(stack, closable, what, kind, while_closing)
         yield
-    except BaseException:
-        close_all(held, logging.DEBUG, while_closing)
-        raise
-    failure = close_all(held, logging.WARNING, while_closing)
-    if failure is not None:
-        raise failure
-
-
-def _failed_to_close(held: Held, error: BaseException) -> RlcoreError:
-    if isinstance(error, RlcoreError):
-        return error
-    failure = held.kind(f"{held.what} failed to close: {one_line(error)}")
-    failure.__cause__ = error
-    return failure

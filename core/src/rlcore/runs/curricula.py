@@ -1,4 +1,4 @@
-"""The curricula of a run: they are told how episodes ended, and say what the next ones begin with."""
+"""The curricula of a run: ended episodes are reported to them, and they choose what the next ones begin with."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from rlcore.environment import Environment
 from rlcore.errors import RunStateError
 from rlcore.files.plain import plain
 from rlcore.runs.behavior import BehaviorRun
+from rlcore.runs.episode_statistics import FinishedEpisodes
 from rlcore.saved_values import saved_mapping
 from rlcore.stats import (
     CUMULATIVE_REWARD,
@@ -64,64 +65,75 @@ class RunCurricula:
             name: AgentEpisodes(behavior.spec.env_index, self._feed) for name, behavior in behaviors.items()
         }
         self._pairs = tuple((behavior, self._agents[name]) for name, behavior in behaviors.items())
+        # What ended in the environment step that `after_step` is yet to close.
+        self._finished: list[tuple[BehaviorRun, FinishedEpisodes, Beginnings]] = []
         # The number of each parameter's lesson, if it has lessons. Replaced, never changed: other threads look at it.
         self.lessons: Mapping[str, float] = lesson_numbers(self.stats())
 
     # ------------------------------------------------------------ episodes
 
     def before_reset(self, episodes: NDArray[np.int64]) -> None:
-        """Every copy c is about to begin episode ``episodes[c]``."""
+        """Every environment c is about to begin episode ``episodes[c]``."""
         self._feed.before_reset(episodes)
 
     def after_reset(self, episodes: NDArray[np.int64]) -> None:
-        """They have begun, and so have the episodes of all agents."""
+        """The ``episodes`` [N] of all environments have begun, and an episode of every agent."""
         self._feed.after_reset(episodes)
         for agents in self._agents.values():
             agents.begin_all()
 
+    def episodes_finished(self, behavior: BehaviorRun, finished: FinishedEpisodes) -> None:
+        """Episodes of ``behavior`` ended in an environment step; :meth:`after_step` follows, once for all behaviors."""
+        beginnings = self._agents[behavior.name].beginnings(finished.slots)
+        self._finished.append((behavior, finished, beginnings))
+
     def after_step(self) -> bool:
-        """Hands on what ended in the last environment step. Whether all copies are to begin their next episode now."""
-        ended: list[tuple[BehaviorRun, AgentEpisodes, Beginnings]] = []
-        for behavior, agents in self._pairs:
-            if behavior.batch.ended.size and behavior.learning:
-                ended.append((behavior, agents, agents.beginnings(behavior.batch.ended)))
+        """Report the episodes that ended in the last environment step, and draw what the next ones begin with.
+
+        Returns whether all environments are to begin their next episode now.
+        """
         began = self._feed.after_step()
-        moved = False
+        any_began = False
         for behavior, agents in self._pairs:
             batch = behavior.batch
             if began.size or batch.ended.size or batch.aborted is not None:
                 agents.begin(began, batch.ended, batch.aborted)
-                moved = True
-        if not moved:
+                any_began = True
+        if not any_began:
             for each in self._curricula.values():
                 if each.every_step:
                     return self._advance(None)
             return False
-        for behavior, agents, episodes in ended:
-            self._tell(behavior, episodes, agents.settled)
+        if self._finished:
+            for behavior, finished, beginnings in self._finished:
+                self._report(behavior, finished, beginnings)
+            self._finished = []
         return self._advance(began)
 
-    def follow(self) -> None:
-        """The same where nothing is learned: only what the next episodes begin with."""
+    def after_frozen_step(self) -> None:
+        """Draw what the next episodes begin with after an environment step in which nothing learned."""
         began = self._feed.after_step()
         if began.size:
             self._feed.restage(began)
 
-    def _tell(self, behavior: BehaviorRun, of: Beginnings, settled: int) -> None:
-        rows, episodes = behavior.batch.ended, behavior.episodes
-        env_index, returns = behavior.spec.env_index.take(rows), episodes.latest_returns
-        shared, lengths = episodes.latest_group_returns, episodes.latest_lengths
+    def _report(self, behavior: BehaviorRun, finished: FinishedEpisodes, of: Beginnings) -> None:
+        slots, shared = finished.slots, finished.group_returns
+        env_index, settled = behavior.spec.env_index.take(slots), self._agents[behavior.name].settled
+        if shared is None:
+            shared = np.zeros(len(slots))
         alone = len(self._curricula) == 1
         for kind, curriculum in self._curricula.items():
             columns = self._columns[kind]
-            values, stamp = (of.values, of.stamp) if alone else (of.values[:, columns], of.stamp[:, columns])
-            told = EndedEpisodes(
-                behavior.name, rows, env_index, of.numbers, settled, returns, shared, lengths, values, stamp
-            )
-            curriculum.episodes_ended(told)
+            values, draw_id = (of.values, of.draw_id) if alone else (of.values[:, columns], of.draw_id[:, columns])
+            curriculum.episodes_ended(
+                EndedEpisodes(
+                    behavior.name, slots, env_index, of.numbers, settled, finished.returns, shared, finished.lengths,
+                    values, draw_id,
+                )
+            )  # fmt: skip
 
     def _advance(self, began: NDArray[np.int64] | None) -> bool:
-        """``began`` are copies [K] for which something must be staged whether or not anything changes."""
+        """``began`` are environments [K] that need a new draw whether or not anything changes; None: none do."""
         steps = MappingProxyType({name: behavior.steps for name, behavior in self._behaviors.items()})
         lessons: list[LessonChange] = []
         redraw = reset = False
@@ -144,17 +156,17 @@ class RunCurricula:
         return reset
 
     def _draw(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
-        """Of several curricula."""
+        """The draws of several curricula, side by side."""
         drawn = [curriculum.draw(env_index, episodes) for curriculum in self._curricula.values()]
         return EpisodeDraw(
             np.concatenate([each.values for each in drawn], axis=1),
-            np.concatenate([each.stamp for each in drawn], axis=1),
+            np.concatenate([each.draw_id for each in drawn], axis=1),
         )
 
     # ------------------------------------------------------------ summaries and status
 
     def stats(self) -> dict[str, float]:
-        """What every behavior's summary says of the curricula, by tag; and what copies play with now, on average."""
+        """Scalars of the curricula for every summary, by tag, and the mean of each parameter over environments."""
         tags: dict[str, float] = {}
         owners: dict[str, CheckedCurriculum] = {}
         for curriculum in self._curricula.values():
@@ -167,7 +179,7 @@ class RunCurricula:
         return tags | {f"{PARAMETER}{name}": mean for name, mean in zip(self._feed.names, means, strict=True)}
 
     def episode_of(self, env: int, latest: bool) -> str:
-        """What an episode of a copy began with, for messages: ``length 0.5, gravity 9.8``.
+        """What an episode of an environment began with, for messages: ``length 0.5, gravity 9.8``.
 
         Within the step that ends an episode, that is the one which has just begun if ``latest``, else the one before.
         """
@@ -189,12 +201,12 @@ class RunCurricula:
         return sections
 
     def load_status(self, sections: Mapping[str, Any]) -> Mapping[str, float]:
-        """Begins where the status of another run, or of ML-Agents, says; returns the lessons it says."""
+        """Begin with the lessons of another run's status, or of ML-Agents, and return them."""
         for curriculum in self._curricula.values():
             curriculum.load_status(sections)
         self.lessons = lesson_numbers(self.stats())
-        told = {name for name, each in sections.items() if isinstance(each, Mapping) and "lesson_num" in each}
-        return {name: number for name, number in self.lessons.items() if name in told}
+        given = {name for name, each in sections.items() if isinstance(each, Mapping) and "lesson_num" in each}
+        return {name: number for name, number in self.lessons.items() if name in given}
 
     # ------------------------------------------------------------ state
 
@@ -211,15 +223,15 @@ class RunCurricula:
         return {"curricula": states, "feed": self._feed.state_dict(), "agents": agents}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """The environment hears of it by :meth:`begin_again` or :meth:`go_on`. RunStateError for other parameters."""
+        """Load everything; :meth:`replay` or :meth:`resume` follows. Raises RunStateError for other parameters."""
         self.load_curricula(state)
         self._feed.load_state_dict(saved_mapping(state, "feed"))
         for name, agents in self._agents.items():
             agents.load_state_dict(saved_mapping(saved_mapping(state, "agents"), name))
 
     def load_curricula(self, state: Mapping[str, Any]) -> None:
-        """The same for the curricula alone, without what was being played."""
-        # By what the names stood for: with and without the distribution in front, a curriculum is the same one.
+        """Load the curricula alone, without the episodes that were open."""
+        # Compare resolved references: `lessons` equals `rlcore-curriculum/lessons`.
         states = {each["reference"]: each["state"] for each in state["curricula"].values()}
         saved = {name: each["reference"] for each in state["curricula"].values() for name in each["parameters"]}
         ours = {name: each.reference for each in self._curricula.values() for name in each.parameters}
@@ -229,11 +241,13 @@ class RunCurricula:
             curriculum.load_state_dict(states[curriculum.reference])
         self.lessons = lesson_numbers(self.stats())
 
-    def begin_again(self) -> None:
-        self._feed.begin_again()
+    def replay(self) -> None:
+        """Every environment is about to begin again the episode it is in; :meth:`resume` follows."""
+        self._feed.replay()
 
-    def go_on(self) -> None:
-        self._feed.go_on()
+    def resume(self) -> None:
+        """Every environment is in the episode it was in when the state was saved."""
+        self._feed.resume()
 
 
 def _refuse_foreign_tag(tag: str, curriculum: CheckedCurriculum, other: CheckedCurriculum | None) -> None:

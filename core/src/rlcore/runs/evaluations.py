@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from rlcore.plugins.failures import trainer_does
+from rlcore.plugins.failures import blamed, trainer_named
 from rlcore.results import EvaluationResult
 from rlcore.runs.behavior import BehaviorRun
 from rlcore.runs.evaluator import Evaluator
@@ -30,7 +30,7 @@ class Scores:
     stopped: bool = False  # by `stop_at`
 
     def add(self, score: float, step: int, stop_at: float | None) -> bool:
-        """Takes the latest score; whether it is the best so far."""
+        """Note the latest score. Returns whether it is the best so far."""
         self.score, self.step = score, step
         self.stopped = stop_at is not None and score >= stop_at
         best = self.best_score is None or score > self.best_score
@@ -57,21 +57,21 @@ class RunEvaluation:
         return attrs.asdict(self.scores)
 
     def load_state_dict(self, state: Mapping[str, Any] | None) -> None:
-        """Goes on from a checkpoint; one without such an entry is of a run that had no evaluation."""
+        """Load the scores of a checkpoint; without such an entry, its run had no evaluation."""
         known = attrs.fields_dict(Scores)
         self.scores = Scores(**{name: value for name, value in (state or {}).items() if name in known})
         scores, settings = self.scores, self.settings
         stop_at = None if settings is None else settings.stop_at
-        # Raised, or removed, it has the run go on.
+        # A run whose `stop_at` was raised or removed continues.
         scores.stopped = scores.stopped and stop_at is not None and (scores.score or 0.0) >= stop_at
 
     def restore_boundaries(self, behaviors: Behaviors) -> None:
-        """Makes due again what was due at an evaluation that was abandoned."""
+        """Make due again what was due at an evaluation that was abandoned."""
         for name, summary in (self.overdue or {}).items():
             behaviors[name].make_due(summary)
 
     def begin(self, step: int) -> None:
-        """Sets when the first one is due, and makes the environment: what is wrong with it is told before training."""
+        """Set when the first evaluation is due, and make its environment: errors of it are reported before training."""
         if self.settings is not None and self._interval is not None:
             self._next = _multiple_after(step, self._interval) if self.overdue is None else step
             self.evaluator.open(self.settings.episodes)
@@ -81,18 +81,18 @@ class RunEvaluation:
         return self._interval is not None and (step >= self._next or (ending and self.scores.step != step))
 
     def watch(self, behaviors: Behaviors, step: int) -> None:
-        """Has the loop look up before the run's steps, which all behaviors add to, can cross the next multiple."""
+        """Have the loop stop before the run's steps, which all behaviors add to, can cross the next multiple."""
         if self._interval is None:
             return
         learning = [behavior for behavior in behaviors.values() if behavior.learning]
         share = -(-(self._next - step) // len(learning))  # one of them has taken this many by then
         for behavior in learning:
-            behavior.look_up(behavior.steps + share)
+            behavior.stop_at(behavior.steps + share)
 
     def evaluate(
         self, behaviors: Behaviors, step: int, run_seed: int, stop_requested: Callable[[], bool]
     ) -> EvaluationResult | None:
-        """Plays, notes the score in statistics, and keeps the policies if they are the best so far.
+        """Play, note the score in statistics, and keep the policies if they are the best so far.
 
         Returns None where ``stop_requested`` had the evaluation abandoned: nothing is noted, and it stays due.
         ``run_seed`` stands beside those policies, as it does in every checkpoint.
@@ -121,7 +121,7 @@ class RunEvaluation:
         if self.scores.add(result.score, step, settings.stop_at) and settings.keep_best:
             models = {}
             for name, behavior in behaviors.items():
-                with trainer_does(behavior, "state_dict"):
+                with blamed(trainer_named(behavior), "in state_dict"):
                     models[name] = behavior.trainer.state_dict()["model"]
             steps = {name: behavior.steps for name, behavior in behaviors.items()}
             self._store.save_best(step, models, {"seed": run_seed, "steps": steps, "score": result.score})

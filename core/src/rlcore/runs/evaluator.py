@@ -11,13 +11,13 @@ from pathlib import Path
 import attrs
 
 from rlcore.curricula.parameter_feed import ParameterFeed, target_feed
-from rlcore.environment import BehaviorSpec, Environment, misfit
+from rlcore.environment import BehaviorSpec, Environment, spec_mismatch
 from rlcore.errors import ConfigError, EnvironmentFailed, NonFiniteError
 from rlcore.plugins.calls import Plugins
-from rlcore.plugins.failures import environment_does
+from rlcore.plugins.failures import blamed
 from rlcore.plugins.known import ENVIRONMENT_OPTIONS_EXAMPLE
 from rlcore.plugins.run_context import RunContext
-from rlcore.recording.episode_tap import EpisodeTap
+from rlcore.recording.episode_recorder import EpisodeRecorder
 from rlcore.results import EvaluationResult
 from rlcore.runs.batch_check import BatchCheck
 from rlcore.runs.closing import closing
@@ -30,19 +30,19 @@ from rlcore.trainer import Policy
 
 log = logging.getLogger(__name__)
 
-# Copies stepped together; more would only help an evaluation of very many episodes.
-MAX_COPIES = 16
+# Environments stepped together; more would only help an evaluation of very many episodes.
+MAX_ENVS = 16
 
 
 PoliciesFor = Callable[[Mapping[str, BehaviorSpec]], Mapping[str, Policy]]
-TapsFor = Callable[[Mapping[str, BehaviorSpec]], AbstractContextManager[Mapping[str, EpisodeTap]]]
+RecordersFor = Callable[[Mapping[str, BehaviorSpec]], AbstractContextManager[Mapping[str, EpisodeRecorder]]]
 
 
 class Evaluator:
     """Measures policies for one run: all evaluations within it, by :meth:`rlcore.runs.run.Run.evaluate` and by
     ``rlcore evaluate`` are made here.
 
-    The environment is made on first use and kept for all evaluations that want as many copies. ``specs`` are what the
+    The environment is made on first use and kept for all evaluations in as many environments. ``specs`` are what the
     policies were made for, which the environment must fit; None where they are made for the environment. ``video``, a
     directory, has every episode filmed.
     """
@@ -72,14 +72,14 @@ class Evaluator:
         episodes: int,
         seed: int | None = None,
         deterministic: bool = True,
-        taps_for: TapsFor | None = None,
+        recorders_for: RecordersFor | None = None,
         stop_requested: Callable[[], bool] | None = None,
     ) -> EvaluationResult:
         """Plays ``episodes`` episodes, the same ones for one ``seed``, which is the run's if it is None.
 
-        ``policies_for`` is called with the environment's behaviors, before the first reset. ``taps_for``, called with
-        the behaviors too, records what is played. Raises :class:`rlcore.runs.whole_episodes.Abandoned` soon after
-        ``stop_requested`` has become true.
+        ``policies_for`` is called with the environment's behaviors, before the first reset. ``recorders_for`` is called
+        with them too and gives recorders of what is played. Raises :class:`rlcore.runs.whole_episodes.Abandoned` soon
+        after ``stop_requested`` has become true.
         """
         if episodes < 1:
             raise ValueError("episodes must be at least 1")
@@ -90,9 +90,11 @@ class Evaluator:
             policies = policies_for(environment.behaviors)
             with _of_an_evaluation():
                 feed = self._feed(environment, name, seed)
-                with taps_for(environment.behaviors) if taps_for is not None else nullcontext({}) as taps:
+                with (
+                    recorders_for(environment.behaviors) if recorders_for is not None else nullcontext({}) as recorders
+                ):
                     result = play(
-                        policies, environment, episodes, seed, deterministic, taps, feed,
+                        policies, environment, episodes, seed, deterministic, recorders, feed,
                         self._max_episode_steps, stop_requested, name, self._checks if kept else None,
                     )  # fmt: skip
         self._warn_of_cuts(result)
@@ -115,13 +117,13 @@ class Evaluator:
 
     def close(self) -> None:
         if self._environment is not None:
-            with environment_does(environment_name(self._settings(), self._plugins), "close"):
+            with blamed(environment_name(self._settings(), self._plugins), "in close", EnvironmentFailed):
                 self._environment.close()
 
     def _open(self, episodes: int) -> tuple[Environment, bool]:
         """An environment, and whether it stays open."""
         settings = self._settings()
-        num_envs = 1 if self._video is not None else settings.num_envs or min(episodes, MAX_COPIES)
+        num_envs = 1 if self._video is not None else settings.num_envs or min(episodes, MAX_ENVS)
         if self._environment is not None:
             if self._environment.num_envs == num_envs:
                 return self._environment, True
@@ -179,9 +181,9 @@ class Evaluator:
                 raise ConfigError(f"evaluation.{error}") from error
             raise
         if self._specs is not None:
-            problem = misfit_of_all(self._specs, environment.behaviors)
+            problem = specs_mismatch(self._specs, environment.behaviors)
             if problem:
-                with suppress(Exception, SystemExit):  # the error to report is the misfit
+                with suppress(Exception, SystemExit):  # the error to report is the mismatch
                     environment.close()
                 raise ConfigError(f"environment {settings.id or settings.type!r} to evaluate in: {problem}")
         return environment
@@ -199,12 +201,12 @@ def _of_an_evaluation() -> Iterator[None]:
         raise
 
 
-def misfit_of_all(learned: Mapping[str, BehaviorSpec], played: Mapping[str, BehaviorSpec]) -> str | None:
+def specs_mismatch(learned: Mapping[str, BehaviorSpec], played: Mapping[str, BehaviorSpec]) -> str | None:
     """Where behaviors of an environment are not those that policies learned, in one line; None if they fit."""
     if learned.keys() != played.keys():
         return f"has behaviors {', '.join(sorted(played))}, the policies are of {', '.join(sorted(learned))}"
     for name, spec in learned.items():
-        problem = misfit(spec, played[name])
+        problem = spec_mismatch(spec, played[name])
         if problem:
             return f"behavior {name!r}: {problem}, which the policy learned"
     return None

@@ -1,15 +1,15 @@
-"""The two loops a run spends its time in. Nothing here runs Python per agent, and no hook is called."""
+"""The two loops in which a run spends its time. They run no Python per agent and call no hook."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 
 import attrs
 
-from rlcore.environment import Actions, Environment
-from rlcore.errors import PluginError, RlcoreError
-from rlcore.plugins.failures import environment_does, environment_failed, trainer_does, trainer_failed
+from rlcore.environment import Actions, AgentBatch
+from rlcore.errors import EnvironmentFailed, NonFiniteError, PluginError
+from rlcore.plugins.failures import blame, blamed, trainer_named
 from rlcore.runs.batch_check import batch_of, no_batch
 from rlcore.runs.behavior import BehaviorRun
 from rlcore.runs.state import RunState
@@ -17,8 +17,8 @@ from rlcore.runs.timers import Timer
 
 
 @attrs.define
-class Spent:
-    """Seconds and counts of one stretch of a loop."""
+class PhaseTimes:
+    """Seconds and counts of the phases of a loop, over one stretch of it."""
 
     acting: float = 0.0
     stepping: float = 0.0
@@ -34,7 +34,7 @@ class Spent:
         return self.acting + self.stepping + self.recording
 
     def add_to(self, tree: Timer) -> None:
-        """Adds itself to a run's timers, under ML-Agents' names."""
+        """Add the times to a run's timers, under ML-Agents' names."""
         tree.add(self.collecting + self.updating)
         tree.child("TorchPolicy.evaluate").add(self.acting, self.environment_steps)
         tree.child("env_step").add(self.stepping, self.environment_steps)
@@ -43,129 +43,145 @@ class Spent:
 
 
 def learn(
-    state: RunState, stop_requested: Callable[[], bool], boundary_reached: Callable[[], bool], spent: Spent
+    state: RunState, stop_requested: Callable[[], bool], boundary_reached: Callable[[], bool], times: PhaseTimes
 ) -> None:
-    """Steps and updates until ``boundary_reached`` says that the stretch is over, or a stop is asked for.
+    """Step and update until ``boundary_reached`` says that the stretch is over, or a stop is requested.
 
-    Without an environment every behavior learns from recorded data: there are only updates, and ``steps`` moves in
-    them. ``boundary_reached`` is called whenever a behavior's steps are at its ``next_boundary``. ``spent`` is added to
-    also when an error ends the stretch.
+    Without an environment every behavior learns from recorded data: there are only updates, and they advance ``steps``.
+    ``boundary_reached`` is called whenever a behavior's steps are at its ``next_boundary``. ``times`` is added to even
+    if an error ends the stretch. No behavior starts or stops learning within one call.
     """
     clock = perf_counter
     environment, behaviors = state.environment, tuple(state.behaviors.values())
+    learning = tuple((behavior, behavior.trainer) for behavior in behaviors if behavior.learning)
     actions: dict[str, Actions] = {}
-    while True:
-        if environment is not None:
-            started = _collect(state, environment, behaviors, spent, actions)
-        else:
-            started, updates = clock(), spent.updates
-        boundary = False
-        for behavior in behaviors:
-            if behavior.learning:
-                trainer = behavior.trainer
+    acting = stepping = recording = 0.0  # local, because every step adds to them
+    steps = 0
+    start = clock()
+    try:
+        while True:
+            if environment is not None:
+                _act(behaviors, actions)
+                acted = clock()
+                try:
+                    batches = environment.step(actions)
+                except (Exception, SystemExit) as error:
+                    blame(state.environment_name, "in step", error, EnvironmentFailed)
+                stepped = clock()
+                _observe(state, behaviors, batches, actions)
+                recorded = clock()
+                acting += acted - start
+                stepping += stepped - acted
+                recording += recorded - stepped
+                start = recorded
+                steps += 1
+            boundary = updated = False
+            for behavior, trainer in learning:
                 try:
                     ready = trainer.ready()
-                except RlcoreError:
-                    raise
                 except (Exception, SystemExit) as error:
-                    raise trainer_failed(behavior, "ready", error) from error
+                    blame(trainer_named(behavior), "in ready", error)
                 if ready:
-                    spent.updating_now = True
-                    with trainer_does(behavior, "update"):
-                        behavior.add_update(trainer.update())
-                    spent.updating_now = False
-                    spent.updates += 1
-                boundary |= trainer.steps >= behavior.next_boundary
-        spent.updating += clock() - started
-        if environment is None and spent.updates == updates:
-            raise nothing_to_learn(behaviors)
-        if (boundary and boundary_reached()) or stop_requested():
-            return
+                    updated = True
+                    _update(behavior, times)
+                if trainer.steps >= behavior.next_boundary:
+                    boundary = True
+            if environment is None and not updated:
+                raise nothing_to_learn(behaviors)
+            if (boundary and boundary_reached()) or stop_requested():
+                return
+            if boundary or updated:
+                start = clock()
+    finally:
+        times.acting += acting
+        times.stepping += stepping
+        times.recording += recording
+        times.environment_steps += steps
 
 
-def _collect(
-    state: RunState,
-    environment: Environment,
-    behaviors: Sequence[BehaviorRun],
-    spent: Spent,
-    actions: dict[str, Actions],
-) -> float:
-    """One environment step of all behaviors; those that learn observe it. Returns when it was over.
+def _update(behavior: BehaviorRun, times: PhaseTimes) -> None:
+    start = perf_counter()
+    times.updating_now = True
+    with blamed(trainer_named(behavior), "in update"):
+        behavior.add_update(behavior.trainer.update())
+    times.updating_now = False
+    times.updating += perf_counter() - start
+    times.updates += 1
 
-    ``actions`` is filled anew; it is the caller's so that no step makes one.
-    """
-    started = perf_counter()
+
+def _act(behaviors: Sequence[BehaviorRun], actions: dict[str, Actions]) -> None:
+    """Fill ``actions``, the same dictionary in every step, with what each behavior does next."""
     for behavior in behaviors:
         try:
-            actions[behavior.name] = behavior.trainer.act(behavior.batch) if behavior.learning else behavior.exploit()
-        except RlcoreError:
-            raise
+            actions[behavior.name] = (
+                behavior.trainer.act(behavior.batch) if behavior.learning else behavior.act_frozen()
+            )
         except (Exception, SystemExit) as error:
-            raise trainer_failed(behavior, "act", error) from error
-    acted = perf_counter()
-    try:
-        batches = environment.step(actions)
-    except RlcoreError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise environment_failed(state.environment_name, "step", error) from error
-    stepped = perf_counter()
+            blame(trainer_named(behavior), "in act", error)
+
+
+def _observe(
+    state: RunState, behaviors: Sequence[BehaviorRun], batches: Mapping[str, AgentBatch], actions: dict[str, Actions]
+) -> None:
+    """Check what a step returned. Behaviors that learn observe it; curricula draw what the next episodes begin with."""
+    curricula = state.curricula
     for behavior in behaviors:
         try:
             batch = behavior.batch = batches[behavior.name]
         except (LookupError, TypeError):
             raise no_batch(batches, behavior.name, state.environment_name, "step") from None
-        state.check_batch(behavior, batch)
+        try:
+            behavior.checks.check(batch)
+        except NonFiniteError as error:
+            raise state.with_parameters(error) from None
         if behavior.learning:
-            behavior.episodes.record(batch)
+            finished = behavior.episodes.record(batch)
+            if finished is not None:
+                behavior.episodes_finished(finished)
+                if curricula is not None:
+                    curricula.episodes_finished(behavior, finished)
             try:
                 behavior.trainer.observe(actions[behavior.name], batch)
-            except RlcoreError:
-                raise
             except (Exception, SystemExit) as error:
-                raise trainer_failed(behavior, "observe", error) from error
-    if state.curricula is not None and state.curricula.after_step():
-        state.begin_anew()
-    recorded = perf_counter()
-    spent.acting += acted - started
-    spent.stepping += stepped - acted
-    spent.recording += recorded - stepped
-    spent.environment_steps += 1
-    return recorded
+                blame(trainer_named(behavior), "in observe", error)
+    if curricula is not None and curricula.after_step():
+        state.reset()
 
 
-def infer(state: RunState, stop_requested: Callable[[], bool], spent: Spent) -> None:
-    """Acts with the saved policies, learning nothing, for the shortest ``summary_freq`` in agent steps."""
+def infer(state: RunState, stop_requested: Callable[[], bool], times: PhaseTimes) -> None:
+    """Act with the saved policies, learning nothing, for the shortest ``summary_freq`` in agent steps."""
     environment, behaviors, curricula = state.environment, tuple(state.behaviors.values()), state.curricula
-    assert environment is not None  # an offline run acts in the one that it is told to
+    assert environment is not None  # an offline run acts in the environment that its configuration names
     agents = sum(behavior.spec.slots for behavior in behaviors)
     agent_steps = 0
     while agent_steps < min(behavior.settings.summary_freq for behavior in behaviors) and not stop_requested():
         started = perf_counter()
         actions = {}
         for behavior in behaviors:
-            with trainer_does(behavior, "act"):
-                actions[behavior.name] = behavior.exploit()
+            with blamed(trainer_named(behavior), "in act"):
+                actions[behavior.name] = behavior.act_frozen()
         acted = perf_counter()
-        with environment_does(state.environment_name, "step"):
+        with blamed(state.environment_name, "in step", EnvironmentFailed):
             batches = environment.step(actions)
         stepped = perf_counter()
         for behavior in behaviors:
             batch = behavior.batch = batch_of(batches, behavior.name, state.environment_name, "step")
             state.check_batch(behavior, batch)
-            behavior.episodes.record(batch)
+            finished = behavior.episodes.record(batch)
+            if finished is not None:
+                behavior.episodes_finished(finished)
             behavior.inferred += behavior.spec.slots
         if curricula is not None:
-            curricula.follow()
-        spent.acting += acted - started
-        spent.stepping += stepped - acted
-        spent.recording += perf_counter() - stepped
-        spent.environment_steps += 1
+            curricula.after_frozen_step()
+        times.acting += acted - started
+        times.stepping += stepped - acted
+        times.recording += perf_counter() - stepped
+        times.environment_steps += 1
         agent_steps += agents
 
 
 def nothing_to_learn(behaviors: Sequence[BehaviorRun]) -> PluginError:
-    """What to raise where trainers of recorded data are not at their end, and none has anything to learn from."""
+    """The error to raise if no trainer of recorded data has data left, and not all have reached ``max_steps``."""
     names = ", ".join(repr(behavior.name) for behavior in behaviors if behavior.learning)
     trainers = ", ".join(repr(behavior.settings.trainer_type) for behavior in behaviors if behavior.learning)
     return PluginError(f"behavior {names}: trainer {trainers} has no data left to learn from before max_steps")

@@ -1,4 +1,4 @@
-"""A statistics writer while a run goes on: after its first failure the run goes on without it."""
+"""A statistics writer of a run, which continues without it after its first failure."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class OpenWriter:
 
     writer: StatsWriter
     described: str
-    missed: int = 0  # summaries since it failed, the one it failed with included
+    missed: int = 0  # summaries since it failed, including the first
 
     def write(self, behavior: str, step: int, stats: Mapping[str, StatSummary], strict: bool) -> None:
-        """Hands over one summary; a writer that has failed before is passed over.
+        """Write one summary, unless the writer has failed before.
 
         A failure is a warning. It is a PluginError where ``strict``, or where the writer wants the process to end.
         """
@@ -36,11 +36,11 @@ class OpenWriter:
             if strict or isinstance(error, SystemExit):
                 raise failed from error
             self.missed = 1
-            log.warning("%s; the run goes on without it", failed)
+            log.warning("%s; the run continues without it", failed)
             log.debug("the traceback of it:", exc_info=failed)
 
     def close(self) -> None:
-        """Closes the writer, and says how much it has missed."""
+        """Close the writer, and report how many summaries it missed."""
         if self.missed:
             log.warning("%s missed %d %s", self.described, self.missed, "summary" if self.missed == 1 else "summaries")
         self.writer.close()

@@ -14,10 +14,10 @@ from rlcore.environment import BehaviorSpec
 from rlcore.errors import EnvironmentFailed, RunStateError
 from rlcore.files.paths import working_directory
 from rlcore.plugins.calls import Plugins
-from rlcore.plugins.failures import called_trainer
+from rlcore.plugins.failures import blamed
 from rlcore.plugins.recording import recorded_to
 from rlcore.plugins.run_context import RunContext
-from rlcore.recording.episode_tap import EpisodeTap
+from rlcore.recording.episode_recorder import EpisodeRecorder
 from rlcore.recordings import RecordingAbout
 from rlcore.results import EvaluationResult
 from rlcore.runs.closing import WhileClosing, closing, no_deadline
@@ -79,7 +79,7 @@ class SavedRun:
         return cls(config, plugins, context, found.step, models_in(state))
 
     def policies(self, behaviors: Mapping[str, BehaviorSpec]) -> dict[str, Policy]:
-        """The policy of every behavior, made anew."""
+        """A new policy of every behavior, with the weights of the checkpoint."""
         policies = {}
         for name, spec in behaviors.items():
             settings = settings_of(self.config, name)
@@ -87,7 +87,8 @@ class SavedRun:
             trainer = self.plugins.create_trainer(record, settings, spec, self.context)
             model = model_of(self.models, name, f"{self.context.directory}")
             where = f"checkpoint {self.step} of {self.context.directory}"
-            with called_trainer(name, settings.trainer_type, "load_model"), state_taken_up(where, f"behavior {name!r}"):
+            trainer_called = f"behavior {name!r}: trainer {settings.trainer_type!r}"
+            with blamed(trainer_called, "in load_model"), state_taken_up(where, f"behavior {name!r}"):
                 trainer.load_model(model)
                 policies[name] = trainer.policy
         return policies
@@ -120,19 +121,21 @@ class SavedRun:
         record_format: str | None = None,
     ) -> Iterator[EvaluationResult]:
         """What :meth:`evaluate` returns, for a block that reads it before the environment is closed."""
-        taps_for = None if record is None else partial(self._taps, self.context.absolute(record), record_format)
+        recorders_for = (
+            None if record is None else partial(self._recorders, self.context.absolute(record), record_format)
+        )
         films = None if video is None else self.context.absolute(video)
         evaluator = Evaluator(self.config, self.plugins, self.context, video=films)
         # A film may be encoded when it is closed, which takes its time.
         while_closing = self.while_closing if video is None else no_deadline
         with closing(evaluator, "the environment", EnvironmentFailed, while_closing):
-            result = evaluator.evaluate(self.policies, episodes, seed, deterministic, taps_for)
+            result = evaluator.evaluate(self.policies, episodes, seed, deterministic, recorders_for)
             self.plugins.evaluated(self.context, self.step, result)
             yield result
 
-    def _taps(
+    def _recorders(
         self, directory: Path, record_format: str | None, behaviors: Mapping[str, BehaviorSpec]
-    ) -> AbstractContextManager[Mapping[str, EpisodeTap]]:
+    ) -> AbstractContextManager[Mapping[str, EpisodeRecorder]]:
         settings = self.config.evaluation_environment
         assert settings is not None  # or there would be no behaviors
         about = {

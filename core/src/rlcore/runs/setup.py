@@ -51,7 +51,7 @@ def with_seed(config: RunConfig, seed: int | None) -> RunConfig:
         seed = configured if configured >= 0 else fresh_seed()
     elif configured not in (-1, seed):
         raise ConfigError(
-            f"env_settings.seed: the run was started with seed {seed}, not {configured}; leave the seed out to go on"
+            f"env_settings.seed: the run was started with seed {seed}, not {configured}; leave the seed out to resume"
         )
     return attrs.evolve(config, env_settings=attrs.evolve(config.env_settings, seed=seed))
 
@@ -99,7 +99,7 @@ def environment_name(settings: EnvironmentSettings, plugins: Plugins) -> str:
 
 
 def make_environment(config: RunConfig, plugins: Plugins, context: RunContext) -> Environment:
-    """The environment of ``config``, in ``context.num_envs`` copies."""
+    """The ``context.num_envs`` environments of ``config``."""
     settings = environment_settings(config)
     environment = plugins.create_environment(plugins.environment(settings.type), settings, context)
     unusable = behavior_name_problems(environment.behaviors)
@@ -107,7 +107,7 @@ def make_environment(config: RunConfig, plugins: Plugins, context: RunContext) -
     if unusable:
         problem = f"has a behavior whose name cannot be used: {next(iter(unusable.values()))}"
     elif not environment.behaviors:
-        problem = "has no behaviors, so there is nobody to train"
+        problem = "has no behaviors; at least one is required"
     elif environment.num_envs != context.num_envs:
         problem = f"was made with num_envs {environment.num_envs} where run.num_envs is {context.num_envs}"
     if problem:

@@ -1,7 +1,7 @@
-"""Where a run is: everything in it that moves, written down and taken up again.
+"""The state of a run: what its checkpoints save and a resumed run restores.
 
-A checkpoint ends open episodes unless the environment can save itself, in the run that goes on as in the one that is
-resumed; that is what makes the two equal.
+A checkpoint ends open episodes unless the environment can save itself, in the run that continues as in the run that is
+resumed: therefore both are equal.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from rlcore.curriculum import LessonChange
 from rlcore.environment import AgentBatch, Environment, SavesState
-from rlcore.errors import NonFiniteError, RunStateError, TrainingDiverged
+from rlcore.errors import EnvironmentFailed, NonFiniteError, RunStateError, TrainingDiverged
 from rlcore.plugins.calls import Plugins
-from rlcore.plugins.failures import environment_does, trainer_does
+from rlcore.plugins.failures import blamed, trainer_named
 from rlcore.plugins.known import FIRST_UPDATE_EXAMPLE
 from rlcore.plugins.run_context import RunContext
 from rlcore.runs.batch_check import batch_of
@@ -56,9 +56,12 @@ class RunState:
         plugins: Plugins,
         context: RunContext,
         offline: bool,
-        lesson_changed: Callable[[LessonChange], None],
+        lesson_changed: Callable[[int, LessonChange], None],
     ) -> Self:
-        """Everything as it is before the first episode. ``offline``: the trainers learn from recorded data."""
+        """Everything as it is before the first episode.
+
+        ``offline``: the trainers learn from recorded data. ``lesson_changed`` is called with the run's step.
+        """
         if offline and not context.inference:
             specs = recorded_behaviors(config, plugins, context)
             return cls(context.seed, None, make_behavior_runs(config, plugins, context, specs, offline))
@@ -69,7 +72,9 @@ class RunState:
             state = cls(context.seed, environment, behaviors, name)
             if config.environment_parameters:
                 curricula = make_curricula(config.environment_parameters, plugins, context)
-                state.curricula = RunCurricula(curricula, environment, behaviors, lesson_changed, name)
+                state.curricula = RunCurricula(
+                    curricula, environment, behaviors, lambda change: lesson_changed(state.steps, change), name
+                )
         except BaseException:
             with suppress(Exception, SystemExit):  # the first error is the one to report
                 environment.close()
@@ -84,52 +89,53 @@ class RunState:
     # ------------------------------------------------------------ episodes
 
     def begin(self) -> None:
-        """Every copy begins its first episode."""
+        """Begin the first episode of every environment."""
         if self.environment is not None:
             self._begin_episodes(self.environment, np.zeros(self.environment.num_envs, np.int64))
         for behavior in self.behaviors.values():
             behavior.finished_at_cut = 0
 
-    def begin_anew(self) -> None:
-        """Every copy begins its next episode; what is open bootstraps as if truncated."""
+    def reset(self) -> None:
+        """Begin the next episode of every environment; open episodes bootstrap as if truncated."""
         if self.environment is not None:
             self._begin_episodes(self.environment, self.environment.episodes + 1)
 
     def _begin_episodes(self, environment: Environment, episodes: NDArray[np.int64]) -> None:
         if self.curricula is not None:
             self.curricula.before_reset(episodes)
-        with environment_does(self.environment_name, "reset"):
+        with blamed(self.environment_name, "in reset", EnvironmentFailed):
             batches = environment.reset(EpisodeSeeds(self.seed), episodes)
         if self.curricula is not None:
             self.curricula.after_reset(episodes)
         for name, behavior in self.behaviors.items():
             batch = batch_of(batches, name, self.environment_name, "reset")
             self.check_batch(behavior, batch)
-            with trainer_does(behavior, "begin"):
+            with blamed(trainer_named(behavior), "in begin"):
                 behavior.begin(batch)
 
     def check_batch(self, behavior: BehaviorRun, batch: AgentBatch) -> None:
-        """Raises EnvironmentFailed for a batch that breaks its contract.
-
-        A NaN or an infinity is reported with the parameters that its episode began with.
-        """
+        """Raise EnvironmentFailed for a batch that breaks its contract, NonFiniteError for a NaN or an infinity."""
         try:
             behavior.checks.check(batch)
         except NonFiniteError as error:
-            if self.curricula is None:
-                raise
-            began = self.curricula.episode_of(error.env, error.latest)
-            raise NonFiniteError(f"{error} (its episode began with {began})", error.env, error.latest) from None
+            raise self.with_parameters(error) from None
+
+    def with_parameters(self, error: NonFiniteError) -> NonFiniteError:
+        """``error``, with the environment parameters that its episode began with, if there are any."""
+        if self.curricula is None:
+            return error
+        began = self.curricula.episode_of(error.env, error.latest)
+        return NonFiniteError(f"{error} (its episode began with {began})", error.env, error.latest)
 
     def settle_episodes(self) -> list[BehaviorRun]:
-        """Begins all episodes anew before a checkpoint, unless the environment can save itself.
+        """Begin new episodes before a checkpoint, unless the environment can save itself.
 
         Returns the behaviors of which no episode has ended by itself since the checkpoint before.
         """
         if self.environment is None or isinstance(self.environment, SavesState):
             return []
         hidden = [behavior for behavior in self.behaviors.values() if behavior.cut()]
-        self.begin_anew()
+        self.reset()
         return hidden
 
     # ------------------------------------------------------------ checkpoints
@@ -142,7 +148,7 @@ class RunState:
         environment, behaviors = self.environment, self.behaviors
         state: dict[str, Any] = {}
         for name, behavior in behaviors.items():
-            with trainer_does(behavior, "state_dict"):
+            with blamed(trainer_named(behavior), "in state_dict"):
                 state[name] = behavior.trainer.state_dict()
             found = non_finite(state[name])
             if found is not None:
@@ -152,7 +158,7 @@ class RunState:
                 )
         where = None
         if isinstance(environment, SavesState):
-            with environment_does(self.environment_name, "state_dict"):
+            with blamed(self.environment_name, "in state_dict", EnvironmentFailed):
                 where = environment.state_dict()
         state["run"] = {
             "seed": self.seed,
@@ -167,7 +173,7 @@ class RunState:
         return state
 
     def restore(self, saved: Mapping[str, Any], where: Path) -> None:
-        """Puts everything where :meth:`capture` found it. ``where`` is the run directory, for messages."""
+        """Restore everything that :meth:`capture` saved. ``where`` is the run directory, for messages."""
         state, environment, curricula = saved["run"], self.environment, self.curricula
         checkpoint = f"checkpoint {where / 'checkpoints' / str(sum(state['steps'].values()))}"
         _require_behaviors(state, self.behaviors, where)
@@ -178,7 +184,7 @@ class RunState:
                 curricula.load_state_dict(state["curricula"])
         for name, behavior in self.behaviors.items():
             trainer = f"behavior {name!r}: trainer {behavior.settings.trainer_type!r}"
-            with trainer_does(behavior, "load_state_dict"), state_taken_up(checkpoint, trainer):
+            with blamed(trainer_named(behavior), "in load_state_dict"), state_taken_up(checkpoint, trainer):
                 behavior.trainer.load_state_dict(saved[name])
             with state_taken_up(checkpoint, f"behavior {name!r}"):
                 behavior.load_state_dict(state["behaviors"][name])
@@ -186,17 +192,17 @@ class RunState:
             return
         if isinstance(environment, SavesState) and state["environment"] is not None:
             owner = self.environment_name
-            with environment_does(owner, "load_state_dict"), state_taken_up(checkpoint, owner):
+            with blamed(owner, "in load_state_dict", EnvironmentFailed), state_taken_up(checkpoint, owner):
                 batches = environment.load_state_dict(state["environment"])
             doing = "load_state_dict"
         else:
             if curricula is not None:
-                curricula.begin_again()
+                curricula.replay()
             doing = "reset"
-            with environment_does(self.environment_name, "reset"):
+            with blamed(self.environment_name, "in reset", EnvironmentFailed):
                 batches = environment.reset(EpisodeSeeds(int(state["seed"])), np.asarray(state["episodes"]))
         if curricula is not None:
-            curricula.go_on()
+            curricula.resume()
         for name, behavior in self.behaviors.items():
             batch = batch_of(batches, name, self.environment_name, doing)
             self.check_batch(behavior, batch)
@@ -204,20 +210,20 @@ class RunState:
 
     # ------------------------------------------------------------ what other runs learned
 
-    def take_policies(self, saved: Mapping[str, Any], where: Path) -> None:
-        """What acting needs of a checkpoint; the environment and its number of copies may be others."""
+    def load_policies(self, saved: Mapping[str, Any], where: Path) -> None:
+        """Load what acting needs from a checkpoint; the environments, and how many there are, may differ."""
         checkpoint = f"checkpoint in {where}"
         if self.curricula is not None and saved["run"].get("curricula") is not None:
             with state_taken_up(checkpoint, "environment_parameters"):
                 self.curricula.load_curricula(saved["run"]["curricula"])
         _require_behaviors(saved["run"], self.behaviors, where)
         for name, behavior in self.behaviors.items():
-            with trainer_does(behavior, "load_model"), state_taken_up(checkpoint, f"behavior {name!r}"):
+            with blamed(trainer_named(behavior), "in load_model"), state_taken_up(checkpoint, f"behavior {name!r}"):
                 behavior.trainer.load_model(saved[name]["model"])
             behavior.policy_steps = int(saved["run"]["steps"][name])
 
-    def take_models(self, context: RunContext, models: Mapping[str, Any] | None, origin: str) -> None:
-        """Weights from a behavior's ``init_path``, else from ``models``, which ``origin`` brought, if there are any."""
+    def load_models(self, context: RunContext, models: Mapping[str, Any] | None, origin: str) -> None:
+        """Load weights from a behavior's ``init_path``, else from ``models`` of ``origin``, if there are any."""
         for name, behavior in self.behaviors.items():
             path = behavior.settings.init_path
             if path is not None:
@@ -228,7 +234,7 @@ class RunState:
                 model = model_of(models, name, origin)
             else:
                 continue
-            with trainer_does(behavior, "load_model"), state_taken_up(taken_from, f"behavior {name!r}"):
+            with blamed(trainer_named(behavior), "in load_model"), state_taken_up(taken_from, f"behavior {name!r}"):
                 behavior.trainer.load_model(model)
 
 
@@ -273,7 +279,7 @@ def _require_curricula(state: Mapping[str, Any], curricula: RunCurricula | None,
 
 
 def _require_environment(state: Mapping[str, Any], environment: Environment | None, where: Path) -> None:
-    """Raises RunStateError unless the checkpoint learned in as many copies, or as this run does in none."""
+    """Raise RunStateError unless the checkpoint learned in as many environments, or in none as this run does."""
     if (state["episodes"] is None) != (environment is None):
         data, played = "from recorded data", "in an environment"
         then, now = (data, played) if environment is not None else (played, data)

@@ -1,21 +1,19 @@
-"""The summaries of a run: what its behaviors did in ``summary_freq`` steps, told to all who want to know."""
+"""The summaries of a run: what its behaviors did in ``summary_freq`` steps, for writers, plugins and curricula."""
 
 from __future__ import annotations
 
-from rlcore.errors import PluginError
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.run_context import RunContext
 from rlcore.runs.behavior import BehaviorRun
 from rlcore.runs.curricula import RunCurricula
+from rlcore.runs.notifications import Notifications
 from rlcore.runs.open_writer import OpenWriter
-from rlcore.runs.setup import make_writers
 from rlcore.runs.timers import Timers, gauge_name
-from rlcore.settings import RunConfig
 from rlcore.stats import IS_TRAINING, STEPS_PER_SECOND, StatSummary
 
 
 class RunSummaries:
-    """Tells stats writers, plugins and curricula. ``failure`` is the first one that is to end the run."""
+    """Makes summaries and hands them to stats writers, plugins and curricula."""
 
     def __init__(
         self,
@@ -23,17 +21,14 @@ class RunSummaries:
         context: RunContext,
         curricula: RunCurricula | None,
         timers: Timers,
+        notifications: Notifications,
     ) -> None:
         self.writers: list[OpenWriter] = []
-        self.failure: PluginError | None = None
         self._plugins = plugins
         self._context = context
         self._curricula = curricula
         self._timers = timers
-
-    def open(self, config: RunConfig) -> None:
-        """Makes the writers; whoever holds this closes them."""
-        self.writers = make_writers(config, self._plugins, self._context)
+        self._notifications = notifications
 
     def summarise(self, behavior: BehaviorRun, steps_per_second: float) -> dict[str, StatSummary]:
         """One summary of ``behavior``, of everything since the one before."""
@@ -47,14 +42,9 @@ class RunSummaries:
         for tag, summary in stats.items():
             self._timers.set_gauge(gauge_name(behavior.name, tag), summary.mean)
         for writer in self.writers:
-            try:
+            with self._notifications.failing_later():
                 writer.write(behavior.name, step, stats, self._plugins.strict)
-            except PluginError as failure:
-                self.failure = self.failure or failure
-        try:
-            self._plugins.summary_written(self._context, behavior.name, step, stats)
-        except PluginError as failure:
-            self.failure = self.failure or failure
+        self._notifications.summary_written(behavior.name, step, stats)
         if curricula is not None and not inference:
             curricula.summarised(behavior.name, stats)
         return stats

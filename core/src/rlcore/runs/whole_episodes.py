@@ -1,4 +1,4 @@
-"""Playing whole episodes with policies that learn nothing: each copy of an environment its share of them."""
+"""Playing whole episodes with policies that do not learn; every environment plays its share."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from numpy.typing import NDArray
 
 from rlcore.curricula.parameter_feed import ParameterFeed
 from rlcore.environment import AgentBatch, BehaviorSpec, Environment
-from rlcore.errors import NonFiniteError, RlcoreError
-from rlcore.plugins.failures import environment_does, policy_failed
-from rlcore.recording.episode_tap import EpisodeTap
+from rlcore.errors import EnvironmentFailed, NonFiniteError
+from rlcore.plugins.failures import blame, blamed, policy_named
+from rlcore.recording.episode_recorder import EpisodeRecorder
 from rlcore.results import BehaviorEvaluation, EvaluationResult
 from rlcore.runs.batch_check import BatchCheck, batch_of
+from rlcore.runs.episode_statistics import EpisodeStatistics
 from rlcore.seeding import EpisodeSeeds, derive_seed
-from rlcore.stats import EpisodeRecorder
 from rlcore.trainer import Policy
 
 
 class Abandoned(Exception):
-    """Episodes were left half way because a stop was asked for; nothing was measured."""
+    """Episodes were abandoned because a stop was requested; nothing was measured."""
 
 
 def play(
@@ -30,36 +30,34 @@ def play(
     episodes: int,
     seed: int,
     deterministic: bool,
-    taps: Mapping[str, EpisodeTap],
+    recorders: Mapping[str, EpisodeRecorder],
     feed: ParameterFeed | None = None,
     max_episode_steps: int | None = None,
     stop_requested: Callable[[], bool] | None = None,
     named: str = "environment",
     checks: Mapping[str, BatchCheck] | None = None,
 ) -> EvaluationResult:
-    """Plays until every copy has finished its share of ``episodes``, which ``taps`` of behaviors catch.
+    """Play until every environment has finished its share of ``episodes``. ``recorders`` record them, by behavior.
 
-    ``feed`` says what episodes begin with, where the environment has parameters; ``named`` is what messages call it.
+    ``feed`` sets what episodes begin with, if the environment has parameters; ``named`` is what messages call it.
     ``checks``, by behavior, are those of earlier evaluations in the same environment. An episode that has not ended
     after ``max_episode_steps`` environment steps counts as truncated there. Raises :class:`Abandoned` after the
     environment step in which ``stop_requested`` has become true.
 
-    Each copy's share is fixed beforehand: taking the first episodes to finish would favour short ones.
+    Each environment's share is fixed beforehand: counting the first episodes to finish would favour short ones.
     """
     checks = checks_of(environment) if checks is None else checks
     share = np.full(environment.num_envs, episodes // environment.num_envs)
     share[: episodes % environment.num_envs] += 1
     counted = {
-        name: _Counted(spec, share[spec.env_index].copy(), taps.get(name))
+        name: _Counted(spec, share[spec.env_index].copy(), recorders.get(name))
         for name, spec in environment.behaviors.items()
     }
     for name, policy in policies.items():
         try:
             policy.seed(derive_seed(seed, name))
-        except RlcoreError:
-            raise
         except (Exception, SystemExit) as error:
-            raise policy_failed(name, policy, "seed", error) from error
+            blame(policy_named(name, policy), "in seed", error)
     batches = _begin(environment, seed, np.zeros(environment.num_envs, np.int64), feed, counted, named, checks)
     while any(each.unfinished for each in counted.values()):
         if stop_requested is not None and stop_requested():
@@ -71,13 +69,11 @@ def play(
             batch = batches[name]
             try:
                 actions[name] = policy.act(batch.observations, batch.action_mask, deterministic)
-            except RlcoreError:
-                raise
             except (Exception, SystemExit) as error:
-                raise policy_failed(name, policy, "act", error) from error
-        for name, tap in taps.items():
-            tap.act(batches[name], actions[name])
-        with environment_does(named, "step"):
+                blame(policy_named(name, policy), "in act", error)
+        for name, recorder in recorders.items():
+            recorder.act(batches[name], actions[name])
+        with blamed(named, "in step", EnvironmentFailed):
             batches = environment.step(actions)
         check_batches(batches, checks, named, "step", feed)
         if feed is not None:
@@ -96,10 +92,10 @@ def _begin(
     named: str,
     checks: Mapping[str, BatchCheck],
 ) -> Mapping[str, AgentBatch]:
-    """Every copy c begins episode ``episodes[c]``."""
+    """Begin episode ``episodes[c]`` in every environment c."""
     if feed is not None:
         feed.before_reset(episodes)
-    with environment_does(named, "reset"):
+    with blamed(named, "in reset", EnvironmentFailed):
         batches = environment.reset(EpisodeSeeds(seed), episodes)
     if feed is not None:
         feed.after_reset(episodes)
@@ -115,18 +111,18 @@ class _Counted:
 
     spec: BehaviorSpec
     left: NDArray[np.int64]  # [S] episodes still to be counted
-    tap: EpisodeTap | None
-    recorder: EpisodeRecorder = attrs.field(init=False)
-    taken: int = 0  # environment steps
+    recorder: EpisodeRecorder | None
+    statistics: EpisodeStatistics = attrs.field(init=False)
+    steps: int = 0  # environment steps
     began: NDArray[np.int64] = attrs.field(init=False)  # [S] the step at which the episode to be counted began
-    waiting: NDArray[np.bool_] = attrs.field(init=False)  # [S] for a new episode: the open one was cut and goes on
+    waiting: NDArray[np.bool_] = attrs.field(init=False)  # [S] for a new episode: the open one was cut and still runs
     returns: list[float] = attrs.field(factory=list)
     group_returns: list[float] = attrs.field(factory=list)
     lengths: list[int] = attrs.field(factory=list)
     cut: int = 0
 
     def __attrs_post_init__(self) -> None:
-        self.recorder = EpisodeRecorder(self.spec.slots)
+        self.statistics = EpisodeStatistics(self.spec.slots)
         self.began = np.zeros(self.spec.slots, np.int64)
         self.waiting = np.zeros(self.spec.slots, np.bool_)
 
@@ -141,49 +137,48 @@ class _Counted:
 
     def begin(self) -> None:
         """All slots begin an episode: the environment was reset."""
-        self.recorder.begin()
-        self.began[:] = self.taken
+        self.statistics.begin()
+        self.began[:] = self.steps
         self.waiting[:] = False
-        if self.tap is not None:
-            self.tap.begin()
+        if self.recorder is not None:
+            self.recorder.begin()
 
     def observe(self, batch: AgentBatch, max_steps: int | None) -> None:
         """Counts the episodes that ended in the latest step, and those that are open after ``max_steps`` of them."""
-        self.taken += 1
+        self.steps += 1
         ended = batch.ended
-        self.recorder.record(batch)
+        finished = self.statistics.record(batch)
         wanted = (self.left[ended] > 0) & ~self.waiting[ended]
-        if self.tap is not None:
-            self.tap.observe(batch, ended[wanted])
-        if ended.size:
-            own, of_group, took = self.recorder.take_finished()
-            self.returns.extend(np.array(own)[wanted].tolist())
-            if of_group:
-                self.group_returns.extend(np.array(of_group)[wanted].tolist())
-            self.lengths.extend(np.array(took)[wanted].tolist())
+        if self.recorder is not None:
+            self.recorder.observe(batch, ended[wanted])
+        if finished is not None:
+            self.returns.extend(finished.returns[wanted].tolist())
+            if finished.group_returns is not None:
+                self.group_returns.extend(finished.group_returns[wanted].tolist())
+            self.lengths.extend(finished.lengths[wanted].tolist())
             self.left[ended[wanted]] -= 1
-            self.began[ended] = self.taken
+            self.began[ended] = self.steps
             self.waiting[ended] = False
-        if max_steps is not None and self.taken >= max_steps:
-            late = (self.taken - self.began >= max_steps) & (self.left > 0) & ~self.waiting
+        if max_steps is not None and self.steps >= max_steps:
+            late = (self.steps - self.began >= max_steps) & (self.left > 0) & ~self.waiting
             if late.any():
                 self._cut(np.flatnonzero(late), batch)
 
     def _cut(self, rows: NDArray[np.intp], batch: AgentBatch) -> None:
         """Counts the open episodes of ``rows``.
 
-        A single copy cannot be reset, so these slots wait until all others have played their share.
+        A single environment cannot be reset, so these slots wait until all others have played their share.
         """
-        recorder = self.recorder
-        self.returns.extend(recorder.returns[rows].tolist())
-        if recorder.shared:
-            self.group_returns.extend(recorder.group_returns[rows].tolist())
-        self.lengths.extend(recorder.lengths[rows].tolist())
+        statistics = self.statistics
+        self.returns.extend(statistics.returns[rows].tolist())
+        if statistics.group_returns is not None:
+            self.group_returns.extend(statistics.group_returns[rows].tolist())
+        self.lengths.extend(statistics.lengths[rows].tolist())
         self.left[rows] -= 1
         self.waiting[rows] = True
         self.cut += len(rows)
-        if self.tap is not None:
-            self.tap.cut(batch, rows)
+        if self.recorder is not None:
+            self.recorder.cut(batch, rows)
 
     def result(self) -> BehaviorEvaluation:
         return BehaviorEvaluation(

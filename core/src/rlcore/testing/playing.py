@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec, Environment, ObservationSpec
-from rlcore.runs.batch_check import outside_bounds
+from rlcore.runs.bounds_check import outside_bounds
 from rlcore.seeding import EpisodeSeeds
 
 Batches = Mapping[str, AgentBatch]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from rlcore.environment import BehaviorSpec, misfit
+from rlcore.environment import BehaviorSpec, spec_mismatch
 from rlcore.errors import ConfigError
-from rlcore.recording.episode_tap import one_slot
+from rlcore.recording.episode_recorder import one_slot
 from rlcore.recordings import Recording
 from rlcore.torch.actions import ActionLayout
 from rlcore.torch.memory import require_memory
@@ -22,7 +22,7 @@ def recorded_transitions(recording: Recording, behavior: BehaviorSpec, layout: A
     agents see or do something else than those of ``behavior``, or chose what their action mask forbids, and if there is
     not enough memory.
     """
-    problem = misfit(behavior, recording.behavior)
+    problem = spec_mismatch(behavior, recording.behavior)
     if problem:
         raise ConfigError(f"behavior {behavior.name!r}: in the recording, {problem}, which its agents have")
     rows = recording.rows

@@ -110,7 +110,7 @@ class ReplayRings:
         ended, finals = batch.ended, batch.final_observations
         closing: slice | NDArray[np.intp] = slice(None)
         if not self._all_open or batch.needs_action is not None:
-            moved = batch.moved
+            moved = batch.transition_closed
             moves = self.open if moved is None else self.open & moved
             closing = np.flatnonzero(moves)
             if ended.size and not (kept := moves[ended]).all():

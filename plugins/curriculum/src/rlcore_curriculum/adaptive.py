@@ -32,7 +32,7 @@ class Episodes:
     returns: Array  # [K]
     group_returns: Array  # [K]
     lengths: Array  # [K]
-    stamp: NDArray[np.int64]  # [K, P]
+    draw_id: NDArray[np.int64]  # [K, P]
 
 
 def measures_of(episodes: EndedEpisodes | Episodes, settings: AdaptiveSettings) -> Array | None:
@@ -63,12 +63,12 @@ class InOrder:
         if self._followed.isdisjoint((None, ended.behavior)):
             return None
         order = self._order_of(ended.behavior)
-        columns: tuple[NDArray[Any], ...] = (ended.returns, ended.group_returns, ended.lengths, ended.stamp)
+        columns: tuple[NDArray[Any], ...] = (ended.returns, ended.group_returns, ended.lengths, ended.draw_id)
         if rows is None:
             order.add(ended.numbers, *columns)
         elif rows.size:
             order.add(ended.numbers[rows], *[column[rows] for column in columns])
-        over = order.take(ended.settled)
+        over = order.pop(ended.settled)
         if over is None:
             return None
         return Episodes(ended.behavior, over[:, 0], over[:, 1], over[:, 2], over[:, 3:].astype(np.int64))

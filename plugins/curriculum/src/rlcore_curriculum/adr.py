@@ -109,7 +109,7 @@ class AutomaticDomainRandomization(AdaptiveCurriculum):
     # For the B bounds that can move: the column of the parameter, and the value and draw_id of episodes at the bound.
     _columns: NDArray[np.int64] = attrs.field(init=False)
     _values: Array = attrs.field(init=False)
-    _stamps: NDArray[np.int64] = attrs.field(init=False)
+    _draw_ids: NDArray[np.int64] = attrs.field(init=False)
     _share: float = attrs.field(init=False)
     _moved: bool = attrs.field(default=False, init=False)
 
@@ -119,13 +119,13 @@ class AutomaticDomainRandomization(AdaptiveCurriculum):
         self.ranges = Ranges([block.initial_range for block in blocks], [block.integer for block in blocks])
         self._columns = np.array([p for p, pair in enumerate(self.bounds) for bound in pair if bound.most > 0])
         self._values = np.zeros(len(self._columns))
-        self._stamps = np.zeros(len(self._columns), np.int64)
+        self._draw_ids = np.zeros(len(self._columns), np.int64)
         self._use_bounds()
 
     def draw(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
         uniforms = self.uniforms(env_index, episodes)[:, :, 0]  # [K, P + 1]
         values = self.ranges.draw(uniforms[:, :-1])
-        stamp = np.zeros(values.shape, np.int64)
+        draw_id = np.zeros(values.shape, np.int64)
         choice = uniforms[:, -1]
         rows = (choice < self._share).nonzero()[0]
         if rows.size:
@@ -134,18 +134,20 @@ class AutomaticDomainRandomization(AdaptiveCurriculum):
             np.minimum(bounds, len(self._columns) - 1, out=bounds)
             columns = self._columns[bounds]
             values[rows, columns] = self._values[bounds]
-            stamp[rows, columns] = self._stamps[bounds]
-        return EpisodeDraw(values, stamp)
+            draw_id[rows, columns] = self._draw_ids[bounds]
+        return EpisodeDraw(values, draw_id)
 
     def episodes_ended(self, ended: EndedEpisodes) -> None:
-        over = self.order.add(ended, ended.stamp.nonzero()[0])
+        over = self.order.add(ended, ended.draw_id.nonzero()[0])
         if over is None:
             return
-        rows, columns = over.stamp.nonzero()
+        rows, columns = over.draw_id.nonzero()
         of_block = [measures_of(over, block) for block in self.blocks.values()]
-        for row, column, stamp in zip(rows.tolist(), columns.tolist(), over.stamp[rows, columns].tolist(), strict=True):
-            measures, bound = of_block[column], self.bounds[column][HIGH if stamp > 0 else LOW]
-            if measures is not None and abs(stamp) == bound.moves + 1:
+        for row, column, draw_id in zip(
+            rows.tolist(), columns.tolist(), over.draw_id[rows, columns].tolist(), strict=True
+        ):
+            measures, bound = of_block[column], self.bounds[column][HIGH if draw_id > 0 else LOW]
+            if measures is not None and abs(draw_id) == bound.moves + 1:
                 self._moved |= bound.add(float(measures[row]))
 
     def changes_due(self) -> Changes:
@@ -162,7 +164,7 @@ class AutomaticDomainRandomization(AdaptiveCurriculum):
             (bound, side) for pair in self.bounds for bound, side in zip(pair, (-1, 1), strict=True) if bound.most
         ]
         self._values[:] = [bound.value for bound, _ in movable]
-        self._stamps[:] = [side * (bound.moves + 1) for bound, side in movable]
+        self._draw_ids[:] = [side * (bound.moves + 1) for bound, side in movable]
 
     # ------------------------------------------------------------ statistics and status
 
@@ -226,7 +228,7 @@ class AutomaticDomainRandomization(AdaptiveCurriculum):
             "drawn_from": {
                 "bounds": self.ranges.bounds.copy(),
                 "values": self._values.copy(),
-                "stamps": self._stamps.copy(),
+                "draw_ids": self._draw_ids.copy(),
             },
         }
 
@@ -242,7 +244,7 @@ class AutomaticDomainRandomization(AdaptiveCurriculum):
         drawn_from = saved_mapping(state, "drawn_from")
         self.ranges.set_bounds(saved_array(drawn_from, "bounds", np.float64, self.ranges.bounds.shape))
         fill(self._values, drawn_from, "values")
-        fill(self._stamps, drawn_from, "stamps")
+        fill(self._draw_ids, drawn_from, "draw_ids")
 
 
 def _steps_to(bound: Bound, value: float) -> int:

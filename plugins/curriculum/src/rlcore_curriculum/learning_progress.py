@@ -154,7 +154,7 @@ class LearningProgress(SeparateCurriculum):
         for column, regions in enumerate(self.regions.values()):
             measures = measures_of(over, regions.block)
             if measures is not None:
-                regions.add(over.stamp[:, column].tolist(), measures.tolist())
+                regions.add(over.draw_id[:, column].tolist(), measures.tolist())
 
     def changes_due(self) -> Changes:
         stale = [regions for regions in self.regions.values() if regions.stale]

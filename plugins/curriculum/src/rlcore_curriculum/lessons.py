@@ -1,6 +1,6 @@
 """The curriculum of lessons: ML-Agents' ``environment_parameters`` with extensions.
 
-P parameters, K episodes, N environments. The stamp of an episode is the visit of the lesson in which it started.
+P parameters, K episodes, N environments. The draw_id of an episode is the visit of the lesson in which it started.
 
 Episodes count in the order of their starts. If many environments start a lesson together, the shortest episodes end
 first; if failures take longer than successes, or end sooner, the mean of these episodes says little about the agent.
@@ -67,7 +67,7 @@ class Lessons:
         self._inputs_changed = False  # whether an input of the criteria has changed since the last check
         self._seen = seen
         self._steps: Mapping[str, int] = {}  # as of the last check; for the status
-        self._stamp: NDArray[np.int64] = np.zeros(len(blocks), np.int64)  # [P] the current visits
+        self._draw_id: NDArray[np.int64] = np.zeros(len(blocks), np.int64)  # [P] the current visits
         self._values = EpisodeValues(seed, self.parameters, [each[0] for each in samplers], num_envs)
         self._target = EpisodeValues(seed, self.parameters, [each[-1] for each in samplers], num_envs)
         self._update_measured_behaviors()
@@ -75,9 +75,9 @@ class Lessons:
     # ------------------------------------------------------------ draws
 
     def draw(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
-        stamp = np.empty((len(env_index), len(self.parameters)), np.int64)
-        stamp[:] = self._stamp
-        return EpisodeDraw(self._values(env_index, episodes), stamp)
+        draw_id = np.empty((len(env_index), len(self.parameters)), np.int64)
+        draw_id[:] = self._draw_id
+        return EpisodeDraw(self._values(env_index, episodes), draw_id)
 
     def draw_target(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> NDArray[np.float64]:
         """Draw from the last lessons, [K, P]."""
@@ -92,13 +92,13 @@ class Lessons:
         if ended.behavior not in self._measured_behaviors:
             return
         order = self._orders[ended.behavior]
-        order.add(ended.numbers, ended.returns, ended.group_returns, ended.stamp)
-        over = order.take(ended.settled)
+        order.add(ended.numbers, ended.returns, ended.group_returns, ended.draw_id)
+        over = order.pop(ended.settled)
         if over is None:
             return
-        returns, group_returns, *stamps = over.T.tolist()
+        returns, group_returns, *draw_ids = over.T.tolist()
         episodes = Ended(ended.behavior, returns, group_returns)
-        for track, began in zip(self._tracks, stamps, strict=True):
+        for track, began in zip(self._tracks, draw_ids, strict=True):
             track.ended(episodes, began)
         self._inputs_changed = True
 
@@ -200,7 +200,7 @@ class Lessons:
     def _update_draws(self, column: int) -> None:
         """Draw parameter ``column`` from its current lesson."""
         track = self._tracks[column]
-        self._stamp[column] = track.visit
+        self._draw_id[column] = track.visit
         self._values.set(column, self._samplers[column][track.lesson])
         self._update_measured_behaviors()
 

@@ -217,7 +217,7 @@ class PrioritizedLevels(SeparateCurriculum):
         for column, replay in enumerate(self.replays.values()):
             measures = measures_of(ended, replay.block)
             if measures is not None:
-                replay.known.add(ended.stamp[:, column], measures)
+                replay.known.add(ended.draw_id[:, column], measures)
                 replay.counted += len(measures)
 
     def changes_due(self) -> Changes:

@@ -60,8 +60,8 @@ class Loop:
             self.curriculum.draw(env_index, self.episodes),
             self.curriculum.draw(env_index, self.episodes + 1),
         )
-        self.values, self.stamp = first.values.copy(), first.stamp.copy()
-        self.next_values, self.next_stamp = second.values.copy(), second.stamp.copy()
+        self.values, self.draw_id = first.values.copy(), first.draw_id.copy()
+        self.next_values, self.next_draw_id = second.values.copy(), second.draw_id.copy()
 
     def run(self, steps: int) -> None:
         for _ in range(steps):
@@ -85,21 +85,21 @@ class Loop:
                 group_returns=np.zeros(len(ended)),
                 lengths=np.ones(len(ended), np.int64),
                 values=self.values[ended],
-                stamp=self.stamp[ended],
+                draw_id=self.draw_id[ended],
             )
         )
         self.told += len(ended)
         self.episodes[ended] += 1
-        self.values[ended], self.stamp[ended] = self.next_values[ended], self.next_stamp[ended]
+        self.values[ended], self.draw_id[ended] = self.next_values[ended], self.next_draw_id[ended]
         self.begun += [(int(c), int(self.episodes[c]), tuple(self.values[c].tolist())) for c in ended]
         redraw = self.curriculum.advance({BEHAVIOR: self.steps}).redraw
         self.redrawn.append(redraw)
         env_index = np.arange(NUM_ENVS) if redraw else ended
         drawn = self.curriculum.draw(env_index, self.episodes[env_index] + 1)
-        self.next_values[env_index], self.next_stamp[env_index] = drawn.values, drawn.stamp
+        self.next_values[env_index], self.next_draw_id[env_index] = drawn.values, drawn.draw_id
 
     def state_dict(self) -> dict[str, Any]:
-        arrays = ("values", "stamp", "next_values", "next_stamp", "episodes")
+        arrays = ("values", "draw_id", "next_values", "next_draw_id", "episodes")
         return {"steps": self.steps, "told": self.told, **{name: getattr(self, name).copy() for name in arrays}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -162,12 +162,12 @@ def simulation() -> Simulation:
 
 @pytest.fixture(scope="session")
 def told() -> Callable[..., EndedEpisodes]:
-    """Create ended episodes: ``told(stamp, returns, behavior=..., ...)``."""
+    """Create ended episodes: ``told(draw_id, returns, behavior=..., ...)``."""
 
     count = itertools.count()
 
-    def make(stamp: Any, returns: Any, behavior: str = BEHAVIOR, **more: Any) -> EndedEpisodes:
-        stamp, returns = np.array(stamp, np.int64), np.array(returns, np.float64)
+    def make(draw_id: Any, returns: Any, behavior: str = BEHAVIOR, **more: Any) -> EndedEpisodes:
+        draw_id, returns = np.array(draw_id, np.int64), np.array(returns, np.float64)
         slots, begun = np.arange(len(returns)), next(count) * 1000
         return EndedEpisodes(
             behavior=behavior,
@@ -178,8 +178,8 @@ def told() -> Callable[..., EndedEpisodes]:
             returns=returns,
             group_returns=np.array(more.get("group_returns", [0.0] * len(returns)), np.float64),
             lengths=np.array(more.get("lengths", [1] * len(returns)), np.int64),
-            values=np.zeros(stamp.shape),
-            stamp=stamp,
+            values=np.zeros(draw_id.shape),
+            draw_id=draw_id,
         )
 
     return make
@@ -187,12 +187,12 @@ def told() -> Callable[..., EndedEpisodes]:
 
 @pytest.fixture(scope="session")
 def all_draws() -> Callable[[Curriculum, int], tuple[np.ndarray, np.ndarray]]:
-    """Return values and stamps of the first ``episodes`` episodes of every environment, [episodes * N, P]."""
+    """Return values and draw_ids of the first ``episodes`` episodes of every environment, [episodes * N, P]."""
 
     def draw(curriculum: Curriculum, episodes: int) -> tuple[np.ndarray, np.ndarray]:
         env_index = np.arange(NUM_ENVS)
         drawn = [curriculum.draw(env_index, np.full(NUM_ENVS, episode, np.int64)) for episode in range(episodes)]
-        return np.concatenate([d.values for d in drawn]), np.concatenate([d.stamp for d in drawn])
+        return np.concatenate([d.values for d in drawn]), np.concatenate([d.draw_id for d in drawn])
 
     return draw
 

@@ -245,29 +245,29 @@ def test_in_the_stated_share_of_episodes_one_parameter_is_at_one_bound(
 ) -> None:
     wide = LENGTH | {"initial": (0.4, 0.6), "boundary_probability": share}
     curriculum = adr(length=wide, gravity=wide | {"initial": (0.3, 0.9)}, start=START | {"boundary_probability": share})
-    values, stamp = all_draws(curriculum, 4000)
+    values, draw_id = all_draws(curriculum, 4000)
     episodes = len(values)
-    at_bound = (stamp != 0).sum(axis=1)
+    at_bound = (draw_id != 0).sum(axis=1)
     assert set(at_bound) == {0, 1}
     assert at_bound.mean() == pytest.approx(share, abs=4 * math.sqrt(share * (1 - share) / episodes))
     # The lower bound of `start` cannot move: it is at its limit from the start.
-    each = [((stamp[:, 0] < 0), 0, 0.4), ((stamp[:, 0] > 0), 0, 0.6), ((stamp[:, 1] < 0), 1, 0.3),
-            ((stamp[:, 1] > 0), 1, 0.9), ((stamp[:, 2] > 0), 2, 1.0)]  # fmt: skip
+    each = [((draw_id[:, 0] < 0), 0, 0.4), ((draw_id[:, 0] > 0), 0, 0.6), ((draw_id[:, 1] < 0), 1, 0.3),
+            ((draw_id[:, 1] > 0), 1, 0.9), ((draw_id[:, 2] > 0), 2, 1.0)]  # fmt: skip
     for rows, column, bound in each:
         assert rows.mean() == pytest.approx(share / 5, abs=4 * math.sqrt(share / 5 / episodes))
         assert (values[rows, column] == bound).all()
-    assert not (stamp[:, 2] < 0).any()
+    assert not (draw_id[:, 2] < 0).any()
     for column, low, high in ((0, 0.4, 0.6), (1, 0.3, 0.9)):
-        inside = stamp[:, column] == 0
+        inside = draw_id[:, column] == 0
         assert even(values[inside, column], low, high)
     # The other parameters are not at their bounds in these episodes.
-    assert even(values[stamp[:, 1] > 0, 0], 0.4, 0.6)
+    assert even(values[draw_id[:, 1] > 0, 0], 0.4, 0.6)
 
 
 def test_whole_numbers_are_drawn_alike_both_ends_among_them(adr: Any, all_draws: Any) -> None:
     curriculum = adr(start=START | {"initial": (1.0, 3.0)})
-    values, stamp = all_draws(curriculum, 3000)
-    inside = values[stamp == 0]
+    values, draw_id = all_draws(curriculum, 3000)
+    inside = values[draw_id == 0]
     assert [np.mean(inside == value) for value in (1, 2, 3)] == pytest.approx([1 / 3] * 3, abs=0.02)
     assert set(inside) == {1.0, 2.0, 3.0}
 
@@ -303,8 +303,8 @@ def test_the_status_shows_what_is_missing_at_the_next_judged_bound(adr: Any, tol
 
 def test_another_runs_status_gives_its_ranges(adr: Any, told: Any, all_draws: Any) -> None:
     one, other = adr(length=LENGTH, start=START), adr(length=LENGTH, start=START)
-    for stamp in ([1, 0], [-1, 0], [0, 1], [0, 2], [0, 3]):
-        one.episodes_ended(told([stamp] * 3, [1.0] * 3))
+    for draw_id in ([1, 0], [-1, 0], [0, 1], [0, 2], [0, 3]):
+        one.episodes_ended(told([draw_id] * 3, [1.0] * 3))
         one.advance({})
     other.load_status(one.status() | {"gravity": {"lesson_num": 3}})
     assert [range_of(other, name) for name in ("length", "start")] == [(0.4, 0.6), (1.0, 4.0)]

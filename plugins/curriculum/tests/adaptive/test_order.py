@@ -30,8 +30,8 @@ class Crowd:
         self.random = np.random.default_rng(seed)
         self.env_index = np.arange(NUM_ENVS)
         self.episodes, self.numbers, self.begun = np.zeros(NUM_ENVS, np.int64), self.env_index.copy(), NUM_ENVS
-        self.stamp = curriculum.draw(self.env_index, self.episodes).stamp
-        self.next_stamp = curriculum.draw(self.env_index, self.episodes + 1).stamp
+        self.draw_id = curriculum.draw(self.env_index, self.episodes).draw_id
+        self.next_draw_id = curriculum.draw(self.env_index, self.episodes + 1).draw_id
         self.success, self.left = self._begin(NUM_ENVS)
 
     def _begin(self, count: int) -> tuple[Any, Any]:
@@ -53,15 +53,15 @@ class Crowd:
             EndedEpisodes(
                 behavior=self.behavior, slots=rows, env_index=rows, numbers=told, settled=int(self.numbers.min()),
                 returns=self.success[rows].astype(float), group_returns=np.zeros(rows.size),
-                lengths=np.ones(rows.size, np.int64), values=np.zeros((rows.size, self.stamp.shape[1])),
-                stamp=self.stamp[rows],
+                lengths=np.ones(rows.size, np.int64), values=np.zeros((rows.size, self.draw_id.shape[1])),
+                draw_id=self.draw_id[rows],
             )
         )  # fmt: skip
         self.episodes[rows] += 1
-        self.stamp[rows] = self.next_stamp[rows]
+        self.draw_id[rows] = self.next_draw_id[rows]
         self.success[rows], self.left[rows] = self._begin(rows.size)
         env_index = self.env_index if self.curriculum.advance({self.behavior: 0}).redraw else rows
-        self.next_stamp[env_index] = self.curriculum.draw(env_index, self.episodes[env_index] + 1).stamp
+        self.next_draw_id[env_index] = self.curriculum.draw(env_index, self.episodes[env_index] + 1).draw_id
 
 
 def ranges(run: Any, **blocks: Mapping[str, Any]) -> adr.AutomaticDomainRandomization:
@@ -131,4 +131,4 @@ def test_episodes_whose_turn_has_not_come_are_saved(run: Any, tmp_path: Any, kin
     for each in (crowd, resumed):
         each.play(600)
     np.testing.assert_equal(resumed.curriculum.state_dict(), crowd.curriculum.state_dict())
-    np.testing.assert_equal(resumed.stamp, crowd.stamp)
+    np.testing.assert_equal(resumed.draw_id, crowd.draw_id)

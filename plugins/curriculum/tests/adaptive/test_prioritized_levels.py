@@ -165,11 +165,11 @@ def test_levels_are_replayed_by_their_rank_and_by_how_long_ago_they_were_played(
     # Changes 0.1, 1 and 0.5: ranks 3, 1, 2, weighted by rank^-2. Ages 4, 2 and 0.
     weights = np.array([1 / 9, 1.0, 1 / 4])
     shares = 0.8 * weights / weights.sum() + 0.2 * np.array([4, 2, 0]) / 6
-    values, stamp = all_draws(curriculum, 4000)
+    values, draw_id = all_draws(curriculum, 4000)
     for level, share in enumerate(shares):
         rows = values[:, 0] == level
         assert rows.mean() == pytest.approx(share, abs=4 * math.sqrt(share * (1 - share) / len(rows)))
-    np.testing.assert_equal(stamp, values)
+    np.testing.assert_equal(draw_id, values)
 
 
 @pytest.mark.parametrize(("probability", "share"), [(None, 2 / 6), (0.5, 0.5), (1.0, 1.0), (0.0, 0.0)])
@@ -278,7 +278,7 @@ def test_by_default_parallel_environments_play_many_levels(simulation: Any, told
     curriculum = make_curriculum({"seed": block}, type(simulation.run)(num_envs=num_envs))
     rates, at_once = random.random(200), []
     for episode in range(150):
-        level = curriculum.draw(np.arange(num_envs), np.full(num_envs, episode)).stamp
+        level = curriculum.draw(np.arange(num_envs), np.full(num_envs, episode)).draw_id
         curriculum.episodes_ended(told(level, random.random(num_envs) < rates[level[:, 0]]))
         curriculum.advance({})
         at_once.append(len(np.unique(level)))

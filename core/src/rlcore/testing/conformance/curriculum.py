@@ -13,6 +13,7 @@ import json
 from collections.abc import Mapping
 from copy import copy as shallow_copy
 from copy import deepcopy
+from numbers import Real
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -23,15 +24,16 @@ import pytest
 from numpy.typing import NDArray
 
 from rlcore.curricula.checked import CheckedCurriculum
-from rlcore.curriculum import Curriculum, EndedEpisodes, LessonChange
+from rlcore.curriculum import Changes, Curriculum, EndedEpisodes, LessonChange
 from rlcore.environment import AgentBatch
 from rlcore.errors import ConfigError, RunStateError
 from rlcore.plugins.calls import Plugins, load_plugins
 from rlcore.plugins.run_context import RunContext
 from rlcore.plugins.selection import selection_from
 from rlcore.runs.curricula import RunCurricula
+from rlcore.runs.episode_statistics import EpisodeStatistics
 from rlcore.settings import BehaviorSettings, EnvironmentParameter, RunConfig
-from rlcore.stats import CUMULATIVE_REWARD, EpisodeRecorder, StatSummary
+from rlcore.stats import CUMULATIVE_REWARD, StatSummary
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.checkpoint_directory import save_checkpoint
 from rlcore.testing.blocks import checked_block
@@ -113,8 +115,8 @@ class CurriculumConformance:
             env_index, episodes = read_only(np.arange(self.num_envs)), read_only(numbers)
             drawn = made.draw(env_index, episodes)
             shape = (self.num_envs, len(self.blocks))
-            assert drawn.values.shape == drawn.stamp.shape == shape
-            assert np.isfinite(drawn.values).all() and np.issubdtype(drawn.stamp.dtype, np.integer)
+            assert drawn.values.shape == drawn.draw_id.shape == shape
+            assert np.isfinite(drawn.values).all() and np.issubdtype(drawn.draw_id.dtype, np.integer)
             target = made.draw_target(env_index, episodes)
             assert target.shape == shape and np.isfinite(target).all()
             assert np.issubdtype(drawn.values.dtype, np.floating) and np.issubdtype(target.dtype, np.floating)
@@ -127,7 +129,7 @@ class CurriculumConformance:
             one = slice(env, env + 1)
             drawn = made.draw(env_index[one], episodes[one])
             np.testing.assert_array_equal(drawn.values, whole.values[one])
-            np.testing.assert_array_equal(drawn.stamp, whole.stamp[one])
+            np.testing.assert_array_equal(drawn.draw_id, whole.draw_id[one])
             np.testing.assert_array_equal(made.draw_target(env_index[one], episodes[one]), target[one])
 
     def test_nor_on_the_order_in_which_the_episodes_of_a_copy_are_asked_for(self) -> None:
@@ -139,7 +141,7 @@ class CurriculumConformance:
     def _drawn(self, made: Curriculum, number: int) -> Any:
         env_index, episodes = np.array([self.num_envs - 1]), np.array([number])
         drawn = made.draw(env_index, episodes)
-        return drawn.values.tolist(), drawn.stamp.tolist(), made.draw_target(env_index, episodes).tolist()
+        return drawn.values.tolist(), drawn.draw_id.tolist(), made.draw_target(env_index, episodes).tolist()
 
     def test_drawing_changes_nothing(self) -> None:
         game, other = Game(self.make(), self).play(30), Game(self.make(), self).play(30)
@@ -215,7 +217,10 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
 
 
 class Shielded:
-    """A curriculum that receives read-only arrays."""
+    """A curriculum that receives read-only arrays. Its answers are checked.
+
+    A run checks shapes, finite numbers and the names of parameters. It relies on the types that are checked here.
+    """
 
     def __init__(self, curriculum: Curriculum) -> None:
         self.curriculum = curriculum
@@ -229,6 +234,37 @@ class Shielded:
             if isinstance(value, np.ndarray):
                 setattr(ended, field.name, read_only(value.copy()))
         self.curriculum.episodes_ended(ended)
+
+    def advance(self, steps: Mapping[str, int]) -> Changes:
+        changes = self.curriculum.advance(steps)
+        assert isinstance(changes, Changes), "advance must return Changes; NO_CHANGES if there are none"
+        assert isinstance(changes.lessons, tuple)
+        assert type(changes.redraw) is bool and type(changes.reset) is bool
+        for change in changes.lessons:
+            assert isinstance(change, LessonChange) and change.parameter in self.curriculum.parameters
+            for number, name in ((change.lesson, change.name), (change.previous, change.previous_name)):
+                assert isinstance(number, int) and number >= 0, f"{change}: lessons are counted from 0"
+                assert isinstance(name, str), f"{change}: the names of lessons are text"
+        return changes
+
+    def stats(self) -> Mapping[str, float]:
+        stats = self.curriculum.stats()
+        assert isinstance(stats, Mapping) and all(isinstance(tag, str) for tag in stats)
+        assert all(isinstance(value, Real) for value in stats.values())
+        return stats
+
+    def status(self) -> Mapping[str, Mapping[str, Any]]:
+        status = self.curriculum.status()
+        for name, section in status.items():
+            assert isinstance(section, Mapping), f"the section {name!r} is not a mapping"
+            lesson = section.get("lesson_num", 0)
+            assert isinstance(lesson, int | np.integer), f"lesson_num of {name!r} is not a whole number"
+        return status
+
+    def state_dict(self) -> dict[str, Any]:
+        state = self.curriculum.state_dict()
+        assert isinstance(state, Mapping)
+        return dict(state)
 
 
 class Environments:
@@ -264,7 +300,7 @@ class Game:
         env_index = np.repeat(np.arange(rules.num_envs), agents)
         self.behaviors: dict[str, Any] = {
             name: SimpleNamespace(
-                name=name, steps=0, learning=True, episodes=EpisodeRecorder(len(env_index)), batch=None,
+                name=name, steps=0, learning=True, episodes=EpisodeStatistics(len(env_index)), batch=None,
                 spec=SimpleNamespace(slots=len(env_index), env_index=env_index),
             )
             for name in behaviors or (rules.behavior,)
@@ -279,7 +315,7 @@ class Game:
             setattr(other, name, deepcopy(getattr(self, name)))
         other._ask(curriculum)
         other.run.load_state_dict(state)
-        other.run.go_on()
+        other.run.resume()
         return other
 
     def _ask(self, curriculum: Curriculum) -> None:
@@ -317,7 +353,9 @@ class Game:
             behavior.batch = AgentBatch({}, rewards.astype(np.float32), ended, np.zeros(slots, np.bool_))
             if self.agents > 1:
                 behavior.batch.group_reward = self.random.normal(size=slots).astype(np.float32)
-            behavior.episodes.record(behavior.batch)
+            finished = behavior.episodes.record(behavior.batch)
+            if finished is not None:
+                self.run.episodes_finished(behavior, finished)
             behavior.steps += slots
         self.environment.episodes[over] += 1
         if self.run.after_step():

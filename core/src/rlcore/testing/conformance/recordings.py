@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec, Environment
-from rlcore.recording.episode_tap import EpisodeTap
+from rlcore.recording.episode_recorder import EpisodeRecorder
 from rlcore.recordings import Recording
 from rlcore.seeding import EpisodeSeeds
 
@@ -42,13 +42,13 @@ def record(environment: Environment, steps: int, choose: Choose | None = None, s
     [(name, behavior)] = environment.behaviors.items()
     choose = choose or random_actions(behavior, seed)
     episodes: list[Recording] = []
-    tap = EpisodeTap(behavior, episodes.append)
+    recorder = EpisodeRecorder(behavior, episodes.append)
     batch = environment.reset(EpisodeSeeds(seed), np.zeros(environment.num_envs, np.int64))[name]
     for _ in range(steps):
         actions = choose(batch)
-        tap.act(batch, actions)
+        recorder.act(batch, actions)
         batch = environment.step({name: actions})[name]
-        tap.observe(batch, batch.ended)
+        recorder.observe(batch, batch.ended)
     return joined(episodes)
 
 

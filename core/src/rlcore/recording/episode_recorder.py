@@ -1,4 +1,4 @@
-"""Catches the episodes of one behavior while they are played, and hands over whole ones."""
+"""Records the episodes of one behavior while they are played."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Row = NDArray[Any]
 
 @attrs.define(eq=False)
 class _OpenEpisode:
-    """What one slot's agent saw, did and was given since its episode began: one entry for each time it acted."""
+    """Observations, actions and rewards of one slot since its episode began: one entry for each time it acted."""
 
     observations: dict[str, list[Row]]
     continuous: list[Row] = attrs.field(factory=list)
@@ -26,21 +26,21 @@ class _OpenEpisode:
     rewards: list[float] = attrs.field(factory=list)  # one less than the others while the latest transition is open
 
 
-class EpisodeTap:
-    """Keeps the open episode of every slot; an episode that ends and is counted is handed to ``write``.
+class EpisodeRecorder:
+    """Records the open episode of every slot. An episode that ends and is counted is given to ``write``.
 
     A transition closes when its agent acts next, or when its episode ends. An aborted episode is dropped. One in which
-    the agent never acted has no transition, and what an agent was given before it first acted belongs to none.
+    the agent never acted has no transition, and a reward before the agent first acted belongs to none.
     """
 
     def __init__(self, behavior: BehaviorSpec, write: Callable[[Recording], None]) -> None:
-        self.episodes = 0  # handed over
+        self.episodes = 0  # given to `write`
         self._behavior = one_slot(behavior)
         self._write = write
         self._open = [self._begun() for _ in range(behavior.slots)]
 
     def act(self, batch: AgentBatch, actions: Actions) -> None:
-        """What is done next in the environment that showed ``batch``; called before its next step."""
+        """Record the ``actions`` chosen after ``batch``; called before the environment's next step."""
         acting = range(len(self._open)) if batch.needs_action is None else np.flatnonzero(batch.needs_action)
         for row in acting:
             episode = self._open[row]
@@ -53,8 +53,8 @@ class EpisodeTap:
                 episode.discrete.append(actions.discrete[row].copy())
 
     def observe(self, batch: AgentBatch, counted: NDArray[np.intp]) -> None:
-        """What the step led to; of the episodes that ended in it, those of the rows ``counted`` are handed over."""
-        closing = range(len(self._open)) if batch.moved is None else np.flatnonzero(batch.moved)
+        """Record what the step led to. Of the episodes that ended in it, those of the rows ``counted`` are written."""
+        closing = range(len(self._open)) if batch.transition_closed is None else np.flatnonzero(batch.transition_closed)
         for row in closing:
             episode = self._open[row]
             if len(episode.rewards) < self._acted(episode):
@@ -71,11 +71,11 @@ class EpisodeTap:
                 self._open[row] = self._begun()
 
     def begin(self) -> None:
-        """All slots begin an episode: the environment was reset, and what was open is dropped."""
+        """Begin an episode in all slots: the environment was reset, and open episodes are dropped."""
         self._open = [self._begun() for _ in self._open]
 
     def cut(self, batch: AgentBatch, rows: NDArray[np.intp]) -> None:
-        """The open episodes of ``rows`` are over for us after ``batch``: they are handed over as truncated."""
+        """End the open episodes of ``rows`` after ``batch``, and write them as truncated."""
         for row in rows.tolist():
             episode = self._open[row]
             final = {name: values[row].copy() for name, values in batch.observations.items()}
@@ -118,5 +118,5 @@ class EpisodeTap:
 
 
 def one_slot(behavior: BehaviorSpec) -> BehaviorSpec:
-    """The behavior as any one of its agents has it."""
+    """The behavior with a single slot."""
     return attrs.evolve(behavior, env_index=np.zeros(1, np.int64), team=None, group=None)

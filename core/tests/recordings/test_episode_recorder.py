@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec
-from rlcore.recording.episode_tap import EpisodeTap
+from rlcore.recording.episode_recorder import EpisodeRecorder
 from rlcore.recordings import Recording
 from rlcore.runs.whole_episodes import play
 from rlcore.testing.environments import FOR_CONFIGURATIONS
@@ -98,17 +98,17 @@ def told(story: Story, slot: int) -> dict[int, dict[str, Any]]:
 @pytest.mark.parametrize("seed", range(5))
 def test_whole_counted_episodes_are_handed_over_as_their_agents_had_them(seed: int, ragged: bool) -> None:
     story, caught = Story.drawn(seed, ragged), []
-    tap = EpisodeTap(SPEC, caught.append)
+    recorder = EpisodeRecorder(SPEC, caught.append)
     batch = story.batch(0, ragged)
     for t in range(1, STEPS):
-        tap.act(batch, story.actions[t - 1])
+        recorder.act(batch, story.actions[t - 1])
         for array in (*batch.observations.values(), batch.action_mask):
             array[:] = 0  # they were the environment's, which has taken its step
         batch = story.batch(t, ragged)
-        tap.observe(batch, np.flatnonzero(story.counted[t] & (story.terminated[t] | story.truncated[t])))
+        recorder.observe(batch, np.flatnonzero(story.counted[t] & (story.terminated[t] | story.truncated[t])))
     stories = [told(story, slot) for slot in range(SLOTS)]
     expected = [stories[slot][t] for t in range(STEPS) for slot in range(SLOTS) if t in stories[slot]]
-    assert len(caught) == len(expected) == tap.episodes > 5
+    assert len(caught) == len(expected) == recorder.episodes > 5
     for episode, theirs in zip(caught, expected, strict=True):
         assert episode.problem() is None
         assert episode.behavior.slots == 1 and episode.behavior.team is None
@@ -125,17 +125,17 @@ def test_whole_counted_episodes_are_handed_over_as_their_agents_had_them(seed: i
 @pytest.mark.parametrize("masked", [(True, False, True), (False, True, True), (True, True, False)])
 def test_a_step_without_a_mask_allows_everything(masked: tuple[bool, ...]) -> None:
     story, caught = Story.drawn(0, False), []
-    tap = EpisodeTap(SPEC, caught.append)
+    recorder = EpisodeRecorder(SPEC, caught.append)
     nobody = np.zeros(SLOTS, np.bool_)
     for t in range(3):
         batch = attrs.evolve(story.batch(0, False), terminated=nobody, truncated=nobody, ended=np.empty(0, np.intp))
         batch.action_mask = story.masks[t] if masked[t] else None
         if t:
-            tap.observe(batch, batch.ended)
-        tap.act(batch, story.actions[t])
+            recorder.observe(batch, batch.ended)
+        recorder.act(batch, story.actions[t])
     every = np.arange(SLOTS)
     final = {"seen": np.zeros((SLOTS, 2), np.float32), "when": np.zeros(SLOTS, np.int32)}
-    tap.observe(attrs.evolve(batch, terminated=~nobody, ended=every, final_observations=final), every)
+    recorder.observe(attrs.evolve(batch, terminated=~nobody, ended=every, final_observations=final), every)
     for slot, episode in enumerate(caught):
         assert episode.problem() is None
         expected = [story.masks[t, slot] if masked[t] else np.ones(5, np.bool_) for t in range(3)]
@@ -168,8 +168,8 @@ class Guesses:
 def test_what_play_counts_is_what_is_caught(name: str) -> None:
     environment = FOR_CONFIGURATIONS[name](4, "A")
     caught: list[Recording] = []
-    tap = EpisodeTap(environment.behaviors["A"], caught.append)
-    result = play({"A": Guesses(environment.behaviors["A"])}, environment, 10, 0, True, {"A": tap}).behaviors["A"]
+    recorder = EpisodeRecorder(environment.behaviors["A"], caught.append)
+    result = play({"A": Guesses(environment.behaviors["A"])}, environment, 10, 0, True, {"A": recorder}).behaviors["A"]
     assert all(episode.problem() is None for episode in caught)
     np.testing.assert_allclose([episode.returns[0] for episode in caught], result.returns, rtol=1e-6)
     assert np.mean([episode.transitions for episode in caught]) == result.mean_length

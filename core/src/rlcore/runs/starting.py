@@ -1,0 +1,176 @@
+"""From a configuration to a training that has started, new or resumed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack, suppress
+from functools import partial
+from typing import Any
+
+import attrs
+
+from rlcore.errors import EnvironmentFailed, PluginError
+from rlcore.plugins.calls import Plugins
+from rlcore.plugins.run_context import RunContext
+from rlcore.runs.closing import close_at_exit
+from rlcore.runs.control import Control
+from rlcore.runs.evaluations import RunEvaluation
+from rlcore.runs.evaluator import Evaluator
+from rlcore.runs.notifications import Notifications
+from rlcore.runs.setup import fresh_start, make_writers, run_context, with_seed
+from rlcore.runs.state import RunState
+from rlcore.runs.summaries import RunSummaries
+from rlcore.runs.timers import Timers
+from rlcore.runs.training import Training, outcome_of
+from rlcore.settings import RunConfig
+from rlcore.storage.configuration import described
+from rlcore.storage.directory import RunDirectory
+from rlcore.storage.store import RunStore
+
+log = logging.getLogger(__name__)
+
+
+@attrs.frozen
+class Start:
+    """What a training is started with."""
+
+    config: RunConfig
+    plugins: Plugins
+    directory: RunDirectory
+    store: RunStore
+    timers: Timers
+    offline: bool  # whether trainers learn from recorded data; no environment is made then
+    control: Control
+
+    def training(self) -> Training:
+        """Make the run directory, environment, trainers and writers, and restore a resumed run.
+
+        An error closes what was opened. Environments are closed last: the process may be ended because one hangs, and
+        the directory must be in order then.
+        """
+        files: Callable[[], list[str]] = list
+
+        def close_directory() -> None:
+            self.directory.close(files())
+
+        with ExitStack() as opened:
+            environments = opened.enter_context(ExitStack())
+            self.directory.open()
+            opened.callback(close_directory)
+            made, config, saved = self._make(environments)
+            files = partial(_plugin_files, made.context, tuple(made.behaviors))
+            self._restore(made, saved)
+            made.summaries.writers = make_writers(config, self.plugins, made.context)
+            for writer in reversed(made.summaries.writers):
+                close_at_exit(opened, writer, writer.described, PluginError, self.control.closing)
+            self._report_start(made)
+            made.opened = opened.pop_all()
+        return made
+
+    def _make(self, environments: ExitStack) -> tuple[Training, RunConfig, Mapping[str, Any] | None]:
+        """Make everything but writers. Returns the configuration with its seed, and the state to resume from too."""
+        plugins, settings = self.plugins, self.config.checkpoint_settings
+        saved = self.store.newest_state() if settings.resume or settings.inference else None
+        config = with_seed(self.config, None if saved is None else int(saved["run"]["seed"]))
+        self.store.configure(fresh_start(config))
+        resumed = {} if saved is None else {name: int(steps) for name, steps in saved["run"]["steps"].items()}
+        context = run_context(config, plugins, self.directory.path, self.directory.working_directory, resumed)
+        plugins.configured(config)
+        notifications = Notifications(plugins, context)
+        state = RunState.make(config, plugins, context, self.offline, notifications.lesson_changed)
+        if state.environment is not None:
+            self._close_at_exit(environments, state.environment, state.environment_name)
+        specs = {name: behavior.spec for name, behavior in state.behaviors.items()}
+        evaluator = Evaluator(config, plugins, context, specs)
+        self._close_at_exit(environments, evaluator, "the environment of evaluations")
+        training = Training(
+            plugins,
+            context,
+            state,
+            RunEvaluation(config.evaluation, evaluator, self.store),
+            RunSummaries(plugins, context, state.curricula, self.timers, notifications),
+            notifications,
+            self.directory,
+            self.store,
+            self.timers,
+            self.control,
+        )
+        return training, config, saved
+
+    def _close_at_exit(self, stack: ExitStack, environment: Any, name: str) -> None:
+        close_at_exit(stack, environment, name, EnvironmentFailed, self.control.closing)
+
+    def _restore(self, training: Training, saved: Mapping[str, Any] | None) -> None:
+        """Put the training where ``saved``, a checkpoint's state, left it, or at its first episode."""
+        context, state, evaluation, store = training.context, training.state, training.evaluation, self.store
+        if saved is not None:
+            store.compare_versions(saved)
+        if saved is None:
+            self._load_from_other_runs(training)
+            state.begin()
+        elif context.inference:
+            state.load_policies(saved, self.directory.path)
+            store.restore_status(context)
+            state.begin()
+        else:
+            state.restore(saved, self.directory.path)
+            training.seconds_before = float(saved["run"]["wall_seconds"])
+            store.restore_status(context)
+            evaluation.load_state_dict(saved["run"].get("evaluation"))
+            evaluation.overdue = saved["run"].get("overdue")
+            training.resumed_from = self.directory.checkpoints / str(store.saved_step)
+        for behavior in state.behaviors.values():
+            behavior.set_boundaries()
+        evaluation.restore_boundaries(state.behaviors)
+        training.nothing_left = training.resumed_from is not None and training.finished
+        if not (context.inference or training.nothing_left):
+            evaluation.begin(state.steps)
+        self.directory.begin(training.nothing_left)
+        if saved is None:
+            store.write_configuration()
+
+    def _load_from_other_runs(self, training: Training) -> None:
+        """Load the weights and lessons that a new run begins with."""
+        settings, state = training.context.config.checkpoint_settings, training.state
+        run_id, other = settings.initialize_from, settings.initialize_lessons_from
+        models = None if run_id is None else self.store.models_of_run(run_id)
+        state.load_models(training.context, models, f"checkpoint_settings.initialize_from {run_id!r}")
+        if other is not None and state.curricula is not None:
+            origin = f"checkpoint_settings.initialize_lessons_from {other!r}"
+            loaded = state.curricula.load_status(self.store.status_of_run(other, origin))
+            lessons = ", ".join(f"{name} {number:g}" for name, number in loaded.items())
+            if loaded:
+                log.info("%s: begins with the lessons %s, counted from 0", origin, lessons)
+            else:
+                names = ", ".join(training.context.config.environment_parameters)
+                log.warning("%s: its status has no lesson of %s; all begin with their first", origin, names)
+
+    def _report_start(self, training: Training) -> None:
+        """Report the start to plugins; the run directory is this run's from here on."""
+        context, store = training.context, self.store
+        for plugin in self.plugins.loaded:
+            log.debug("plugin %s (%s %s): %s", plugin.name, plugin.distribution, plugin.version, plugin.why)
+        try:
+            self.plugins.run_started(context)
+        except BaseException as error:  # if plugins are strict: report the end to plugins that got the start
+            with suppress(Exception):
+                self.plugins.run_finished(context, outcome_of(error), error)
+            raise
+        if not context.inference:
+            self.directory.started(_plugin_files(context, training.behaviors))
+        if training.resumed_from is not None and not training.nothing_left:
+            changed = store.configuration_changes()
+            if changed:
+                log.info("%s: resumes with another configuration: %s", self.directory.path, described(changed))
+            store.forget_result()
+            store.write_configuration()
+
+
+def _plugin_files(context: RunContext, behaviors: Iterable[str]) -> list[str]:
+    """Patterns of the files that plugins write, one for each behavior if a pattern names it."""
+    return [
+        pattern.replace("{behavior}", name)
+        for pattern in context.files
+        for name in (behaviors if "{behavior}" in pattern else ("",))
+    ]

@@ -1,0 +1,291 @@
+"""A training that has started: its epochs, what is due between two epochs, and its end.
+
+A checkpoint ends open episodes, unless the environment can save itself: every environment begins its next episode, and
+open episodes bootstrap as if truncated. A run that is never stopped does the same, and is therefore equal, bit for bit,
+to a run that was stopped and resumed.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import ExitStack
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Literal
+
+from rlcore.errors import PluginError, RlcoreError, RunStateError
+from rlcore.plugins.calls import Plugins
+from rlcore.plugins.run_context import RunContext
+from rlcore.results import EpochResult, EvaluationResult, steps_per_second
+from rlcore.runs.behavior import BehaviorRun
+from rlcore.runs.control import Control
+from rlcore.runs.evaluations import RunEvaluation
+from rlcore.runs.loop import PhaseTimes, infer, learn
+from rlcore.runs.notifications import Notifications
+from rlcore.runs.state import RunState, cut_warning, unlearned_warning
+from rlcore.runs.summaries import RunSummaries
+from rlcore.runs.timers import Timers
+from rlcore.stats import StatSummary
+from rlcore.storage.directory import RunDirectory
+from rlcore.storage.store import RunStore
+
+log = logging.getLogger(__name__)
+
+Outcome = Literal["done", "interrupted", "failed"]
+
+
+class Training:
+    """Everything a run has once it has started; :func:`rlcore.runs.starting.start_training` makes it."""
+
+    def __init__(
+        self,
+        plugins: Plugins,
+        context: RunContext,
+        state: RunState,
+        evaluation: RunEvaluation,
+        summaries: RunSummaries,
+        notifications: Notifications,
+        directory: RunDirectory,
+        store: RunStore,
+        timers: Timers,
+        control: Control,
+    ) -> None:
+        self.context = context
+        self.state = state
+        self.evaluation = evaluation
+        self.summaries = summaries
+        self.notifications = notifications
+        self.epoch = 0
+        self.outcome: Outcome | None = None
+        self.resumed_from: Path | None = None
+        self.nothing_left = False  # to learn, already when this process resumed the run
+        self.seconds_before = 0.0  # of earlier processes of this run
+        self.opened = ExitStack()  # closes environments, writers and the run directory
+        self.times = PhaseTimes()  # of the latest epoch
+        self._plugins = plugins
+        self._directory = directory
+        self._store = store
+        self._timers = timers
+        self._control = control
+        self._evaluated: EvaluationResult | None = None  # in this epoch, latest
+        self._warned_of_cuts = False
+        self._started_at = perf_counter()
+        self._steps_at_start = 0
+
+    def started(self) -> None:
+        """Measure times and speeds from here on: the first epoch is about to begin."""
+        self._started_at = perf_counter()
+        self._steps_at_start = self.state.steps
+
+    @property
+    def behaviors(self) -> dict[str, BehaviorRun]:
+        return self.state.behaviors
+
+    @property
+    def finished(self) -> bool:
+        """Whether every behavior has reached its ``max_steps``, or an evaluation ``stop_at``."""
+        if self.context.inference:
+            return False
+        return self.evaluation.scores.stopped or not any(behavior.learning for behavior in self.behaviors.values())
+
+    def stopping(self) -> bool:
+        """Whether a stop was requested, or a plugin's failure is to end the run."""
+        return self._control.stop_requested or self.notifications.failure is not None
+
+    # ------------------------------------------------------------ the loop
+
+    def train_epoch(self) -> EpochResult:
+        """Train until the next summary, or act for its length under ``--inference``."""
+        state, evaluation, inference = self.state, self.evaluation, self.context.inference
+        behaviors = list(state.behaviors.values())
+        started, steps_before = perf_counter(), state.steps
+        self.times = times = PhaseTimes()
+        self._evaluated = None
+        for behavior in behaviors:
+            behavior.begin_epoch()
+        try:
+            if inference:
+                infer(state, self.stopping, times)
+            elif evaluation.overdue is None or not self._boundary_reached():
+                evaluation.watch(state.behaviors, state.steps)
+                learn(state, self.stopping, self._boundary_reached, times)
+        finally:
+            times.add_to(self._timers.root.child("TrainerController.start_learning"))
+        seconds = perf_counter() - started
+        taken = state.steps - steps_before
+        if inference:
+            taken = times.environment_steps * sum(behavior.spec.slots for behavior in behaviors)
+        speed = steps_per_second(taken, seconds - times.evaluating)
+        self.epoch += 1
+        results = {behavior.name: behavior.result(self._summarise(behavior, speed)) for behavior in behaviors}
+        if evaluation.overdue is None:  # else everything that is due at this step is left to the resumed run
+            if any(behavior.checkpoint_due for behavior in behaviors):
+                self._save_checkpoint()
+            for behavior in behaviors:
+                behavior.set_boundaries()
+        self._raise_failure()
+        return EpochResult(
+            epoch=self.epoch,
+            behaviors=results,
+            seconds=seconds,
+            collect_seconds=times.collecting,
+            update_seconds=times.updating,
+            steps_per_second=speed,
+            evaluate_seconds=times.evaluating,
+            evaluation=self._evaluated,
+            best_score=evaluation.scores.best_score,
+            best_step=evaluation.scores.best_step,
+        )
+
+    def _summarise(self, behavior: BehaviorRun, speed: float) -> dict[str, StatSummary]:
+        """Summarise a behavior if that is due."""
+        if self.evaluation.overdue is not None:  # the evaluation comes before the summary
+            return {}
+        last = self.evaluation.scores.stopped and behavior.learning  # before max_steps, and still the last summary
+        if behavior.summary_due or last or self.context.inference:
+            return self.summaries.summarise(behavior, speed)
+        return {}
+
+    # ------------------------------------------------------------ boundaries
+
+    def _boundary_reached(self) -> bool:
+        """Do what is due between two summaries. Returns whether a summary is due, or the run ends here."""
+        evaluation, state, behaviors = self.evaluation, self.state, self.behaviors.values()
+        ending = all(behavior.steps >= behavior.settings.max_steps for behavior in behaviors)
+        if evaluation.due(state.steps, ending) and not self._evaluate():
+            return True
+        evaluation.overdue = None
+        if evaluation.scores.stopped or any(behavior.summary_due for behavior in behaviors):
+            return True
+        if any(behavior.checkpoint_due for behavior in behaviors):
+            self._save_checkpoint()
+        evaluation.watch(state.behaviors, state.steps)
+        return False
+
+    def _evaluate(self) -> bool:
+        """Evaluate the policies. Returns whether the evaluation was played to its end."""
+        started, step = perf_counter(), self.state.steps
+        self._evaluated = self.evaluation.evaluate(self.behaviors, step, self.context.seed, self.stopping)
+        seconds = perf_counter() - started
+        self.times.evaluating += seconds
+        self._timers.root.child("Evaluator.evaluate").add(seconds)
+        if self._evaluated is None:
+            return False
+        self.notifications.evaluated(step, self._evaluated)
+        return True
+
+    def _save_checkpoint(self, regular: bool = True) -> None:
+        """End open episodes if the environment cannot save itself, then write everything.
+
+        A ``regular`` checkpoint, of an interval or of the run's end, lets go of the run that this run replaces. The
+        checkpoint of a stopped run does not: a user who stops a run may have seen a mistake.
+        """
+        state, store = self.state, self._store
+        with self._timers.root.child("RLTrainer._checkpoint").measure():
+            # If the last checkpoint is of this very step, no step was taken since: its episodes have just begun.
+            hidden = [] if store.saved_step == state.steps else state.settle_episodes()
+            if hidden and self.outcome is None and not self._warned_of_cuts:
+                self._warned_of_cuts = True
+                log.warning("%s", cut_warning(state.behaviors, hidden[0]))
+            captured = state.capture(self.evaluation.state_dict(), self._wall_seconds())
+            captured["run"]["overdue"] = self.evaluation.overdue
+            parameters = {} if state.curricula is None else state.curricula.status()
+            path = store.save(state.steps, captured, state.behaviors, self.context, parameters)
+            if regular:
+                self._directory.checkpoint_written()
+            for behavior in state.behaviors.values():
+                behavior.checkpoint_saved()
+            self.notifications.checkpoint_saved(state.steps, path)
+
+    def _raise_failure(self) -> None:
+        """End the run for a writer or a notification that failed, with all that was learned saved."""
+        failure = self.notifications.failure
+        if failure is None:
+            return
+        if not self.context.inference and self._store.saved_step != self.state.steps:
+            self._save_checkpoint(regular=False)
+        raise failure
+
+    # ------------------------------------------------------------ ending
+
+    def close(self, outcome: Outcome, error: BaseException | None = None) -> None:
+        """End the run, once: a last checkpoint unless ``error`` ended it, the result; everything is closed."""
+        self.outcome = outcome
+        try:
+            if not self.context.inference:
+                # After an error, a KeyboardInterrupt among them, the state may be half of a step: the last checkpoint
+                # stands.
+                if error is None and self._store.saved_step != self.state.steps:
+                    self._save_checkpoint(regular=outcome == "done")
+                if outcome == "done":
+                    self._store.write_status(final=True)
+                    for behavior in self.behaviors.values():
+                        if behavior.updates == 0 and behavior.steps >= behavior.settings.max_steps:
+                            log.warning("%s", unlearned_warning(behavior))
+            if error is None:
+                self._raise_failure()
+        except BaseException as late:
+            self.outcome, error = "failed", late
+            raise
+        finally:
+            self._finish(error)
+
+    def _finish(self, error: BaseException | None) -> None:
+        """Write the result, report the end to plugins, and close everything; the first error is the one to raise."""
+        late: RlcoreError | None = None
+        try:
+            late = self._write_and_report(error)
+        except BaseException as raised:
+            error = raised
+            raise
+        finally:
+            reported = error or late
+            self.opened.__exit__(None if reported is None else type(reported), reported, None)
+        if late is not None:
+            raise late
+
+    def _write_and_report(self, error: BaseException | None) -> RlcoreError | None:
+        """Returns what went wrong with the result, which plugins may want to read, or in reporting the end to them.
+
+        None if ``error`` ended the run: that is then the one to report.
+        """
+        late: RlcoreError | None = None
+        try:
+            if not self.context.inference and not (self.nothing_left and self._store.is_done()):
+                self._store.write_result(self._result(), self._timers.to_json())
+        except RunStateError as problem:
+            log.debug("%s", problem)
+            if error is None:
+                self.outcome, late = "failed", problem
+        try:
+            self._plugins.run_finished(self.context, self.outcome or "failed", error or late)
+        except PluginError as failure:
+            if error is None and late is None:
+                return failure
+            log.warning("%s", failure)
+        return late
+
+    def _result(self) -> dict[str, Any]:
+        steps, evaluation = self.state.steps, self.evaluation.to_json()
+        return {
+            "outcome": self.outcome,
+            "wall_seconds": self._wall_seconds(),
+            "steps_per_second": steps_per_second(steps - self._steps_at_start, perf_counter() - self._started_at),
+            **({} if evaluation is None else {"evaluation": evaluation}),
+            "behaviors": {
+                name: {
+                    "steps": behavior.steps,
+                    "episodes": behavior.episodes.finished,
+                    "mean_reward": behavior.mean_reward,
+                }
+                for name, behavior in self.behaviors.items()
+            },
+        }
+
+    def _wall_seconds(self) -> float:
+        return self.seconds_before + perf_counter() - self._started_at
+
+
+def outcome_of(error: BaseException) -> Outcome:
+    """The outcome of a run that ``error`` ended."""
+    return "interrupted" if isinstance(error, (KeyboardInterrupt, GeneratorExit)) else "failed"
