@@ -16,7 +16,7 @@ from torch import Tensor
 
 from rlcore.config import BehaviorSettings, MinibatchSettings
 from rlcore.environment import BehaviorSpec
-from rlcore.errors import RunStateError, TrainingDiverged
+from rlcore.errors import PluginError, RunStateError, TrainingDiverged
 from rlcore.rewards import ExtrinsicReward
 from rlcore.run_context import RunContext
 from rlcore.saved_values import saved_count, saved_mapping
@@ -63,6 +63,16 @@ class MinibatchTrainer(TorchTrainer):
     def gradient_step(self, batch: TransitionBatch) -> GradientStep:
         """Learn from one minibatch: losses, gradients, optimiser steps, target networks."""
         raise NotImplementedError
+
+    # ------------------------------------------------------------ what a subclass may change
+
+    def actor_optimizer(self) -> Adam:
+        if "policy" not in self.optimizers:
+            raise PluginError(
+                f"trainer {self.settings.trainer_type!r} is to imitate, and none of its optimizers is called policy: "
+                f"its optimizers are {', '.join(self.optimizers)}; override actor_optimizer"
+            )
+        return self.optimizers["policy"]
 
     # ------------------------------------------------------------ for subclasses
 

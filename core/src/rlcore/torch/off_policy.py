@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 
 from rlcore.config import BehaviorSettings, OffPolicySettings
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec
-from rlcore.errors import ConfigError, PluginError, RunStateError
+from rlcore.errors import ConfigError, RunStateError
 from rlcore.run_context import RunContext
 from rlcore.saved_values import saved_mapping
 from rlcore.seeding import derive_generator, generator_state, restore_generator
 from rlcore.torch.actions import MASKED_LOGIT, ActionNoise
 from rlcore.torch.minibatch_trainer import GradientStep, MinibatchTrainer
 from rlcore.torch.networks import to_numpy
-from rlcore.torch.optimizer import Adam
 from rlcore.torch.policy import RawActions
 from rlcore.torch.replay import ReplayBuffer
 from rlcore.torch.replay_rings import LEAST_ROWS
@@ -60,14 +59,6 @@ class OffPolicyTrainer(MinibatchTrainer):
         self._inference = run.inference
 
     # ------------------------------------------------------------ what a subclass may change
-
-    def actor_optimizer(self) -> Adam:
-        if "policy" not in self.optimizers:
-            raise PluginError(
-                f"trainer {self.settings.trainer_type!r} is to imitate, and none of its optimizers is called policy: "
-                f"its optimizers are {', '.join(self.optimizers)}; override actor_optimizer"
-            )
-        return self.optimizers["policy"]
 
     def explore(self, batch: AgentBatch) -> tuple[RawActions, NDArray[np.int64] | None]:
         """Raw continuous parts [S, continuous] and choices [S, branches], a draw from the current policy."""
