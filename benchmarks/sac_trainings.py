@@ -6,7 +6,7 @@ temperature with minus the number of action parts as the target entropy, and Ada
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
@@ -32,7 +32,8 @@ class SACCase:
         return attrs.evolve(self, steps=round(steps))
 
 
-def rlcore_training(case: SACCase, seed: int) -> Training:
+def rlcore_training(case: SACCase, seed: int, **blocks: Mapping[str, Any]) -> Training:
+    """``blocks`` are further ones of the configuration."""
     behavior = {
         "trainer_type": "sac",
         "hyperparameters": {
@@ -51,7 +52,7 @@ def rlcore_training(case: SACCase, seed: int) -> Training:
         "reward_signals": {"extrinsic": {"gamma": case.gamma}},
         "max_steps": case.steps,
     }
-    return RlcoreTraining(case.env_id, 1, behavior, seed)
+    return RlcoreTraining(case.env_id, 1, behavior, seed, **blocks)
 
 
 class StableBaselines3Training:

@@ -75,6 +75,13 @@ def in_own_process(target: str, *, thread_variables: int = 1, **arguments: Any) 
         return json.loads(result.read_text())
 
 
+def pin_to_one_core() -> None:
+    """Keep this process, which must not have started a thread yet, on one core of those it may use."""
+    if not hasattr(os, "sched_setaffinity"):
+        raise MeasurementFailed("this system cannot keep a process on one core")
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+
+
 def alternate(names: Sequence[str], rounds: int, measure: Callable[[str], Measured]) -> dict[str, list[Measured]]:
     """``measure(name)`` for all names in turn, ``rounds`` times: a slow minute of the machine meets all of them."""
     measured: dict[str, list[Measured]] = {name: [] for name in names}

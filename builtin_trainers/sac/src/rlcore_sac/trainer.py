@@ -62,6 +62,7 @@ class SACTrainer(OffPolicyTrainer):
 
     def build_optimizers(self) -> Mapping[str, Adam]:
         model = self.model
+        self._targets = list(zip(model.targets.parameters(), model.critics.parameters(), strict=True))
         return {
             "policy": self.adam([*model.actor.parameters(), *model.policy_head.parameters()]),
             "critic_0": self.adam(model.critics[0].parameters()),
@@ -80,11 +81,9 @@ class SACTrainer(OffPolicyTrainer):
         )
         for name in ("policy", "critic_0", "critic_1"):
             self.optimizers[name].step()
-        self._move_targets()
         if self.hyperparameters.learn_entcoef:
-            self.optimizers["temperature"].zero_grad()
-            self.temperature_loss(drawn, batch.mask).backward()  # type: ignore[no-untyped-call]
             self.optimizers["temperature"].step()
+        self._move_targets()
         return GradientStep(self._statistics(drawn, policy_loss, critic_loss), critic_loss.td_error)
 
     # ------------------------------------------------------------ the losses
@@ -150,13 +149,15 @@ class SACTrainer(OffPolicyTrainer):
     def _policy_gradient(self, batch: TransitionBatch, noise: Tensor | None) -> tuple[PolicyDraw, Tensor]:
         drawn, loss = self.policy_loss(batch, noise)
         self.optimizers["policy"].zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        self.optimizers["temperature"].zero_grad()
+        # Neither loss has a gradient for the other's parameters: one pass backward serves both.
+        (loss + self.temperature_loss(drawn, batch.mask)).backward()  # type: ignore[no-untyped-call]
         return drawn, loss.detach()
 
     @torch.no_grad()
     def _move_targets(self) -> None:
         """Target critics move a share ``tau`` of the way to the critics."""
-        for target, critic in zip(self.model.targets.parameters(), self.model.critics.parameters(), strict=True):
+        for target, critic in self._targets:
             target.lerp_(critic, self.hyperparameters.tau)
 
     @torch.no_grad()

@@ -31,6 +31,8 @@ def fused_dense(
     if frozen:
         parameters = [p.detach() for p in parameters]
     activated = len(layers) if activate_last else len(layers) - 1
+    if not torch.is_grad_enabled():
+        return _forward(FUNCTIONS[activation], activated, x, parameters)[0]
     return _Dense.apply(FUNCTIONS[activation], activated, x, *parameters)  # type: ignore[no-any-return, no-untyped-call]
 
 
@@ -58,16 +60,24 @@ FUNCTIONS = {
 }
 
 
+def _forward(
+    function: _Activation, activated: int, x: Tensor, parameters: Sequence[Tensor]
+) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+    """The output, the input of each layer, and what each activation's derivative needs."""
+    inputs, kept = [], []
+    for k in range(len(parameters) // 2):
+        inputs.append(x)
+        x = linear(x, parameters[2 * k], parameters[2 * k + 1])
+        if k < activated:
+            before, x = x, function.forward(x)
+            kept.append(before if function.of_input else x)
+    return x, inputs, kept
+
+
 class _Dense(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, function: _Activation, activated: int, x: Tensor, *parameters: Tensor) -> Tensor:
-        inputs, kept = [], []  # of each layer; what each activation's derivative needs
-        for k in range(len(parameters) // 2):
-            inputs.append(x)
-            x = linear(x, parameters[2 * k], parameters[2 * k + 1])
-            if k < activated:
-                before, x = x, function.forward(x)
-                kept.append(before if function.of_input else x)
+        x, inputs, kept = _forward(function, activated, x, parameters)
         ctx.function = function
         ctx.save_for_backward(*parameters, *inputs, *kept)
         return x

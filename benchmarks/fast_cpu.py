@@ -1,0 +1,144 @@
+"""The worth of each piece of ``rlcore.torch.cpu``: agent steps per second of whole trainings with that piece alone off.
+
+Three trainings: PPO on CartPole with 8 environments, PPO on a control task of HalfCheetah's size, and SAC on Pendulum,
+with the hyperparameters of the other speed benchmarks. The control task returns made-up observations, so the time of a
+simulator does not hide that of the trainer. Each measurement is one training in a process of its own. A round measures every
+entrant once, in turn, and a share is taken within a round. Pinned trainings may use one core; free ones may use two,
+and SAC has ``num_threads: 2`` there. The piece ``pair`` exists only in those.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import attrs
+import click
+import ppo_trainings
+import sac_trainings
+from ppo_speed import CARTPOLE_8, HALFCHEETAH
+from rich.console import Console
+from rich.table import Table
+from sac_speed import PENDULUM
+from side_by_side import MISSED, alternate, in_own_process, pin_to_one_core, write_report
+
+WORTH = 0.05  # of a training's speed, in one case at least; a piece below is not worth its code
+TRAININGS = {
+    "ppo cartpole": ("ppo", CARTPOLE_8, 0.5),
+    "ppo control": ("ppo", attrs.evolve(HALFCHEETAH, env_id="benchmarks/control"), 1.0),
+    "sac pendulum": ("sac", PENDULUM, 0.25),
+}
+EVERYTHING, NOTHING = "all pieces", "plain PyTorch"
+PIECES = ("dense", "acting", "flat_adam", "pair")
+
+
+def switch_off(piece: str) -> None:
+    """Let every trainer of this process compute without ``piece``."""
+    from rlcore.torch import backend, template
+    from rlcore.torch.networks import dense
+    from rlcore.torch.optimizer import TorchAdam
+
+    changes: dict[str, dict[str, Any]] = {
+        "dense": {"dense": dense},
+        "acting": {"numpy_actor": None},
+        "flat_adam": {"optimizer": TorchAdam},
+        "pair": {"pair": False},
+    }
+    chosen = backend.choose_backend
+    template.choose_backend = lambda *arguments: attrs.evolve(chosen(*arguments), **changes[piece])
+
+
+def register_control_task() -> None:
+    """A Gymnasium environment with HalfCheetah's observations and actions, and no physics."""
+    import gymnasium
+    import numpy as np
+
+    class Control(gymnasium.Env):  # type: ignore[misc]
+        observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (17,), np.float64)
+        action_space = gymnasium.spaces.Box(-1.0, 1.0, (6,), np.float32)
+
+        def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+            super().reset(seed=seed)
+            self.state = self.np_random.normal(size=17)
+            return self.state, {}
+
+        def step(self, action: Any) -> Any:
+            self.state = 0.9 * self.state
+            self.state[:6] += action
+            return self.state, float(self.state[0]), False, False, {}
+
+    gymnasium.register("benchmarks/control", Control, max_episode_steps=1000)
+
+
+def measure(training: str, piece: str, pinned: bool, seed: int) -> float:
+    """Agent steps per second of one training; runs in a process of its own."""
+    if pinned:
+        pin_to_one_core()
+    register_control_task()
+    algorithm, case, share = TRAININGS[training]
+    settings = {"fast_cpu": piece != NOTHING, "num_threads": 1 if pinned or algorithm == "ppo" else 2}
+    if piece in PIECES:
+        switch_off(piece)
+    made = {"ppo": ppo_trainings.rlcore_training, "sac": sac_trainings.rlcore_training}[algorithm](
+        case.with_steps(case.steps * share),  # type: ignore[attr-defined]
+        seed,
+        torch_settings=settings,
+    )
+    started = perf_counter()
+    steps = made.train()
+    return steps / (perf_counter() - started)
+
+
+def compare(training: str, pinned: bool, rounds: int, console: Console) -> dict[str, list[float]]:
+    algorithm = TRAININGS[training][0]
+    pieces = [piece for piece in PIECES if piece != "pair" or (algorithm == "sac" and not pinned)]
+
+    def one(piece: str) -> float:
+        speed: float = in_own_process("fast_cpu:measure", training=training, piece=piece, pinned=pinned, seed=1)
+        console.print(f"{training}, {'pinned' if pinned else 'free'}, {piece}: {speed:,.0f} steps/s")
+        return speed
+
+    return alternate([EVERYTHING, *pieces, NOTHING], rounds, one)
+
+
+@click.command(help=__doc__)
+@click.option("--rounds", default=5, show_default=True, type=click.IntRange(1), help="Turns of each entrant.")
+@click.option(
+    "--training", "trainings", multiple=True, type=click.Choice(list(TRAININGS)), help="Only this one; repeatable."
+)
+@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write all figures to this file.")
+def main(rounds: int, trainings: tuple[str, ...], json_file: Path | None) -> None:
+    console = Console()
+    table = Table(
+        title="Steps per second, and what each piece brings", caption="medians; shares are taken turn by turn"
+    )
+    for column in ("training", "core", "all pieces", *PIECES, NOTHING):
+        table.add_column(column, justify="left" if column in ("training", "core") else "right", no_wrap=True)
+    results: dict[str, Any] = {}
+    worth = dict.fromkeys(PIECES, 0.0)
+    for training in trainings or tuple(TRAININGS):
+        for pinned in (True, False):
+            speeds = compare(training, pinned, rounds, console)
+            core = "pinned" if pinned else "free"
+            results[f"{training}, {core}"] = speeds
+            row = [training, core, f"{median(speeds[EVERYTHING]):,.0f}"]
+            for entrant in (*PIECES, NOTHING):
+                if entrant not in speeds:
+                    row.append("-")
+                    continue
+                brings = median(a / b for a, b in zip(speeds[EVERYTHING], speeds[entrant], strict=True)) - 1
+                row.append(f"{brings:+.0%}")
+                if entrant in worth:
+                    worth[entrant] = max(worth[entrant], brings)
+            table.add_row(*row)
+    console.print(table)
+    write_report(json_file, {"benchmark": "fast_cpu", "rounds": rounds, "results": results, "worth": worth})
+    if not trainings and min(worth.values()) < WORTH:
+        sys.exit(MISSED)
+
+
+if __name__ == "__main__":
+    main()
