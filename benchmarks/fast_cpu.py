@@ -2,9 +2,10 @@
 
 Three trainings: PPO on CartPole with 8 environments, PPO on a control task of HalfCheetah's size, and SAC on Pendulum,
 with the hyperparameters of the other speed benchmarks. The control task returns made-up observations, so the time of a
-simulator does not hide that of the trainer. Each measurement is one training in a process of its own. A round measures every
-entrant once, in turn, and a share is taken within a round. Pinned trainings may use one core; free ones may use two,
-and SAC has ``num_threads: 2`` there. The piece ``pair`` exists only in those.
+simulator does not hide that of the trainer. Each measurement is one training in a process of its own. A round measures
+every entrant once, in turn, and a share is taken within a round, by the wall clock and by the processor's. Pinned
+trainings may use one core; free ones may use two, and SAC has ``num_threads: 2`` there. The piece ``pair`` exists only
+in those.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from statistics import median
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import attrs
@@ -73,8 +74,8 @@ def register_control_task() -> None:
     gymnasium.register("benchmarks/control", Control, max_episode_steps=1000)
 
 
-def measure(training: str, piece: str, pinned: bool, seed: int) -> float:
-    """Agent steps per second of one training; runs in a process of its own."""
+def measure(training: str, piece: str, pinned: bool, scale: float, seed: int) -> list[float]:
+    """Agent steps per second of one training, by the wall clock and by the processor's; runs in its own process."""
     if pinned:
         pin_to_one_core()
     register_control_task()
@@ -83,34 +84,37 @@ def measure(training: str, piece: str, pinned: bool, seed: int) -> float:
     if piece in PIECES:
         switch_off(piece)
     made = {"ppo": ppo_trainings.rlcore_training, "sac": sac_trainings.rlcore_training}[algorithm](
-        case.with_steps(case.steps * share),  # type: ignore[attr-defined]
+        case.with_steps(case.steps * share * scale),  # type: ignore[attr-defined]
         seed,
         torch_settings=settings,
     )
-    started = perf_counter()
+    started, processor_started = perf_counter(), process_time()
     steps = made.train()
-    return steps / (perf_counter() - started)
+    return [steps / (perf_counter() - started), steps / (process_time() - processor_started)]
 
 
-def compare(training: str, pinned: bool, rounds: int, console: Console) -> dict[str, list[float]]:
+def compare(training: str, pinned: bool, rounds: int, scale: float, console: Console) -> dict[str, list[list[float]]]:
     algorithm = TRAININGS[training][0]
     pieces = [piece for piece in PIECES if piece != "pair" or (algorithm == "sac" and not pinned)]
 
-    def one(piece: str) -> float:
-        speed: float = in_own_process("fast_cpu:measure", training=training, piece=piece, pinned=pinned, seed=1)
-        console.print(f"{training}, {'pinned' if pinned else 'free'}, {piece}: {speed:,.0f} steps/s")
-        return speed
+    def one(piece: str) -> list[float]:
+        arguments = {"training": training, "piece": piece, "pinned": pinned, "scale": scale, "seed": 1}
+        wall, processor = figures = in_own_process("fast_cpu:measure", **arguments)
+        core = "pinned" if pinned else "free"
+        console.print(f"{training}, {core}, {piece}: {wall:,.0f} steps/s, {processor:,.0f} by CPU time")
+        return list(figures)
 
     return alternate([EVERYTHING, *pieces, NOTHING], rounds, one)
 
 
 @click.command(help=__doc__)
 @click.option("--rounds", default=5, show_default=True, type=click.IntRange(1), help="Turns of each entrant.")
+@click.option("--scale", default=1.0, show_default=True, type=float, help="Factor on the steps of each training.")
 @click.option(
     "--training", "trainings", multiple=True, type=click.Choice(list(TRAININGS)), help="Only this one; repeatable."
 )
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write all figures to this file.")
-def main(rounds: int, trainings: tuple[str, ...], json_file: Path | None) -> None:
+def main(rounds: int, scale: float, trainings: tuple[str, ...], json_file: Path | None) -> None:
     console = Console()
     table = Table(
         title="Steps per second, and what each piece brings", caption="medians; shares are taken turn by turn"
@@ -121,18 +125,19 @@ def main(rounds: int, trainings: tuple[str, ...], json_file: Path | None) -> Non
     worth = dict.fromkeys(PIECES, 0.0)
     for training in trainings or tuple(TRAININGS):
         for pinned in (True, False):
-            speeds = compare(training, pinned, rounds, console)
+            speeds = compare(training, pinned, rounds, scale, console)
             core = "pinned" if pinned else "free"
             results[f"{training}, {core}"] = speeds
-            row = [training, core, f"{median(speeds[EVERYTHING]):,.0f}"]
+            row = [training, core, f"{median(wall for wall, _ in speeds[EVERYTHING]):,.0f}"]
             for entrant in (*PIECES, NOTHING):
                 if entrant not in speeds:
                     row.append("-")
                     continue
-                brings = median(a / b for a, b in zip(speeds[EVERYTHING], speeds[entrant], strict=True)) - 1
-                row.append(f"{brings:+.0%}")
+                turns = list(zip(speeds[EVERYTHING], speeds[entrant], strict=True))
+                wall, processor = (median(a[clock] / b[clock] for a, b in turns) - 1 for clock in (0, 1))
+                row.append(f"{wall:+.0%} ({processor:+.0%})")
                 if entrant in worth:
-                    worth[entrant] = max(worth[entrant], brings)
+                    worth[entrant] = max(worth[entrant], wall)
             table.add_row(*row)
     console.print(table)
     write_report(json_file, {"benchmark": "fast_cpu", "rounds": rounds, "results": results, "worth": worth})

@@ -56,8 +56,8 @@ class TrainerSpec(Record):
     ``target`` is called as ``target(behavior: BehaviorSpec, settings: BehaviorSettings, run: RunContext)`` and
     returns a :class:`rlcore.trainer.Trainer`. ``settings`` names the attrs class of its ``hyperparameters`` block.
     ``spaces`` says which actions it can learn: any of ``"continuous"``, ``"discrete"``, ``"hybrid"``.
-    ``behavioral_cloning``: whether that block of a behavior is allowed. :mod:`rlcore.torch.imitation` imitates after the
-    updates of a trainer built on a template of ``rlcore.torch``; another trainer must honour the block itself.
+    ``behavioral_cloning``: whether that block of a behavior is allowed. :mod:`rlcore.torch.imitation` imitates after
+    the updates of a trainer built on a template of ``rlcore.torch``; another trainer must honour the block itself.
     """
 
     kind: ClassVar[str] = "trainer"
