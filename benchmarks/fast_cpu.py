@@ -117,10 +117,10 @@ def compare(training: str, pinned: bool, rounds: int, scale: float, console: Con
 def main(rounds: int, scale: float, trainings: tuple[str, ...], json_file: Path | None) -> None:
     console = Console()
     table = Table(
-        title="Steps per second, and what each piece brings", caption="medians; shares are taken turn by turn"
+        title="What each piece brings", caption="medians, turn by turn: by the wall clock, and below by CPU time"
     )
-    for column in ("training", "core", "all pieces", *PIECES, NOTHING):
-        table.add_column(column, justify="left" if column in ("training", "core") else "right", no_wrap=True)
+    for column in ("training", "core", "steps/s", *PIECES, "all"):
+        table.add_column(column, justify="left" if column in ("training", "core") else "right")
     results: dict[str, Any] = {}
     worth = dict.fromkeys(PIECES, 0.0)
     for training in trainings or tuple(TRAININGS):
@@ -135,7 +135,7 @@ def main(rounds: int, scale: float, trainings: tuple[str, ...], json_file: Path 
                     continue
                 turns = list(zip(speeds[EVERYTHING], speeds[entrant], strict=True))
                 wall, processor = (median(a[clock] / b[clock] for a, b in turns) - 1 for clock in (0, 1))
-                row.append(f"{wall:+.0%} ({processor:+.0%})")
+                row.append(f"{wall:+.0%}\n{processor:+.0%}")
                 if entrant in worth:
                     worth[entrant] = max(worth[entrant], wall)
             table.add_row(*row)

@@ -102,7 +102,8 @@ def main(rounds: int, scale: float, json_file: Path | None) -> None:
     for core, result in results.items():
         console.print(
             f"{core}: rlcore is {result['ratio']:.2f}x the faster {PEER} "
-            f"({result['processor_ratio']:.2f}x by CPU time); target {result['target']}x; {result['limit']:.0%} of the arithmetic limit of one core"
+            f"({result['processor_ratio']:.2f}x by CPU time); target {result['target']}x; "
+            f"{result['limit']:.0%} of the arithmetic limit of one core"
         )
     write_report(
         json_file, {"benchmark": "sac_speed", "rounds": rounds, "case": attrs.asdict(case), "results": results}
