@@ -40,8 +40,8 @@ HYPERPARAMETERS: Mapping[str, Mapping[str, Any]] = {
         "save_replay_buffer": True,
         "adam_epsilon": 1e-2,
     },
-    "bc": {"batch_size": 32, "adam_epsilon": 1e-2},
-    "iql": {"batch_size": 32, "adam_epsilon": 1e-2},
+    "bc": {"batch_size": 32, "learning_rate": 0.02, "adam_epsilon": 1e-2},
+    "iql": {"batch_size": 32, "learning_rate": 0.02, "adam_epsilon": 1e-2},
 }
 ENVIRONMENTS: Mapping[str, Callable[[], Environment]] = {
     "continuous": lambda: identity_continuous(4),
