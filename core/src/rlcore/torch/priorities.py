@@ -18,7 +18,7 @@ Rows = NDArray[np.int64]
 DoubleArray = NDArray[np.float64]
 
 EPSILON = 1e-6  # what the paper adds to |error|, so that a transition without error can still be drawn
-PENDING_ROWS = 1 << 13  # changes kept at most while nobody samples
+PENDING_ROWS = 1 << 13  # changes kept at most between two samples
 
 
 class SumTree:
