@@ -19,9 +19,9 @@ from rlcore.config import config_from_mapping
 from rlcore.environment import Environment
 from rlcore.plugins import load_plugins
 from rlcore.recordings import RecordingAbout
+from rlcore.testing.conformance.recordings import record
+from rlcore.testing.conformance.trainer import assert_equal, copied, learn
 from rlcore.testing.environments import ImageIdentity, TinyCorridor, identity_continuous, identity_hybrid
-from rlcore.testing.recordings import record
-from rlcore.testing.trainer import assert_equal, copied, learn
 from rlcore.torch.cpu.dense import fused_dense
 from rlcore.torch.cpu.flat_adam import FlatAdam
 from rlcore.torch.minibatch import Minibatch

@@ -35,7 +35,7 @@ def with_bonus() -> Plugins:
     class Bonus:
         @hookimpl
         def rlcore_reward_providers(self) -> list[RewardProviderSpec]:
-            target, settings = "rlcore.rewards:ExtrinsicReward.create", "rlcore.config:RewardSettings"
+            target, settings = "rlcore.rewards:ExtrinsicReward.create", "rlcore.settings:RewardSettings"
             return [RewardProviderSpec(name="bonus", target=target, settings=settings, summary="a test's")]
 
         @hookimpl

@@ -12,6 +12,7 @@ import torch
 from rlcore import Run
 from rlcore.environment import Environment
 from rlcore.errors import ConfigError, TrainingDiverged, UnsupportedSpace
+from rlcore.testing.conformance.trainer import learn, play
 from rlcore.testing.environments import (
     ConstantReward,
     IdentityEnvironment,
@@ -19,7 +20,6 @@ from rlcore.testing.environments import (
     TinyCorridor,
     identity_hybrid,
 )
-from rlcore.testing.trainer import learn, play
 from rlcore.torch.encoders import MINIMUM_SIZE
 from rlcore.torch.minibatch import Loss, Minibatch, approximate_kl, generalised_advantages
 from rlcore_ppo.settings import PPOSettings

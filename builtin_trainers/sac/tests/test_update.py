@@ -16,8 +16,8 @@ from torch.distributions import Categorical, Normal, TanhTransform, TransformedD
 from torch.nn.functional import linear, silu
 
 from rlcore.plugins import load_plugins
+from rlcore.testing.conformance.trainer import LearningRewards, assert_equal
 from rlcore.testing.environments import IdentityEnvironment
-from rlcore.testing.trainer import LearningRewards, assert_equal
 from rlcore.torch import discrete_options
 from rlcore.torch.actions import LOG_STD_RANGE
 from rlcore.torch.cpu.pair import Pair

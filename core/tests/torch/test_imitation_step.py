@@ -13,7 +13,11 @@ import pytest
 import torch
 from torch.distributions import Categorical
 
-from rlcore.config import (
+from rlcore.environment import BehaviorSpec, Environment
+from rlcore.errors import ConfigError, RunStateError, TrainingDiverged
+from rlcore.recordings import Recording
+from rlcore.rewards import ExtrinsicReward
+from rlcore.settings import (
     BehavioralCloningSettings,
     BehaviorSettings,
     NetworkSettings,
@@ -21,13 +25,9 @@ from rlcore.config import (
     OnPolicySettings,
     RunConfig,
 )
-from rlcore.environment import BehaviorSpec, Environment
-from rlcore.errors import ConfigError, RunStateError, TrainingDiverged
-from rlcore.recordings import Recording
-from rlcore.rewards import ExtrinsicReward
+from rlcore.testing.conformance.recordings import record
+from rlcore.testing.conformance.trainer import assert_equal, check_storable, copied, learn
 from rlcore.testing.environments import TinyCorridor, identity_continuous, identity_hybrid, identity_multi_branch
-from rlcore.testing.recordings import record
-from rlcore.testing.trainer import assert_equal, check_storable, copied, learn
 from rlcore.torch.imitation import BehavioralCloning, imitating
 from rlcore.torch.minibatch import Loss, Minibatch
 from rlcore.torch.minibatch_trainer import GradientStep

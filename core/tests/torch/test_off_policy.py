@@ -14,12 +14,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlcore.config import BehaviorSettings, NetworkSettings, OffPolicySettings, PrioritizedReplaySettings, RunConfig
 from rlcore.environment import Environment
 from rlcore.errors import ConfigError, PluginError, RunStateError, TrainingDiverged
 from rlcore.rewards import ExtrinsicReward, RewardProvider, Transitions
+from rlcore.settings import BehaviorSettings, NetworkSettings, OffPolicySettings, PrioritizedReplaySettings, RunConfig
+from rlcore.testing.conformance.trainer import copied, first_batch, learn, play
 from rlcore.testing.environments import ConstantReward, IdentityEnvironment, TinyCorridor, identity_hybrid
-from rlcore.testing.trainer import copied, first_batch, learn, play
 from rlcore.torch import memory
 from rlcore.torch.minibatch_trainer import GradientStep
 from rlcore.torch.networks import Actor

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 import torch
 
-from rlcore.config import BehaviorSettings, NetworkSettings, OfflineSettings, RunConfig
 from rlcore.environment import Actions, BehaviorSpec, Environment, ObservationSpec
 from rlcore.errors import ConfigError, RunStateError, TrainingDiverged
 from rlcore.recordings import Recording
 from rlcore.rewards import ExtrinsicReward, RewardProvider, Transitions
+from rlcore.settings import BehaviorSettings, NetworkSettings, OfflineSettings, RunConfig
+from rlcore.testing.conformance.recordings import record
+from rlcore.testing.conformance.trainer import assert_equal, check_storable, copied
 from rlcore.testing.environments import TinyCorridor, identity_hybrid
-from rlcore.testing.recordings import record
-from rlcore.testing.trainer import assert_equal, check_storable, copied
 from rlcore.torch import memory
 from rlcore.torch.actions import ActionLayout
 from rlcore.torch.minibatch_trainer import GradientStep

@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlcore.config import NetworkSettings
 from rlcore.environment import BehaviorSpec, ObservationSpec
+from rlcore.settings import NetworkSettings
 from rlcore.torch.actions import MASKED_LOGIT
 from rlcore.torch.backend import Backend
 from rlcore.torch.cpu.acting import MOST_ROWS, numpy_actor

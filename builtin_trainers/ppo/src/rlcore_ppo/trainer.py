@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.nn.functional import mse_loss
 
 from rlcore import RunContext
-from rlcore.config import BehaviorSettings
 from rlcore.environment import BehaviorSpec
+from rlcore.settings import BehaviorSettings
 from rlcore.torch.actions import joint_log_prob_entropy, mask_logits
 from rlcore.torch.minibatch import Loss, Minibatch
 from rlcore.torch.networks import ActorCritic

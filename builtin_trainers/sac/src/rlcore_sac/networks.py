@@ -9,8 +9,8 @@ import attrs
 import torch
 from torch import Tensor, nn
 
-from rlcore.config import NetworkSettings
 from rlcore.environment import BehaviorSpec
+from rlcore.settings import NetworkSettings
 from rlcore.torch.actions import ActionLayout, mask_logits, squashed_gaussian
 from rlcore.torch.discrete_options import DiscreteOptions
 from rlcore.torch.networks import Actor, Critic, Inputs

@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from rlcore import RunContext
-from rlcore.config import BehaviorSettings
 from rlcore.environment import BehaviorSpec
+from rlcore.settings import BehaviorSettings
 from rlcore.torch.minibatch_trainer import GradientStep
 from rlcore.torch.networks import min_q
 from rlcore.torch.off_policy import OffPolicyTrainer

@@ -10,8 +10,8 @@ from rlcore.plugins.markers import hookimpl
 from rlcore.plugins.records import RewardProviderSpec, StatsWriterSpec, TrainerSpec
 
 if TYPE_CHECKING:
-    from rlcore.config import BehaviorSettings
-    from rlcore.run_context import RunContext
+    from rlcore.plugins.run_context import RunContext
+    from rlcore.settings import BehaviorSettings
 
 
 @hookimpl
@@ -20,7 +20,7 @@ def rlcore_reward_providers() -> list[RewardProviderSpec]:
         RewardProviderSpec(
             name="extrinsic",
             target="rlcore.rewards:ExtrinsicReward.create",
-            settings="rlcore.config:RewardSettings",
+            settings="rlcore.settings:RewardSettings",
             summary="the environment's own reward, the group's included",
         )
     ]

@@ -11,8 +11,8 @@ from typing import Any
 
 import attrs
 
-from rlcore.config.fields import setting
 from rlcore.errors import ConfigError
+from rlcore.settings.fields import setting
 
 # The most that settings take: far above any training, and low enough that a slip of the keyboard, or a file of somebody
 # else, is refused before memory is asked for. What is allowed and does not fit into memory is refused later, by name.

@@ -122,7 +122,7 @@ class EnvironmentSpec(Record):
 class CurriculumSpec(Record):
     """A way of choosing environment parameters, which ``environment_parameters.<name>.curriculum.type`` may name.
 
-    ``settings`` names the attrs class of such a block, which derives from :class:`rlcore.config.CurriculumSettings`.
+    ``settings`` names the attrs class of such a block, which derives from :class:`rlcore.settings.CurriculumSettings`.
     ``target(blocks: Mapping[str, settings], run: RunContext)`` returns a :class:`rlcore.curriculum.Curriculum` of all
     parameters whose block names it. It is also made for evaluations, with their own seed and number of copies in
     ``run``.

@@ -9,9 +9,9 @@ import attrs
 import torch
 from torch import nn
 
-from rlcore.config import BehaviorSettings
 from rlcore.errors import ConfigError
-from rlcore.run_context import RunContext
+from rlcore.plugins.run_context import RunContext
+from rlcore.settings import BehaviorSettings
 from rlcore.torch.cpu.acting import NumpyActor, numpy_actor
 from rlcore.torch.cpu.dense import fused_dense
 from rlcore.torch.cpu.flat_adam import FlatAdam

@@ -16,13 +16,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import mse_loss
 
-from rlcore.config import BehavioralCloningSettings, OnPolicySettings
 from rlcore.environment import Actions, AgentBatch
 from rlcore.errors import RunStateError, TrainingDiverged
+from rlcore.plugins.run_context import RunContext
 from rlcore.recordings import Recording
-from rlcore.run_context import RunContext
 from rlcore.saved_values import saved_mapping
 from rlcore.seeding import derive_generator, generator_state, restore_generator
+from rlcore.settings import BehavioralCloningSettings, OnPolicySettings
 from rlcore.torch.actions import categorical_log_prob_entropy, mask_logits, squashed_gaussian
 from rlcore.torch.divergence import remedy
 from rlcore.torch.minibatch import minibatch_sizes

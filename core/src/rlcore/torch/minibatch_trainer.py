@@ -14,13 +14,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rlcore.config import BehaviorSettings, MinibatchSettings
 from rlcore.environment import BehaviorSpec
 from rlcore.errors import PluginError, RunStateError, TrainingDiverged
+from rlcore.plugins.run_context import RunContext
 from rlcore.rewards import ExtrinsicReward
-from rlcore.run_context import RunContext
 from rlcore.saved_values import saved_count, saved_mapping
 from rlcore.seeding import derive_generator, generator_state, restore_generator
+from rlcore.settings import BehaviorSettings, MinibatchSettings
 from rlcore.torch.divergence import remedy, strength_of
 from rlcore.torch.optimizer import Adam
 from rlcore.torch.policy import ActorPolicy

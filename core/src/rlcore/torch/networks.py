@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import linear, silu
 
-from rlcore.config import NetworkSettings
 from rlcore.environment import BehaviorSpec, ObservationSpec
+from rlcore.settings import NetworkSettings
 from rlcore.torch.actions import ActionLayout
 from rlcore.torch.encoders import image_encoder
 from rlcore.torch.memory import require_network_memory

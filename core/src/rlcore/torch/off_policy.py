@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.config import BehaviorSettings, OffPolicySettings
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec
 from rlcore.errors import ConfigError, RunStateError
-from rlcore.run_context import RunContext
+from rlcore.plugins.run_context import RunContext
 from rlcore.saved_values import saved_mapping
 from rlcore.seeding import derive_generator, generator_state, restore_generator
+from rlcore.settings import BehaviorSettings, OffPolicySettings
 from rlcore.torch.actions import MASKED_LOGIT, ActionNoise
 from rlcore.torch.minibatch_trainer import GradientStep, MinibatchTrainer
 from rlcore.torch.networks import to_numpy

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
-from rlcore.config import BehaviorSettings, OfflineSettings
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec
 from rlcore.errors import RunStateError
-from rlcore.run_context import RunContext
+from rlcore.plugins.run_context import RunContext
+from rlcore.settings import BehaviorSettings, OfflineSettings
 from rlcore.torch.minibatch_trainer import GradientStep, MinibatchTrainer
 from rlcore.torch.recorded import recorded_transitions
 from rlcore.torch.replay import Rows

@@ -22,13 +22,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlcore.config import BehaviorSettings, OnPolicySettings
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec
 from rlcore.errors import RunStateError, TrainingDiverged
+from rlcore.plugins.run_context import RunContext
 from rlcore.rewards import Transitions
-from rlcore.run_context import RunContext
 from rlcore.saved_values import fill, saved_array, saved_count, saved_mapping
 from rlcore.seeding import derive_generator, generator_state, restore_generator
+from rlcore.settings import BehaviorSettings, OnPolicySettings
 from rlcore.torch.actions import ActionNoise, joint_log_prob_entropy, mask_logits
 from rlcore.torch.divergence import remedy, strength_of
 from rlcore.torch.minibatch import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from rlcore.environment import BehaviorSpec, misfit
-from rlcore.episode_tap import one_slot
 from rlcore.errors import ConfigError
+from rlcore.recording.episode_tap import one_slot
 from rlcore.recordings import Recording
 from rlcore.torch.actions import ActionLayout
 from rlcore.torch.memory import require_memory

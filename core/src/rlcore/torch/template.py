@@ -8,13 +8,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from rlcore.config import BehaviorSettings
 from rlcore.environment import BehaviorSpec
 from rlcore.errors import RunStateError
+from rlcore.plugins.run_context import RunContext
 from rlcore.rewards import RewardProvider
-from rlcore.run_context import RunContext
 from rlcore.saved_values import saved_mapping
 from rlcore.seeding import derive_seed
+from rlcore.settings import BehaviorSettings
 from rlcore.torch.backend import choose_backend
 from rlcore.torch.networks import Actor
 from rlcore.torch.optimizer import Adam

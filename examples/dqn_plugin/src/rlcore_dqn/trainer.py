@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.nn.functional import smooth_l1_loss
 
 from rlcore import AgentBatch, BehaviorSpec, RunContext
-from rlcore.config import BehaviorSettings, NetworkSettings
 from rlcore.errors import ConfigError
+from rlcore.settings import BehaviorSettings, NetworkSettings
 from rlcore.torch.actions import mask_logits
 from rlcore.torch.minibatch_trainer import GradientStep
 from rlcore.torch.networks import Actor, Inputs

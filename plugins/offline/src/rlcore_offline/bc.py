@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rlcore import RunContext
-from rlcore.config import BehaviorSettings
 from rlcore.environment import BehaviorSpec
 from rlcore.errors import ConfigError
+from rlcore.settings import BehaviorSettings
 from rlcore.torch.minibatch_trainer import GradientStep
 from rlcore.torch.networks import Actor
 from rlcore.torch.offline import OfflineTrainer

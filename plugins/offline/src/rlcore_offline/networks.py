@@ -6,8 +6,8 @@ import copy
 
 from torch import Tensor, nn
 
-from rlcore.config import NetworkSettings
 from rlcore.environment import BehaviorSpec
+from rlcore.settings import NetworkSettings
 from rlcore.torch.actions import ActionLayout
 from rlcore.torch.discrete_options import DiscreteOptions
 from rlcore.torch.networks import Actor, Critic
