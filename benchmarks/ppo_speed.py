@@ -2,7 +2,11 @@
 
 Each measurement is one training in a process of its own. The clock runs over the training call and nothing else:
 imports, environments and networks come before it; rollouts, updates, statistics and rlcore's last checkpoint are in
-it. The libraries take turns, and ratios are formed within a turn.
+it. The libraries take turns, and ratios are formed within a turn. Every case is measured twice: pinned, with each
+training on one core, and free.
+
+``limit`` is the share of the training's time that the products of its gradient steps would take at the speed of this
+machine's best product of 256 x 256 matrices.
 """
 
 from __future__ import annotations
@@ -18,7 +22,15 @@ import click
 from ppo_trainings import PPOCase, ready_training
 from rich.console import Console
 from rich.table import Table
-from side_by_side import MISSED, alternate, in_own_process, pairwise_ratio, write_report
+from side_by_side import (
+    MISSED,
+    alternate,
+    in_own_process,
+    pairwise_ratio,
+    pin_to_one_core,
+    product_speed,
+    write_report,
+)
 
 OURS = "rlcore"
 
@@ -29,6 +41,7 @@ class Comparison:
 
     case: PPOCase
     targets: dict[str, float]
+    sizes: tuple[int, int]  # of the observation, and of the policy's output
 
 
 CARTPOLE_8 = PPOCase(
@@ -41,29 +54,35 @@ HALFCHEETAH = PPOCase(
     env_id="HalfCheetah-v5", num_envs=8, rollout_rows=256, batch_size=256, num_epoch=10, steps=20 * 8 * 256
 )
 COMPARISONS = {
-    "cartpole-8": Comparison(CARTPOLE_8, {"stable-baselines3": 3.0, "tianshou": 5.0}),
-    "cartpole-64": Comparison(CARTPOLE_64, {"stable-baselines3": 2.5}),
-    "halfcheetah": Comparison(HALFCHEETAH, {"stable-baselines3": 1.5}),
+    "cartpole-8": Comparison(CARTPOLE_8, {"stable-baselines3": 3.0, "tianshou": 5.0}, (4, 2)),
+    "cartpole-64": Comparison(CARTPOLE_64, {"stable-baselines3": 2.5}, (4, 2)),
+    "halfcheetah": Comparison(HALFCHEETAH, {"stable-baselines3": 1.6}, (17, 6)),
 }
 
 
-def measure(library: str, case: dict[str, Any], seed: int) -> dict[str, float]:
+def measure(library: str, case: dict[str, Any], seed: int, pinned: bool) -> dict[str, float]:
     """Seconds of one training, by the wall clock and by the processor's; runs in a process of its own."""
+    if pinned:
+        pin_to_one_core()
     training = ready_training(library, PPOCase(**case), seed)
     started, processor_started = perf_counter(), process_time()
     steps = training.train()
     seconds, processor_seconds = perf_counter() - started, process_time() - processor_started
     if steps != case["steps"]:
         raise RuntimeError(f"{library} took {steps} agent steps, not {case['steps']}")
-    return {"seconds": seconds, "processor_seconds": processor_seconds}
+    return {"seconds": seconds, "processor_seconds": processor_seconds, "product_speed": product_speed()}
 
 
-def compare(name: str, comparison: Comparison, rounds: int, scale: float, console: Console) -> dict[str, Any]:
+def compare(
+    name: str, comparison: Comparison, pinned: bool, rounds: int, scale: float, console: Console
+) -> dict[str, Any]:
     """All rounds of one case: steps per second by library, and the ratio and its target by peer."""
     case = comparison.case.with_steps(comparison.case.steps * scale)
 
     def one(library: str) -> dict[str, float]:
-        taken: dict[str, float] = in_own_process("ppo_speed:measure", library=library, case=attrs.asdict(case), seed=1)
+        taken: dict[str, float] = in_own_process(
+            "ppo_speed:measure", library=library, case=attrs.asdict(case), seed=1, pinned=pinned
+        )
         share = taken["processor_seconds"] / taken["seconds"]
         note = (
             f" [yellow](had the processor for {share:.0%} of it: the machine is busy)[/yellow]" if share < 0.9 else ""
@@ -86,8 +105,13 @@ def compare(name: str, comparison: Comparison, rounds: int, scale: float, consol
             "target": target,
             "met": ratio >= target,
         }
+    flops = case.learning_flops(*comparison.sizes)
     return {
         "case": attrs.asdict(case),
+        "limit": {
+            library: median(flops / each["product_speed"] / each["seconds"] for each in runs)
+            for library, runs in taken.items()
+        },
         "steps_per_second": wall,
         "steps_per_processor_second": processor,
         "peers": peers,
@@ -96,11 +120,11 @@ def compare(name: str, comparison: Comparison, rounds: int, scale: float, consol
 
 def results_table(results: dict[str, Any]) -> Table:
     table = Table(title="PPO, agent steps per second", caption="medians; ratios are taken turn by turn")
-    for column in ("case", "library", "steps/s", "rlcore is", "target", "by CPU time"):
+    for column in ("case", "library", "steps/s", "limit", "rlcore is", "target", "by CPU time"):
         table.add_column(column, justify="left" if column in ("case", "library") else "right", no_wrap=True)
     for name, result in results.items():
         for library, speeds in result["steps_per_second"].items():
-            row = [name, library, f"{median(speeds):,.0f}"]
+            row = [name, library, f"{median(speeds):,.0f}", f"{result['limit'][library]:.0%}"]
             if library in result["peers"]:
                 peer = result["peers"][library]
                 color = "green" if peer["met"] else "red"
@@ -119,7 +143,11 @@ def results_table(results: dict[str, Any]) -> Table:
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write all figures to this file.")
 def main(cases: tuple[str, ...], rounds: int, scale: float, json_file: Path | None) -> None:
     console = Console()
-    results = {name: compare(name, COMPARISONS[name], rounds, scale, console) for name in cases or tuple(COMPARISONS)}
+    results = {
+        f"{name}, {'pinned' if pinned else 'free'}": compare(name, COMPARISONS[name], pinned, rounds, scale, console)
+        for name in cases or tuple(COMPARISONS)
+        for pinned in (True, False)
+    }
     console.print(results_table(results))
     write_report(json_file, {"benchmark": "ppo_speed", "rounds": rounds, "results": results})
     if not all(peer["met"] for result in results.values() for peer in result["peers"].values()):

@@ -41,6 +41,12 @@ class PPOCase:
         """Agent steps in one rollout."""
         return self.num_envs * self.rollout_rows
 
+    def learning_flops(self, observations: int, outputs: int) -> int:
+        """FLOPs of all gradient steps: of products alone, forward and backward, for the policy and the value."""
+        weights = sum(WIDTH * (observations + WIDTH + width) for width in (outputs, 1))
+        inputs = 2 * observations * WIDTH  # a gradient by the observations is not needed
+        return 2 * self.steps * self.num_epoch * (3 * weights - inputs)
+
     def with_steps(self, steps: float) -> PPOCase:
         """The case with ``steps`` agent steps, rounded to whole rollouts, at least one."""
         return attrs.evolve(self, steps=max(1, round(steps / self.rollout)) * self.rollout)

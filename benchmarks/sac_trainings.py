@@ -6,7 +6,7 @@ temperature with minus the number of action parts as the target entropy, and Ada
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
@@ -28,11 +28,22 @@ class SACCase:
     gamma: float = 0.99
     tau: float = 0.005
 
+    def learning_flops(self, observations: int, actions: int) -> int:
+        """FLOPs of all gradient steps: of products alone, in networks of two layers."""
+        hidden = self.width * self.width
+        policy = hidden + self.width * (observations + 2 * actions)  # multiplications of one row, forward
+        critic = hidden + self.width * (observations + actions + 1)
+        # The policy forward twice and backward once; critics: targets forward, forward and backward for their own loss,
+        # forward and by the action for the policy's. Backward costs twice as much as forward where weights learn.
+        rows = policy * (2 + 2) + 2 * critic * (1 + 1 + 2 + 1 + 1)
+        return 2 * (self.steps - self.random_steps) * self.batch_size * rows
+
     def with_steps(self, steps: float) -> SACCase:
         return attrs.evolve(self, steps=round(steps))
 
 
-def rlcore_training(case: SACCase, seed: int) -> Training:
+def rlcore_training(case: SACCase, seed: int, **blocks: Mapping[str, Any]) -> Training:
+    """``blocks`` are further ones of the configuration."""
     behavior = {
         "trainer_type": "sac",
         "hyperparameters": {
@@ -51,7 +62,7 @@ def rlcore_training(case: SACCase, seed: int) -> Training:
         "reward_signals": {"extrinsic": {"gamma": case.gamma}},
         "max_steps": case.steps,
     }
-    return RlcoreTraining(case.env_id, 1, behavior, seed)
+    return RlcoreTraining(case.env_id, 1, behavior, seed, **blocks)
 
 
 class StableBaselines3Training:
@@ -92,8 +103,10 @@ LIBRARIES: dict[str, Callable[[SACCase, int], Training]] = {
 
 
 def ready_training(library: str, case: SACCase, seed: int, threads: int = 1) -> Training:
-    """A training of ``library``, in a process whose PyTorch computes each operation with ``threads`` threads."""
+    """A training of ``library`` that may use ``threads`` threads."""
     import torch
 
+    if library == "rlcore":
+        return rlcore_training(case, seed, torch_settings={"num_threads": threads})
     torch.set_num_threads(threads)
     return LIBRARIES[library](case, seed)

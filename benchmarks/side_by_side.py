@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from importlib import import_module, metadata
 from pathlib import Path
 from statistics import median
+from time import perf_counter
 from typing import Any, TypeVar
 
 import click
@@ -73,6 +74,26 @@ def in_own_process(target: str, *, thread_variables: int = 1, **arguments: Any) 
             shown = ", ".join(f"{name}={value}" for name, value in arguments.items())
             raise MeasurementFailed(f"{target}({shown}) ended with status {child.returncode}\n{child.stderr}")
         return json.loads(result.read_text())
+
+
+def pin_to_one_core() -> None:
+    """Keep this process, which must not have started a thread yet, on one core of those it may use."""
+    if not hasattr(os, "sched_setaffinity"):
+        raise MeasurementFailed("this system cannot keep a process on one core")
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+
+
+def product_speed() -> float:
+    """FLOPs per second of PyTorch's product of two 256 x 256 matrices, in this process: the best of many."""
+    import torch
+
+    a, b = torch.randn(256, 256), torch.randn(256, 256)
+    seconds = []
+    for _ in range(200):
+        started = perf_counter()
+        torch.mm(a, b)
+        seconds.append(perf_counter() - started)
+    return 2 * 256**3 / min(seconds)
 
 
 def alternate(names: Sequence[str], rounds: int, measure: Callable[[str], Measured]) -> dict[str, list[Measured]]:

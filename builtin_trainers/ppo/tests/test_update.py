@@ -151,7 +151,7 @@ def test_the_gradient_that_moves_the_weights_is_clipped(make_trainer: MakeTraine
     step = trainer.optimizer.step
 
     def recording() -> None:
-        norms.append(trainer.flat.gradient.norm().item())
+        norms.append(torch.cat([p.grad.reshape(-1) for p in trainer.model.parameters()]).norm().item())
         step()
 
     trainer.optimizer.step = recording  # type: ignore[method-assign]
@@ -259,12 +259,12 @@ def test_every_image_encoder_learns(make_trainer: MakeTrainer, kind: str) -> Non
     size = max(MINIMUM_SIZE[kind], 6)
     environment = ImageIdentity(8, height=size, width=size)
     trainer = make_trainer(environment, network={"vis_encode_type": kind}, buffer_size=64, batch_size=64, num_epoch=1)
-    before = trainer.flat.parameter.clone()
+    before = [p.detach().clone() for p in trainer.model.parameters()]
     [stats] = learn(trainer, environment, 8)
     assert all(np.isfinite(value) for value in stats.values())
     encoders = [p for name, p in trainer.model.named_parameters() if "encoders" in name]
     assert encoders and all(p.grad is not None and bool(p.grad.any()) for p in encoders)
-    assert not trainer.flat.parameter.equal(before)
+    assert not all(p.equal(was) for p, was in zip(trainer.model.parameters(), before, strict=True))
 
 
 def test_an_image_too_small_for_its_encoder_is_refused(make_trainer: MakeTrainer) -> None:

@@ -18,8 +18,9 @@ from torch.nn.functional import linear, silu
 from rlcore.plugins import load_plugins
 from rlcore.testing.conformance.trainer import LearningRewards, assert_equal
 from rlcore.testing.environments import IdentityEnvironment
-from rlcore.torch import discrete_options, parallel
+from rlcore.torch import discrete_options
 from rlcore.torch.actions import LOG_STD_RANGE
+from rlcore.torch.cpu.pair import Pair
 from rlcore.torch.transition_batch import TransitionBatch
 from rlcore_sac.trainer import SACTrainer
 
@@ -295,13 +296,11 @@ def test_two_halves_of_a_reward_are_worth_as_much_as_the_whole(make_trainer: Mak
 
 
 @pytest.mark.parametrize("space", SPACES)
-def test_one_core_and_two_learn_the_same_bit_for_bit(
-    make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch, space: str
-) -> None:
+def test_one_thread_and_two_learn_the_same_bit_for_bit(make_trainer: MakeTrainer, space: str) -> None:
     outcomes = []
-    for cores in (1, 2):
-        monkeypatch.setattr(parallel, "cores", lambda cores=cores: cores)
+    for threaded in (False, True):
         trainer = made(make_trainer, space, 2)
+        trainer._pair = Pair(threaded)
         steps = [trainer.gradient_step(random_batch(trainer, True, True, seed)) for seed in range(20)]
         told = [(step.td_error.numpy(), {tag: v.item() for tag, v in step.stats.items()}) for step in steps]  # type: ignore[union-attr]
         outcomes.append({"state": trainer.state_dict(), "told": told})

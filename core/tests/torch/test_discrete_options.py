@@ -43,10 +43,9 @@ def test_expected_and_chosen_values_are_those_of_an_enumeration(
     assert options.columns == (len(combinations) if options.joint else sum(branches))
     values = torch.randn(B, R, options.columns, generator=generator)
     parts = [torch.rand(B, size, generator=generator).softmax(1) for size in branches]
-    weights = options.weights(torch.cat(parts, dim=1))
-    assert weights is not None
-    torch.testing.assert_close(weights.sum(1), torch.ones(B))
-    expected = (values * weights.unsqueeze(1)).sum(2)  # [B, R]
+    probabilities = torch.cat(parts, dim=1)
+    expected = options.expected(values, probabilities)  # [B, R]
+    torch.testing.assert_close(options.expected(torch.ones(B, options.columns), probabilities), torch.ones(B))
     for b in range(B):
         total = torch.zeros(R)
         for combination in combinations:
@@ -57,21 +56,17 @@ def test_expected_and_chosen_values_are_those_of_an_enumeration(
         torch.testing.assert_close(expected[b], total)
     for combination in combinations:
         choices = torch.tensor([combination] * B)
-        leaf = values.clone().requires_grad_()
-        chosen = options.chosen(leaf, choices)
+        chosen = options.chosen(values, choices)
         for b in range(B):
             torch.testing.assert_close(chosen[b], value_of(options, values[b], combination))
-        of_chosen = torch.randn(B, R, generator=generator)
-        (slope,) = torch.autograd.grad(chosen, leaf, of_chosen)
-        torch.testing.assert_close(options.slope(of_chosen, choices), slope)
 
 
-def test_without_branches_there_is_one_column_and_no_weight() -> None:
+def test_without_branches_there_is_one_column() -> None:
     options = options_of(())
-    assert options.columns == 1 and options.weights(None) is None
+    assert options.columns == 1
     values = torch.randn(B, R, 1)
     assert options.chosen(values, None).equal(values[:, :, 0])
-    assert options.slope(values[:, :, 0], None).equal(values)
+    assert options.expected(values, None).equal(values[:, :, 0])
 
 
 def test_up_to_256_combinations_are_told_apart() -> None:

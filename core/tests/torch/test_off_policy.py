@@ -387,8 +387,8 @@ def test_losses_that_are_not_finite_end_the_run_with_advice() -> None:
 def test_imitation_says_what_it_needs_of_a_trainer_without_an_optimizer_called_policy() -> None:
     trainer = counter(TinyCorridor(1))
     trainer.optimizers = {"q": trainer.optimizers["policy"]}
-    with pytest.raises(PluginError, match=r"trainer 'counter' .* its optimizers are q; override actor_parameters"):
-        trainer.actor_parameters()
+    with pytest.raises(PluginError, match=r"trainer 'counter' .* its optimizers are q; override actor_optimizer"):
+        trainer.actor_optimizer()
 
 
 @pytest.mark.parametrize("error", [float("nan"), float("inf")])

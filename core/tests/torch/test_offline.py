@@ -78,7 +78,8 @@ class Watcher(OfflineTrainer):
     def gradient_step(self, batch: TransitionBatch) -> GradientStep:
         self.batches.append(batch)
         optimizer = self.optimizers["policy"]
-        optimizer.flat.gradient.fill_(batch.reward.mean())
+        optimizer.zero_grad()
+        (sum(parameter.sum() for parameter in optimizer.parameters) * batch.reward.mean()).backward()
         optimizer.step()
         return GradientStep({"Losses/Reward": batch.reward.mean() * self.loss})
 

@@ -1,15 +1,21 @@
-"""Flat parameters and Adam against PyTorch's own, one tensor at a time."""
+"""Both implementations of Adam against torch.optim.Adam, and against each other across a checkpoint."""
 
 # mypy: allow-untyped-calls
 from __future__ import annotations
+
+import itertools
 
 import pytest
 import torch
 from torch import nn
 
 from rlcore.errors import RunStateError
-from rlcore.torch.flat import FlatParameters
-from rlcore.torch.optimizer import Adam
+from rlcore.testing.conformance.trainer import assert_equal
+from rlcore.torch.cpu.flat_adam import FlatAdam
+from rlcore.torch.optimizer import Adam, TorchAdam
+
+KINDS: list[type[FlatAdam] | type[TorchAdam]] = [TorchAdam, FlatAdam]
+BOTH = pytest.mark.parametrize("kind", KINDS)
 
 
 def model(width: int = 5) -> nn.Sequential:
@@ -22,24 +28,32 @@ def loss(of: nn.Module, step: int) -> torch.Tensor:
     return of(x).square().sum()  # type: ignore[no-any-return]
 
 
-def test_flat_parameters_leave_the_model_as_it_was() -> None:
-    plain, laid_out = model(), model()
-    flat = FlatParameters(laid_out.parameters())
-    assert loss(laid_out, 0).equal(loss(plain, 0))
-    assert flat.parameter.equal(torch.cat([p.detach().reshape(-1) for p in plain.parameters()]))
+def steps(optimizer: Adam, of: nn.Module, first: int) -> None:
+    for step in range(first, first + 5):
+        optimizer.zero_grad()
+        loss(of, step).backward()
+        optimizer.step()
+
+
+@BOTH
+def test_the_model_computes_as_before(kind: type[FlatAdam]) -> None:
+    plain, owned = model(), model()
+    optimizer = kind(owned.parameters(), 0.01, 1e-5)
+    assert loss(owned, 0).equal(loss(plain, 0))
     loss(plain, 0).backward()
-    loss(laid_out, 0).backward()
-    assert flat.gradient.equal(torch.cat([p.grad.reshape(-1) for p in plain.parameters() if p.grad is not None]))
-    flat.zero_gradient()
-    assert all(p.grad is not None and not p.grad.any() for p in laid_out.parameters())
+    loss(owned, 0).backward()
+    for ours, theirs in zip(owned.parameters(), plain.parameters(), strict=True):
+        assert ours.grad is not None and theirs.grad is not None and ours.grad.equal(theirs.grad)
+    optimizer.zero_grad()
+    assert not any(p.grad is not None and p.grad.any() for p in owned.parameters())
 
 
+@BOTH
 @pytest.mark.parametrize("max_norm", [0.5, 1e6])
-def test_updates_are_those_of_torch_adam_with_gradient_clipping(max_norm: float) -> None:
-    plain, laid_out = model(), model()
+def test_updates_are_those_of_torch_adam_with_gradient_clipping(kind: type[FlatAdam], max_norm: float) -> None:
+    plain, owned = model(), model()
     theirs = torch.optim.Adam(plain.parameters(), lr=0.01, eps=1e-5)
-    flat = FlatParameters(laid_out.parameters())
-    ours = Adam(flat, 0.01, 1e-5)
+    ours = kind(owned.parameters(), 0.01, 1e-5)
     for step in range(20):
         if step == 10:
             ours.learning_rate = theirs.param_groups[0]["lr"] = 0.003
@@ -47,36 +61,61 @@ def test_updates_are_those_of_torch_adam_with_gradient_clipping(max_norm: float)
         loss(plain, step).backward()
         norm = nn.utils.clip_grad_norm_(plain.parameters(), max_norm)
         theirs.step()
-        flat.zero_gradient()
-        loss(laid_out, step).backward()
-        torch.testing.assert_close(flat.clip_gradient(max_norm), norm)
-        assert flat.gradient.norm() <= max_norm * (1 + 1e-6)
+        ours.zero_grad()
+        loss(owned, step).backward()
+        torch.testing.assert_close(ours.clip_grad_norm(max_norm), norm)
+        clipped = torch.cat([p.grad.reshape(-1) for p in owned.parameters() if p.grad is not None])
+        assert clipped.norm() <= max_norm * (1 + 1e-6)
         ours.step()
-    for mine, other in zip(laid_out.parameters(), plain.parameters(), strict=True):
+    for mine, other in zip(owned.parameters(), plain.parameters(), strict=True):
         torch.testing.assert_close(mine, other, rtol=1e-5, atol=1e-6)
 
 
-def test_a_saved_optimiser_goes_on_where_it_was() -> None:
-    def steps(optimizer: Adam, of: nn.Module, first: int) -> None:
-        for step in range(first, first + 5):
-            optimizer.flat.zero_gradient()
-            loss(of, step).backward()
-            optimizer.step()
-
+@pytest.mark.parametrize(("first", "second"), list(itertools.product(KINDS, KINDS)))
+def test_a_saved_optimiser_continues_in_either_implementation(first: type[FlatAdam], second: type[FlatAdam]) -> None:
     whole, restored = model(), model()
-    ours = Adam(FlatParameters(whole.parameters()), 0.01, 1e-5)
+    ours = first(whole.parameters(), 0.01, 1e-5)
     steps(ours, whole, 0)
-    other = Adam(FlatParameters(restored.parameters()), 0.01, 1e-5)
-    other.flat.parameter.copy_(ours.flat.parameter)
+    other = second(restored.parameters(), 0.01, 1e-5)
+    restored.load_state_dict(whole.state_dict())
     other.load_state_dict(ours.state_dict())
+    assert_equal(other.state_dict(), ours.state_dict())
     steps(ours, whole, 5)
     steps(other, restored, 5)
-    assert ours.flat.parameter.equal(other.flat.parameter)
+    for mine, its in zip(whole.parameters(), restored.parameters(), strict=True):
+        torch.testing.assert_close(mine, its, rtol=0 if first is second else 1e-5, atol=0 if first is second else 1e-7)
 
 
-def test_moments_of_another_model_are_refused_and_nothing_changes() -> None:
-    ours = Adam(FlatParameters(model().parameters()), 0.01, 1e-5)
+@BOTH
+def test_another_moves_the_same_parameters_by_moments_of_its_own(kind: type[FlatAdam]) -> None:
+    ours, theirs = model(), model()
+    one = kind(ours.parameters(), 0.01, 1e-5)
+    two = one.another(0.05, 1e-8)
+    plain = torch.optim.Adam(theirs.parameters(), lr=0.01, eps=1e-5), torch.optim.Adam(theirs.parameters(), lr=0.05)
+    for step, (mine, its) in enumerate([(one, plain[0]), (two, plain[1])] * 3):
+        its.zero_grad()
+        loss(theirs, step).backward()
+        its.step()
+        mine.zero_grad()
+        loss(ours, step).backward()
+        mine.step()
+    for p, q in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(p, q, rtol=1e-5, atol=1e-6)
+
+
+def test_a_gradient_outside_the_flat_tensor_is_refused() -> None:
+    owned = model()
+    optimizer = FlatAdam(owned.parameters(), 0.01, 1e-5)
+    owned.zero_grad()  # PyTorch's sets grad to None, and backward makes tensors of its own
+    loss(owned, 0).backward()
+    with pytest.raises(RuntimeError, match="zero_grad"):
+        optimizer.step()
+
+
+@BOTH
+def test_moments_of_another_model_are_refused_and_nothing_changes(kind: type[FlatAdam]) -> None:
+    ours = kind(model().parameters(), 0.01, 1e-5)
     before = ours.state_dict()
     with pytest.raises(RunStateError, match="network_settings"):
-        ours.load_state_dict(Adam(FlatParameters(model(6).parameters()), 0.01, 1e-5).state_dict())
-    assert all((before[name] == array).all() for name, array in ours.state_dict().items())
+        ours.load_state_dict(kind(model(6).parameters(), 0.01, 1e-5).state_dict())
+    assert_equal(before, ours.state_dict())

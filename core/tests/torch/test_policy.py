@@ -13,10 +13,12 @@ from torch import Tensor
 from rlcore.environment import BehaviorSpec, ObservationSpec
 from rlcore.settings import NetworkSettings
 from rlcore.torch.actions import MASKED_LOGIT
-from rlcore.torch.activations import ACTIVATIONS
-from rlcore.torch.networks import ActorCritic, Inputs
-from rlcore.torch.policy import NUMPY_ROWS, ActorPolicy, numpy_actor
+from rlcore.torch.backend import Backend
+from rlcore.torch.cpu.acting import MOST_ROWS, numpy_actor
+from rlcore.torch.networks import ACTIVATIONS, ActorCritic, Inputs
+from rlcore.torch.policy import ActorPolicy
 
+FAST = Backend(torch.device("cpu"), numpy_actor=numpy_actor)
 SEEN = (
     ObservationSpec("speed", (2, 2), np.float32),
     ObservationSpec("room", (3,), np.float32, "one_hot"),
@@ -47,7 +49,7 @@ def model_and_policy(
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))
-    return model, ActorPolicy(spec, model, activation, torch.device("cpu"))
+    return model, ActorPolicy(spec, model, FAST)
 
 
 @pytest.mark.parametrize("layers", [0, 1, 3])
@@ -60,7 +62,9 @@ def test_the_numpy_actor_is_the_network(activation: str, normalize: bool, layers
             model.inputs.update_normalizer(model.inputs.raw(seen))
             policy.refresh()
         columns = np.concatenate([seen[o.name].reshape(len(seen["wind"]), -1) for o in SEEN], axis=1)
-        mean, logits = numpy_actor(model, activation)(columns)
+        forward = numpy_actor(model)
+        assert forward is not None
+        mean, logits = forward(columns)
         with torch.no_grad():
             torch_mean, torch_logits = model.policy(model.inputs(model.inputs.raw(seen)))
         assert mean is not None and logits is not None and torch_mean is not None and torch_logits is not None
@@ -70,7 +74,7 @@ def test_the_numpy_actor_is_the_network(activation: str, normalize: bool, layers
 
 def test_many_rows_at_once_are_acted_on_like_few() -> None:
     _, policy = model_and_policy(behavior(), normalize=True)
-    rows = 2 * NUMPY_ROWS
+    rows = 2 * MOST_ROWS
     seen = observe(rows)
     many = policy.act(seen)
     few = [policy.act({name: array[i : i + 8] for name, array in seen.items()}) for i in range(0, rows, 8)]
@@ -130,7 +134,7 @@ class Squashed(ActorCritic):
 def test_a_network_that_changes_the_policy_acts_by_its_own_words() -> None:
     spec = behavior()
     model = Squashed(spec, NetworkSettings(hidden_units=16), value_heads=1, shared=False)
-    policy = ActorPolicy(spec, model, "swish", torch.device("cpu"))
+    policy = ActorPolicy(spec, model, FAST)
     seen = observe(8)
     with torch.no_grad():
         mean, _ = model.policy(model.inputs(model.inputs.raw(seen)))

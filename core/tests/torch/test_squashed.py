@@ -89,10 +89,3 @@ def test_the_density_integrates_to_one_over_the_range_of_actions(mean: float, lo
     steps = np.sinh(np.diff(u)) / (np.cosh(u[1:]) * np.cosh(u[:-1]))  # tanh(v) - tanh(u), without cancelling
     np.testing.assert_allclose(steps, np.diff(a), atol=1e-15)
     assert ((density[1:] + density[:-1]) / 2 * steps).sum() == pytest.approx(1.0, abs=1e-4)
-
-
-def test_a_gradient_of_the_gradient_is_refused() -> None:
-    columns = torch.zeros(2, 2, requires_grad=True)
-    action, _ = squashed_gaussian(columns, torch.ones(2, 1))
-    with pytest.raises(RuntimeError, match=r"torch\.distributions"):
-        torch.autograd.grad(action.sum(), columns, create_graph=True)

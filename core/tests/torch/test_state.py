@@ -8,7 +8,7 @@ from torch import nn
 
 from rlcore.environment import BehaviorSpec, ObservationSpec
 from rlcore.errors import RunStateError
-from rlcore.torch.action_noise import ActionNoise
+from rlcore.torch.actions import ActionNoise
 from rlcore.torch.tensor_state import load_model_state, model_state
 
 SPEC = BehaviorSpec(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlcore.torch.update_ratio import UpdateRatio
+from rlcore.torch.schedules import UpdateRatio
 
 # What people write, and what floats cannot hold: tenths, thirds, very many and very few updates.
 written = st.one_of(

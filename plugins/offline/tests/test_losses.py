@@ -21,7 +21,7 @@ from rlcore.rewards import ExtrinsicReward
 from rlcore.testing.conformance.recordings import record
 from rlcore.testing.conformance.trainer import LearningReward, LearningRewards
 from rlcore.testing.environments import TinyCorridor, identity_continuous, identity_hybrid, identity_multi_branch
-from rlcore.torch.networks import lesser
+from rlcore.torch.networks import min_q
 from rlcore.torch.transition_batch import ActionBatch, BatchReader, TransitionBatch
 from rlcore_offline.iql import expectile_loss
 
@@ -170,9 +170,9 @@ def test_the_expectiles_of_two_rewards_add_up_to_that_of_their_sum() -> None:
     assert found.sum().item() == pytest.approx(expectile_of(parts.sum(1, keepdim=True)).item(), abs=1e-6)
 
 
-def test_the_lesser_critic_is_the_one_whose_sum_is_smaller() -> None:
+def test_the_smaller_critic_is_the_one_whose_sum_is_smaller() -> None:
     one, two = torch.tensor([[1.0, 5.0], [3.0, 3.0]]), torch.tensor([[4.0, 1.0], [9.0, -2.0]])
-    assert lesser(one, two).tolist() == [[4.0, 1.0], [3.0, 3.0]]
+    assert min_q(one, two).tolist() == [[4.0, 1.0], [3.0, 3.0]]
 
 
 def of_recorded(critic: Any, behavior: BehaviorSpec, batch: TransitionBatch) -> Tensor:
@@ -236,6 +236,6 @@ def test_iql_keeps_a_value_for_each_reward(make_trainer: MakeTrainer) -> None:
         assert stats[LearningReward.TAG] == updates == maker.made[0].updates
     assert {"Policy/Extrinsic Value", "Policy/Learning Value"} <= stats.keys()
     batch = trainer.reader.read(recording.rows)
-    assert trainer.model.judged(trainer.model.critics[0], batch).shape == (recording.transitions, 2)
+    assert trainer.model.q_values(trainer.model.critics, batch)[0].shape == (recording.transitions, 2)
     resumed.load_state_dict(trainer.state_dict())
     assert maker.made[1].updates == 3

@@ -1,7 +1,7 @@
-"""Proximal Policy Optimization (Schulman et al. 2017, arXiv:1707.06347) with the clipped objective, in reading order.
+"""Proximal Policy Optimization (Schulman et al. 2017, arXiv:1707.06347) with the clipped objective.
 
-Collecting, advantages and the gradient steps are :class:`rlcore.torch.on_policy.OnPolicyTrainer`; what makes it PPO
-is the loss below.
+:class:`rlcore.torch.on_policy.OnPolicyTrainer` collects rollouts, estimates advantages and takes gradient steps. What
+makes it PPO is the loss below.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from rlcore.torch.minibatch import Loss, Minibatch
 from rlcore.torch.networks import ActorCritic
 from rlcore.torch.on_policy import OnPolicyTrainer
 from rlcore.torch.schedules import Schedule
-from rlcore_ppo.objective import clipped_surrogate
 from rlcore_ppo.settings import PPOSettings
 
 # Where ML-Agents' linear schedules end.
@@ -60,26 +59,26 @@ class PPOTrainer(OnPolicyTrainer):
         }
 
     def loss(self, batch: Minibatch) -> Loss:
+        """The clipped surrogate (eq. 7), the value loss and the entropy bonus (eq. 9) of one minibatch."""
         mean, logits, value = self.model.policy_and_value(batch.inputs)
         if batch.mask is not None and logits is not None:
             logits = mask_logits(logits, batch.mask)
+        log_std = self.model.policy_head.log_std
+        # Of the joint action: one number per transition.
         log_prob, entropy = joint_log_prob_entropy(
-            self.policy.layout, mean, self.model.policy_head.log_std, logits, batch.raw, batch.choices
+            self.policy.layout, mean, log_std, logits, batch.raw, batch.choices, self.entropy_weight > 0.0
         )
 
-        # The ratio is of joint probabilities: one number per transition.
-        policy_loss, log_ratio = clipped_surrogate(log_prob, batch.old_log_prob, batch.advantage, self.clip_range)
-        value_loss = self.value_loss(value, batch)
-        mean_entropy = entropy.mean()
-        total = policy_loss + self.hyperparameters.value_coefficient * value_loss
-        if self.entropy_weight > 0.0:  # without a bonus nobody needs the entropy's gradient
-            total = total - self.entropy_weight * mean_entropy
-        return Loss(total, policy_loss, value_loss, mean_entropy, log_ratio)
+        log_ratio = log_prob - batch.old_log_prob
+        ratio = log_ratio.exp()
+        clipped_ratio = ratio.clamp(1.0 - self.clip_range, 1.0 + self.clip_range)
+        policy_loss = -torch.min(ratio * batch.advantage, clipped_ratio * batch.advantage).mean()
 
-    def value_loss(self, value: Tensor, batch: Minibatch) -> Tensor:
-        """Squared error of all heads (eq. 9); with ``value_clip``, of the worse of the value and the clipped value."""
-        limit = self.hyperparameters.value_clip
-        if limit is None:
-            return mse_loss(value, batch.returns)
-        near = batch.old_value + (value - batch.old_value).clamp(-limit, limit)
-        return torch.max((value - batch.returns).square(), (near - batch.returns).square()).mean()
+        value_loss = mse_loss(value, batch.returns)
+        if (limit := self.hyperparameters.value_clip) is not None:
+            near_value = batch.old_value + (value - batch.old_value).clamp(-limit, limit)
+            value_loss = torch.max((value - batch.returns).square(), (near_value - batch.returns).square()).mean()
+
+        entropy = entropy.mean()
+        total = policy_loss + self.hyperparameters.value_coefficient * value_loss - self.entropy_weight * entropy
+        return Loss(total, policy_loss, value_loss, entropy, log_ratio)

@@ -18,7 +18,7 @@ from rlcore.torch.networks import Actor, Critic, Inputs
 
 @attrs.define(eq=False)
 class PolicyDraw:
-    """What the policy does at B observations: a draw of the continuous parts, the whole distribution of branches."""
+    """The policy at B observations: a draw of the continuous parts, and the whole distribution of each branch."""
 
     action: Tensor | None  # [B, continuous] in [-1, 1]
     log_prob: Tensor | None  # [B] of the continuous parts together
@@ -27,7 +27,7 @@ class PolicyDraw:
 
 
 class SoftActorCritic(Actor):
-    """The policy, two critics with a value for each of R rewards, slow copies of them, and the temperatures.
+    """The policy, two critics with a value for each of R rewards, their target networks, and the temperatures.
 
     There is one temperature for the continuous parts together and one for each discrete branch.
     """
@@ -61,10 +61,12 @@ class SoftActorCritic(Actor):
             entropies = torch.stack([-(a * b).sum(1) for a, b in zip(p, log_p, strict=True)], dim=1)
         return PolicyDraw(action, log_prob, probabilities, entropies)
 
-    def values(self, critic: nn.Module, inputs: Inputs, action: Tensor | None, frozen: bool = False) -> Tensor:
-        """[B, R, columns] of one critic; ``frozen`` gives the action a gradient and the weights none."""
-        values: Tensor = critic(inputs, action, frozen)
-        return values.view(len(values), self.rewards, self.options.columns)
+    def q_values(
+        self, critics: nn.ModuleList, inputs: Inputs, action: Tensor | None, frozen: bool = False
+    ) -> list[Tensor]:
+        """The values of each of ``critics``, [B, R, columns]; with ``frozen`` only the action gets a gradient."""
+        shape = (-1, self.rewards, self.options.columns)
+        return [critic(inputs, action, frozen).view(shape) for critic in critics]
 
     def entropy_bonus(self, drawn: PolicyDraw) -> Tensor:
         """[B]: each part's entropy (for continuous ones, minus the log-probability of the draw) by its temperature."""

@@ -1,4 +1,4 @@
-"""What rlcore-sac brings. Imported whenever rlcore starts: torch enters with the target, not here."""
+"""The hooks of rlcore-sac. Imported whenever rlcore starts, so torch is imported with the target, not here."""
 
 from __future__ import annotations
 

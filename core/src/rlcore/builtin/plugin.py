@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from rlcore.plugins.markers import hookimpl
-from rlcore.plugins.records import RewardProviderSpec, StatsWriterSpec
+from rlcore.plugins.records import RewardProviderSpec, StatsWriterSpec, TrainerSpec
+
+if TYPE_CHECKING:
+    from rlcore.plugins.run_context import RunContext
+    from rlcore.settings import BehaviorSettings
 
 
 @hookimpl
@@ -35,3 +43,12 @@ def rlcore_stats_writers() -> list[StatsWriterSpec]:
             inference=True,
         ),
     ]
+
+
+@hookimpl(wrapper=True)
+def rlcore_create_trainer(spec: TrainerSpec, settings: BehaviorSettings, run: RunContext) -> Generator[None, Any, Any]:
+    """Let a trainer imitate where its behavior has a ``behavioral_cloning`` block; torch is imported only then."""
+    trainer = yield
+    if settings.behavioral_cloning is None or run.inference or trainer is None:
+        return trainer
+    return import_module("rlcore.torch.imitation").imitating(trainer, run)

@@ -94,8 +94,9 @@ class TrainerSpec(Record):
     ``target(settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext)``, called by keyword, returns a
     :class:`rlcore.trainer.Trainer`. ``settings`` names the attrs class of its ``hyperparameters`` block. ``spaces`` are
     the actions it can learn: any of ``"continuous"``, ``"discrete"``, ``"hybrid"``. ``offline``: whether it learns from
-    recorded episodes instead of an environment. ``behavioral_cloning``: whether it uses that block of a behavior; the
-    block is refused for other trainers.
+    recorded episodes instead of an environment. ``behavioral_cloning``: whether that block of a behavior is
+    allowed. :mod:`rlcore.torch.imitation` imitates after the updates of a trainer built on a template of
+    ``rlcore.torch``; another trainer must honour the block itself.
     """
 
     kind: ClassVar[str] = "trainer"

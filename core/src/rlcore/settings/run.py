@@ -40,7 +40,13 @@ class TorchSettings:
     """Device and threads of PyTorch."""
 
     device: str | None = setting(None, "Device such as cpu or cuda:0; by default, the trainer chooses.")
-    num_threads: int = setting(1, "PyTorch threads (an rlcore key).", minimum=1, maximum=MAX_THREADS)
+    num_threads: int = setting(
+        1, "Threads of a trainer: 1 uses one core (an rlcore key).", minimum=1, maximum=MAX_THREADS
+    )
+    fast_cpu: bool = setting(
+        True,
+        "Compute on a CPU with rlcore's fast versions of some operations; false is plain PyTorch (an rlcore key).",
+    )
 
 
 @attrs.frozen(kw_only=True)

@@ -1,4 +1,14 @@
-"""What trainers written in PyTorch share: networks, action distributions, normaliser, buffers, training templates.
+"""What trainers written in PyTorch share. The only part of rlcore that imports torch (extra ``rlcore[torch]``).
 
-This is the only part of rlcore that imports torch (extra ``rlcore[torch]``).
+Templates to derive a trainer from: ``on_policy``, ``off_policy`` and ``offline``, on the common ground of
+``minibatch_trainer`` and ``template``.
+
+- Networks: ``networks``, ``encoders`` (images), ``normalizer``, ``actions`` (distributions), ``discrete_options``
+  (values of discrete actions), ``policy`` (acting).
+- On-policy data: ``rollout``, ``rollout_state``, ``minibatch`` (advantages and minibatches), ``reward_stats``.
+- Stored transitions: ``replay``, ``replay_rings``, ``priorities``, ``recorded``, ``transition_batch``.
+- Learning: ``optimizer``, ``schedules``, ``imitation`` (``behavioral_cloning``), ``divergence`` (advice where a loss is
+  not finite).
+- Computing: ``backend`` chooses between plain PyTorch and ``cpu``, code written by hand for a CPU.
+- The rest: ``memory`` (does it fit), ``tensor_state`` (models in checkpoints).
 """

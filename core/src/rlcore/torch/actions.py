@@ -1,25 +1,27 @@
-"""Joint distributions over actions with continuous parts and discrete branches, written as plain functions.
+"""Joint distributions over actions with continuous parts and discrete branches, and the noise to draw from them.
 
 The parts are independent given the observation, so log-probabilities and entropies add up: a diagonal Gaussian over
-the continuous parts and a categorical for each branch. No distribution objects: building them costs more than the
-arithmetic.
+the continuous parts and a categorical for each branch. Plain functions take the place of distribution objects, which
+cost more to build than to evaluate.
 
-Two kinds of continuous action appear. *Raw* ones are what the Gaussian drew, and what a loss needs. The environment
-gets them clipped to [-1, 1] and stretched to its bounds; an unbounded part passes unchanged.
+Continuous actions have two forms. A *raw* action is what the Gaussian drew, and what a loss needs. The environment
+gets it clipped to [-1, 1] and stretched to its bounds; an unbounded part passes unchanged.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import softplus
 
 from rlcore.environment import Actions, BehaviorSpec
-from rlcore.torch.mlp import refuse_second_derivative
+from rlcore.saved_values import saved_array
 
 MASKED_LOGIT = -1e8  # finite, so that the entropy's p * log p stays 0 and never NaN
 LOG_STD_RANGE = (-20.0, 2.0)  # of squashed Gaussians (Haarnoja et al. 2018, as in their code)
@@ -41,7 +43,7 @@ class ActionLayout:
         self.middle = (high + low).astype(np.float32)  # [continuous]
         self.half_range = (high - low).astype(np.float32)
         self.clip = np.where(bounded, np.float32(1.0), np.float32(np.inf))  # [continuous]
-        # The most common bounds need no stretching; a step saved in every step of the environment.
+        # The most common bounds need no stretching, which saves an operation in every environment step.
         self._only_clip = bool(np.all(self.low == -self.clip) and np.all(self.high == self.clip))
 
     def to_environment(self, raw: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -53,7 +55,7 @@ class ActionLayout:
         return clipped
 
     def to_raw(self, actions: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The raw actions that :meth:`to_environment` makes these of, within [-1, 1] where there are bounds."""
+        """Raw actions for ``actions`` of the environment, within [-1, 1] where there are bounds."""
         # A part without any range has the same raw action whatever it does.
         raw = (actions - self.middle) / np.where(self.half_range > 0, self.half_range, np.float32(1))
         return np.clip(raw, -self.clip, self.clip)
@@ -82,8 +84,42 @@ def gumbel_noise(generator: np.random.Generator, shape: tuple[int, ...]) -> NDAr
     return noise
 
 
+class ActionNoise:
+    """Noise for acting, drawn for many steps at once: a draw for one step costs as much as the network."""
+
+    def __init__(self, behavior: BehaviorSpec, rows: int, generator: np.random.Generator) -> None:
+        """Draw for ``rows`` steps at once."""
+        self._generator = generator
+        self._continuous = (rows, behavior.slots, behavior.continuous)
+        self._logits = (rows, behavior.slots, behavior.mask_size)
+        self._row = rows
+        self._gaussian = np.empty(self._continuous, np.float32)
+        self._gumbel = np.empty(self._logits, np.float32)
+
+    def next(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Gaussian noise [S, continuous] and Gumbel noise [S, logits] of one step."""
+        if self._row == len(self._gaussian):
+            self._gaussian = self._generator.standard_normal(self._continuous, dtype=np.float32)
+            self._gumbel = gumbel_noise(self._generator, self._logits)
+            self._row = 0
+        row = self._row
+        self._row = row + 1
+        return self._gaussian[row], self._gumbel[row]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Noise that was drawn and not used yet."""
+        return {"gaussian": self._gaussian[self._row :].copy(), "gumbel": self._gumbel[self._row :].copy()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        # The saved noise may be longer than one draw of this run: its buffer_size may have changed.
+        gaussian = saved_array(state, "gaussian", np.float32, (None, *self._continuous[1:]))
+        self._gumbel = saved_array(state, "gumbel", np.float32, (len(gaussian), *self._logits[1:])).copy()
+        self._gaussian = gaussian.copy()
+        self._row = 0
+
+
 def mask_logits(logits: Tensor, mask: Tensor) -> Tensor:
-    """Logits with forbidden options (mask False) put out of reach."""
+    """Replace the logits of forbidden options (mask False) by MASKED_LOGIT."""
     return torch.where(mask, logits, MASKED_LOGIT)
 
 
@@ -104,70 +140,24 @@ def squashed_gaussian(columns: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
     ``columns`` [B, 2C] holds the means, then the log standard deviations; ``noise`` [B, C] is standard normal. The
     log-probability is corrected for the change of variables (Haarnoja et al. 2018, arXiv:1801.01290, appendix C).
     """
-    return _SquashedGaussian.apply(columns, noise)  # type: ignore[no-any-return, no-untyped-call]
+    mean, log_std = columns.chunk(2, dim=1)
+    log_std = log_std.clamp(*LOG_STD_RANGE)
+    u = mean + log_std.exp() * noise
+    # log(1 - tanh(u)^2) = 2 (log 2 - u - softplus(-2u)), which does not cancel for large u.
+    log_slope = 2.0 * (math.log(2.0) - u - softplus(-2.0 * u))
+    log_prob = -(0.5 * noise.square() + log_std + log_slope).sum(-1) - 0.5 * math.log(2 * math.pi) * noise.shape[1]
+    return u.tanh(), log_prob
 
 
-class _SquashedGaussian(torch.autograd.Function):
-    """With a = tanh(u), u = mean + std * noise: da/du = 1 - a^2, and d log_prob = 2 a du - d log_std."""
-
-    @staticmethod
-    def forward(ctx: Any, columns: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        parts = noise.shape[1]
-        mean, given = columns[:, :parts], columns[:, parts:]
-        log_std = given.clamp(*LOG_STD_RANGE)
-        spread = log_std.exp() * noise
-        u = mean + spread
-        action = u.tanh()
-        # log(1 - tanh(u)^2) = 2 (log 2 - u - softplus(-2u)), which does not cancel for large u.
-        log_slope = 2.0 * (math.log(2.0) - u - torch.nn.functional.softplus(-2.0 * u))
-        log_prob = -(0.5 * noise.square() + log_std + log_slope).sum(-1) - 0.5 * math.log(2 * math.pi) * parts
-        ctx.save_for_backward(action, spread, (given == log_std))
-        return action, log_prob
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        refuse_second_derivative("write it with torch.distributions")
-        of_action, of_log_prob = gradients
-        action, spread, inside = ctx.saved_tensors
-        of_log_prob = of_log_prob.unsqueeze(-1)
-        of_u = of_action * (1.0 - action.square()) + of_log_prob * (2.0 * action)
-        return torch.cat([of_u, (of_u * spread - of_log_prob) * inside], dim=1), None
-
-
-def categorical_log_prob_entropy(logits: Tensor, choice: Tensor) -> tuple[Tensor, Tensor]:
+def categorical_log_prob_entropy(
+    logits: Tensor, choice: Tensor, differentiable_entropy: bool = True
+) -> tuple[Tensor, Tensor]:
     """log-probability of ``choice`` [B] and entropy [B] under ``logits`` [B, options]."""
-    return _Categorical.apply(logits, choice.unsqueeze(-1))  # type: ignore[no-any-return, no-untyped-call]
-
-
-class _Categorical(torch.autograd.Function):
-    """One node of the autograd graph instead of eight.
-
-    With p the softmax of the logits and H its entropy: d log p_c / d logits = onehot(c) - p, and
-    d H / d logits = -p (log p + H).
-    """
-
-    @staticmethod
-    def forward(ctx: Any, logits: Tensor, choice: Tensor) -> tuple[Tensor, Tensor]:
-        log_p = torch.log_softmax(logits, dim=-1)
-        p = log_p.exp()
-        entropy = -(p * log_p).sum(-1)
-        ctx.save_for_backward(log_p, p, entropy, choice)
-        ctx.set_materialize_grads(False)  # a loss without an entropy bonus has no gradient of the entropy
-        return log_p.gather(-1, choice).squeeze(-1), entropy
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, None]:
-        refuse_second_derivative("write it with torch.distributions.Categorical")
-        of_log_prob, of_entropy = gradients
-        log_p, p, entropy, choice = ctx.saved_tensors
-        answer: Tensor | None = None
-        if of_log_prob is not None:
-            of_log_prob = of_log_prob.unsqueeze(-1)
-            answer = (p * -of_log_prob).scatter_add_(-1, choice, of_log_prob)
-        if of_entropy is not None:
-            slope = p * (log_p + entropy.unsqueeze(-1)) * of_entropy.unsqueeze(-1)
-            answer = -slope if answer is None else answer.sub_(slope)
-        return answer, None
+    log_p = logits.log_softmax(-1)
+    log_prob = log_p.gather(-1, choice.unsqueeze(-1)).squeeze(-1)
+    if not differentiable_entropy:
+        log_p = log_p.detach()
+    return log_prob, -(log_p.exp() * log_p).sum(-1)
 
 
 def joint_log_prob_entropy(
@@ -177,17 +167,21 @@ def joint_log_prob_entropy(
     logits: Tensor | None,  # [B, logits], already masked
     raw: Tensor | None,  # [B, continuous]
     choices: Tensor | None,  # [B, branches]
+    differentiable_entropy: bool = True,
 ) -> tuple[Tensor, Tensor]:
-    """Joint log-probability [B] and joint entropy ([B], or a scalar where it does not depend on the observation)."""
+    """Joint log-probability [B] and joint entropy ([B], or a scalar if it does not depend on the observation).
+
+    An entropy that is only reported need not be differentiable, which saves time.
+    """
     log_prob: Tensor | None = None
     entropy: Tensor | None = None
     if mean is not None and log_std is not None and raw is not None:
         log_prob = gaussian_log_prob(mean, log_std, raw)
-        entropy = gaussian_entropy(log_std)
+        entropy = gaussian_entropy(log_std if differentiable_entropy else log_std.detach())
     if logits is not None and choices is not None:
-        for k, (offset, size) in enumerate(zip(layout.offsets, layout.branches, strict=True)):
-            branch = logits if len(layout.branches) == 1 else logits[:, offset : offset + size]
-            branch_log_prob, branch_entropy = categorical_log_prob_entropy(branch, choices[:, k])
+        branches = logits.split(layout.branches, dim=1)  # type: ignore[no-untyped-call]
+        for branch, choice in zip(branches, choices.unbind(1), strict=True):
+            branch_log_prob, branch_entropy = categorical_log_prob_entropy(branch, choice, differentiable_entropy)
             log_prob = branch_log_prob if log_prob is None else log_prob + branch_log_prob
             entropy = branch_entropy if entropy is None else entropy + branch_entropy
     if log_prob is None or entropy is None:

@@ -1,4 +1,4 @@
-"""Values of discrete actions: what the critics put out, and exact expectations of it under the policy."""
+"""Values of discrete actions: the columns of a critic's output, and their exact expectation under the policy."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from torch import Tensor
 
 from rlcore.torch.actions import ActionLayout
 
-# Up to this many joint options the critics value each combination of the branches by itself.
+# With at most this many combinations of all branches, the critics value each combination by itself.
 MAX_JOINT_OPTIONS = 256
 
 
 class DiscreteOptions:
-    """How the critics' ``columns`` outputs stand for the choices of all branches.
+    """Maps the critics' ``columns`` outputs to the choices of all branches.
 
     With few combinations there is a column for each of them, so that any interplay of branches can be learned. With
     many, there is one for each option of each branch, and the value of a combination is the mean over its branches,
@@ -27,13 +27,17 @@ class DiscreteOptions:
         self.joint = combinations <= MAX_JOINT_OPTIONS
         self.columns = combinations if self.joint else layout.logits
 
-    def weights(self, probabilities: Tensor | None) -> Tensor | None:
-        """[B, columns]: an expected value is the sum of the columns times these. None where there is no branch.
+    def expected(self, values: Tensor, probabilities: Tensor | None) -> Tensor:
+        """[B, ...]: the expectation of ``values`` [B, ..., columns] under the policy.
 
-        ``probabilities`` [B, logits] are those of each branch's options, side by side.
+        ``probabilities`` [B, logits] are those of each branch's options, side by side; None without branches.
         """
         if probabilities is None:
-            return None
+            return values.squeeze(-1)
+        weights = self._weights(probabilities)  # [B, columns]
+        return (values * (weights if values.dim() == 2 else weights.unsqueeze(1))).sum(-1)
+
+    def _weights(self, probabilities: Tensor) -> Tensor:
         if not self.joint:
             return probabilities / len(self.layout.branches)
         parts = self.branches(probabilities)
@@ -43,18 +47,10 @@ class DiscreteOptions:
         return weights
 
     def chosen(self, values: Tensor, choices: Tensor | None) -> Tensor:
-        """[B, R]: the value of ``choices`` [B, branches] in ``values`` [B, R, columns]."""
+        """Select the value [B, R] of ``choices`` [B, branches] from ``values`` [B, R, columns]."""
         if choices is None:
             return values.squeeze(2)
         return values.gather(2, self._columns(choices, values.shape[1])).mean(2)
-
-    def slope(self, of_chosen: Tensor, choices: Tensor | None) -> Tensor:
-        """[B, R, columns]: the derivative of a loss by all values, from that by the chosen ones [B, R]."""
-        if choices is None:
-            return of_chosen.unsqueeze(2)
-        columns = self._columns(choices, of_chosen.shape[1])
-        share = (of_chosen / columns.shape[2]).unsqueeze(2).expand_as(columns)
-        return of_chosen.new_zeros((*of_chosen.shape, self.columns)).scatter_(2, columns, share)
 
     def _columns(self, choices: Tensor, rewards: int) -> Tensor:
         """[B, R, n]: the columns whose mean is the value of ``choices`` [B, branches]."""
@@ -67,5 +63,5 @@ class DiscreteOptions:
         return columns.unsqueeze(1).expand(-1, rewards, -1)
 
     def branches(self, columns: Tensor) -> tuple[Tensor, ...]:
-        """[B, logits] cut into branches."""
+        """Split ``columns`` [B, logits] by branch."""
         return columns.split(self.layout.branches, dim=1)  # type: ignore[no-any-return, no-untyped-call]

@@ -6,18 +6,27 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 
 from rlcore.environment import BehaviorSpec
 from rlcore.errors import ConfigError
-from rlcore.torch.priorities import tree_lengths
 
+FANOUT = 16  # children of a node in the sum tree of priorities: a million leaves in five levels
 _SMALL = 1_000_000  # weights, which fit anywhere
 
 
 def choice_dtype(discrete: tuple[int, ...]) -> np.dtype[Any]:
     """The smallest unsigned integers that hold a choice of every branch."""
     return np.dtype(np.min_scalar_type(max(discrete, default=1) - 1))
+
+
+def tree_lengths(size: int) -> list[int]:
+    """Numbers stored at each level of a sum tree of ``size`` leaves, from the leaves (whole families) to the root."""
+    lengths: list[int] = []
+    while size > 1 or not lengths:
+        families = -(-size // FANOUT)
+        lengths.append(families * FANOUT)
+        size = families
+    return [*lengths, 1]
 
 
 def estimate(
@@ -93,10 +102,12 @@ def require_network_memory(width: int, hidden_units: int, num_layers: int, avail
 
 
 def available_memory(root: Path = Path("/")) -> int:
-    """Bytes this process can still take: of the machine, and of every control group it is in that has a limit.
+    """Bytes this process can still allocate: of the machine, and of every control group with a limit that it is in.
 
     Files a group has read count as used by it but are given up when memory is short, so they count as available.
     """
+    import psutil  # only where the question is asked: reading PPO's code should not need it
+
     rooms = [int(psutil.virtual_memory().available)]
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()

@@ -1,117 +1,99 @@
-"""What off-policy and offline trainers share: a store of transitions, gradient steps on minibatches of it, state.
+"""The part that the off-policy and offline templates share: gradient steps on minibatches of stored transitions.
 
-A subclass brings a network (:meth:`MinibatchTrainer.build_model`), its optimisers (:meth:`build_optimizers`) and one
-gradient step (:meth:`gradient_step`).
+A subclass provides a network (:meth:`build_model`), its optimisers (:meth:`build_optimizers`) and one gradient step
+(:meth:`gradient_step`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from rlcore.environment import BehaviorSpec
-from rlcore.errors import RunStateError, TrainingDiverged
+from rlcore.errors import PluginError, RunStateError, TrainingDiverged
 from rlcore.plugins.run_context import RunContext
-from rlcore.rewards import ExtrinsicReward, RewardProvider
+from rlcore.rewards import ExtrinsicReward
 from rlcore.saved_values import saved_count, saved_mapping
-from rlcore.seeding import derive_generator, derive_seed, generator_state, restore_generator
+from rlcore.seeding import derive_generator, generator_state, restore_generator
 from rlcore.settings import BehaviorSettings, MinibatchSettings
-from rlcore.torch.device import choose_device
 from rlcore.torch.divergence import remedy, strength_of
-from rlcore.torch.flat import FlatParameters
-from rlcore.torch.networks import Actor
 from rlcore.torch.optimizer import Adam
 from rlcore.torch.policy import ActorPolicy
-from rlcore.torch.schedules import Schedule
-from rlcore.torch.tensor_state import load_model_state, model_state, require_model_fit
+from rlcore.torch.template import TorchTrainer
+from rlcore.torch.tensor_state import load_model_state, model_state
 from rlcore.torch.transition_batch import BatchReader, TransitionBatch
 
 
 @attrs.frozen(eq=False)
 class GradientStep:
-    """What one gradient step tells: statistics by tag, each a scalar, and what prioritised replay needs."""
+    """The outcome of one gradient step: statistics by tag, each a scalar, and errors for prioritised replay."""
 
     stats: Mapping[str, Tensor]
     td_error: Tensor | None = None  # [B] temporal-difference errors, of any sign
 
 
-class MinibatchTrainer:
-    """Common ground of :class:`OffPolicyTrainer` and :class:`OfflineTrainer`; derive from one of those."""
+class MinibatchTrainer(TorchTrainer):
+    """Base of :class:`OffPolicyTrainer` and :class:`OfflineTrainer`; derive from one of those."""
 
     learns_from_rewards = True
     source = "environment"  # where observations and rewards come from, for messages
+    hyperparameters: MinibatchSettings
     reader: BatchReader
 
     def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
-        self.behavior = behavior
-        self.settings = settings
-        self.hyperparameters: MinibatchSettings = settings.hyperparameters
-        self.device = choose_device(settings, run)
-        self.providers: Sequence[RewardProvider] = run.create_reward_providers(behavior, settings)
-        self.provider_names = tuple(settings.reward_signals)  # in the same order
-        # Those with nothing to learn need no samples.
+        super().__init__(settings, behavior, run)
+        # Providers with nothing to learn need no samples.
         self.learning_providers = [p for p in self.providers if type(p).update is not ExtrinsicReward.update]
-        torch.set_num_threads(run.config.torch_settings.num_threads)
-        with torch.random.fork_rng(devices=[]):  # initial weights depend on the run's seed and nothing else
-            torch.manual_seed(derive_seed(run.seed, f"{behavior.name}/weights"))
-            self.model = self.build_model(len(self.providers)).to(self.device)
         self.optimizers: Mapping[str, Adam] = self.build_optimizers()
-        self.policy = ActorPolicy(behavior, self.model, settings.network_settings.activation, self.device)
+        self.policy = ActorPolicy(behavior, self.model, self.backend)
         self.generator = derive_generator(run.seed, f"{behavior.name}/learning")  # for sampling, and for losses
-        self.steps = 0
         self.gradient_steps = 0
-        self._learning_rate = Schedule(
-            self.hyperparameters.learning_rate_schedule, self.hyperparameters.learning_rate, 1e-10, settings.max_steps
-        )
 
-    # ------------------------------------------------------------ what a subclass brings
-
-    def build_model(self, value_heads: int) -> Actor:
-        """The network, an :class:`Actor` with whatever else learns; called once, with PyTorch's generator seeded.
-
-        ``value_heads`` is R, the number of reward providers. All that a run must save is a parameter or a buffer of
-        it, target networks among them.
-        """
-        raise NotImplementedError
+    # ------------------------------------------------------------ for a subclass to implement
 
     def build_optimizers(self) -> Mapping[str, Adam]:
         """An optimiser for each part of the model that learns by itself, by name; see :meth:`adam`."""
         raise NotImplementedError
 
     def gradient_step(self, batch: TransitionBatch) -> GradientStep:
-        """Learns from one minibatch: losses, gradients, optimiser steps, target networks."""
+        """Learn from one minibatch: losses, gradients, optimiser steps, target networks."""
         raise NotImplementedError
+
+    # ------------------------------------------------------------ what a subclass may change
+
+    def actor_optimizer(self) -> Adam:
+        if "policy" not in self.optimizers:
+            raise PluginError(
+                f"trainer {self.settings.trainer_type!r} is to imitate, and none of its optimizers is called policy: "
+                f"its optimizers are {', '.join(self.optimizers)}; override actor_optimizer"
+            )
+        return self.optimizers["policy"]
 
     # ------------------------------------------------------------ for subclasses
 
-    def adam(self, parameters: Iterable[nn.Parameter]) -> Adam:
-        """Adam over ``parameters``, which are laid out in one piece; its learning rate follows the schedule."""
-        h = self.hyperparameters
-        return Adam(FlatParameters(parameters), h.learning_rate, h.adam_epsilon)
-
     def set_learning_rates(self) -> dict[str, float]:
-        """Puts the schedule's value of this step into every optimiser; returns it as a statistic."""
-        rate = self._learning_rate(self.steps)
+        """Set the schedule's value of this step in every optimiser; returns it as a statistic."""
+        rate = self.learning_rate(self.steps)
         for optimizer in self.optimizers.values():
             optimizer.learning_rate = rate
         return {"Policy/Learning Rate": rate}
 
-    def summarise(self, taken: Sequence[GradientStep]) -> dict[str, float]:
-        """Means of the statistics of several gradient steps. Raises TrainingDiverged if one is not finite."""
-        tags = tuple(taken[0].stats)
-        values = torch.stack([torch.stack(tuple(step.stats.values())) for step in taken]).mean(0).tolist()
+    def summarise(self, steps: Sequence[GradientStep]) -> dict[str, float]:
+        """Average the statistics of several gradient steps. Raises TrainingDiverged if one is not finite."""
+        tags = tuple(steps[0].stats)
+        values = torch.stack([torch.stack(tuple(step.stats.values())) for step in steps]).mean(0).tolist()
         if not np.isfinite(sum(values)):
             bad = next(f"{tag} is {value:g}" for tag, value in zip(tags, values, strict=True) if not np.isfinite(value))
             raise self.diverged(bad)
         return dict(zip(tags, values, strict=True))
 
     def diverged(self, what: str) -> TrainingDiverged:
-        """The error to raise where ``what`` is no finite number any more."""
+        """Return the error to raise if ``what`` is not finite."""
         strength = strength_of(self.providers) if self.learns_from_rewards else 0.0
         normalised = self.model.inputs.normalizer is not None
         return TrainingDiverged(
@@ -128,7 +110,7 @@ class MinibatchTrainer:
             "steps": self.steps,
             "gradient_steps": self.gradient_steps,
             "generators": {"learning": generator_state(self.generator)},
-            "providers": {name: p.state_dict() for name, p in zip(self.provider_names, self.providers, strict=True)},
+            "providers": self.providers_state(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -139,19 +121,11 @@ class MinibatchTrainer:
         self.steps = saved_count(state, "steps")
         self.gradient_steps = saved_count(state, "gradient_steps")
         restore_generator(self.generator, state["generators"]["learning"])
-        for name, provider in zip(self.provider_names, self.providers, strict=True):
-            provider.load_state_dict(state["providers"][name])
+        self.load_providers(state["providers"])
         self.policy.refresh()
 
     def require_fit(self, state: Mapping[str, Any]) -> None:
-        """Raises RunStateError, before anything is changed, for the state of another configuration."""
-        saved = tuple(saved_mapping(state, "providers"))
-        if set(saved) != set(self.provider_names):
-            raise RunStateError(
-                f"behavior {self.behavior.name!r}: the checkpoint has reward_signals {', '.join(saved)}, this "
-                f"configuration {', '.join(self.provider_names)}; resume with those it was saved with"
-            )
-        require_model_fit(self.model, saved_mapping(state, "model"), self.behavior.name)
+        super().require_fit(state)
         if saved_mapping(state, "optimizers").keys() != self.optimizers.keys():
             raise RunStateError(
                 f"behavior {self.behavior.name!r}: the checkpoint has optimizers {', '.join(state['optimizers'])}, "
@@ -159,7 +133,3 @@ class MinibatchTrainer:
             )
         for name, optimizer in self.optimizers.items():
             optimizer.require_fit(saved_mapping(state["optimizers"], name))
-
-    def load_model(self, model: Mapping[str, Any]) -> None:
-        load_model_state(self.model, model, self.behavior.name)
-        self.policy.refresh()

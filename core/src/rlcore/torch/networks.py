@@ -1,29 +1,61 @@
 """Networks of policies and critics: observation encoders, hidden layers, heads.
 
 Observations enter as a tuple of tensors made by :class:`ObservationInputs`: all vector observations side by side,
-then each image. Weights are initialised as ML-Agents does (Kaiming normal, small policy heads) or orthogonally
+then each image. Weights are initialised as in ML-Agents (Kaiming normal, small policy heads) or orthogonally
 (``network_settings.init``).
+
+Everything here is plain PyTorch, so ``torch.compile`` and ``torch.func`` work on it. With ``torch_settings.fast_cpu`` a
+trainer replaces :attr:`Body.dense` by a function of :mod:`rlcore.torch.cpu` that computes the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn.functional import linear, silu
 
 from rlcore.environment import BehaviorSpec, ObservationSpec
 from rlcore.settings import NetworkSettings
 from rlcore.torch.actions import ActionLayout
 from rlcore.torch.encoders import image_encoder
 from rlcore.torch.memory import require_network_memory
-from rlcore.torch.mlp import descend, linear_stack
 from rlcore.torch.normalizer import RunningNormalizer
 
 Inputs = tuple[Tensor, ...]
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"swish": silu, "tanh": torch.tanh, "relu": torch.relu}
+
+
+class Dense(Protocol):
+    """A function like :func:`dense`."""
+
+    def __call__(
+        self,
+        x: Tensor,
+        layers: Sequence[nn.Linear],
+        activation: str,
+        activate_last: bool = False,
+        frozen: bool = False,
+    ) -> Tensor: ...
+
+
+def dense(
+    x: Tensor, layers: Sequence[nn.Linear], activation: str, activate_last: bool = False, frozen: bool = False
+) -> Tensor:
+    """Apply ``layers`` to x [B, in], with the activation between them, and after the last if ``activate_last``.
+
+    With ``frozen`` x gets a gradient and the layers get none.
+    """
+    for index, layer in enumerate(layers):
+        x = linear(x, layer.weight.detach(), layer.bias.detach()) if frozen else layer(x)
+        if activate_last or index < len(layers) - 1:
+            x = ACTIVATIONS[activation](x)
+    return x
 
 
 class ObservationInputs(nn.Module):
@@ -37,7 +69,7 @@ class ObservationInputs(nn.Module):
         self.images = tuple(o for o in observations if o.kind == "image")
         self.vector_size = sum(o.size for o in self.vectors)
         self.normalizer: RunningNormalizer | None = None
-        # One-hot observations are left as they are: scaling an indicator by its rarity helps nobody.
+        # One-hot observations are left as they are: scaling an indicator by its rarity does not help.
         columns = [torch.full((o.size,), o.kind == "vector") for o in self.vectors]
         normalised = torch.cat(columns) if columns else torch.empty(0, dtype=torch.bool)
         self.register_buffer("normalised_columns", normalised, persistent=False)
@@ -45,7 +77,7 @@ class ObservationInputs(nn.Module):
             self.normalizer = RunningNormalizer(self.vector_size)
 
     def raw(self, observations: Mapping[str, NDArray[Any]], lead: int = 1) -> Inputs:
-        """Tensors over the arrays' own memory where possible; the ``lead`` leading axes become one."""
+        """Tensors that share the arrays' memory where possible. The ``lead`` leading axes become one."""
         inputs = []
         if self.vectors:
             parts = [self._rows(observations[o.name], lead) for o in self.vectors]
@@ -59,7 +91,7 @@ class ObservationInputs(nn.Module):
         return torch.from_numpy(array.reshape(-1, *array.shape[lead:]))
 
     def forward(self, raw: Inputs) -> Inputs:
-        """Inputs as the networks take them: normalised once here, not in every minibatch."""
+        """Normalise the vector part. Called once per rollout or sample, not in every network."""
         if self.normalizer is None:
             return raw
         scaled = self.normalizer(raw[0])
@@ -73,7 +105,7 @@ class ObservationInputs(nn.Module):
         return self.normalizer is None or bool(self.normalizer.count > 0)
 
     def update_normalizer(self, raw: Inputs) -> None:
-        """Takes the vector part of ``raw``, [B, vector_size] on any device, into the running mean and variance."""
+        """Add the vector part of ``raw``, [B, vector_size] on any device, to the running mean and variance."""
         if self.normalizer is not None:
             self.normalizer.update(raw[0].to(self.normalizer.mean.device))
 
@@ -81,44 +113,47 @@ class ObservationInputs(nn.Module):
 class Body(nn.Module):
     """Encoders and hidden layers: inputs to features [B, features].
 
-    ``beside`` columns of something else, an action say, may enter the first layer beside the observations.
+    ``extra`` columns, such as an action, may enter the first layer next to the observations.
     """
 
-    def __init__(self, inputs: ObservationInputs, settings: NetworkSettings, beside: int = 0) -> None:
+    dense: Dense
+
+    def __init__(self, inputs: ObservationInputs, settings: NetworkSettings, extra: int = 0) -> None:
         super().__init__()
+        self.dense = dense
         self.has_vector = inputs.vector_size > 0
         self.activation = settings.activation
         self.encoders = nn.ModuleList(
             image_encoder(settings.vis_encode_type, image, settings.hidden_units) for image in inputs.images
         )
-        width = inputs.vector_size + settings.hidden_units * len(inputs.images) + beside
+        width = inputs.vector_size + settings.hidden_units * len(inputs.images) + extra
         require_network_memory(width, settings.hidden_units, settings.num_layers)
         self.layers = nn.ModuleList()
         for _ in range(settings.num_layers):
-            linear = nn.Linear(width, settings.hidden_units)
-            initialise(linear, settings.init, gain=2**0.5 if settings.init == "orthogonal" else 1.0)
-            self.layers.append(linear)
+            layer = nn.Linear(width, settings.hidden_units)
+            initialise(layer, settings.init, gain=2**0.5 if settings.init == "orthogonal" else 1.0)
+            self.layers.append(layer)
             width = settings.hidden_units
         self.features = width
 
-    def encode(self, inputs: Inputs, beside: Tensor | None = None, frozen: bool = False) -> Tensor:
-        """Vector observations, encoded images and ``beside`` side by side, [B, width of the first layer]."""
+    def encode(self, inputs: Inputs, extra: Tensor | None = None, frozen: bool = False) -> Tensor:
+        """Vector observations, encoded images and ``extra`` in one row, [B, width of the first layer]."""
         parts = list(inputs[:1]) if self.has_vector else []
         images = inputs[1:] if self.has_vector else inputs
-        with torch.set_grad_enabled(torch.is_grad_enabled() and not frozen):
-            parts += [encoder(image) for encoder, image in zip(self.encoders, images, strict=True)]
-        if beside is not None:
-            parts.append(beside)
+        if len(self.encoders):
+            with torch.set_grad_enabled(torch.is_grad_enabled() and not frozen):
+                parts += [encoder(image) for encoder, image in zip(self.encoders, images, strict=True)]
+        if extra is not None:
+            parts.append(extra)
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
 
     def forward(self, inputs: Inputs) -> Tensor:
-        return linear_stack(self.encode(inputs), linears(self.layers), self.activation, activate_last=True)
+        return self.dense(self.encode(inputs), linears(self.layers), self.activation, activate_last=True)
 
-    def into(self, inputs: Inputs, head: nn.Linear, beside: Tensor | None = None, frozen: bool = False) -> Tensor:
-        """``head`` of the features, as one stack; ``frozen`` as in :func:`linear_stack`."""
-        return linear_stack(
-            self.encode(inputs, beside, frozen), [*linears(self.layers), head], self.activation, frozen=frozen
-        )
+    def into(self, inputs: Inputs, head: nn.Linear, extra: Tensor | None = None, frozen: bool = False) -> Tensor:
+        """``head`` applied to the features; with ``frozen`` only ``extra`` gets a gradient, the weights get none."""
+        layers = [*linears(self.layers), head]
+        return self.dense(self.encode(inputs, extra, frozen), layers, self.activation, frozen=frozen)
 
 
 class PolicyHead(nn.Module):
@@ -211,32 +246,16 @@ class Critic(nn.Module):
 
     def __init__(self, inputs: ObservationInputs, settings: NetworkSettings, outputs: int, continuous: int = 0) -> None:
         super().__init__()
-        self.body = Body(inputs, settings, beside=continuous)
+        self.body = Body(inputs, settings, extra=continuous)
         self.head = nn.Linear(self.body.features, outputs)
         initialise(self.head, settings.init, gain=1.0)
 
     def forward(self, inputs: Inputs, continuous: Tensor | None = None, frozen: bool = False) -> Tensor:
-        """``frozen``: a gradient for ``continuous``, none for the weights of the layers."""
+        """With ``frozen``, ``continuous`` gets a gradient and the weights get none."""
         return self.body.into(inputs, self.head, continuous, frozen)
 
-    def descend(self, inputs: Inputs, continuous: Tensor | None, slope: Callable[[Tensor], Tensor]) -> Tensor:
-        """The values [B, outputs]; every parameter's ``grad`` becomes the gradient of a loss.
 
-        ``slope`` gives the derivative of the loss by the values, [B, outputs]; see :func:`rlcore.torch.mlp.descend`.
-        """
-        layers = [*linears(self.body.layers), self.head]
-        x = self.body.encode(inputs, continuous)
-        if not self.body.encoders:
-            return descend(x, layers, self.body.activation, slope)
-        for parameter in self.parameters():
-            assert parameter.grad is not None
-            parameter.grad.zero_()
-        values = linear_stack(x, layers, self.body.activation)
-        values.backward(slope(values.detach()))  # type: ignore[no-untyped-call]
-        return values.detach()
-
-
-def lesser(one: Tensor, two: Tensor) -> Tensor:
+def min_q(one: Tensor, two: Tensor) -> Tensor:
     """Of two critics' values [B, R, ...], in each row those of the critic whose sum over the R rewards is smaller."""
     return torch.where(one.sum(1, keepdim=True) <= two.sum(1, keepdim=True), one, two)
 
@@ -245,17 +264,17 @@ def linears(layers: nn.ModuleList) -> list[nn.Linear]:
     return [layer for layer in layers if isinstance(layer, nn.Linear)]
 
 
-def initialise(linear: nn.Linear, init: str, gain: float) -> None:
-    """Zero bias, and weights by ``init`` times ``gain``; ``uniform`` leaves PyTorch's own as they are."""
+def initialise(layer: nn.Linear, init: str, gain: float) -> None:
+    """Set biases to zero and weights to ``init`` times ``gain``; ``uniform`` keeps PyTorch's own initial values."""
     if init == "uniform":
         return
     if init == "orthogonal":
-        nn.init.orthogonal_(linear.weight, gain)
+        nn.init.orthogonal_(layer.weight, gain)
     else:
-        nn.init.kaiming_normal_(linear.weight, nonlinearity="linear")
+        nn.init.kaiming_normal_(layer.weight, nonlinearity="linear")
         with torch.no_grad():
-            linear.weight *= gain
-    nn.init.zeros_(linear.bias)
+            layer.weight *= gain
+    nn.init.zeros_(layer.bias)
 
 
 def to_numpy(tensor: Tensor) -> NDArray[Any]:

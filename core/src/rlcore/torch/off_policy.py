@@ -1,8 +1,8 @@
-"""The off-policy template: store what is done, and follow it with gradient steps on samples of what was stored.
+"""The off-policy template: store transitions, and take gradient steps on samples of them.
 
-A subclass brings a network, optimisers and one gradient step (see :mod:`rlcore.torch.minibatch_trainer`), and may
-change how it explores. The replay buffer, the random beginning, the ratio of gradient steps to agent steps,
-bootstrapping, the normaliser, schedules and state live here.
+A subclass provides a network, optimisers and one gradient step (see :mod:`rlcore.torch.minibatch_trainer`), and may
+change how it explores. The replay buffer, the random beginning, the ratio of gradient steps to agent steps, the
+normaliser and state live here.
 """
 
 from __future__ import annotations
@@ -15,38 +15,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec
-from rlcore.errors import ConfigError, PluginError, RunStateError
+from rlcore.errors import ConfigError, RunStateError
 from rlcore.plugins.run_context import RunContext
 from rlcore.saved_values import saved_mapping
 from rlcore.seeding import derive_generator, generator_state, restore_generator
 from rlcore.settings import BehaviorSettings, OffPolicySettings
-from rlcore.torch.action_noise import ActionNoise
-from rlcore.torch.actions import MASKED_LOGIT
-from rlcore.torch.behavioral_cloning import (
-    PRETRAINING_LOSS,
-    STATE,
-    BehavioralCloning,
-    ImitationDefaults,
-    require_imitation_fit,
-)
-from rlcore.torch.flat import FlatParameters
+from rlcore.torch.actions import MASKED_LOGIT, ActionNoise
 from rlcore.torch.minibatch_trainer import GradientStep, MinibatchTrainer
 from rlcore.torch.networks import to_numpy
 from rlcore.torch.policy import RawActions
 from rlcore.torch.replay import ReplayBuffer
 from rlcore.torch.replay_rings import LEAST_ROWS
+from rlcore.torch.schedules import UpdateRatio
 from rlcore.torch.transition_batch import BatchReader
-from rlcore.torch.update_ratio import UpdateRatio
 
 log = logging.getLogger(__name__)
 
-# Passes over the demonstrations of one update without num_epoch, as ML-Agents has it for trainers that have none.
-IMITATION_EPOCHS = 3
 NOISE_ROWS = 64  # steps whose exploration noise is drawn at once
 
 
 class OffPolicyTrainer(MinibatchTrainer):
-    """A trainer that learns from what any earlier policy did; see the module's text.
+    """A trainer that learns from transitions of any earlier policy.
 
     Gradient steps begin when ``buffer_init_steps`` agent steps are taken and ``batch_size`` of them stored. From then
     on there is one for every ``steps_per_update`` agent steps.
@@ -66,25 +55,10 @@ class OffPolicyTrainer(MinibatchTrainer):
         self._reward_ratio = UpdateRatio(h.reward_signal_steps_per_update or h.steps_per_update, start)
         self.action_generator = derive_generator(run.seed, f"{behavior.name}/actions")
         self._noise = ActionNoise(behavior, NOISE_ROWS, self.action_generator)
-        self._begun = False  # the buffer knows the current observation
+        self._begun = False  # whether the buffer holds the current observation
         self._inference = run.inference
 
-        # With an update for every agent step, all demonstrations in each of them would take for ever.
-        defaults = ImitationDefaults(h.learning_rate, h.adam_epsilon, h.batch_size, IMITATION_EPOCHS, h.batch_size)
-        self._cloning = BehavioralCloning.of(
-            settings.behavioral_cloning, defaults, behavior, run, self.model, self.actor_parameters
-        )
-
     # ------------------------------------------------------------ what a subclass may change
-
-    def actor_parameters(self) -> FlatParameters:
-        """Where the parameters of the policy lie: by default those of the optimiser called ``policy``."""
-        if "policy" not in self.optimizers:
-            raise PluginError(
-                f"trainer {self.settings.trainer_type!r} is to imitate, and none of its optimizers is called policy: "
-                f"its optimizers are {', '.join(self.optimizers)}; override actor_parameters"
-            )
-        return self.optimizers["policy"].flat
 
     def explore(self, batch: AgentBatch) -> tuple[RawActions, NDArray[np.int64] | None]:
         """Raw continuous parts [S, continuous] and choices [S, branches], a draw from the current policy."""
@@ -92,7 +66,7 @@ class OffPolicyTrainer(MinibatchTrainer):
         return self.policy.choose(self.policy.parameters(batch.observations, batch.action_mask), noise)
 
     def random_actions(self, batch: AgentBatch) -> tuple[RawActions, NDArray[np.int64] | None]:
-        """The same, uniform over the range of each part and over the allowed options of each branch."""
+        """Raw continuous parts [S, continuous] and choices [S, branches], uniform over ranges and allowed options."""
         generator, layout, slots = self.action_generator, self.policy.layout, self.behavior.slots
         raw = choices = None
         if layout.continuous:
@@ -129,16 +103,12 @@ class OffPolicyTrainer(MinibatchTrainer):
 
     def update(self) -> Mapping[str, float | Sequence[float]]:
         stats = self.set_learning_rates()
-        taken: list[GradientStep] = []
-        imitated: list[float | None] = []
+        steps: list[GradientStep] = []
         for _ in range(self._ratio.due(self.steps)):
-            taken.append(self._learn_from_sample())
-            imitated.append(None if self._cloning is None else self._cloning.update(self.steps))
+            steps.append(self._learn_from_sample())
             self._ratio.done += 1
             self.gradient_steps += 1
-        stats |= self.summarise(taken)
-        if losses := [loss for loss in imitated if loss is not None]:
-            stats[PRETRAINING_LOSS] = float(np.mean(losses))
+        stats |= self.summarise(steps)
         if self.learning_providers:
             stats |= self._update_rewards()
         self.policy.refresh_std()
@@ -148,7 +118,7 @@ class OffPolicyTrainer(MinibatchTrainer):
 
     @staticmethod
     def _make_buffer(behavior: BehaviorSpec, h: OffPolicySettings, run: RunContext) -> ReplayBuffer:
-        """Room for ``buffer_size`` rows, or for nothing to speak of where nothing is learned."""
+        """A buffer of ``buffer_size`` rows, or of the least number for inference, which learns nothing."""
         if run.inference:
             return ReplayBuffer(behavior, LEAST_ROWS * behavior.slots)
         priorities = h.prioritized_replay
@@ -187,7 +157,7 @@ class OffPolicyTrainer(MinibatchTrainer):
         return stats
 
     def _normalise(self, batch: AgentBatch) -> None:
-        """Takes the current observations of slots that act next into the running mean and variance."""
+        """Add the current observations of slots that act next to the running mean and variance."""
         inputs = self.model.inputs
         if inputs.normalizer is None or self._inference:
             return
@@ -208,7 +178,6 @@ class OffPolicyTrainer(MinibatchTrainer):
             "ratio": self._ratio.state_dict(),
             "reward_ratio": self._reward_ratio.state_dict(),
             "slots": self.behavior.slots,
-            **({} if self._cloning is None else {STATE: self._cloning.state_dict()}),
         }
         if self.hyperparameters.save_replay_buffer:
             state["buffer"] = self.buffer.state_dict()
@@ -220,8 +189,6 @@ class OffPolicyTrainer(MinibatchTrainer):
         self._noise.load_state_dict(state["noise"])
         self._ratio.load_state_dict(state["ratio"], self.steps)
         self._reward_ratio.load_state_dict(state["reward_ratio"], self.steps)
-        if self._cloning is not None:
-            self._cloning.load_state_dict(state[STATE])
         if "buffer" in state:
             self.buffer.load_state_dict(state["buffer"])
             self._begun = True
@@ -244,6 +211,5 @@ class OffPolicyTrainer(MinibatchTrainer):
                 f"behavior {self.behavior.name!r}: the checkpoint is of {state['slots']} agents, this run has "
                 f"{self.behavior.slots}; set environment.num_envs as it was"
             )
-        require_imitation_fit(self._cloning, state, self.behavior.name)
         if "buffer" in state:
             self.buffer.require_fit(saved_mapping(state, "buffer"))

@@ -1,6 +1,6 @@
 """The offline template: gradient steps on recorded data, with no environment in the loop.
 
-A subclass brings a network, optimisers and one gradient step (see :mod:`rlcore.torch.minibatch_trainer`). The data is
+A subclass provides a network, optimisers and one gradient step (see :mod:`rlcore.torch.minibatch_trainer`). The data is
 read once into the arrays of a replay buffer and never changes. ``steps`` counts gradient steps.
 """
 
@@ -20,10 +20,10 @@ from rlcore.torch.transition_batch import BatchReader
 
 
 class OfflineTrainer(MinibatchTrainer):
-    """A trainer that learns from recorded data alone; see the module's text.
+    """A trainer that learns from recorded data alone.
 
-    Its record says ``offline=True``, so that no environment is made for it to act in. A normaliser takes in the whole
-    recording before the first step and stays as it is.
+    Its record sets ``offline=True``, so that no environment is made. The normaliser sees the whole recording before
+    the first step and stays fixed.
     """
 
     hyperparameters: OfflineSettings
@@ -46,7 +46,7 @@ class OfflineTrainer(MinibatchTrainer):
     def learn_from(self, rows: Rows) -> GradientStep:
         """One gradient step on the transitions that begin at ``rows`` [B] of the buffer.
 
-        By default :meth:`gradient_step` on all there is to know of them. A trainer that needs less reads less.
+        By default it reads everything and calls :meth:`gradient_step`. A trainer that needs less may read less.
         """
         return self.gradient_step(self.reader.read(rows))
 

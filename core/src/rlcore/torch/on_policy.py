@@ -1,15 +1,14 @@
 """The on-policy template: collect a rollout, estimate advantages, take minibatch gradient steps, start over.
 
-A subclass brings a network (:meth:`OnPolicyTrainer.build_model`) and a loss (:meth:`OnPolicyTrainer.loss`); the buffer,
-bootstrapping, normaliser, schedules, optimiser and state live here. The update, in order:
+A subclass provides a network (:meth:`OnPolicyTrainer.build_model`) and a loss (:meth:`OnPolicyTrainer.loss`). The
+update, in order:
 
-1. values of every stored observation, and log-probabilities of what was done, under the weights that acted;
-2. for each reward provider its rewards, and advantages by GAE, bootstrapping from the final observation where an
-   episode was truncated and from the next row where the rollout ends;
+1. values of every stored observation, and log-probabilities of the actions, under the weights that acted;
+2. for each reward provider its rewards, and advantages by GAE, which bootstrap from the final observation of a
+   truncated episode and from the next row at the end of the rollout;
 3. ``num_epoch`` passes over the shuffled rollout in minibatches of about ``batch_size``;
-4. the observation normaliser takes the rollout in. It comes last so that acting, step 1 and step 3 all see the same
-   inputs: the probability ratio of the first minibatch is exactly one;
-5. demonstrations are imitated, if there is a ``behavioral_cloning`` block.
+4. the observation normaliser adds the rollout to its statistics. It comes last so that acting, step 1 and step 3 all
+   see the same inputs: the probability ratio of the first minibatch is exactly one.
 """
 
 from __future__ import annotations
@@ -26,31 +25,23 @@ from torch import Tensor
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec
 from rlcore.errors import RunStateError, TrainingDiverged
 from rlcore.plugins.run_context import RunContext
-from rlcore.rewards import RewardProvider, Transitions
+from rlcore.rewards import Transitions
 from rlcore.saved_values import fill, saved_array, saved_count, saved_mapping
-from rlcore.seeding import derive_generator, derive_seed, generator_state, restore_generator
+from rlcore.seeding import derive_generator, generator_state, restore_generator
 from rlcore.settings import BehaviorSettings, OnPolicySettings
-from rlcore.torch.action_noise import ActionNoise
-from rlcore.torch.actions import joint_log_prob_entropy, mask_logits
-from rlcore.torch.advantages import explained_variance, generalised_advantages, trajectory_cuts
-from rlcore.torch.behavioral_cloning import (
-    PRETRAINING_LOSS,
-    STATE,
-    BehavioralCloning,
-    ImitationDefaults,
-    require_imitation_fit,
-)
-from rlcore.torch.device import choose_device
+from rlcore.torch.actions import ActionNoise, joint_log_prob_entropy, mask_logits
 from rlcore.torch.divergence import remedy, strength_of
-from rlcore.torch.flat import FlatParameters
 from rlcore.torch.minibatch import (
     Loss,
     Minibatch,
     approximate_kl,
+    explained_variance,
+    generalised_advantages,
     minibatch_sizes,
     minibatches,
     rollout_rows,
     standardise,
+    trajectory_cuts,
 )
 from rlcore.torch.networks import ActorCritic, Inputs, to_numpy
 from rlcore.torch.optimizer import Adam
@@ -58,48 +49,32 @@ from rlcore.torch.policy import ActorPolicy
 from rlcore.torch.reward_stats import EpisodeRewards
 from rlcore.torch.rollout import RolloutBuffer, valid_rows
 from rlcore.torch.rollout_state import require_rollout_fit
-from rlcore.torch.schedules import Schedule
-from rlcore.torch.tensor_state import load_model_state, model_state, require_model_fit
+from rlcore.torch.template import TorchTrainer
+from rlcore.torch.tensor_state import load_model_state, model_state
 
 Statistic = float | Sequence[float]  # of an update, or one for each of several episodes
 
 
-class OnPolicyTrainer:
-    """A trainer that learns from what its current policy does; see the module's text."""
+class OnPolicyTrainer(TorchTrainer):
+    """A trainer that learns from what its current policy does."""
+
+    hyperparameters: OnPolicySettings
+    model: ActorCritic
 
     def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
-        self.behavior = behavior
-        self.settings = settings
-        self.hyperparameters: OnPolicySettings = settings.hyperparameters
-        self.device = choose_device(settings, run)
-        self.providers: Sequence[RewardProvider] = run.create_reward_providers(behavior, settings)
-        self.provider_names = tuple(settings.reward_signals)  # in the same order
-        torch.set_num_threads(run.config.torch_settings.num_threads)
-        with torch.random.fork_rng(devices=[]):  # initial weights depend on the run's seed and nothing else
-            torch.manual_seed(derive_seed(run.seed, f"{behavior.name}/weights"))
-            self.model = self.build_model(len(self.providers)).to(self.device)
-        self.flat = FlatParameters(self.model.parameters())
-        self.optimizer = Adam(self.flat, self.hyperparameters.learning_rate, self.hyperparameters.adam_epsilon)
-        self.policy = ActorPolicy(behavior, self.model, settings.network_settings.activation, self.device)
+        super().__init__(settings, behavior, run)
+        self.optimizer = self.adam(self.model.parameters())
+        self.policy = ActorPolicy(behavior, self.model, self.backend)
         self.buffer = RolloutBuffer(behavior, self.hyperparameters.buffer_size)
-        self.steps = 0
-        self._learning_rate = Schedule(
-            self.hyperparameters.learning_rate_schedule, self.hyperparameters.learning_rate, 1e-10, settings.max_steps
-        )
         self._noise_generator = derive_generator(run.seed, f"{behavior.name}/actions")
         self._minibatch_generator = derive_generator(run.seed, f"{behavior.name}/minibatches")
         self._noise = ActionNoise(behavior, self.buffer.rows, self._noise_generator)
         self._rewards = [EpisodeRewards(behavior.slots) for _ in self.providers]
-        h = self.hyperparameters
-        defaults = ImitationDefaults(h.learning_rate, h.adam_epsilon, h.batch_size, h.num_epoch, None)
-        self._cloning = BehavioralCloning.of(
-            settings.behavioral_cloning, defaults, behavior, run, self.model, lambda: self.flat
-        )
 
-    # ------------------------------------------------------------ what a subclass brings
+    # ------------------------------------------------------------ for a subclass to implement
 
     def build_model(self, value_heads: int) -> ActorCritic:
-        """The network, an :class:`ActorCritic` or a subclass of it; called once, with PyTorch's generator seeded.
+        """Return the network, an :class:`ActorCritic` or a subclass; called once, with PyTorch's generator seeded.
 
         A subclass may change what ``policy`` and ``value`` compute; the standard deviation of continuous actions
         stays ``policy_head.log_std``.
@@ -111,12 +86,15 @@ class OnPolicyTrainer:
         raise NotImplementedError
 
     def schedules(self) -> Mapping[str, float]:
-        """Current values of what changes with progress, by tag; called at the start of an update."""
+        """Current values of whatever changes with progress, by tag; called at the start of an update."""
         return {}
 
     def diagnostics(self, log_ratio: Tensor) -> dict[str, float]:
         """Statistics of the log probability ratios of all minibatches of an update, by tag."""
         return {"Policy/KL Divergence": float(approximate_kl(log_ratio))}
+
+    def actor_optimizer(self) -> Adam:
+        return self.optimizer
 
     # ------------------------------------------------------------ the Trainer contract
 
@@ -136,7 +114,7 @@ class OnPolicyTrainer:
         self.steps += self.buffer.observe(batch)
 
     def _forget_rewards(self, cut: NDArray[np.bool_]) -> None:
-        """Where the buffer has a row it marks the cut there; where it has none, only these sums know the episode."""
+        """Drop the sums of cut episodes without a row in the buffer; where there is a row, the buffer marks the cut."""
         for rewards in self._rewards:
             rewards.forget(cut & (self.buffer.lengths() == 0))
 
@@ -144,63 +122,61 @@ class OnPolicyTrainer:
         return self.buffer.full
 
     def update(self) -> Mapping[str, Statistic]:
-        hyperparameters = self.hyperparameters
-        schedules = {"Policy/Learning Rate": self._learning_rate(self.steps), **self.schedules()}
+        h = self.hyperparameters
+        schedules = {"Policy/Learning Rate": self.learning_rate(self.steps), **self.schedules()}
         self.optimizer.learning_rate = schedules["Policy/Learning Rate"]
         rollout, unseen, stats = self._prepare()
 
-        losses: list[Tensor] = []
-        log_ratios: list[Tensor] = []
+        losses: list[Loss] = []
+        norms: list[Tensor] = []
         count = len(rollout.advantage)
-        sizes = minibatch_sizes(count, hyperparameters.batch_size)
-        standardised = hyperparameters.advantage_normalization == "minibatch"
-        for _ in range(hyperparameters.num_epoch):
+        sizes = minibatch_sizes(count, h.batch_size)
+        standardised = h.advantage_normalization == "minibatch"
+        for _ in range(h.num_epoch):
             order = torch.from_numpy(self._minibatch_generator.permutation(count)).to(self.device)
             for minibatch in minibatches(rollout, order, sizes, standardised):
                 loss = self.loss(minibatch)
-                self.flat.zero_gradient()
+                self.optimizer.zero_grad()
                 loss.total.backward()  # type: ignore[no-untyped-call]
-                norm = self.flat.clip_gradient(hyperparameters.max_grad_norm)
+                norms.append(self.optimizer.clip_grad_norm(h.max_grad_norm))
                 self.optimizer.step()
-                losses.append(torch.stack([loss.policy.detach(), loss.value.detach(), loss.entropy.detach(), norm]))
-                log_ratios.append(loss.log_ratio.detach())
-            if hyperparameters.target_kl is not None:
-                last_epoch = torch.cat(log_ratios[-len(sizes) :])
-                if float(approximate_kl(last_epoch)) > 1.5 * hyperparameters.target_kl:
+                losses.append(loss.detached())
+            if h.target_kl is not None:
+                last_epoch = torch.cat([loss.log_ratio for loss in losses[-len(sizes) :]])
+                if float(approximate_kl(last_epoch)) > 1.5 * h.target_kl:
                     break
 
-        policy_loss, value_loss, entropy, gradient_norm = torch.stack(losses).mean(0).tolist()
-        if not np.isfinite(policy_loss + value_loss + gradient_norm):
+        learned = self._summarise(losses, norms)
+        if unseen is not None:
+            self.model.inputs.update_normalizer(unseen)
+        self.policy.refresh()
+        self.buffer.restart()
+        return {**learned, **schedules, **stats}
+
+    def _summarise(self, losses: Sequence[Loss], norms: Sequence[Tensor]) -> dict[str, float]:
+        """Means over all minibatches of an update. Raises TrainingDiverged if one is not finite."""
+        parts = [torch.stack([getattr(loss, name) for loss in losses]) for name in ("policy", "value", "entropy")]
+        policy, value, entropy, norm = torch.stack([*parts, torch.stack(tuple(norms))]).mean(1).tolist()
+        if not np.isfinite(policy + value + norm):
             normalised = self.model.inputs.normalizer is not None
             raise TrainingDiverged(
                 f"behavior {self.behavior.name!r}: the loss became NaN or infinite in the update at step {self.steps} "
-                f"(policy {policy_loss:g}, value {value_loss:g}, gradient norm {gradient_norm:g}); "
+                f"(policy {policy:g}, value {value:g}, gradient norm {norm:g}); "
                 f"{remedy(self.buffer, normalised, strength_of(self.providers))}"
             )
-
-        if unseen is not None:
-            self.model.inputs.update_normalizer(unseen)
-        imitated = None if self._cloning is None else self._cloning.update(self.steps)
-        if imitated is not None:
-            stats[PRETRAINING_LOSS] = imitated
-        self.policy.refresh()
-        self.buffer.restart()
-
         return {
-            "Losses/Policy Loss": policy_loss,
-            "Losses/Value Loss": value_loss,
-            "Losses/Gradient Norm": gradient_norm,
+            "Losses/Policy Loss": policy,
+            "Losses/Value Loss": value,
+            "Losses/Gradient Norm": norm,
             "Policy/Entropy": entropy,
-            **self.diagnostics(torch.cat(log_ratios)),
-            **schedules,
-            **stats,
+            **self.diagnostics(torch.cat([loss.log_ratio for loss in losses])),
         }
 
     # ------------------------------------------------------------ the rollout
 
     @torch.no_grad()
     def _prepare(self) -> tuple[Minibatch, Inputs | None, dict[str, Statistic]]:
-        """The rollout as one large minibatch, inputs the normaliser has yet to see, and statistics."""
+        """Return the rollout as one large minibatch, inputs that the normaliser has yet to see, and statistics."""
         buffer = self.buffer
         lengths = buffer.lengths()
         used, slots = int(lengths.max()), len(lengths)
@@ -294,7 +270,7 @@ class OnPolicyTrainer:
         return total, returns, stats
 
     def _transitions(self, used: int, rows: NDArray[np.bool_] | slice) -> Transitions:
-        """What reward providers are shown: [T, S] while all slots act together, else the rows that were played."""
+        """The rollout for reward providers: [T, S] while all slots act together, else the rows that were played."""
         buffer, behavior = self.buffer, self.behavior
 
         def shown(array: NDArray[Any]) -> NDArray[Any]:
@@ -349,12 +325,11 @@ class OnPolicyTrainer:
             "episode_rewards": {
                 name: r.open.copy() for name, r in zip(self.provider_names, self._rewards, strict=True)
             },
-            "providers": {name: p.state_dict() for name, p in zip(self.provider_names, self.providers, strict=True)},
-            **({} if self._cloning is None else {STATE: self._cloning.state_dict()}),
+            "providers": self.providers_state(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self._require_fit(state)
+        self.require_fit(state)
         load_model_state(self.model, state["model"], self.behavior.name)
         self.optimizer.load_state_dict(state["optimizer"])
         self.buffer.load_state_dict(state["buffer"])
@@ -362,21 +337,13 @@ class OnPolicyTrainer:
         restore_generator(self._noise_generator, state["generators"]["actions"])
         restore_generator(self._minibatch_generator, state["generators"]["minibatches"])
         self._noise.load_state_dict(state["noise"])
-        for name, provider, rewards in zip(self.provider_names, self.providers, self._rewards, strict=True):
+        for name, rewards in zip(self.provider_names, self._rewards, strict=True):
             fill(rewards.open, saved_mapping(state, "episode_rewards"), name)
-            provider.load_state_dict(state["providers"][name])
-        if self._cloning is not None:
-            self._cloning.load_state_dict(state[STATE])
+        self.load_providers(state["providers"])
         self.policy.refresh()
 
-    def _require_fit(self, state: Mapping[str, Any]) -> None:
-        """Raises RunStateError, before anything is changed, for the state of another configuration."""
-        saved = tuple(saved_mapping(state, "providers"))
-        if set(saved) != set(self.provider_names):
-            raise RunStateError(
-                f"behavior {self.behavior.name!r}: the checkpoint has reward_signals {', '.join(saved)}, this "
-                f"configuration {', '.join(self.provider_names)}; resume with those it was saved with"
-            )
+    def require_fit(self, state: Mapping[str, Any]) -> None:
+        super().require_fit(state)
         buffer = saved_mapping(state, "buffer")
         slots = len(saved_array(buffer, "cursor", np.int64, (None,)))
         if slots != self.behavior.slots:
@@ -385,10 +352,4 @@ class OnPolicyTrainer:
                 f"{self.behavior.slots}; set environment.num_envs as it was"
             )
         require_rollout_fit(self.buffer, buffer)
-        require_model_fit(self.model, saved_mapping(state, "model"), self.behavior.name)
         self.optimizer.require_fit(saved_mapping(state, "optimizer"))
-        require_imitation_fit(self._cloning, state, self.behavior.name)
-
-    def load_model(self, model: Mapping[str, Any]) -> None:
-        load_model_state(self.model, model, self.behavior.name)
-        self.policy.refresh()

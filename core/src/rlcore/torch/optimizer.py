@@ -1,62 +1,61 @@
-"""Adam over the flat parameters of a model.
-
-PyTorch's own kernel, called without :class:`torch.optim.Optimizer`: creating one imports PyTorch's compiler, which
-takes longer than everything else between ``import torch`` and the first environment step.
-"""
+"""Adam, with a state that fits into a checkpoint."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
-from torch.optim.adam import adam
+from torch import Tensor, nn
 
 from rlcore.errors import RunStateError
 from rlcore.saved_values import saved_array
-from rlcore.torch.flat import FlatParameters
+
+BETAS = (0.9, 0.999)  # those of the paper, and of PyTorch
 
 
 class Adam:
-    """Adam (Kingma and Ba 2015, arXiv:1412.6980, algorithm 1) with the paper's betas."""
+    """What both implementations of Adam share (Kingma and Ba 2015, arXiv:1412.6980, algorithm 1).
 
-    def __init__(self, flat: FlatParameters, learning_rate: float, epsilon: float) -> None:
-        self.flat = flat
-        self.learning_rate = learning_rate
-        self.epsilon = epsilon
-        self._mean = torch.zeros_like(flat.gradient)
-        self._square = torch.zeros_like(flat.gradient)
-        self._step = torch.zeros((), device=flat.gradient.device)
-        self._fused = flat.gradient.device.type in ("cpu", "cuda")
+    A gradient step is ``zero_grad()``, ``loss.backward()``, ``clip_grad_norm(...)`` where wanted, ``step()``.
+    """
 
-    @torch.no_grad()
+    parameters: Sequence[nn.Parameter]
+    learning_rate: float  # may be set before every step
+    epsilon: float
+
+    def another(self, learning_rate: float, epsilon: float) -> Adam:
+        """An Adam of the same parameters, with moments of its own."""
+        raise NotImplementedError
+
+    def zero_grad(self) -> None:
+        raise NotImplementedError
+
+    def clip_grad_norm(self, max_norm: float) -> Tensor:
+        """Scale the gradient to an L2 norm of at most ``max_norm``; returns the norm before, a scalar."""
+        raise NotImplementedError
+
     def step(self) -> None:
-        """Moves the parameters against the gradient that ``backward`` left in them."""
-        adam(
-            [self.flat.parameter],
-            [self.flat.gradient],
-            [self._mean],
-            [self._square],
-            [],
-            [self._step],
-            fused=self._fused,
-            amsgrad=False,
-            beta1=0.9,
-            beta2=0.999,
-            lr=self.learning_rate,
-            weight_decay=0.0,
-            eps=self.epsilon,
-            maximize=False,
-        )
+        """Move the parameters against the gradient that ``backward`` left in them."""
+        raise NotImplementedError
+
+    def moments(self) -> dict[str, Tensor]:
+        """``mean`` and ``square``, of all parameters in one row, and the number of the ``step``."""
+        raise NotImplementedError
+
+    def load_moments(self, moments: dict[str, Any]) -> None:
+        """Continue from the tensors of :meth:`moments`."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------ state
 
     def state_dict(self) -> dict[str, Any]:
-        return {name: tensor.detach().cpu().numpy().copy() for name, tensor in self._tensors().items()}
+        return {name: tensor.detach().cpu().numpy().copy() for name, tensor in self.moments().items()}
 
     def require_fit(self, state: Mapping[str, Any]) -> None:
-        """Raises RunStateError if the moments are of another model, or not finite."""
-        for name, tensor in self._tensors().items():
+        """Raises RunStateError if the moments belong to another model, or are not finite."""
+        for name, tensor in self.moments().items():
             saved = saved_array(state, name, np.float32)
             if saved.shape != tuple(tensor.shape):
                 raise RunStateError(
@@ -67,10 +66,56 @@ class Adam:
                 raise RunStateError(f"the saved optimizer's {name} is not finite; the training had diverged")
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Raises RunStateError, changing nothing, if the moments are of another model."""
+        """Raises RunStateError, changing nothing, if the moments belong to another model."""
         self.require_fit(state)
-        for name, tensor in self._tensors().items():
-            tensor.copy_(torch.from_numpy(state[name].copy()))
+        self.load_moments({name: torch.from_numpy(state[name].copy()) for name in self.moments()})
 
-    def _tensors(self) -> dict[str, Tensor]:
-        return {"mean": self._mean, "square": self._square, "step": self._step}
+
+class TorchAdam(Adam):
+    """``torch.optim.Adam``."""
+
+    def __init__(self, parameters: Iterable[nn.Parameter], learning_rate: float, epsilon: float) -> None:
+        self.parameters = list(parameters)
+        self.learning_rate = learning_rate
+        self.epsilon = epsilon
+        # Not torch's default of one kernel for each parameter and operation.
+        fused = self.parameters[0].device.type in ("cpu", "cuda")
+        self._optimizer = torch.optim.Adam(self.parameters, learning_rate, BETAS, epsilon, fused=fused)
+
+    def another(self, learning_rate: float, epsilon: float) -> TorchAdam:
+        return TorchAdam(self.parameters, learning_rate, epsilon)
+
+    def zero_grad(self) -> None:
+        self._optimizer.zero_grad()
+
+    def clip_grad_norm(self, max_norm: float) -> Tensor:
+        return nn.utils.clip_grad_norm_(self.parameters, max_norm)
+
+    def step(self) -> None:
+        for group in self._optimizer.param_groups:
+            group["lr"] = self.learning_rate
+        self._optimizer.step()
+
+    def moments(self) -> dict[str, Tensor]:
+        states = [self._optimizer.state.get(p) for p in self.parameters]
+
+        def row(name: str) -> Tensor:
+            parts = [
+                torch.zeros_like(p) if s is None else s[name] for p, s in zip(self.parameters, states, strict=True)
+            ]
+            return torch.cat([part.detach().reshape(-1) for part in parts])
+
+        # Parameters that never had a gradient have no state: zero moments, whatever the step.
+        steps = [float(s["step"]) for s in states if s is not None]
+        return {"mean": row("exp_avg"), "square": row("exp_avg_sq"), "step": torch.tensor(max(steps, default=0.0))}
+
+    def load_moments(self, moments: dict[str, Any]) -> None:
+        sizes = [p.numel() for p in self.parameters]
+        columns = [moments[name].split(sizes) for name in ("mean", "square")]
+        for p, mean, square in zip(self.parameters, *columns, strict=True):
+            device = p.device
+            self._optimizer.state[p] = {
+                "step": moments["step"].clone().to(device),
+                "exp_avg": mean.view_as(p).clone().to(device),
+                "exp_avg_sq": square.view_as(p).clone().to(device),
+            }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,39 +11,36 @@ from numpy.typing import NDArray
 
 from rlcore.environment import Actions, BehaviorSpec
 from rlcore.torch.actions import LOG_STD_RANGE, MASKED_LOGIT, ActionLayout, gumbel_noise
-from rlcore.torch.activations import ACTIVATIONS
-from rlcore.torch.networks import Actor, Body, ObservationInputs, PolicyHead, linears, to_numpy
+from rlcore.torch.backend import Backend
+from rlcore.torch.cpu.acting import MOST_ROWS, NumpyActor
+from rlcore.torch.networks import Actor, to_numpy
 
 RawActions = NDArray[np.float32] | None
 Noise = tuple[NDArray[np.float32], NDArray[np.float32]]
-
-# Below this many rows PyTorch's dispatch costs more than the arithmetic of a small network.
-NUMPY_ROWS = 128
 
 # Columns of the continuous parts [R, ...] (means, unless squashed) and logits [R, logits].
 Parameters = tuple[NDArray[np.float32] | None, NDArray[np.float32] | None]
 
 
 class ActorPolicy:
-    """The policy of an :class:`Actor`. It reads the model's own weights: nothing to copy after an update."""
+    """The policy of an :class:`Actor`. It reads the model's own weights, so an update copies nothing."""
 
-    def __init__(self, behavior: BehaviorSpec, model: Actor, activation: str, device: torch.device) -> None:
+    def __init__(self, behavior: BehaviorSpec, model: Actor, backend: Backend) -> None:
         self.layout = ActionLayout(behavior)
         self.model = model
-        self.activation = activation
-        self.device = device
+        self.backend = backend
         self._generator = np.random.default_rng(0)
-        self._forward: Callable[[NDArray[np.float32]], Parameters] | None = None
+        self._numpy_actor: NumpyActor | None = None
         self.refresh()
 
     def refresh(self) -> None:
         """Call after normalisers changed, or parameters moved in memory."""
         self.refresh_std()
-        if self.device.type == "cpu" and not self.model.inputs.images and computes_as_written(self.model):
-            self._forward = numpy_actor(self.model, self.activation)
+        if self.backend.numpy_actor is not None:
+            self._numpy_actor = self.backend.numpy_actor(self.model)
 
     def refresh_std(self) -> None:
-        """Call after parameters changed: all but the standard deviations are read where they are."""
+        """Call after parameters changed. All other parameters are read where they are."""
         log_std = self.model.policy_head.log_std
         self.std = np.empty(0, np.float32) if log_std is None else np.exp(to_numpy(log_std))
 
@@ -51,12 +48,12 @@ class ActorPolicy:
         self._generator = np.random.default_rng(seed)
 
     def parameters(self, observations: Mapping[str, NDArray[Any]], mask: NDArray[np.bool_] | None) -> Parameters:
-        """What :meth:`Actor.policy` gives for R rows, with a logit of -1e8 for forbidden options."""
+        """The output of :meth:`Actor.policy` for R rows, with a logit of -1e8 for forbidden options."""
         vectors = self.model.inputs.vectors
-        if self._forward is not None and len(observations[vectors[0].name]) <= NUMPY_ROWS:
+        if self._numpy_actor is not None and len(observations[vectors[0].name]) <= MOST_ROWS:
             parts = [observations[o.name].reshape(-1, o.size) for o in vectors]
             x = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
-            mean, logits = self._forward(x if x.dtype == np.float32 else x.astype(np.float32))
+            mean, logits = self._numpy_actor(x if x.dtype == np.float32 else x.astype(np.float32))
         else:
             mean, logits = self._torch_forward(observations)
         if mask is not None and logits is not None:
@@ -66,12 +63,12 @@ class ActorPolicy:
     @torch.inference_mode()
     def _torch_forward(self, observations: Mapping[str, NDArray[Any]]) -> Parameters:
         inputs = self.model.inputs
-        raw = tuple(x.to(self.device) for x in inputs.raw(observations))
+        raw = tuple(x.to(self.backend.device) for x in inputs.raw(observations))
         mean, logits = self.model.policy(inputs(raw))
         return (None if mean is None else to_numpy(mean), None if logits is None else to_numpy(logits))
 
     def choose(self, parameters: Parameters, noise: Noise | None) -> tuple[RawActions, NDArray[np.int64] | None]:
-        """Raw continuous parts [R, continuous] and choices [R, branches] by :meth:`parameters`.
+        """Raw continuous parts [R, continuous] and choices [R, branches] for what :meth:`parameters` returned.
 
         With ``noise``, standard normal [R, continuous] and Gumbel [R, logits], they are a draw; without, the mean and
         the most likely options.
@@ -107,46 +104,3 @@ class ActorPolicy:
                 gumbel_noise(self._generator, (rows, self.layout.logits)),
             )
         return self.layout.actions(*self.choose(parameters, noise))
-
-
-def computes_as_written(model: Actor) -> bool:
-    """Whether the policy is what :func:`numpy_actor` computes; a subclass may have changed any part of it."""
-    return (
-        type(model).policy is Actor.policy
-        and type(model.inputs) is ObservationInputs
-        and type(model.actor) is Body
-        and type(model.policy_head) is PolicyHead
-    )
-
-
-def numpy_actor(model: Actor, activation: str) -> Callable[[NDArray[np.float32]], Parameters]:
-    """The actor over vector observations as numpy arithmetic on views of the same weights.
-
-    On eight rows it takes a quarter of the time PyTorch needs to dispatch the same operations.
-    """
-    nonlinearity = ACTIVATIONS[activation].numpy
-    hidden = [(to_numpy(layer.weight).T, to_numpy(layer.bias)) for layer in linears(model.actor.layers)]
-    head = model.policy_head
-    weight, bias = to_numpy(head.linear.weight).T, to_numpy(head.linear.bias)
-    means = head.continuous
-    normalizer = model.inputs.normalizer
-    scale = None
-    if normalizer is not None:
-        normalised = to_numpy(model.inputs.normalised_columns)
-        mean, inverse_std = (to_numpy(part) for part in normalizer.scale())
-        limit = np.where(normalised, np.float32(normalizer.clip), np.float32(np.inf))
-        shift, factor = np.where(normalised, mean, 0), np.where(normalised, inverse_std, 1)
-        scale = shift.astype(np.float32), factor.astype(np.float32)
-
-    def forward(x: NDArray[np.float32]) -> Parameters:
-        if scale is not None:
-            x = np.clip((x - scale[0]) * scale[1], -limit, limit)
-        for hidden_weight, hidden_bias in hidden:
-            x = x @ hidden_weight
-            x += hidden_bias
-            x = nonlinearity(x)
-        output = x @ weight
-        output += bias
-        return (output[:, :means] if means else None), (output[:, means:] if head.logits else None)
-
-    return forward

@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.saved_values import SavedValueError, saved_array, saved_float
+from rlcore.torch.memory import FANOUT, tree_lengths
 
 Rows = NDArray[np.int64]
 DoubleArray = NDArray[np.float64]
 
-FANOUT = 16  # children of a node: a million leaves in five levels, each one pass over whole arrays
 EPSILON = 1e-6  # what the paper adds to |error|, so that a transition without error can still be drawn
-PENDING_ROWS = 1 << 13  # changes kept at most while nobody samples
+PENDING_ROWS = 1 << 13  # changes kept at most between two samples
 
 
 class SumTree:
@@ -134,13 +134,3 @@ class Priorities:
         self._pending_count = 0
         self.tree.fill(state["leaves"])
         self.largest = saved_float(state, "largest")
-
-
-def tree_lengths(size: int) -> list[int]:
-    """Numbers kept at each level of a tree of ``size`` leaves, from the leaves (a whole number of families) up."""
-    lengths: list[int] = []
-    while size > 1 or not lengths:
-        families = -(-size // FANOUT)
-        lengths.append(families * FANOUT)
-        size = families
-    return [*lengths, 1]

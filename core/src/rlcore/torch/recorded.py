@@ -1,4 +1,4 @@
-"""Recorded episodes as a replay buffer that nobody writes to."""
+"""Recorded episodes as a replay buffer that is only read."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ class EpisodeRewards:
     """Sums of one provider's rewards over episodes, across rollouts ("Policy/Extrinsic Reward")."""
 
     def __init__(self, slots: int) -> None:
-        self.open: NDArray[np.float64] = np.zeros(slots)  # [S] of the episodes that go on
+        self.open: NDArray[np.float64] = np.zeros(slots)  # [S] of the open episodes
 
     def forget(self, slots: NDArray[np.bool_]) -> None:
         """The open episodes of these slots were cut before they ended."""

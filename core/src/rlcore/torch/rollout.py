@@ -147,7 +147,7 @@ class RolloutBuffer:
         return np.concatenate(self.final_rows), joined
 
     def cut_rows(self) -> NDArray[np.int64]:
-        """``(row, slot)`` pairs [k, 2] after which an episode was cut: truncated for learning, ended for nobody."""
+        """``(row, slot)`` pairs [k, 2] after which an episode was cut: truncated for learning, not an end."""
         return np.concatenate(self.cuts) if self.cuts else np.empty((0, 2), np.int64)
 
     def next_observations(self, rows: int) -> dict[str, NDArray[Any]]:

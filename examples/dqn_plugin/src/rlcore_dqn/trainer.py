@@ -90,9 +90,9 @@ class DQNTrainer(OffPolicyTrainer):
         losses = smooth_l1_loss(q, target_q.unsqueeze(1).expand_as(q), reduction="none").mean(1)
         loss = losses.mean() if batch.weight is None else (losses * batch.weight).mean()
         optimizer = self.optimizers["q"]
-        optimizer.flat.zero_gradient()
+        optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.flat.clip_gradient(10.0)
+        optimizer.clip_grad_norm(10.0)
         optimizer.step()
 
         if (self.gradient_steps + 1) % self.hyperparameters.target_update_interval == 0:

@@ -1,7 +1,7 @@
 """Behavioral cloning: the policy under which the recorded actions are likeliest (Pomerleau 1991).
 
-Reading the data is :class:`rlcore.torch.offline.OfflineTrainer`; the loss is below. Rewards are not looked at, nor is
-what an action led to.
+:class:`rlcore.torch.offline.OfflineTrainer` reads the data; the loss is below. Neither rewards nor next observations
+are used.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class BCTrainer(OfflineTrainer):
         imitation = Imitation.of(self.model, self.policy.layout, batch)
         loss = -imitation.log_prob.mean()
         optimizer = self.optimizers["policy"]
-        optimizer.flat.zero_gradient()
+        optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         return GradientStep({"Losses/Policy Loss": loss.detach(), **imitation.statistics(self.policy.layout, batch)})

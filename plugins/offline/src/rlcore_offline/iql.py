@@ -1,12 +1,12 @@
-"""Implicit Q-Learning (Kostrikov, Nair and Levine 2021, arXiv:2110.06169), in reading order.
+"""Implicit Q-Learning (Kostrikov, Nair and Levine 2021, arXiv:2110.06169); one gradient step, in reading order.
 
-What a state is worth is an upper expectile of what the recorded actions are worth there, so that no action which was
-never recorded is ever judged. The policy imitates recorded actions, the better ones more. Reading the data and
-bootstrapping are :class:`rlcore.torch.offline.OfflineTrainer`.
+The value of a state is an upper expectile of the values of the actions recorded there, so an action that was never
+recorded is never evaluated. The policy imitates recorded actions, better ones more.
+:class:`rlcore.torch.offline.OfflineTrainer` reads the data.
 
-With several reward providers each has a value of its own, with its own discount. Which critic is the less favourable,
-whether an action is better than its state, and by how much, are asked of their sums; so the values of the parts are
-those of one policy.
+With several reward providers each has a value of its own, with its own discount. Which critic is the smaller, whether
+an action is better than its state, and by how much, are decided by their sums, so the values of the parts belong to
+one policy.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from collections.abc import Mapping
 
 import torch
 from torch import Tensor
+from torch.nn.functional import mse_loss
 
-from rlcore.torch.flat import FlatParameters
 from rlcore.torch.minibatch_trainer import GradientStep
-from rlcore.torch.networks import lesser
+from rlcore.torch.networks import min_q
 from rlcore.torch.offline import OfflineTrainer
 from rlcore.torch.optimizer import Adam
 from rlcore.torch.transition_batch import TransitionBatch
@@ -38,33 +38,45 @@ class IQLTrainer(OfflineTrainer):
 
     def build_optimizers(self) -> Mapping[str, Adam]:
         model = self.model
-        self._targets = [FlatParameters(target.parameters()) for target in model.targets]
-        self._critic_optimizers = [self.adam(critic.parameters()) for critic in model.critics]
         return {
             "policy": self.adam([*model.actor.parameters(), *model.policy_head.parameters()]),
             "value": self.adam(model.value.parameters()),
-            "critic_0": self._critic_optimizers[0],
-            "critic_1": self._critic_optimizers[1],
+            "critic_0": self.adam(model.critics[0].parameters()),
+            "critic_1": self.adam(model.critics[1].parameters()),
         }
 
     def gradient_step(self, batch: TransitionBatch) -> GradientStep:
-        # What was done is worth what the less favourable of the slow critics says.
+        model, h = self.model, self.hyperparameters
         with torch.no_grad():
-            worth = lesser(*(self.model.judged(target, batch) for target in self.model.targets))
-        value_loss = self._learn_value(batch, worth)
+            q = min_q(*model.q_values(model.targets, batch))  # [B, R] of the recorded actions
+
+        # The value moves towards an upper expectile of the recorded actions' values (eq. 5).
+        value_loss = expectile_loss(q - model.value(batch.inputs), h.expectile)
+        self._step(value_loss, "value")
+
+        # Recorded actions become likelier, each by the exponential of its advantage (eq. 7).
         with torch.no_grad():
-            value = self.model.value(batch.inputs)
-            target = batch.reward + batch.discount * self.model.value(batch.next_inputs)
-            advantage = (worth - value).sum(1)
-        policy_loss, imitation = self._learn_policy(batch, advantage)
-        critic_losses = [self._learn_critic(k, batch, target) for k in (0, 1)]
-        self._follow_critics()
+            value = model.value(batch.inputs)  # [B, R]
+            target_q = batch.reward + batch.discount * model.value(batch.next_inputs)  # [B, R]
+            advantage = (q - value).sum(1)  # [B]
+            weight = (h.inverse_temperature * advantage).exp().clamp(max=h.max_weight)
+        imitation = Imitation.of(model, self.policy.layout, batch)
+        policy_loss = -(weight * imitation.log_prob).mean()
+        self._step(policy_loss, "policy")
+
+        # The critics move towards reward and discounted value of what followed (eq. 6).
+        q1_loss, q2_loss = (mse_loss(q, target_q) for q in model.q_values(model.critics, batch))
+        self._step(q1_loss + q2_loss, "critic_0", "critic_1")
+        with torch.no_grad():
+            for slow, critic in zip(model.targets.parameters(), model.critics.parameters(), strict=True):
+                slow.lerp_(critic, h.tau)
+
         return GradientStep(
             {
-                "Losses/Policy Loss": policy_loss,
-                "Losses/Value Loss": value_loss,
-                "Losses/Q1 Loss": critic_losses[0],
-                "Losses/Q2 Loss": critic_losses[1],
+                "Losses/Policy Loss": policy_loss.detach(),
+                "Losses/Value Loss": value_loss.detach(),
+                "Losses/Q1 Loss": q1_loss.detach(),
+                "Losses/Q2 Loss": q2_loss.detach(),
                 "Policy/Advantage": advantage.mean(),
                 **{
                     f"Policy/{name.capitalize()} Value": mean
@@ -74,35 +86,13 @@ class IQLTrainer(OfflineTrainer):
             }
         )
 
-    # ------------------------------------------------------------ the parts of a gradient step
-
-    def _learn_value(self, batch: TransitionBatch, worth: Tensor) -> Tensor:
-        """The value moves towards the expectile of what the recorded actions are worth (eq. 5)."""
-        gap = worth - self.model.value(batch.inputs)  # [B, R]
-        loss = expectile_loss(gap, self.hyperparameters.expectile)
-        step_down(self.optimizers["value"], loss)
-        return loss.detach()
-
-    def _learn_policy(self, batch: TransitionBatch, advantage: Tensor) -> tuple[Tensor, Imitation]:
-        """Recorded actions become likelier, each by the exponential of its advantage (eq. 7)."""
-        h = self.hyperparameters
-        weight = (h.inverse_temperature * advantage).exp().clamp(max=h.max_weight)
-        imitation = Imitation.of(self.model, self.policy.layout, batch)
-        loss = -(weight * imitation.log_prob).mean()
-        step_down(self.optimizers["policy"], loss)
-        return loss.detach(), imitation
-
-    def _learn_critic(self, k: int, batch: TransitionBatch, target: Tensor) -> Tensor:
-        """A critic moves towards reward and discounted value of what followed (eq. 6)."""
-        loss = (self.model.judged(self.model.critics[k], batch) - target).square().mean()
-        step_down(self._critic_optimizers[k], loss)
-        return loss.detach()
-
-    @torch.no_grad()
-    def _follow_critics(self) -> None:
-        """Target critics take in a share ``tau`` of the critics."""
-        for target, optimizer in zip(self._targets, self._critic_optimizers, strict=True):
-            target.parameter.lerp_(optimizer.flat.parameter, self.hyperparameters.tau)
+    def _step(self, loss: Tensor, *names: str) -> None:
+        """Move the parameters of the named optimisers against the gradient of ``loss``."""
+        for name in names:
+            self.optimizers[name].zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        for name in names:
+            self.optimizers[name].step()
 
 
 def expectile_loss(gap: Tensor, expectile: float) -> Tensor:
@@ -112,9 +102,3 @@ def expectile_loss(gap: Tensor, expectile: float) -> Tensor:
     """
     below = gap.detach().sum(1, keepdim=True) < 0
     return (torch.where(below, 1.0 - expectile, expectile) * gap.square()).mean()
-
-
-def step_down(optimizer: Adam, loss: Tensor) -> None:
-    optimizer.flat.zero_gradient()
-    loss.backward()  # type: ignore[no-untyped-call]
-    optimizer.step()

@@ -15,8 +15,8 @@ from rlcore.torch.transition_batch import ActionBatch
 
 
 class ImplicitActorCritic(Actor):
-    """The policy, a value of states and two critics of actions with a number for each of R rewards, and slow copies of
-    the critics.
+    """The policy, a value of states and two critics of actions, with a number for each of R rewards, and the critics'
+    target networks.
     """
 
     def __init__(self, behavior: BehaviorSpec, settings: NetworkSettings, rewards: int) -> None:
@@ -30,7 +30,7 @@ class ImplicitActorCritic(Actor):
         self.targets = nn.ModuleList(copy.deepcopy(critic) for critic in self.critics)
         self.targets.requires_grad_(False)
 
-    def judged(self, critic: nn.Module, batch: ActionBatch) -> Tensor:
-        """[B, R]: what one critic thinks of the recorded actions."""
-        values: Tensor = critic(batch.inputs, batch.raw)
-        return self.options.chosen(values.view(len(values), self.rewards, self.options.columns), batch.choices)
+    def q_values(self, critics: nn.ModuleList, batch: ActionBatch) -> list[Tensor]:
+        """The value of the recorded actions, [B, R], by each of ``critics``."""
+        shape = (-1, self.rewards, self.options.columns)
+        return [self.options.chosen(critic(batch.inputs, batch.raw).view(shape), batch.choices) for critic in critics]

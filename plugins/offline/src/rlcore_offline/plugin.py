@@ -1,4 +1,4 @@
-"""What rlcore-offline brings. Imported whenever rlcore starts: Minari and torch enter with the targets, not here."""
+"""The hooks of rlcore-offline. Imported whenever rlcore starts, so Minari and torch are imported with the targets."""
 
 from __future__ import annotations
 

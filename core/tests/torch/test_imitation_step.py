@@ -28,18 +28,19 @@ from rlcore.settings import (
 from rlcore.testing.conformance.recordings import record
 from rlcore.testing.conformance.trainer import assert_equal, check_storable, copied, learn
 from rlcore.testing.environments import TinyCorridor, identity_continuous, identity_hybrid, identity_multi_branch
-from rlcore.torch.behavioral_cloning import BehavioralCloning, ImitationDefaults
-from rlcore.torch.flat import FlatParameters
+from rlcore.torch.imitation import BehavioralCloning, imitating
 from rlcore.torch.minibatch import Loss, Minibatch
 from rlcore.torch.minibatch_trainer import GradientStep
 from rlcore.torch.networks import Actor, ActorCritic
 from rlcore.torch.off_policy import OffPolicyTrainer
 from rlcore.torch.on_policy import OnPolicyTrainer
 from rlcore.torch.optimizer import Adam
+from rlcore.torch.policy import ActorPolicy
+from rlcore.torch.template import TorchTrainer
+from rlcore.torch.tensor_state import model_state
 from rlcore.torch.transition_batch import TransitionBatch
 
 PRETRAINING_LOSS = "Losses/Pretraining Loss"  # ML-Agents' tag
-DEFAULTS = ImitationDefaults(learning_rate=0.01, adam_epsilon=1e-8, batch_size=32, num_epoch=2, samples_per_update=None)
 ENVIRONMENTS: dict[str, Environment] = {
     "continuous": identity_continuous(2),
     "branches": identity_multi_branch(2),
@@ -53,7 +54,7 @@ def spec_of(environment: Environment) -> BehaviorSpec:
     return behavior
 
 
-def context(recording: Recording | None, inference: bool = False) -> Any:
+def context(recording: Recording | None) -> Any:
     def read_recording(path: str, behavior: str) -> Recording:
         assert recording is not None, "the recording was read"
         assert path == "demos"
@@ -62,28 +63,43 @@ def context(recording: Recording | None, inference: bool = False) -> Any:
     return SimpleNamespace(
         config=RunConfig(),
         seed=1,
-        inference=inference,
+        inference=False,
         create_reward_providers=lambda *_: [ExtrinsicReward()],
         read_recording=read_recording,
     )
 
 
+class Imitator(TorchTrainer):
+    """As much of a trainer as imitation needs; with ``critic``, a value head on the same body, under the same Adam."""
+
+    def __init__(self, behavior: BehaviorSpec, squashed: bool = False, critic: bool = False) -> None:
+        self.squashed, self.critic = squashed, critic
+        network = NetworkSettings(hidden_units=8, num_layers=1)
+        settings = BehaviorSettings(
+            hyperparameters=OnPolicySettings(learning_rate=0.01, adam_epsilon=1e-8, batch_size=32, num_epoch=2),
+            network_settings=network,
+            reward_signals={"extrinsic": None},
+        )
+        super().__init__(behavior, settings, context(None))
+        self.optimizer = self.adam(self.model.parameters())
+        self.policy = ActorPolicy(behavior, self.model, self.backend)
+
+    def build_model(self, value_heads: int) -> Actor:
+        network = self.settings.network_settings
+        if self.critic:
+            return ActorCritic(self.behavior, network, 1, shared=True)
+        return Actor(self.behavior, network, squashed=self.squashed)
+
+    def actor_optimizer(self) -> Adam:
+        return self.optimizer
+
+
 def cloning(
     environment: Environment, squashed: bool = False, critic: bool = False, **settings: Any
 ) -> BehavioralCloning:
-    """With ``critic``, beside a value head on the same body, all in one flat tensor."""
-    behavior = spec_of(environment)
-    network = NetworkSettings(hidden_units=8, num_layers=1)
-    torch.manual_seed(1)
-    model = ActorCritic(behavior, network, 1, shared=True) if critic else Actor(behavior, network, squashed=squashed)
-    return BehavioralCloning(
-        BehavioralCloningSettings(demo_path="demos", **settings),
-        DEFAULTS,
-        behavior,
-        context(record(environment, 50)),
-        model,
-        FlatParameters(model.parameters()),
-    )
+    trainer = Imitator(spec_of(environment), squashed, critic)
+    block = BehavioralCloningSettings(demo_path="demos", **settings)
+    return BehavioralCloning(trainer, block, record(environment, 50), seed=1)
 
 
 # ---------------------------------------------------------------- the loss
@@ -124,7 +140,7 @@ def test_the_loss_is_the_squared_error_of_a_draw_and_the_mean_cross_entropy(name
 @pytest.mark.parametrize("squashed", [False, True])
 def test_the_draw_is_differentiable_in_mean_and_standard_deviation(squashed: bool) -> None:
     imitation = cloning(ENVIRONMENTS["continuous"], squashed=squashed)
-    imitation.optimizer.flat.zero_gradient()
+    imitation.optimizer.zero_grad()
     imitation.loss(imitation.reader.actions(imitation.rows)).backward()
     head = imitation.model.policy_head
     assert head.linear.weight.grad is not None and (head.linear.weight.grad.abs().sum(1) > 0).all()
@@ -140,7 +156,7 @@ def test_its_adam_is_that_of_pytorch_over_the_actor_alone_and_leaves_the_critic_
     ours, theirs = (cloning(ENVIRONMENTS["masked"], critic=True, num_epoch=1, batch_size=1000) for _ in range(2))
     before = copied({name: p.detach().numpy() for name, p in ours.model.named_parameters()})
     actor = [*theirs.model.actor.parameters(), *theirs.model.policy_head.parameters()]
-    adam = torch.optim.Adam(actor, lr=DEFAULTS.learning_rate, eps=DEFAULTS.adam_epsilon)
+    adam = torch.optim.Adam(actor, lr=0.01, eps=1e-8)
     for step in range(5):
         ours.update(step)
         adam.zero_grad()
@@ -183,7 +199,7 @@ def test_samples_per_update_limits_each_pass_and_draws_none_twice() -> None:
     imitation = cloning(ENVIRONMENTS["masked"], samples_per_update=30, batch_size=10)
     counted = Counted(imitation)
     imitation.update(0)
-    assert [len(batch) for batch in counted.batches] == [10] * 3 * DEFAULTS.num_epoch
+    assert [len(batch) for batch in counted.batches] == [10] * 3 * 2
     passes = [[*chain(*counted.batches[:3])], [*chain(*counted.batches[3:])]]
     assert all(len(set(each)) == 30 and set(each) <= set(imitation.rows.tolist()) for each in passes)
     assert passes[0] != passes[1]
@@ -206,10 +222,10 @@ def test_the_learning_rate_is_the_trainers_times_strength_and_falls_over_steps()
 def test_when_it_has_faded_out_nothing_moves_any_more() -> None:
     imitation = cloning(ENVIRONMENTS["hybrid"], steps=1000)
     assert imitation.update(999) is not None
-    before = imitation.optimizer.flat.parameter.clone(), copied(imitation.state_dict())
+    before = copied(model_state(imitation.model)), copied(imitation.state_dict())
     for step in (1000, 5000):
         assert imitation.update(step) is None
-    assert torch.equal(before[0], imitation.optimizer.flat.parameter)
+    assert_equal(before[0], model_state(imitation.model))
     assert_equal(before[1], imitation.state_dict())
 
 
@@ -231,7 +247,7 @@ def test_the_policy_comes_to_do_what_was_demonstrated(name: str) -> None:
 def test_a_loss_that_is_not_finite_ends_the_run() -> None:
     imitation = cloning(ENVIRONMENTS["hybrid"])
     with torch.no_grad():
-        imitation.optimizer.flat.parameter.fill_(torch.nan)
+        imitation.model.policy_head.linear.bias.fill_(torch.nan)
     with pytest.raises(
         TrainingDiverged, match="the loss of behavioral_cloning became nan in the update at step 7; low"
     ):
@@ -239,18 +255,12 @@ def test_a_loss_that_is_not_finite_ends_the_run() -> None:
 
 
 def test_demonstrations_of_other_agents_are_refused() -> None:
+    trainer = Imitator(spec_of(TinyCorridor(2, length=9)))
     with pytest.raises(ConfigError, match=r"in the recording, observation 'position' is \[6\] real numbers instead of"):
-        BehavioralCloning(
-            BehavioralCloningSettings(demo_path="demos"),
-            DEFAULTS,
-            spec_of(TinyCorridor(2, length=9)),
-            context(record(TinyCorridor(2), 50)),
-            Actor(spec_of(TinyCorridor(2, length=9)), NetworkSettings()),
-            FlatParameters([torch.nn.Parameter(torch.zeros(1))]),
-        )
+        BehavioralCloning(trainer, BehavioralCloningSettings(demo_path="demos"), record(TinyCorridor(2), 50), seed=1)
 
 
-# ---------------------------------------------------------------- in the templates
+# ---------------------------------------------------------------- after the update of a trainer
 
 
 class OnPolicy(OnPolicyTrainer):
@@ -286,7 +296,6 @@ def trainer_of(
     kind: type[Any],
     recording: Recording | None,
     block: dict[str, Any] | None = None,
-    inference: bool = False,
     normalize: bool = False,
 ) -> Any:
     settings = BehaviorSettings(
@@ -296,7 +305,9 @@ def trainer_of(
         reward_signals={"extrinsic": None},
         behavioral_cloning=None if block is None else BehavioralCloningSettings(demo_path="demos", **block),
     )
-    return kind(settings, spec_of(identity_hybrid(2)), context(recording, inference))
+    run = context(recording)
+    trainer = kind(settings, spec_of(identity_hybrid(2)), run)
+    return trainer if block is None else imitating(trainer, run)
 
 
 @pytest.fixture(scope="module")
@@ -330,7 +341,7 @@ def test_the_policy_acts_with_what_was_imitated(kind: type[Any], demonstrations:
 
 
 def batches_of(trainer: Any) -> list[list[int]]:
-    return Counted(trainer._cloning).batches
+    return Counted(trainer.cloning).batches
 
 
 def test_on_policy_an_update_makes_the_trainers_passes_over_all_demonstrations(demonstrations: Recording) -> None:
@@ -356,9 +367,9 @@ def test_off_policy_samples_per_update_and_num_epoch_are_honoured(demonstrations
     assert [len(batch) for batch in batches] == [20] * 2 * trainer.gradient_steps
 
 
-@KINDS
-def test_under_inference_no_demonstrations_are_read(kind: type[Any]) -> None:
-    trainer_of(kind, None, {}, inference=True)
+def test_a_trainer_of_another_framework_is_left_alone() -> None:
+    stranger = object()
+    assert imitating(stranger, context(None)) is stranger
 
 
 @KINDS

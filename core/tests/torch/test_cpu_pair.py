@@ -14,23 +14,17 @@ from typing import NoReturn
 import pytest
 import torch
 
-from rlcore.torch import parallel
-from rlcore.torch.parallel import Pair
-
-CPU = torch.device("cpu")
+from rlcore.torch.cpu.pair import Pair
 
 
-@pytest.fixture(params=[1, 2])
-def pair(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Pair:
-    """On a machine of one core, and on one of two."""
-    monkeypatch.setattr(parallel, "cores", lambda: request.param)
-    return Pair(CPU)
+@pytest.fixture(params=[False, True], ids=["in turn", "threaded"])
+def pair(request: pytest.FixtureRequest) -> Pair:
+    return Pair(request.param)
 
 
 @pytest.fixture
-def threaded(monkeypatch: pytest.MonkeyPatch) -> Pair:
-    monkeypatch.setattr(parallel, "cores", lambda: 2)
-    return Pair(CPU)
+def threaded() -> Pair:
+    return Pair(True)
 
 
 def fails(error: BaseException) -> Callable[[], NoReturn]:
@@ -95,27 +89,21 @@ def test_an_interrupt_while_waiting_leaves_nothing_for_the_next_call(threaded: P
     assert threaded.run(lambda: 1, lambda: 2) == (1, 2)
 
 
-def test_errors_are_raised_on_one_core_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "cores", lambda: 1)
+def test_errors_are_raised_without_a_thread_too() -> None:
     for functions in ((fails(KeyError()), int), (int, fails(KeyError()))):
         with pytest.raises(KeyError):
-            Pair(CPU).run(*functions)
+            Pair(False).run(*functions)
 
 
-def test_one_core_or_another_device_has_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_threads_both_run_in_the_calling_thread() -> None:
     before = threading.active_count()
-    monkeypatch.setattr(parallel, "cores", lambda: 1)
-    single = Pair(CPU)
-    monkeypatch.setattr(parallel, "cores", lambda: 2)
-    elsewhere = Pair(torch.device("meta"))
-    for one in (single, elsewhere):
-        assert one.run(threading.get_ident, threading.get_ident) == (threading.get_ident(),) * 2
+    assert Pair(False).run(threading.get_ident, threading.get_ident) == (threading.get_ident(),) * 2
     assert threading.active_count() == before
 
 
 def test_the_thread_is_made_once_and_ends_with_its_owner(threaded: Pair) -> None:
     before = set(threading.enumerate())
-    pair = Pair(CPU)
+    pair = Pair(True)
     assert set(threading.enumerate()) == before, "not before there is work"
     threads = {pair.run(int, threading.current_thread)[1] for _ in range(5)}
     assert len(threads) == 1
@@ -148,7 +136,3 @@ def test_autograd_is_on_in_a_new_thread_whatever_its_owner_has(threaded: Pair) -
     """Which is why functions set it for themselves."""
     with torch.no_grad():
         assert threaded.run(torch.is_grad_enabled, torch.is_grad_enabled) == (False, True)
-
-
-def test_cores_are_those_this_process_may_use() -> None:
-    assert parallel.cores() >= 1

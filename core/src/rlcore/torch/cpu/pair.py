@@ -1,13 +1,11 @@
-"""Two independent pieces of work side by side, on the two cores most machines have at least.
+"""Two independent functions in two threads.
 
-PyTorch and NumPy let go of Python's global lock inside their operations, so that a thread each is enough for, say, the
-gradients of a policy and of its critics. Threads inside one matrix product crawl as soon as something else runs on
-the machine.
+PyTorch and NumPy release Python's global lock inside their operations, so a thread each is enough for the losses of a
+policy and of its critics. Threads inside one matrix product slow down as soon as something else runs on the machine.
 """
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
@@ -22,21 +20,20 @@ Answers = SimpleQueue[tuple[Any, BaseException | None]]
 
 
 class Pair:
-    """Runs two functions at once where there is a second core, one after the other elsewhere.
+    """Runs two functions at the same time, or one after the other.
 
-    Which of the two happens changes no result, as long as neither function touches what the other one writes. The
-    thread ends with the object. Autograd's mode belongs to a thread: a function sets it for itself.
+    The result is the same either way, as long as neither function touches what the other one writes. The thread ends
+    with the object. Autograd's mode belongs to a thread: a function sets it for itself.
     """
 
-    def __init__(self, device: torch.device) -> None:
-        """On other devices than a CPU the work is queued there anyway, and a thread would only cost."""
-        self._threaded = device.type == "cpu" and cores() > 1
+    def __init__(self, threaded: bool) -> None:
+        self._threaded = threaded
         self._thread: threading.Thread | None = None
         self._tasks: Tasks = SimpleQueue()
         self._answers: Answers = SimpleQueue()
 
     def run(self, first: Callable[[], A], second: Callable[[], B]) -> tuple[A, B]:
-        """The answers of both. What either of them raises is raised here, when both have ended."""
+        """Return both answers. An exception of either function is raised here, when both have ended."""
         if not self._threaded:
             return first(), second()
         try:
@@ -52,7 +49,7 @@ class Pair:
             if error is not None:
                 raise error
         except BaseException:
-            # A KeyboardInterrupt may come anywhere: what is still to be answered must not meet the next call.
+            # A KeyboardInterrupt may come anywhere: an answer that is still due must not meet the next call.
             self._end_thread()
             raise
         return one, two
@@ -61,20 +58,13 @@ class Pair:
         self._end_thread(at_most=1.0)
 
     def _end_thread(self, at_most: float | None = None) -> None:
-        """Has the thread end with the work it has, and waits ``at_most`` seconds; the next call makes another."""
+        """Let the thread end after its current work and wait ``at_most`` seconds; the next call starts another."""
         thread, tasks = self._thread, self._tasks
         self._thread, self._tasks, self._answers = None, SimpleQueue(), SimpleQueue()
         if thread is not None:
             tasks.put(None)
             if thread.is_alive() and thread is not threading.current_thread():
                 thread.join(at_most)
-
-
-def cores() -> int:
-    """Cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _serve(tasks: Tasks, answers: Answers, threads: int) -> None:
@@ -84,4 +74,4 @@ def _serve(tasks: Tasks, answers: Answers, threads: int) -> None:
             answers.put((task(), None))
         except BaseException as error:
             answers.put((None, error))
-        del task  # what it holds must not outlive it: a queue may stay empty for long
+        del task  # its captured tensors must not outlive it: the queue may stay empty for long

@@ -1,0 +1,149 @@
+"""The worth of each piece of ``rlcore.torch.cpu``: agent steps per second of whole trainings with that piece alone off.
+
+Three trainings: PPO on CartPole with 8 environments, PPO on a control task of HalfCheetah's size, and SAC on Pendulum,
+with the hyperparameters of the other speed benchmarks. The control task returns made-up observations, so the time of a
+simulator does not hide that of the trainer. Each measurement is one training in a process of its own. A round measures
+every entrant once, in turn, and a share is taken within a round, by the wall clock and by the processor's. Pinned
+trainings may use one core; free ones may use two, and SAC has ``num_threads: 2`` there. The piece ``pair`` exists only
+in those.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from statistics import median
+from time import perf_counter, process_time
+from typing import Any
+
+import attrs
+import click
+import ppo_trainings
+import sac_trainings
+from ppo_speed import CARTPOLE_8, HALFCHEETAH
+from rich.console import Console
+from rich.table import Table
+from sac_speed import PENDULUM
+from side_by_side import MISSED, alternate, in_own_process, pin_to_one_core, write_report
+
+WORTH = 0.05  # of a training's speed, in one case at least; a piece below is not worth its code
+TRAININGS = {
+    "ppo cartpole": ("ppo", CARTPOLE_8, 0.5),
+    "ppo control": ("ppo", attrs.evolve(HALFCHEETAH, env_id="benchmarks/control"), 1.0),
+    "sac pendulum": ("sac", PENDULUM, 0.25),
+}
+EVERYTHING, NOTHING = "all pieces", "plain PyTorch"
+PIECES = ("dense", "acting", "flat_adam", "pair")
+
+
+def switch_off(piece: str) -> None:
+    """Let every trainer of this process compute without ``piece``."""
+    from rlcore.torch import backend, template
+    from rlcore.torch.networks import dense
+    from rlcore.torch.optimizer import TorchAdam
+
+    changes: dict[str, dict[str, Any]] = {
+        "dense": {"dense": dense},
+        "acting": {"numpy_actor": None},
+        "flat_adam": {"optimizer": TorchAdam},
+        "pair": {"pair": False},
+    }
+    chosen = backend.choose_backend
+    template.choose_backend = lambda *arguments: attrs.evolve(chosen(*arguments), **changes[piece])
+
+
+def register_control_task() -> None:
+    """A Gymnasium environment with HalfCheetah's observations and actions, and no physics."""
+    import gymnasium
+    import numpy as np
+
+    class Control(gymnasium.Env):  # type: ignore[misc]
+        observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (17,), np.float64)
+        action_space = gymnasium.spaces.Box(-1.0, 1.0, (6,), np.float32)
+
+        def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+            super().reset(seed=seed)
+            self.state = self.np_random.normal(size=17)
+            return self.state, {}
+
+        def step(self, action: Any) -> Any:
+            self.state = 0.9 * self.state
+            self.state[:6] += action
+            return self.state, float(self.state[0]), False, False, {}
+
+    gymnasium.register("benchmarks/control", Control, max_episode_steps=1000)
+
+
+def measure(training: str, piece: str, pinned: bool, scale: float, seed: int) -> list[float]:
+    """Agent steps per second of one training, by the wall clock and by the processor's; runs in its own process."""
+    if pinned:
+        pin_to_one_core()
+    register_control_task()
+    algorithm, case, share = TRAININGS[training]
+    settings = {"fast_cpu": piece != NOTHING, "num_threads": 1 if pinned or algorithm == "ppo" else 2}
+    if piece in PIECES:
+        switch_off(piece)
+    made = {"ppo": ppo_trainings.rlcore_training, "sac": sac_trainings.rlcore_training}[algorithm](
+        case.with_steps(case.steps * share * scale),  # type: ignore[attr-defined]
+        seed,
+        torch_settings=settings,
+    )
+    started, processor_started = perf_counter(), process_time()
+    steps = made.train()
+    return [steps / (perf_counter() - started), steps / (process_time() - processor_started)]
+
+
+def compare(training: str, pinned: bool, rounds: int, scale: float, console: Console) -> dict[str, list[list[float]]]:
+    algorithm = TRAININGS[training][0]
+    pieces = [piece for piece in PIECES if piece != "pair" or (algorithm == "sac" and not pinned)]
+
+    def one(piece: str) -> list[float]:
+        arguments = {"training": training, "piece": piece, "pinned": pinned, "scale": scale, "seed": 1}
+        wall, processor = figures = in_own_process("fast_cpu:measure", **arguments)
+        core = "pinned" if pinned else "free"
+        console.print(f"{training}, {core}, {piece}: {wall:,.0f} steps/s, {processor:,.0f} by CPU time")
+        return list(figures)
+
+    return alternate([EVERYTHING, *pieces, NOTHING], rounds, one)
+
+
+@click.command(help=__doc__)
+@click.option("--rounds", default=5, show_default=True, type=click.IntRange(1), help="Turns of each entrant.")
+@click.option("--scale", default=1.0, show_default=True, type=float, help="Factor on the steps of each training.")
+@click.option(
+    "--training", "trainings", multiple=True, type=click.Choice(list(TRAININGS)), help="Only this one; repeatable."
+)
+@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write all figures to this file.")
+def main(rounds: int, scale: float, trainings: tuple[str, ...], json_file: Path | None) -> None:
+    console = Console()
+    table = Table(
+        title="What each piece brings", caption="medians, turn by turn: by the wall clock, and below by CPU time"
+    )
+    for column in ("training", "core", "steps/s", *PIECES, "all"):
+        table.add_column(column, justify="left" if column in ("training", "core") else "right")
+    results: dict[str, Any] = {}
+    worth = dict.fromkeys(PIECES, 0.0)
+    for training in trainings or tuple(TRAININGS):
+        for pinned in (True, False):
+            speeds = compare(training, pinned, rounds, scale, console)
+            core = "pinned" if pinned else "free"
+            results[f"{training}, {core}"] = speeds
+            row = [training, core, f"{median(wall for wall, _ in speeds[EVERYTHING]):,.0f}"]
+            for entrant in (*PIECES, NOTHING):
+                if entrant not in speeds:
+                    row.append("-")
+                    continue
+                turns = list(zip(speeds[EVERYTHING], speeds[entrant], strict=True))
+                wall, processor = (median(a[clock] / b[clock] for a, b in turns) - 1 for clock in (0, 1))
+                row.append(f"{wall:+.0%}\n{processor:+.0%}")
+                if entrant in worth:
+                    worth[entrant] = max(worth[entrant], wall)
+            table.add_row(*row)
+    console.print(table)
+    write_report(json_file, {"benchmark": "fast_cpu", "rounds": rounds, "results": results, "worth": worth})
+    if not trainings and min(worth.values()) < WORTH:
+        sys.exit(MISSED)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+"""How a trainer computes: in plain PyTorch, or with the pieces of :mod:`rlcore.torch.cpu`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+
+import attrs
+import torch
+from torch import nn
+
+from rlcore.errors import ConfigError
+from rlcore.plugins.run_context import RunContext
+from rlcore.settings import BehaviorSettings
+from rlcore.torch.cpu.acting import NumpyActor, numpy_actor
+from rlcore.torch.cpu.dense import fused_dense
+from rlcore.torch.cpu.flat_adam import FlatAdam
+from rlcore.torch.cpu.pair import Pair
+from rlcore.torch.networks import Actor, Body, Dense, dense
+from rlcore.torch.optimizer import Adam, TorchAdam
+
+
+@attrs.frozen
+class Backend:
+    """The choices that ``torch_settings`` makes for one trainer. The defaults are plain PyTorch."""
+
+    device: torch.device
+    threads: int = 1  # that PyTorch uses in one operation
+    dense: Dense = dense
+    optimizer: Callable[[Iterable[nn.Parameter], float, float], Adam] = TorchAdam
+    numpy_actor: Callable[[Actor], NumpyActor | None] | None = None
+    pair: bool = False  # whether two independent losses are computed in two threads
+
+    def prepare(self, model: nn.Module) -> None:
+        """Let every network in ``model`` compute this way."""
+        for module in model.modules():
+            if isinstance(module, Body):
+                module.dense = self.dense
+
+    def make_pair(self) -> Pair:
+        """What runs two independent functions, in two threads or one after the other."""
+        return Pair(self.pair)
+
+
+def choose_backend(settings: BehaviorSettings, run: RunContext, independent_losses: bool = False) -> Backend:
+    """The backend of ``torch_settings``. A trainer with ``independent_losses`` computes them in two threads.
+
+    Without ``device`` it is the CPU, which is faster for the small networks of vector observations. ``num_threads``
+    counts all threads: 1 uses one core. Raises ConfigError for a device PyTorch does not have.
+    """
+    chosen = run.config.torch_settings
+    device = _device(chosen.device or "cpu")
+    if not chosen.fast_cpu or device.type != "cpu":
+        return Backend(device, chosen.num_threads)
+    halved = independent_losses and chosen.num_threads > 1
+    threads = chosen.num_threads // 2 if halved else chosen.num_threads  # whatever the machine: results depend on it
+    return Backend(device, threads, fused_dense, FlatAdam, numpy_actor, pair=halved and cores() > 1)
+
+
+def cores() -> int:
+    """Cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _device(name: str) -> torch.device:
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        cause = str(error).splitlines()[0]
+        raise ConfigError(f"torch_settings.device: {name!r} cannot be used: {cause}") from error
+    return device

@@ -1,0 +1,12 @@
+"""What is written by hand for speed on a CPU. ``torch_settings.fast_cpu: false`` runs without any of it.
+
+Each module replaces one piece of plain PyTorch that computes the same numbers, up to rounding:
+
+- ``dense``: a stack of linear layers as one node of the autograd graph, in place of ``rlcore.torch.networks.dense``;
+- ``acting``: the actor in NumPy for a few rows, in place of ``Actor.policy``;
+- ``flat_adam``: Adam and gradient clipping over one flat tensor, in place of ``torch.optim.Adam``;
+- ``pair``: two functions in two threads, in place of one after the other.
+
+``rlcore.torch.backend`` chooses. Parameters and checkpoints have the same names and shapes with and without.
+``benchmarks/fast_cpu.py`` measures what each piece is worth.
+"""

@@ -1,0 +1,87 @@
+"""The actor in NumPy, for a few rows.
+
+On eight rows the arithmetic of a small network takes a quarter of the time that PyTorch needs to dispatch it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.torch.networks import Actor, Body, ObservationInputs, PolicyHead, linears, to_numpy
+
+FloatArray = NDArray[np.float32]
+# Vector observations [R, size] to columns of the continuous parts [R, ...] and logits [R, logits].
+NumpyActor = Callable[[FloatArray], tuple[FloatArray | None, FloatArray | None]]
+
+MOST_ROWS = 128  # above this PyTorch is faster
+
+
+def numpy_actor(model: Actor) -> NumpyActor | None:
+    """:meth:`Actor.policy` in NumPy, normalisation included; None for images and for an actor that overrides any part.
+
+    It reads the model's own weights, so only a change of the normaliser, or of where parameters lie in memory, needs
+    another call.
+    """
+    if model.inputs.images or not _is_plain(model):
+        return None
+    activate = FUNCTIONS[model.actor.activation]
+    hidden = [(to_numpy(layer.weight).T, to_numpy(layer.bias)) for layer in linears(model.actor.layers)]
+    head = model.policy_head
+    weight, bias = to_numpy(head.linear.weight).T, to_numpy(head.linear.bias)
+    continuous = head.continuous
+    normalise = _normaliser(model.inputs)
+
+    def forward(x: FloatArray) -> tuple[FloatArray | None, FloatArray | None]:
+        if normalise is not None:
+            x = normalise(x)
+        for hidden_weight, hidden_bias in hidden:
+            x = x @ hidden_weight
+            x += hidden_bias
+            x = activate(x)
+        output = x @ weight
+        output += bias
+        if not head.logits:
+            return output, None
+        return (output[:, :continuous] if continuous else None), output[:, continuous:]
+
+    return forward
+
+
+def _is_plain(model: Actor) -> bool:
+    return (
+        type(model).policy is Actor.policy
+        and type(model.inputs) is ObservationInputs
+        and type(model.actor) is Body
+        and type(model.policy_head) is PolicyHead
+    )
+
+
+def _normaliser(inputs: ObservationInputs) -> Callable[[FloatArray], FloatArray] | None:
+    normalizer = inputs.normalizer
+    if normalizer is None:
+        return None
+    normalised = to_numpy(inputs.normalised_columns)
+    mean, inverse_std = (to_numpy(part) for part in normalizer.scale())
+    limit = np.where(normalised, np.float32(normalizer.clip), np.float32(np.inf))
+    shift = np.where(normalised, mean, 0).astype(np.float32)
+    factor = np.where(normalised, inverse_std, 1).astype(np.float32)
+    return lambda x: np.clip((x - shift) * factor, -limit, limit)
+
+
+def _tanh(x: FloatArray) -> FloatArray:
+    return np.tanh(x, out=x)
+
+
+def _relu(x: FloatArray) -> FloatArray:
+    return np.maximum(x, 0.0, out=x)
+
+
+def _swish(x: FloatArray) -> FloatArray:
+    logistic: FloatArray = 0.5 + 0.5 * np.tanh(0.5 * x)  # by tanh, which cannot overflow
+    return x * logistic
+
+
+FUNCTIONS: dict[str, Callable[[FloatArray], FloatArray]] = {"swish": _swish, "tanh": _tanh, "relu": _relu}

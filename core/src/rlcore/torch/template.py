@@ -1,0 +1,99 @@
+"""The part that the on-policy, off-policy and offline templates share: network, optimisers, rewards, policy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from rlcore.environment import BehaviorSpec
+from rlcore.errors import RunStateError
+from rlcore.plugins.run_context import RunContext
+from rlcore.rewards import RewardProvider
+from rlcore.saved_values import saved_mapping
+from rlcore.seeding import derive_seed
+from rlcore.settings import BehaviorSettings
+from rlcore.torch.backend import choose_backend
+from rlcore.torch.networks import Actor
+from rlcore.torch.optimizer import Adam
+from rlcore.torch.policy import ActorPolicy
+from rlcore.torch.schedules import Schedule
+from rlcore.torch.tensor_state import load_model_state, require_model_fit
+
+IMITATION_STATE = "behavioral_cloning"  # the entry that rlcore.torch.imitation adds to a trainer's state
+
+
+class TorchTrainer:
+    """Base of the three templates; derive from one of those."""
+
+    # Whether the trainer computes two losses that need nothing of each other, and may do so in two threads.
+    independent_losses = False
+
+    model: Any
+    policy: ActorPolicy
+
+    def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
+        self.behavior = behavior
+        self.settings = settings
+        self.hyperparameters = settings.hyperparameters
+        self.backend = choose_backend(settings, run, self.independent_losses)
+        self.device = self.backend.device
+        self.providers: Sequence[RewardProvider] = run.create_reward_providers(behavior, settings)
+        self.provider_names = tuple(settings.reward_signals)  # in the same order
+        self.steps = 0
+        self.learning_rate = Schedule(
+            self.hyperparameters.learning_rate_schedule, self.hyperparameters.learning_rate, 1e-10, settings.max_steps
+        )
+        torch.set_num_threads(self.backend.threads)
+        with torch.random.fork_rng(devices=[]):  # initial weights depend on the run's seed and nothing else
+            torch.manual_seed(derive_seed(run.seed, f"{behavior.name}/weights"))
+            self.model = self.build_model(len(self.providers)).to(self.device)
+        self.backend.prepare(self.model)
+
+    def build_model(self, value_heads: int) -> Actor:
+        """Return the network. Called once, with PyTorch's generator seeded.
+
+        ``value_heads`` is R, the number of reward providers. Everything that a run must save is a parameter or a
+        buffer of the network, target networks included.
+        """
+        raise NotImplementedError
+
+    def actor_optimizer(self) -> Adam:
+        """Return the optimiser that moves the policy's parameters; imitation needs it."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------ for subclasses
+
+    def adam(self, parameters: Iterable[nn.Parameter]) -> Adam:
+        """Adam over ``parameters``, with the learning rate and epsilon of the hyperparameters."""
+        return self.backend.optimizer(parameters, self.hyperparameters.learning_rate, self.hyperparameters.adam_epsilon)
+
+    # ------------------------------------------------------------ state
+
+    def providers_state(self) -> dict[str, Any]:
+        return {name: p.state_dict() for name, p in zip(self.provider_names, self.providers, strict=True)}
+
+    def load_providers(self, state: Mapping[str, Any]) -> None:
+        for name, provider in zip(self.provider_names, self.providers, strict=True):
+            provider.load_state_dict(state[name])
+
+    def require_fit(self, state: Mapping[str, Any]) -> None:
+        """Raises RunStateError, before anything is changed, for the state of another configuration."""
+        saved = tuple(saved_mapping(state, "providers"))
+        if set(saved) != set(self.provider_names):
+            raise RunStateError(
+                f"behavior {self.behavior.name!r}: the checkpoint has reward_signals {', '.join(saved)}, this "
+                f"configuration {', '.join(self.provider_names)}; resume with those it was saved with"
+            )
+        if IMITATION_STATE in state:
+            raise RunStateError(
+                f"behavior {self.behavior.name!r}: the checkpoint was saved with a behavioral_cloning block and this "
+                "configuration has none; resume with the block as it was"
+            )
+        require_model_fit(self.model, saved_mapping(state, "model"), self.behavior.name)
+
+    def load_model(self, model: Mapping[str, Any]) -> None:
+        load_model_state(self.model, model, self.behavior.name)
+        self.policy.refresh()

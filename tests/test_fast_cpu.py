@@ -1,0 +1,299 @@
+"""``torch_settings.fast_cpu``: every trainer learns the same without rlcore's own CPU code, in plain PyTorch."""
+
+# mypy: allow-untyped-calls
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from rlcore import RunContext
+from rlcore.config import config_from_mapping
+from rlcore.environment import Environment
+from rlcore.plugins import load_plugins
+from rlcore.recordings import RecordingAbout
+from rlcore.testing.conformance.recordings import record
+from rlcore.testing.conformance.trainer import assert_equal, copied, learn
+from rlcore.testing.environments import ImageIdentity, TinyCorridor, identity_continuous, identity_hybrid
+from rlcore.torch.cpu.dense import fused_dense
+from rlcore.torch.cpu.flat_adam import FlatAdam
+from rlcore.torch.minibatch import Minibatch
+from rlcore.torch.networks import dense
+from rlcore.torch.optimizer import TorchAdam
+from rlcore_offline.minari_format import MinariFormat
+
+# A large epsilon: where a gradient is almost zero, Adam with a small one turns its rounding into a whole step.
+HYPERPARAMETERS: Mapping[str, Mapping[str, Any]] = {
+    "ppo": {"buffer_size": 64, "batch_size": 32, "beta": 0.01, "value_clip": 0.5, "adam_epsilon": 1e-2},
+    "sac": {
+        "buffer_size": 1000,
+        "batch_size": 32,
+        "buffer_init_steps": 32,
+        "steps_per_update": 4,
+        "save_replay_buffer": True,
+        "adam_epsilon": 1e-2,
+    },
+    "bc": {"batch_size": 32, "learning_rate": 0.02, "adam_epsilon": 1e-2},
+    "iql": {"batch_size": 32, "learning_rate": 0.02, "adam_epsilon": 1e-2},
+}
+ENVIRONMENTS: Mapping[str, Callable[[], Environment]] = {
+    "continuous": lambda: identity_continuous(4),
+    "masked": lambda: TinyCorridor(4, masked=True),
+    "hybrid": lambda: identity_hybrid(4),
+    "image": lambda: ImageIdentity(4, height=20, width=20),
+}
+OFFLINE = ("bc", "iql")
+ACTIVATIONS = {"ppo": "tanh", "sac": "relu", "bc": "swish", "iql": "relu"}
+MakeTrainer = Callable[..., Any]
+
+
+@pytest.fixture
+def make_trainer(tmp_path: Path) -> MakeTrainer:
+    """``make_trainer("ppo", environment, fast=False, imitate=True)``"""
+
+    def demonstrations(environment: Environment) -> str:
+        recording = record(environment, 60)
+        path = tmp_path / "recorded" / recording.behavior.name
+        if not path.exists():
+            writer = MinariFormat().writer(path, recording.behavior, RecordingAbout())
+            writer.write(recording)
+            writer.close()
+        return str(path.parent)
+
+    def make(
+        name: str,
+        environment: Environment,
+        fast: bool,
+        imitate: bool = False,
+        num_threads: int = 1,
+    ) -> Any:
+        [behavior] = environment.behaviors.values()
+        settings: dict[str, Any] = {
+            "trainer_type": name,
+            "hyperparameters": dict(HYPERPARAMETERS[name]),
+            "network_settings": {
+                "hidden_units": 24,
+                "num_layers": 2,
+                "normalize": name != "iql",
+                "activation": ACTIVATIONS[name],
+            },
+            "max_steps": 5000,
+        }
+        if name in OFFLINE:
+            settings["hyperparameters"]["demo_path"] = demonstrations(environment)
+        if imitate:
+            settings["behavioral_cloning"] = {"demo_path": demonstrations(environment), "steps": 4000}
+        plugins = load_plugins()
+        config = config_from_mapping(
+            {
+                "behaviors": {behavior.name: settings},
+                "torch_settings": {"fast_cpu": fast, "num_threads": num_threads},
+                "env_settings": {"seed": 1},
+            },
+            plugins,
+        )
+        run = RunContext(config, plugins, tmp_path, 1, environment.num_envs)
+        return plugins.create_trainer(plugins.trainer(name), config.behaviors[behavior.name], behavior, run)
+
+    return make
+
+
+def updated(trainer: Any, environment: Environment, name: str) -> list[Mapping[str, Any]]:
+    """Statistics of a dozen updates or more."""
+    if name in OFFLINE:
+        return [trainer.update() for _ in range(15)]
+    return learn(trainer, environment, 200 if name == "ppo" else 60)
+
+
+CASES = [
+    *((name, space, False) for name in HYPERPARAMETERS for space in ENVIRONMENTS if (name, space) != ("iql", "image")),
+    ("ppo", "hybrid", True),
+    ("sac", "hybrid", True),
+]
+
+
+@pytest.mark.parametrize(("name", "space", "imitate"), CASES)
+def test_switched_off_equals_plain_pytorch(make_trainer: MakeTrainer, name: str, space: str, imitate: bool) -> None:
+    """Both compute in float32, with sums in another order: errors of 1e-7 that a dozen updates make a hundredfold."""
+    outcomes = []
+    for fast in (True, False):
+        environment = ENVIRONMENTS[space]()
+        trainer = make_trainer(name, environment, fast, imitate)
+        before = copied(trainer.state_dict()["model"])
+        assert trainer.model.actor.dense is (fused_dense if fast else dense)
+        assert type(trainer.actor_optimizer()) is (FlatAdam if fast else TorchAdam)
+        stats = updated(trainer, environment, name)
+        after = trainer.state_dict()
+        outcomes.append((before, stats, after["model"], after))
+    (before, ours, fast_model, _), (plain_before, theirs, plain_model, _) = outcomes
+    assert_equal(before, plain_before)
+    assert len(ours) == len(theirs) >= 10
+    for one, other in zip(ours, theirs, strict=True):
+        assert one.keys() == other.keys()
+        for tag, value in one.items():
+            np.testing.assert_allclose(value, other[tag], rtol=2e-3, atol=2e-4, err_msg=tag)
+    for key, array in fast_model.items():
+        np.testing.assert_allclose(array, plain_model[key], rtol=1e-3, atol=1e-4, err_msg=key)
+    moved = max(float(np.abs(array - before[key]).max()) for key, array in fast_model.items() if "inputs" not in key)
+    assert moved > 1e-3, "nothing was learned"
+
+
+@pytest.mark.parametrize("fast", [True, False])
+@pytest.mark.parametrize("name", list(HYPERPARAMETERS))
+def test_a_checkpoint_of_either_continues_in_the_other(make_trainer: MakeTrainer, name: str, fast: bool) -> None:
+    environment = identity_hybrid(4)
+    saved, other = make_trainer(name, environment, fast), make_trainer(name, environment, not fast)
+    updated(saved, environment, name)
+    state = copied(saved.state_dict())
+    other.load_state_dict(state)
+    assert_equal(other.state_dict(), state)
+
+
+# ---------------------------------------------------------------- torch.func and torch.compile, switched off
+
+
+def ppo_minibatch(trainer: Any, rows: int) -> Minibatch:
+    torch.manual_seed(2)
+    heads = len(trainer.providers)
+    return Minibatch(
+        inputs=(torch.randn(rows, trainer.model.inputs.vector_size),),
+        raw=torch.randn(rows, trainer.behavior.continuous),
+        choices=torch.stack([torch.randint(n, (rows,)) for n in trainer.behavior.discrete], dim=1),
+        mask=None,
+        old_log_prob=torch.randn(rows) - 3,
+        old_value=torch.randn(rows, heads),
+        advantage=torch.randn(rows),
+        returns=torch.randn(rows, heads),
+    )
+
+
+def grads_of(model: torch.nn.Module, loss: Tensor) -> dict[str, Tensor]:
+    named = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    found = torch.autograd.grad(loss, list(named.values()), allow_unused=True)
+    return {name: grad for name, grad in zip(named, found, strict=True) if grad is not None}
+
+
+class LossModule(torch.nn.Module):
+    """A loss as the forward pass of a module, as ``functional_call`` wants it."""
+
+    def __init__(self, model: torch.nn.Module, loss: Callable[[], Tensor]) -> None:
+        super().__init__()
+        self.model = model
+        self.loss = loss
+
+    def forward(self) -> Tensor:
+        return self.loss()
+
+
+def losses_of(make_trainer: MakeTrainer) -> dict[str, tuple[torch.nn.Module, Callable[[], Tensor]]]:
+    """A loss of each trainer on a fixed minibatch, as a function of the model's parameters."""
+    environment = identity_hybrid(4)
+    ppo = make_trainer("ppo", environment, fast=False)
+    minibatch = ppo_minibatch(ppo, 16)
+    sac = make_trainer("sac", environment, fast=False)
+    learn(sac, environment, 30)
+    batch = sac.reader.read(np.arange(16))
+    noise = torch.randn(16, sac.behavior.continuous)
+    return {
+        "ppo": (ppo.model, lambda: ppo.loss(minibatch).total),
+        "sac critics": (sac.model, lambda: sac.critic_loss(batch, noise).total),
+        "sac policy": (sac.model, lambda: sac.policy_loss(batch, noise)[1]),
+    }
+
+
+LOSSES = pytest.mark.parametrize("which", ["ppo", "sac critics", "sac policy"])
+
+
+@LOSSES
+def test_torch_func_differentiates_the_losses(make_trainer: MakeTrainer, which: str) -> None:
+    model, loss = losses_of(make_trainer)[which]
+    expected = grads_of(model, loss())
+    module = LossModule(model, loss)
+    parameters = {name: p.detach() for name, p in module.named_parameters()}
+    found = torch.func.grad(lambda p: torch.func.functional_call(module, p, ()))(parameters)
+    assert expected
+    for name, grad in expected.items():
+        torch.testing.assert_close(found[f"model.{name}"], grad, rtol=1e-4, atol=1e-6)
+
+
+def test_vmap_gives_the_gradient_of_every_row(make_trainer: MakeTrainer) -> None:
+    trainer = make_trainer("ppo", identity_hybrid(4), fast=False)
+    model, x = trainer.model, torch.randn(5, trainer.model.inputs.vector_size)
+
+    class Value(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, row: Tensor) -> Tensor:
+            return self.model.value((row.unsqueeze(0),)).sum()  # type: ignore[no-any-return]
+
+    module = Value()
+    parameters = {name: p.detach() for name, p in module.named_parameters()}
+
+    def value(p: dict[str, Tensor], row: Tensor) -> Tensor:
+        return torch.func.functional_call(module, p, (row,))  # type: ignore[no-any-return]
+
+    per_row = torch.func.vmap(torch.func.grad(value), in_dims=(None, 0))(parameters, x)
+    for k in range(5):
+        for name, grad in grads_of(model, model.value((x[k : k + 1],)).sum()).items():
+            torch.testing.assert_close(per_row[f"model.{name}"][k], grad, rtol=1e-4, atol=1e-6)
+
+
+@LOSSES
+def test_torch_compile_captures_each_loss_as_one_graph(make_trainer: MakeTrainer, which: str) -> None:
+    """Forward and backward, up to the generation of code, which would take a minute for each."""
+    model, loss = losses_of(make_trainer)[which]
+    expected = loss()
+    compiled = torch.compile(loss, backend="aot_eager", fullgraph=True)
+    found = compiled()
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
+    ours, theirs = grads_of(model, found), grads_of(model, expected)
+    assert ours.keys() == theirs.keys() and ours
+    for name, grad in ours.items():
+        torch.testing.assert_close(grad, theirs[name], rtol=1e-4, atol=1e-6)
+
+
+# ---------------------------------------------------------------- threads
+
+
+@pytest.mark.parametrize(
+    ("num_threads", "fast", "threads", "pair"),
+    [(1, True, 1, False), (2, True, 1, True), (5, True, 2, True), (2, False, 2, False)],
+)
+def test_num_threads_counts_the_pair(
+    make_trainer: MakeTrainer,
+    monkeypatch: pytest.MonkeyPatch,
+    num_threads: int,
+    fast: bool,
+    threads: int,
+    pair: bool,
+) -> None:
+    monkeypatch.setattr("rlcore.torch.backend.cores", lambda: 2)
+    before = torch.get_num_threads()
+    try:
+        trainer = make_trainer("sac", identity_continuous(4), fast, num_threads=num_threads)
+        assert torch.get_num_threads() == threads
+        assert trainer.backend.pair == pair
+        assert make_trainer("ppo", identity_continuous(4), fast, num_threads=num_threads).backend.pair is False
+        assert torch.get_num_threads() == num_threads
+    finally:
+        torch.set_num_threads(before)
+
+
+# ---------------------------------------------------------------- what reading PPO takes
+
+
+def test_ppo_imports_no_replay_buffer_no_priorities_and_no_psutil() -> None:
+    code = "import sys, rlcore_ppo.trainer; print(*sorted(sys.modules))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "rlcore.torch.on_policy" in loaded
+    unwanted = {"psutil", *(f"rlcore.torch.{name}" for name in ("replay", "replay_rings", "priorities", "imitation"))}
+    assert not unwanted & set(loaded)
