@@ -78,9 +78,8 @@ def test_the_corridor_has_the_values_of_dynamic_programming(make_trainer: MakeTr
         value[:5] = np.maximum(left, right)
     expected = np.stack([left, right], axis=1)  # [cells, actions]
     with torch.no_grad():
-        for critic in trainer.model.critics:
-            found = trainer.model.values(critic, (torch.eye(6)[:5],), None)[:, 0]  # [cells, actions]
-            np.testing.assert_allclose(found, expected, atol=0.04)
+        for found in trainer.model.q_values(trainer.model.critics, (torch.eye(6)[:5],), None):
+            np.testing.assert_allclose(found[:, 0], expected, atol=0.04)  # [cells, actions]
 
 
 # ---------------------------------------------------------------- every kind of action

@@ -80,7 +80,7 @@ class Imitator(TorchTrainer):
             network_settings=network,
             reward_signals={"extrinsic": None},
         )
-        super().__init__(behavior, settings, context(None))
+        super().__init__(settings, behavior, context(None))
         self.optimizer = self.adam(self.model.parameters())
         self.policy = ActorPolicy(behavior, self.model, self.backend)
 

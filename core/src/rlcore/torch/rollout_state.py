@@ -1,20 +1,27 @@
-"""Whether a saved rollout fits the buffer that is to take it up, looked at before anything is changed."""
+"""Check that a saved rollout fits a buffer, before anything in the buffer changes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
+from rlcore.environment import BehaviorSpec
 from rlcore.saved_values import SavedValueError, saved_array, saved_bool, saved_count, saved_mapping
 
-if TYPE_CHECKING:
-    from rlcore.torch.rollout import RolloutBuffer
+
+class Rollout(Protocol):
+    """What the check reads of a :class:`rlcore.torch.rollout.RolloutBuffer`."""
+
+    behavior: BehaviorSpec
+    cursor: NDArray[np.int64]
+    observations: dict[str, NDArray[Any]]
 
 
-def require_rollout_fit(rollout: RolloutBuffer, state: Mapping[str, Any]) -> None:
-    """Raises RunStateError unless every array has the type and shape of the buffer's, and every row is within them."""
+def require_rollout_fit(rollout: Rollout, state: Mapping[str, Any]) -> None:
+    """Raise RunStateError unless every array has the type and shape of the buffer's, and every row is within them."""
     slots = len(rollout.cursor)
     rows = len(saved_array(state, "reward", np.float32, (None, slots)))
     _require_rows(rollout, state, rows)
@@ -34,7 +41,7 @@ def require_rollout_fit(rollout: RolloutBuffer, state: Mapping[str, Any]) -> Non
         saved_array(state, name, np.bool_, (slots,))
 
 
-def _require_rows(rollout: RolloutBuffer, state: Mapping[str, Any], rows: int) -> None:
+def _require_rows(rollout: Rollout, state: Mapping[str, Any], rows: int) -> None:
     """Arrays of a row for each step; observations and masks may have one more."""
     for name in ("raw", "choices", "terminated", "truncated"):
         array = getattr(rollout, name)
