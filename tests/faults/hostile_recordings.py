@@ -109,8 +109,8 @@ RECORDINGS: dict[str, tuple[Callable[[Path], None], str]] = {
     "damaged": (damaged, "cannot be read"),
     "a thousand billion steps": (described(total_steps=10**15), "need .* of memory"),
     "steps of text": (described(total_steps="x"), "total_steps must be a whole number"),
-    "a vast observation": (described(observation_space=space(shape=[1 << 20, 1 << 20])), "a shape that is no shape"),
-    "a negative observation": (described(observation_space=space(shape=[-1])), "a shape that is no shape"),
+    "a vast observation": (described(observation_space=space(shape=[1 << 20, 1 << 20])), "an invalid shape"),
+    "a negative observation": (described(observation_space=space(shape=[-1])), "an invalid shape"),
     "a deep space": (described(observation_space="[" * 100_000), "is nested deeper"),
     "many options": (
         described(action_space='{"type": "Discrete", "start": 0, "n": 1000000000000}'),

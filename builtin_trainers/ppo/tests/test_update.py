@@ -60,7 +60,7 @@ def test_the_first_ratio_of_every_update_is_one(
 
 
 def test_acting_and_learning_agree_on_the_probability_of_what_was_done(make_trainer: MakeTrainer) -> None:
-    """What the numpy actor drew has the log-probability that the update computes, also once it normalises."""
+    """A draw of the numpy actor has the log-probability that the update computes, also with a normalizer."""
     environment = identity_hybrid(8)
     trainer = make_trainer(environment, network={"normalize": True})
     learn(trainer, environment, 32)  # an update, so that there are statistics
@@ -198,7 +198,7 @@ def test_a_batch_larger_than_the_buffer_is_refused() -> None:
 
 
 def test_a_state_worth_of_endless_reward_is_learned_through_time_limits(make_trainer: MakeTrainer) -> None:
-    """Reward 1 for ever is worth 1 / (1 - gamma) = 50, although every episode is cut off after ten steps."""
+    """Reward 1 in every step is worth 1 / (1 - gamma) = 50, although every episode is cut off after ten steps."""
     environment = ConstantReward(8, max_steps=10)
     trainer = make_trainer(
         environment,

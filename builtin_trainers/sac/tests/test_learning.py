@@ -1,5 +1,5 @@
 # mypy: allow-untyped-calls
-"""What SAC comes to believe and to do, on environments whose values and best returns are known."""
+"""The values and returns that SAC learns, on environments whose values and best returns are known."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def made(make_trainer: MakeTrainer) -> SACTrainer:
 
 
 class Replayed:
-    """An environment that goes on from where another one was: the same for every trainer that is resumed."""
+    """An environment that continues where another one stopped, equal for every resumed trainer."""
 
     def __init__(self, seed: int) -> None:
         self.random = np.random.default_rng(seed)
@@ -70,7 +70,7 @@ class Replayed:
 
 
 def go_on(trainer: SACTrainer, world: Replayed, batch: AgentBatch, steps: int) -> tuple[list[Any], AgentBatch]:
-    """What the trainer does and tells, in this order, and the last batch."""
+    """Record the actions and statistics of the trainer, in this order, and the last batch."""
     told: list[Any] = []
     for _ in range(steps):
         actions: Actions = trainer.act(batch)
@@ -224,7 +224,7 @@ def test_without_the_buffer_learning_goes_on_later_and_without_a_backlog(
 
 
 def hashes(run: Run) -> list[str]:
-    """Of every parameter and buffer of the model, after each update."""
+    """Hash every parameter and buffer of the model, after each update."""
     found = []
     with run:
         for _ in run:

@@ -1,4 +1,4 @@
-"""What the settings refuse, and that each of them does what its description says."""
+"""Settings refuse bad values, and each does what its description says."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_the_mean_is_what_a_deterministic_policy_does_in_training(make_trainer: 
 
 @pytest.mark.parametrize("target", [-1.0, 0.0])
 def test_the_temperature_brings_entropy_to_its_target(make_trainer: MakeTrainer, target: float) -> None:
-    """Of two parts, each at -1 nats or at 0."""
+    """The target entropies of two parts, each at -1 nats or at 0."""
     environment = identity_continuous(4)
     trainer = make_trainer(
         environment,

@@ -88,7 +88,7 @@ def random_batch(trainer: SACTrainer, masked: bool, weighted: bool, seed: int) -
 
 
 class Plain:
-    """The same parameters in float64, and nothing else in common with the trainer."""
+    """The trainer's parameters in float64, with nothing else in common with the trainer."""
 
     def __init__(self, trainer: SACTrainer) -> None:
         self.h = trainer.hyperparameters

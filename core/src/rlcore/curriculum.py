@@ -21,7 +21,7 @@ from rlcore.stats import StatSummary
 
 @attrs.define(eq=False)
 class EpisodeDraw:
-    """What K episodes begin with."""
+    """The values with which K episodes start."""
 
     values: NDArray[np.float64]  # [K, P]
     draw_id: NDArray[np.int64]  # [K, P] the curriculum's own note, handed back when they end: a lesson's number
@@ -91,7 +91,7 @@ class Curriculum(Protocol):
     every_step: bool  # whether `advance` is wanted in every environment step, and not only where an episode ended
 
     def draw(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
-        """What environment ``env_index[k]`` begins its episode number ``episodes[k]`` with, for K pairs."""
+        """Return the values with which environment ``env_index[k]`` starts episode ``episodes[k]``, for K pairs."""
         ...
 
     def draw_target(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -65,7 +65,7 @@ class ObservationSpec:
 
 @attrs.frozen(eq=False)
 class BehaviorSpec:
-    """What the agents of one behavior see and do, and where each slot belongs.
+    """The observations and actions of the agents of one behavior, and the environment of each slot.
 
     An action has ``continuous`` real parts, bounded by ``low``/``high`` (shape [continuous], infinite where
     unbounded), and one choice for each entry of ``discrete`` (the number of options of each branch). Both at once
@@ -121,7 +121,7 @@ def _shown(observation: tuple[tuple[int, ...], str] | None) -> str:
 
 @attrs.define(eq=False)
 class Actions:
-    """What every slot does next. Rows that need no action are present and ignored."""
+    """The next action of every slot. Rows that need no action are present and ignored."""
 
     continuous: NDArray[np.float32] | None = None  # [S, continuous], in the environment's own units
     discrete: NDArray[np.int64] | None = None  # [S, branches]
@@ -129,7 +129,7 @@ class Actions:
 
 @attrs.define(eq=False)
 class AgentBatch:
-    """What the agents of one behavior perceive after one environment step.
+    """The data that the agents of one behavior receive after one environment step.
 
     Same-step autoreset: where ``terminated`` or ``truncated`` is set, the row of ``observations`` already holds the
     first observation of the next episode, and what the agent saw last is in ``final_observations``.

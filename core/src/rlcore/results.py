@@ -1,4 +1,4 @@
-"""What iterating over a run yields, and what evaluating measures."""
+"""The results of epochs, which iterating over a run yields, and of evaluations."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class BehaviorEvaluation:
 
 @attrs.frozen
 class EvaluationResult:
-    """What one evaluation measured."""
+    """The result of one evaluation."""
 
     behaviors: Mapping[str, BehaviorEvaluation]
 

@@ -26,7 +26,7 @@ class Transitions:
 
     @property
     def next_observations(self) -> Mapping[str, NDArray[Any]]:
-        """What the agent saw next, each [*L, *shape]: its last observation where the episode ended.
+        """The next observations, each [*L, *shape]: the final observation if the episode ended.
 
         Put together at each call: only providers that need it pay for it. Raises ValueError if the trainer has none.
         """

@@ -24,7 +24,7 @@ from rlcore.environment import Actions, AgentBatch
 
 @runtime_checkable
 class Policy(Protocol):
-    """What evaluation, inference and exporters use. Calling it changes no state of the trainer."""
+    """The policy that evaluation, inference and exporters use. Calling it changes no state of the trainer."""
 
     def act(
         self,

@@ -25,7 +25,7 @@ CreateDataset = Callable[..., Path]
 
 
 def stack(space: spaces.Space[Any], values: Iterable[Any]) -> Any:
-    """What ``EpisodeBuffer`` wants of a space's values: mappings and tuples of arrays."""
+    """Convert a space's values for ``EpisodeBuffer``: mappings and tuples of arrays."""
     values = list(values)
     if isinstance(space, spaces.Dict):
         return {key: stack(part, [value[key] for value in values]) for key, part in space.spaces.items()}

@@ -1,4 +1,4 @@
-"""What rlcore writes comes back exactly, and Minari reads it too."""
+"""A written dataset is read back exactly, and Minari reads it too."""
 
 from __future__ import annotations
 

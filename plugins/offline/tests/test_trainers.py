@@ -194,7 +194,7 @@ def wandering() -> Recording:
 
 
 def returns_of(policy: Any, episodes: int = 30) -> list[float]:
-    """Of a policy in the corridor, each beside the best there is."""
+    """The returns of a policy in the corridor, each beside the best possible one."""
     environment = TinyCorridor(episodes, "Agent")
     batch = first_batch(environment)
     best = 1.0 - 0.01 * (environment.length - 2 - environment.position)

@@ -1,4 +1,4 @@
-"""What a settings class declares: its fields by their keys in a file, their types and their defaults."""
+"""Read what a settings class declares: its fields by their keys in a file, their types and their defaults."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ RESERVED = frozenset({"run", "metadata", "checkpoints", "run_logs", *_FILES})
 
 
 def name_problem(what: str, name: str) -> str | None:
-    """What is wrong with a name that becomes part of a path, or None."""
+    """Return the problem of a name that becomes part of a path, or None."""
     if re.fullmatch(NAME_PATTERN, name) and ".." not in name:
         return None
     return (
@@ -25,7 +25,7 @@ def name_problem(what: str, name: str) -> str | None:
 
 
 def behavior_name_problems(names: Iterable[str]) -> dict[str, str]:
-    """What is wrong with names of the behaviors of one run, by name; a valid name is left out.
+    """Return the problems of the names of one run's behaviors, by name; a valid name has no entry.
 
     Files are named after behaviors, also on file systems that do not distinguish upper and lower case.
     """

@@ -1,4 +1,4 @@
-"""What the command line changes in a document: ``--set a.b=1`` and the flags that stand for a key."""
+"""Apply the changes of the command line to a document: ``--set a.b=1`` and the flags that stand for a key."""
 
 from __future__ import annotations
 

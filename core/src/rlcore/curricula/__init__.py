@@ -1,1 +1,1 @@
-"""What runs do with curricula: the values each environment plays with, and which episode began with what."""
+"""Connect curricula to runs: the values of each environment, and the draw that each open episode uses."""

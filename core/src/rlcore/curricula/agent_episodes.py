@@ -1,4 +1,4 @@
-"""What each open episode of a behavior's agents began with, for the curricula that its end is reported to.
+"""The draw that each open episode of a behavior's agents uses, for the curricula that receive its end.
 
 S slots, N environments, P parameters.
 """
@@ -18,7 +18,7 @@ from rlcore.saved_values import fill, saved_count
 
 @attrs.frozen
 class Beginnings:
-    """What K agents' episodes began with."""
+    """The draws of K agents' episodes."""
 
     numbers: NDArray[np.int64]  # [K]
     values: NDArray[np.float64]  # [K, P]
@@ -26,7 +26,7 @@ class Beginnings:
 
 
 class AgentEpisodes:
-    """What the open episode of each agent of a behavior began with, and its number among all of the behavior."""
+    """The draw of the open episode of each agent of a behavior, and its number among all of the behavior."""
 
     def __init__(self, env_index: NDArray[np.int64], feed: ParameterFeed) -> None:
         """``env_index`` [S] says in which environment each agent is."""
@@ -46,7 +46,7 @@ class AgentEpisodes:
         return int(np.minimum.reduce(self._numbers))
 
     def beginnings(self, rows: NDArray[np.intp]) -> Beginnings:
-        """What the episodes of agents ``rows`` [K] began with, before :meth:`begin` replaces them."""
+        """Return the draws of the episodes of agents ``rows`` [K], before :meth:`begin` replaces them."""
         return Beginnings(self._numbers.take(rows), self._values.take(rows, 0), self._draw_id.take(rows, 0))
 
     def begin_all(self) -> None:

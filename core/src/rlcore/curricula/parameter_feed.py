@@ -73,7 +73,7 @@ class ParameterFeed:
         return values
 
     def described(self, env: int, latest: bool) -> str:
-        """What an episode began with, for messages: ``length 0.5, gravity 9.8``; see :meth:`episode_of`."""
+        """Describe the values of an episode for messages: ``length 0.5, gravity 9.8``; see :meth:`episode_of`."""
         values = self.episode_of(env, latest).tolist()
         return ", ".join(f"{name} {value:g}" for name, value in zip(self.names, values, strict=True))
 
@@ -136,7 +136,7 @@ def target_feed(curricula: Sequence[Curriculum], environment: Environment, named
 
 
 def as_slice(rows: NDArray[np.intp]) -> NDArray[np.intp] | slice:
-    """The same rows to index by; where it is one, a slice, which takes a third of the time of an array."""
+    """Return an index for ``rows``: a slice for one row, which takes a third of the time of an array."""
     if len(rows) != 1:
         return rows
     row = int(rows[0])

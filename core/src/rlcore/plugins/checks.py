@@ -1,6 +1,6 @@
 """Checks a plugin's hook implementations before any of them is registered.
 
-The checks are rlcore's own because pluggy accepts a misspelt hook name silently, and because its versions disagree
+The checks are rlcore's own because pluggy accepts a misspelled hook name silently, and because its versions disagree
 about default values.
 """
 

@@ -1,4 +1,4 @@
-"""What an environment returns, checked before anything learns from it or acts on it.
+"""Check the batches of an environment before anything learns from them or acts on them.
 
 Every array has its shape and kind of numbers compared, and every value must be finite. Many environments return the
 same array objects in every step, with other numbers in them: those need no second comparison of shape and kind. Values
@@ -243,7 +243,7 @@ def batch_of(batches: Any, name: str, environment: str, doing: str) -> AgentBatc
 
 
 def no_batch(batches: Any, name: str, environment: str, doing: str) -> EnvironmentFailed:
-    """What to raise where ``doing`` of the environment returned ``batches`` without one of the behavior ``name``."""
+    """The error if ``doing`` of the environment returned ``batches`` without one of the behavior ``name``."""
     found = f"batches of {_names(batches)}" if isinstance(batches, Mapping) else _shown(batches).removeprefix("is ")
     return EnvironmentFailed(
         f"{environment}: {doing} returned {found} and none of behavior {name!r}; "

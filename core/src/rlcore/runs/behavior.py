@@ -30,7 +30,7 @@ RECENT_UPDATES = 100
 
 
 class BehaviorRun:
-    """What the loop keeps for each behavior."""
+    """The state that the loop keeps for each behavior."""
 
     def __init__(
         self,

@@ -79,5 +79,5 @@ def _bounds(spec: ObservationSpec) -> tuple[NDArray[Any] | float, NDArray[Any] |
 
 
 def slot_named(spec: BehaviorSpec, slot: int) -> str:
-    """What messages call a slot: ``slot 3 (environment 1)``."""
+    """The name of a slot in messages: ``slot 3 (environment 1)``."""
     return f"slot {slot} (environment {int(spec.env_index[slot])})"

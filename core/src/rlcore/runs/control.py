@@ -1,4 +1,4 @@
-"""What a program sets during a run."""
+"""Requests that a program makes during a run."""
 
 from __future__ import annotations
 

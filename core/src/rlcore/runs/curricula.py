@@ -179,7 +179,7 @@ class RunCurricula:
         return tags | {f"{PARAMETER}{name}": mean for name, mean in zip(self._feed.names, means, strict=True)}
 
     def episode_of(self, env: int, latest: bool) -> str:
-        """What an episode of an environment began with, for messages: ``length 0.5, gravity 9.8``.
+        """Describe the values of an environment's episode for messages: ``length 0.5, gravity 9.8``.
 
         Within the step that ends an episode, that is the one which has just begun if ``latest``, else the one before.
         """

@@ -21,7 +21,7 @@ Behaviors = Mapping[str, BehaviorRun]
 
 @attrs.define
 class Scores:
-    """What the evaluations of a run found so far; part of its checkpoints. A score is compared, never averaged."""
+    """The scores of a run's evaluations so far; part of its checkpoints. A score is compared, never averaged."""
 
     score: float | None = None  # the latest
     step: int | None = None  # of the run, where it was scored

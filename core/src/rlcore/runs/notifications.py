@@ -1,4 +1,4 @@
-"""What a run reports to plugins."""
+"""Notify plugins of the events of a run."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ class Run:
 
     @property
     def scores(self) -> Scores:
-        """What the evaluations within the run found."""
+        """The scores of the evaluations within the run."""
         return self._started.evaluation.scores
 
     @property

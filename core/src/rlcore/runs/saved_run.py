@@ -120,7 +120,7 @@ class SavedRun:
         record: Path | None = None,
         record_format: str | None = None,
     ) -> Iterator[EvaluationResult]:
-        """What :meth:`evaluate` returns, for a block that reads it before the environment is closed."""
+        """Yield the result of :meth:`evaluate` to a block that runs before the environment is closed."""
         recorders_for = (
             None if record is None else partial(self._recorders, self.context.absolute(record), record_format)
         )

@@ -93,7 +93,7 @@ def environment_settings(config: RunConfig) -> EnvironmentSettings:
 
 
 def environment_name(settings: EnvironmentSettings, plugins: Plugins) -> str:
-    """What messages call an environment: its type, the plugin that makes it, and its id."""
+    """The name of an environment in messages: its type, the plugin that makes it, and its id."""
     described = plugins.environment(settings.type).described
     return f"{described}, id {settings.id!r}," if settings.id else described
 
@@ -157,7 +157,7 @@ def settings_of(config: RunConfig, behavior: str) -> BehaviorSettings:
 
 
 def recorded_behaviors(config: RunConfig, plugins: Plugins, context: RunContext) -> dict[str, BehaviorSpec]:
-    """What the recorded data of a run without an environment says of its behaviors."""
+    """Return the behaviors that the recorded data of a run without an environment has."""
     specs = {}
     for name, settings in config.behaviors.items():
         demo_path = getattr(settings.hyperparameters, "demo_path", None)

@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 @attrs.frozen
 class Start:
-    """What a training is started with."""
+    """The parts that a training is started with."""
 
     config: RunConfig
     plugins: Plugins

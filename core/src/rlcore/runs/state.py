@@ -239,7 +239,7 @@ class RunState:
 
 
 def cut_warning(behaviors: Mapping[str, BehaviorRun], hidden: BehaviorRun) -> str:
-    """What to say where checkpoints end the episodes of ``hidden`` before any of them ends by itself."""
+    """The warning if checkpoints end the episodes of ``hidden`` before any of them ends by itself."""
     shortest = min(behaviors.values(), key=lambda behavior: behavior.checkpoint_interval)
     interval, slots, settings = shortest.checkpoint_interval, shortest.spec.slots, shortest.settings
     even = settings.even_checkpoints and settings.keep_checkpoints > 0
@@ -253,7 +253,7 @@ def cut_warning(behaviors: Mapping[str, BehaviorRun], hidden: BehaviorRun) -> st
 
 
 def unlearned_warning(behavior: BehaviorRun) -> str:
-    """What to say where ``max_steps`` came before the trainer's first update."""
+    """The warning if ``max_steps`` is reached before the trainer's first update."""
     return (
         f"behavior {behavior.name!r}: nothing was learned: {behavior.steps} steps were taken and the trainer was still "
         "waiting for more before its first update; raise max_steps, or lower what it waits for, such as "

@@ -42,7 +42,7 @@ class FieldInfo:
     not_supported: str | None = None  # the missing part of rlcore; only the default is accepted without it
 
     def problem(self, value: Any) -> str | None:
-        """What is wrong with a value of the right type, or None. The limits of a list apply to each element."""
+        """Return the problem of a value of the right type, or None. The limits of a list apply to each element."""
         if value is None:
             return None
         if isinstance(value, list | tuple | set | frozenset):

@@ -1,4 +1,4 @@
-"""What a new run reads of another run: its models and its training status."""
+"""Read another run for a new one: its models and its training status."""
 
 from __future__ import annotations
 

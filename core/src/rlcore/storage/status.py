@@ -46,7 +46,7 @@ class ListedCheckpoint:
 
 @attrs.frozen
 class SavedStatus:
-    """What the newest checkpoint holds of the status."""
+    """The part of the status that the newest checkpoint holds."""
 
     listed: ListedCheckpoint
     sections: Mapping[str, Any]  # of plugins and environment parameters

@@ -1,4 +1,4 @@
-"""What a run reads from its directory and writes to it: checkpoints, training status, configuration, result."""
+"""Read and write the directory of a run: checkpoints, training status, configuration, result."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from rlcore.storage.versions import run_versions, warn_of_other_versions
 
 
 class SavedBehavior(Protocol):
-    """What saving a checkpoint needs to know of a behavior."""
+    """The data of a behavior that saving a checkpoint needs."""
 
     settings: BehaviorSettings
 

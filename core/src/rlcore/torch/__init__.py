@@ -1,4 +1,4 @@
-"""What trainers written in PyTorch share. The only part of rlcore that imports torch (extra ``rlcore[torch]``).
+"""Shared parts of trainers written in PyTorch. The only part of rlcore that imports torch (extra ``rlcore[torch]``).
 
 Templates to derive a trainer from: ``on_policy``, ``off_policy`` and ``offline``, on the common ground of
 ``minibatch_trainer`` and ``template``.

@@ -38,7 +38,7 @@ class Backend:
                 module.dense = self.dense
 
     def make_pair(self) -> Pair:
-        """What runs two independent functions, in two threads or one after the other."""
+        """Runs two independent functions, in two threads or one after the other."""
         return Pair(self.pair)
 
 

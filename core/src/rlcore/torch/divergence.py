@@ -1,4 +1,4 @@
-"""What to do where a loss is no finite number any more, as far as the numbers that were learned from tell."""
+"""Advice for a loss that is not finite any more, from the numbers that the trainer learned from."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Experience(Protocol):
 def remedy(
     experience: Experience, normalised: bool, strength: float, lower: str = "learning_rate", where: str = "environment"
 ) -> str:
-    """What to change, with the number that calls for it.
+    """The advice, with the number that calls for it.
 
     ``normalised``: observations are; ``strength`` multiplies rewards, and is 0 where no loss is made of them; ``lower``
     is the setting to lower if nothing in ``experience`` is to blame; ``where`` observations and rewards come from.
@@ -67,7 +67,7 @@ def remedy(
 
 
 def strength_of(providers: Iterable[RewardProvider]) -> float:
-    """What the environment's rewards are multiplied by; 0 if they are not learned from."""
+    """The factor on the environment's rewards; 0 if the trainer does not learn from them."""
     return next((each.strength for each in providers if isinstance(each, ExtrinsicReward)), 0.0)
 
 

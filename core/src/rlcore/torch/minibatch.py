@@ -40,7 +40,7 @@ class Loss:
     log_ratio: Tensor  # [B] log of new over old probability
 
     def detached(self) -> Loss:
-        """The same numbers without their graph, which would keep a minibatch in memory."""
+        """Return the numbers without their graph, which would keep a minibatch in memory."""
         return Loss(*(part.detach() for part in (self.total, self.policy, self.value, self.entropy, self.log_ratio)))
 
 

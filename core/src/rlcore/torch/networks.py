@@ -256,7 +256,7 @@ class Critic(nn.Module):
 
 
 def min_q(one: Tensor, two: Tensor) -> Tensor:
-    """Of two critics' values [B, R, ...], in each row those of the critic whose sum over the R rewards is smaller."""
+    """Return, in each row of two critics' values [B, R, ...], the critic with the smaller sum over the R rewards."""
     return torch.where(one.sum(1, keepdim=True) <= two.sum(1, keepdim=True), one, two)
 
 

@@ -16,7 +16,7 @@ BETAS = (0.9, 0.999)  # those of the paper, and of PyTorch
 
 
 class Adam:
-    """What both implementations of Adam share (Kingma and Ba 2015, arXiv:1412.6980, algorithm 1).
+    """The interface of both implementations of Adam (Kingma and Ba 2015, arXiv:1412.6980, algorithm 1).
 
     A gradient step is ``zero_grad()``, ``loss.backward()``, ``clip_grad_norm(...)`` where wanted, ``step()``.
     """

@@ -119,7 +119,7 @@ class Priorities:
         return rows, (weights / weights.max()).astype(np.float32)
 
     def state_dict(self, used: int) -> dict[str, Any]:
-        """Of an up to date tree; the leaves are its own array."""
+        """Return the state of an up-to-date tree. ``leaves`` is a view, not a copy."""
         return {"leaves": self.tree.leaves[:used], "largest": self.largest}
 
     def require_fit(self, state: Mapping[str, Any], used: int) -> None:

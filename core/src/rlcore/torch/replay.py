@@ -150,7 +150,7 @@ class ReplayBuffer(ReplayRings):
             if saved.get(key) != value:
                 raise RunStateError(
                     f"behavior {self.behavior.name!r}: the saved replay buffer was made with {key} {saved.get(key)} "
-                    f"and this run has {value}; go on with the {key} the checkpoint was made with, or start a new run"
+                    f"and this run has {value}; resume with the {key} of the checkpoint, or start a new run"
                 )
         used = len(saved_array(state, "flags", np.uint8, (None,)))
         if used > self.capacity:

@@ -92,7 +92,7 @@ class ReplayRings:
         self._write_current(batch)
 
     def act(self, raw: FloatArray | None, choices: NDArray[np.int64] | None) -> None:
-        """What the slots do at their current observation: [S, continuous] and [S, branches]."""
+        """Store the actions of the slots at their current observation: [S, continuous] and [S, branches]."""
         acting = slice(None) if self._all_awaiting else np.flatnonzero(self.awaiting)
         rows = self.head[acting]
         if raw is not None:

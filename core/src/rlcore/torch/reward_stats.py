@@ -1,4 +1,4 @@
-"""What each reward provider gave per episode, computed once per rollout."""
+"""The return of each reward provider per episode, computed once per rollout."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class RolloutBuffer:
             self._write_next_ragged(batch)
 
     def act(self, raw: FloatArray | None, choices: NDArray[np.int64] | None) -> None:
-        """What the slots do at their current observation."""
+        """Store the actions of the slots at their current observation."""
         if not self.ragged:
             if raw is not None:
                 self.raw[self.row] = raw
@@ -151,7 +151,7 @@ class RolloutBuffer:
         return np.concatenate(self.cuts) if self.cuts else np.empty((0, 2), np.int64)
 
     def next_observations(self, rows: int) -> dict[str, NDArray[Any]]:
-        """What followed each of the first ``rows`` rows, [rows, S, *shape]: the final observation where one is kept."""
+        """Return the observations that follow the first ``rows`` rows, [rows, S, *shape]: the final one if kept."""
         finals, final_observations = self.finals()
         following = {name: array[1 : rows + 1].copy() for name, array in self.observations.items()}
         for name, array in final_observations.items():

@@ -13,7 +13,7 @@ from rlcore.saved_values import SavedValueError, saved_array, saved_bool, saved_
 
 
 class Rollout(Protocol):
-    """What the check reads of a :class:`rlcore.torch.rollout.RolloutBuffer`."""
+    """The part that the check reads of a :class:`rlcore.torch.rollout.RolloutBuffer`."""
 
     behavior: BehaviorSpec
     cursor: NDArray[np.int64]

@@ -21,7 +21,7 @@ FloatArray = NDArray[np.float32]
 
 @attrs.define(eq=False)
 class ActionBatch:
-    """What agents saw and did, in B steps: all that imitating them takes."""
+    """Observations and actions of agents in B steps: the input of imitation."""
 
     inputs: Inputs  # normalised observations, each [B, ...]
     raw: Tensor | None  # [B, continuous] the action's continuous parts, as a policy draws them
@@ -81,7 +81,7 @@ class BatchReader:
         )
 
     def actions(self, rows: Rows) -> ActionBatch:
-        """What was seen and done in ``rows`` [B]; nothing of what followed is looked at."""
+        """Return the observations and actions of ``rows`` [B], without the next observations."""
         buffer, layout = self.buffer, self.layout
         return ActionBatch(
             inputs=self._inputs({name: array.take(rows, 0) for name, array in buffer.observations.items()}),

@@ -1,4 +1,4 @@
-"""Whether a recording of somebody else stays within its own files and within bounds, looked at before it is read.
+"""Whether a foreign recording stays within its own files and within bounds, looked at before it is read.
 
 HDF5 files may refer to other files (external links, external storage, virtual datasets): reading one would read those,
 whatever they are. They may also declare arrays far larger than what they store.
@@ -89,7 +89,7 @@ def require_small_space(text: str, where: str) -> None:
 def _require_small(space: Mapping[str, Any], where: str) -> None:
     shape = space.get("shape", ())
     if not isinstance(shape, list | tuple) or not all(map(is_whole, shape)) or math.prod(shape) > MAX_SIZE:
-        raise ConfigError(f"{where} has a shape that is no shape, or of more than {MAX_SIZE:,} numbers")
+        raise ConfigError(f"{where} has an invalid shape, or one of more than {MAX_SIZE:,} numbers")
     options = space.get("n", 0)
     if isinstance(options, int) and not 0 <= options <= MAX_OPTIONS:
         raise ConfigError(f"{where} has {'too many' if options > 0 else 'negative'} options")

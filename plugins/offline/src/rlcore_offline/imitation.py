@@ -17,7 +17,7 @@ LEAST_LOG_STD = -5.0
 
 @attrs.define(eq=False)
 class Imitation:
-    """What a policy thinks of B recorded actions."""
+    """The log-probabilities and entropies that a policy gives B recorded actions."""
 
     log_prob: Tensor  # [B] of the whole action, differentiable
     entropy: Tensor  # [B], or a scalar: nats

@@ -1,7 +1,7 @@
-"""How a behavior lies in a Minari dataset: spaces in the metadata, and values of theirs in each episode.
+"""The layout of a behavior in a Minari dataset: spaces in the metadata, and values of these spaces in each episode.
 
-A dataset of anybody's is read as its spaces say. One that rlcore wrote also says what spaces cannot, the names, kinds
-and types of the observations, so that exactly the behavior that was recorded comes back.
+A dataset of another library is read by its spaces. A dataset that rlcore wrote also has the names, kinds and types of
+the observations, which spaces do not express, so that reading it gives exactly the recorded behavior.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Layout:
     def of(
         cls, observation: spaces.Space[Any], action: spaces.Space[Any], ours: str | None, name: str, where: str
     ) -> Layout:
-        """What the spaces mean; ``ours`` is the metadata's entry :data:`RLCORE`. UnsupportedSpace names ``where``."""
+        """Read the spaces; ``ours`` is the metadata's entry :data:`RLCORE`. UnsupportedSpace names ``where``."""
         observing = ObservationCodec.of(observation, where) if ours is None else _noted(ours, where)
         acting = ActionCodec.of(action, where)
         low, high = acting.bounds()

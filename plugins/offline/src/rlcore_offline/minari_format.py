@@ -70,7 +70,7 @@ def metadata_of(path: Path) -> dict[str, Any]:
 
 
 def layout_of(path: Path, metadata: Mapping[str, Any], name: str) -> Layout:
-    """What the metadata says of the dataset's behavior; the environment that it names is not made."""
+    """Return the behavior that the dataset's metadata describes; the environment that it names is not made."""
     where = f"Minari dataset {path}"
     found = []
     for key in ("observation_space", "action_space"):

@@ -87,7 +87,7 @@ class MinariWriter:
 
 
 def env_spec_of(about: RecordingAbout) -> EnvSpec | None:
-    """What Gymnasium knows of the environment, so that ``MinariDataset.recover_environment`` makes it."""
+    """Return Gymnasium's specification of the environment, so that ``MinariDataset.recover_environment`` makes it."""
     if about.environment_type != "gymnasium" or about.environment_id is None:
         return None
     try:

@@ -71,7 +71,7 @@ class Unfinished:
         leftover = re.compile(rf"{re.escape(RECORDING)}[0-9a-f]{{8}}-{re.escape(self.path.name)}")
         for entry in self.path.parent.iterdir():
             if leftover.fullmatch(entry.name):
-                shutil.rmtree(entry, ignore_errors=True)  # a leftover that stays is in nobody's way
+                shutil.rmtree(entry, ignore_errors=True)  # a leftover that stays does no harm
 
     def _release(self) -> None:
         if self._lock.is_locked:

@@ -1,4 +1,4 @@
-"""What is written by hand for speed on a CPU. ``torch_settings.fast_cpu: false`` runs without any of it.
+"""Code written by hand for speed on a CPU. ``torch_settings.fast_cpu: false`` runs without any of it.
 
 Each module replaces one piece of plain PyTorch that computes the same numbers, up to rounding:
 
