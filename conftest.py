@@ -1,8 +1,9 @@
-"""Every test of the repository: one thread for each process, the profiles of Hypothesis, and ``--deep``."""
+"""Settings of all tests: one thread per process, the profiles of Hypothesis, ``--deep`` and ``--plain-torch``."""
 
 from __future__ import annotations
 
 import os
+from typing import Any
 
 # Before numpy is imported here or in a process that a test starts: two processes run tests side by side.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -24,13 +25,35 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "each property, and the whole suite of each distribution in a virtual environment of its own (an hour or two)",
     )
 
+    parser.addoption(
+        "--plain-torch",
+        action="store_true",
+        help="trainers that the tests make in their own processes compute as with torch_settings.fast_cpu: false",
+    )
+
 
 def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--plain-torch"):
+        _compute_with_plain_torch()
     if config.getoption("--deep"):
         for name, value in DEEP.items():
             os.environ.setdefault(name, value)
     # Hypothesis reads its own option later, so `--hypothesis-profile` wins.
     settings.load_profile("deep" if config.getoption("--deep") else "quick")
+
+
+def _compute_with_plain_torch() -> None:
+    """Let every trainer that is built on a template have the backend of ``fast_cpu: false``."""
+    from rlcore.torch import template
+    from rlcore.torch.backend import Backend
+
+    choose = template.choose_backend
+
+    def choose_plain(settings: Any, run: Any, independent_losses: bool = False) -> Backend:
+        device = choose(settings, run, independent_losses).device
+        return Backend(device, run.config.torch_settings.num_threads)
+
+    template.choose_backend = choose_plain
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
