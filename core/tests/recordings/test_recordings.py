@@ -19,7 +19,7 @@ from rlcore import RecordingFormatSpec, hookimpl
 from rlcore.environment import Actions, BehaviorSpec, ObservationSpec
 from rlcore.errors import ConfigError, PluginError, RunStateError
 from rlcore.plugins import Plugins
-from rlcore.plugins.recording import read_recording, recorded_behavior, recorded_to
+from rlcore.plugins.recording_formats import read_recording, recorded_behavior, recorded_to
 from rlcore.recording.episode_recorder import EpisodeRecorder
 from rlcore.recordings import Recording, RecordingAbout
 

@@ -312,6 +312,23 @@ def test_a_checkpoint_holds_the_configuration_among_its_verified_files(tmp_path:
         verify_checkpoint(path)
 
 
+def test_a_damaged_new_checkpoint_of_a_step_leaves_the_older_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_checkpoint(tmp_path, 8, {"B": {"value": 1}})
+    write = checkpoint_directory.write_checkpoint
+
+    def write_and_lose_a_file(directory: Path, *arguments: Any) -> None:
+        write(directory, *arguments)
+        (directory / "state.json").write_text("{}")
+
+    monkeypatch.setattr(checkpoint_directory, "write_checkpoint", write_and_lose_a_file)
+    with pytest.raises(RunStateError, match=r"state\.json"):
+        save_checkpoint(tmp_path, 8, {"B": {"value": 2}})
+    assert load_checkpoint(tmp_path / "8")["B"] == {"value": 1}
+    assert [path.name for path in tmp_path.iterdir()] == ["8"]
+
+
 def test_a_step_reached_again_replaces_its_checkpoint(tmp_path: Path) -> None:
     good(tmp_path, 5)
     save_checkpoint(tmp_path, 5, {"Agent": {"weights": np.zeros(2)}})

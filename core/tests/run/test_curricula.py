@@ -176,7 +176,7 @@ def test_a_killed_run_resumed_equals_the_run_that_was_never_stopped(
 def test_without_any_part_of_its_state_a_resumed_run_differs(
     make_run: Any, files: Any, abandon: Any, monkeypatch: pytest.MonkeyPatch, left_out: str
 ) -> None:
-    from rlcore.runs.curricula import RunCurricula
+    from rlcore.runs.run_curricula import RunCurricula
 
     keywords = {"checkpoint_interval": 26, "keep_checkpoints": 0}
     changes = {**SAVED, "environment_parameters.pace.curriculum.every": 7}

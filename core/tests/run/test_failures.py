@@ -22,7 +22,7 @@ from rlcore.errors import (
     traceback_hint,
 )
 from rlcore.plugins.status_file import read_status_file, write_status_file
-from rlcore.runs.open_writer import OpenWriter
+from rlcore.runs.writers import OpenWriter
 from rlcore.storage.checkpoint import load_checkpoint
 
 ENVIRONMENT = "environment 'corridor' of plugin 'stub_plugin' (local)"

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from rlcore.curriculum import NO_CHANGES, Changes, EndedEpisodes, EpisodeDraw
 from rlcore.environment import AgentBatch
-from rlcore.runs.curricula import RunCurricula
 from rlcore.runs.episode_statistics import EpisodeStatistics
+from rlcore.runs.run_curricula import RunCurricula
 
 
 class Copies:

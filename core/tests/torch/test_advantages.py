@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlcore.torch.minibatch import generalised_advantages, trajectory_cuts
+from rlcore.torch.advantages import generalised_advantages, trajectory_cuts
 
 
 @pytest.mark.parametrize("lambd", [1.0, 0.95, 0.0])

@@ -3,9 +3,10 @@
 In reading order: :mod:`~rlcore.plugins.hookspecs` (the hooks that a plugin may implement),
 :mod:`~rlcore.plugins.records` (the records that it returns), :mod:`~rlcore.plugins.plugin` (a plugin),
 :mod:`~rlcore.plugins.discovery` (the installed plugins), :mod:`~rlcore.plugins.selection` (which of them are on),
-:mod:`~rlcore.plugins.loading` and :mod:`~rlcore.plugins.manager` (import, checks, registration) and
+:mod:`~rlcore.plugins.loading` and :mod:`~rlcore.plugins.manager` (import, checks, registration),
+:mod:`~rlcore.plugins.registry`, :mod:`~rlcore.plugins.lookup` (records: collected, found by name) and
 :mod:`~rlcore.plugins.calls` (the facade that the rest of rlcore uses). :mod:`~rlcore.plugins.failures` blames plugins
-for their errors; :mod:`~rlcore.plugins.recording` reads and writes recorded episodes.
+for their errors; :mod:`~rlcore.plugins.recording_formats` reads and writes recorded episodes.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from rlcore.plugins.failures import blame, blamed
     from rlcore.plugins.markers import hookspec, registry_of
     from rlcore.plugins.plugin import Plugin
-    from rlcore.plugins.recording import read_recording
+    from rlcore.plugins.recording_formats import read_recording
     from rlcore.plugins.records import Record
     from rlcore.plugins.run_context import RunPlugins
     from rlcore.plugins.selection import Selection, selection_from
@@ -53,7 +54,7 @@ _LAZY = {
     "blame": "rlcore.plugins.failures",
     "blamed": "rlcore.plugins.failures",
     "load_plugins": "rlcore.plugins.calls",
-    "read_recording": "rlcore.plugins.recording",
+    "read_recording": "rlcore.plugins.recording_formats",
     "registry_of": "rlcore.plugins.markers",
     "selection_from": "rlcore.plugins.selection",
 }

@@ -187,13 +187,13 @@ class Plugins:
 
     def read_recording(self, path: str | Path, behavior: str, start: Path = Path()) -> Recording:
         """The whole recording that ``path``, relative to ``start``, names; ConfigError if it is missing or unsound."""
-        from rlcore.plugins.recording import read_recording
+        from rlcore.plugins.recording_formats import read_recording
 
         return read_recording(self, path, behavior, start)
 
     def recorded_behavior(self, path: str | Path, behavior: str, start: Path = Path()) -> BehaviorSpec:
         """The behavior of the recording that ``path``, relative to ``start``, names, without reading its episodes."""
-        from rlcore.plugins.recording import recorded_behavior
+        from rlcore.plugins.recording_formats import recorded_behavior
 
         return recorded_behavior(self, path, behavior, start)
 

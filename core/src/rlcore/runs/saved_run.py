@@ -15,7 +15,7 @@ from rlcore.errors import EnvironmentFailed, RunStateError
 from rlcore.files.paths import working_directory
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.failures import blamed
-from rlcore.plugins.recording import recorded_to
+from rlcore.plugins.recording_formats import recorded_to
 from rlcore.plugins.run_context import RunContext
 from rlcore.recording.episode_recorder import EpisodeRecorder
 from rlcore.recordings import RecordingAbout

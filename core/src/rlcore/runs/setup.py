@@ -24,7 +24,7 @@ from rlcore.plugins.known import ENVIRONMENT_EXAMPLE
 from rlcore.plugins.records import CurriculumSpec, StatsWriterSpec
 from rlcore.plugins.run_context import RunContext
 from rlcore.runs.behavior import BehaviorRun
-from rlcore.runs.open_writer import OpenWriter
+from rlcore.runs.writers import OpenWriter
 from rlcore.seeding import fresh_seed
 from rlcore.settings import BehaviorSettings, EnvironmentParameter, EnvironmentSettings, RunConfig
 

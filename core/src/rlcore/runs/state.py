@@ -24,7 +24,7 @@ from rlcore.plugins.known import FIRST_UPDATE_EXAMPLE
 from rlcore.plugins.run_context import RunContext
 from rlcore.runs.batch_check import batch_of
 from rlcore.runs.behavior import BehaviorRun
-from rlcore.runs.curricula import RunCurricula
+from rlcore.runs.run_curricula import RunCurricula
 from rlcore.runs.setup import (
     environment_name,
     environment_settings,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.run_context import RunContext
 from rlcore.runs.behavior import BehaviorRun
-from rlcore.runs.curricula import RunCurricula
 from rlcore.runs.notifications import Notifications
-from rlcore.runs.open_writer import OpenWriter
+from rlcore.runs.run_curricula import RunCurricula
 from rlcore.runs.timers import Timers, gauge_name
+from rlcore.runs.writers import OpenWriter
 from rlcore.stats import IS_TRAINING, STEPS_PER_SECOND, StatSummary
 
 

@@ -132,17 +132,29 @@ def save_checkpoint(directory: Path, step: int, state: Mapping[str, Any], config
         if os.path.lexists(final):  # a run that was resumed from an older checkpoint reached this step again
             replaced = _make_room(final)
         temporary.rename(final)
+        fsync_directory(directory)
+        _verify_or_restore(final, replaced)
         if replaced is not None:
             shutil.rmtree(replaced)
-        fsync_directory(directory)
+            fsync_directory(directory)
     except (OSError, SafetensorError) as error:
         shutil.rmtree(temporary, ignore_errors=True)
         raise RunStateError(_cannot_write(directory, step, error)) from error
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
-    verify_checkpoint(final)
     return final
+
+
+def _verify_or_restore(final: Path, replaced: Path | None) -> None:
+    """Verify a new checkpoint. If it is damaged, the checkpoint of the same step that it ``replaced`` is restored."""
+    try:
+        verify_checkpoint(final)
+    except BaseException:
+        if replaced is not None:
+            shutil.rmtree(final)
+            replaced.rename(final)
+        raise
 
 
 def _make_room(path: Path) -> Path | None:

@@ -18,7 +18,7 @@ from rlcore.settings import CheckpointSettings
 from rlcore.storage.checkpoint import CONFIGURATION
 from rlcore.storage.checkpoint_directory import find_checkpoints, require_no_newer
 from rlcore.storage.lock import LOCK, RunLock
-from rlcore.storage.replacement import Replaced, discard
+from rlcore.storage.replaced_runs import Replaced, discard
 from rlcore.storage.run_files import (
     BEST,
     CHECKPOINTS,

@@ -159,6 +159,7 @@ class RunStore:
         self._whole[step] = True
         settle_best(self.directory.best, self._newest.evaluation["best_step"] if self._newest.evaluation else None)
         keep = [behavior.settings.keep_checkpoints for behavior in behaviors.values()]
+        # Only now: save_checkpoint has verified the new checkpoint.
         stay = rotate(self.directory.checkpoints, 0 if min(keep) <= 0 else max(keep), step, self._is_whole)
         kept = {checkpoint.step for checkpoint in stay}
         self._older = [each for each in self._older if each.step in kept - {step}]

@@ -5,7 +5,7 @@ Templates to derive a trainer from: ``on_policy``, ``off_policy`` and ``offline`
 
 - Networks: ``networks``, ``encoders`` (images), ``normalizer``, ``actions`` (distributions), ``discrete_options``
   (values of discrete actions), ``policy`` (acting).
-- On-policy data: ``rollout``, ``rollout_state``, ``minibatch`` (advantages and minibatches), ``reward_stats``.
+- On-policy data: ``rollout``, ``rollout_state``, ``advantages``, ``minibatch``, ``reward_stats``.
 - Stored transitions: ``replay``, ``replay_rings``, ``priorities``, ``recorded``, ``transition_batch``.
 - Learning: ``optimizer``, ``schedules``, ``imitation`` (``behavioral_cloning``), ``divergence`` (advice where a loss is
   not finite).

@@ -30,18 +30,16 @@ from rlcore.saved_values import fill, saved_array, saved_count, saved_mapping
 from rlcore.seeding import derive_generator, generator_state, restore_generator
 from rlcore.settings import BehaviorSettings, OnPolicySettings
 from rlcore.torch.actions import ActionNoise, joint_log_prob_entropy, mask_logits
+from rlcore.torch.advantages import explained_variance, generalised_advantages, trajectory_cuts
 from rlcore.torch.divergence import remedy, strength_of
 from rlcore.torch.minibatch import (
     Loss,
     Minibatch,
     approximate_kl,
-    explained_variance,
-    generalised_advantages,
     minibatch_sizes,
     minibatches,
     rollout_rows,
     standardise,
-    trajectory_cuts,
 )
 from rlcore.torch.networks import ActorCritic, Inputs, to_numpy
 from rlcore.torch.optimizer import Adam

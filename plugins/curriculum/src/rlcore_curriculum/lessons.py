@@ -1,5 +1,8 @@
 """The curriculum of lessons: ML-Agents' ``environment_parameters`` with extensions.
 
+``tracks`` decides when a lesson changes, ``meters`` measures what is compared with its threshold, and ``legacy`` does
+both as ML-Agents does. This module draws values, saves the state and reports the status.
+
 P parameters, K episodes, N environments. The draw_id of an episode is the visit of the lesson in which it started.
 
 Episodes count in the order of their starts. If many environments start a lesson together, the shortest episodes end

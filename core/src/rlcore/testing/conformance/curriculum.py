@@ -30,8 +30,8 @@ from rlcore.errors import ConfigError, RunStateError
 from rlcore.plugins.calls import Plugins, load_plugins
 from rlcore.plugins.run_context import RunContext
 from rlcore.plugins.selection import selection_from
-from rlcore.runs.curricula import RunCurricula
 from rlcore.runs.episode_statistics import EpisodeStatistics
+from rlcore.runs.run_curricula import RunCurricula
 from rlcore.settings import BehaviorSettings, EnvironmentParameter, RunConfig
 from rlcore.stats import CUMULATIVE_REWARD, StatSummary
 from rlcore.storage.checkpoint import load_checkpoint

@@ -1,0 +1,47 @@
+"""Generalised advantage estimation over a rollout (Schulman et al. 2016, arXiv:1506.02438)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def generalised_advantages(
+    reward: NDArray[np.float32],  # [T, S]
+    value: NDArray[np.float32],  # [T, S] of the observation acted on
+    next_value: NDArray[np.float32],  # [T, S] what follows: 0 after a termination, the final observation's value after
+    #                                    a truncation, else the next row's value
+    carry: NDArray[np.bool_],  # [T, S] False where the trajectory ends or is cut after this row
+    gamma: float,
+    lambd: float,
+) -> NDArray[np.float32]:
+    """Advantages [T, S] by GAE(gamma, lambda): A_t = delta_t + gamma lambda carry_t A_{t+1},
+    delta_t = r_t + gamma V(next_t) - V_t (Schulman et al. 2016, arXiv:1506.02438, eqs. 11, 12 and 16).
+    """
+    advantage = reward + gamma * next_value
+    advantage -= value
+    decay = carry * np.float32(gamma * lambd)  # [T, S]
+    for t in range(len(advantage) - 2, -1, -1):
+        advantage[t] += decay[t] * advantage[t + 1]
+    return advantage
+
+
+def trajectory_cuts(ended: NDArray[np.bool_], age: NDArray[np.int64], horizon: int) -> NDArray[np.bool_]:
+    """Mark where a trajectory reaches ``horizon`` rows without having ended: [T, S].
+
+    ``age`` [S] is the length of each slot's trajectory before the first row, and is left at its length after the
+    last.
+    """
+    cuts = np.zeros_like(ended)
+    for t in range(len(ended)):
+        age += 1
+        np.greater_equal(age, horizon, out=cuts[t])
+        cuts[t] &= ~ended[t]
+        age[cuts[t] | ended[t]] = 0
+    return cuts
+
+
+def explained_variance(values: NDArray[np.float32], returns: NDArray[np.float32]) -> float:
+    """1 - Var(returns - values) / Var(returns) over all heads; 0 where the returns do not vary."""
+    variance = float(np.var(returns))
+    return 1.0 - float(np.var(returns - values)) / variance if variance > 0 else 0.0
