@@ -31,7 +31,10 @@ from rlcore.torch.transition_batch import BatchReader, TransitionBatch
 
 @attrs.frozen(eq=False)
 class GradientStep:
-    """The outcome of one gradient step: statistics by tag, each a scalar, and errors for prioritised replay."""
+    """The outcome of one gradient step: statistics and errors for prioritised replay.
+
+    ``stats`` are detached scalars by tag. Every gradient step of a trainer has the same tags; a summary averages them.
+    """
 
     stats: Mapping[str, Tensor]
     td_error: Tensor | None = None  # [B] temporal-difference errors, of any sign
