@@ -80,15 +80,17 @@ class Curriculum(Protocol):
 
     Rules, checked by :class:`rlcore.testing.CurriculumConformance`:
 
-    * ``draw`` and ``draw_target`` change nothing, and equal arguments give equal values until ``advance`` says
-      ``redraw`` or the environments' own episodes end. Their random numbers come from streams named by the run's seed,
-      parameter, environment and episode number (:class:`rlcore.seeding.EpisodeUniforms`), so that a resumed run, or one
-      with other workers, draws the same.
-    * ``state_dict`` holds all that the future depends on.
+    * ``draw`` and ``draw_target`` do not change the curriculum. Calls with equal arguments return equal values until
+      ``advance`` returns ``redraw=True`` or an episode of these environments ends. Random numbers come from streams
+      named by seed, parameter, environment and episode number (:class:`rlcore.seeding.EpisodeUniforms`), so a resumed
+      run, or a run with other workers, draws equal values.
+    * ``state_dict`` holds everything that later draws and changes depend on.
     """
 
     parameters: tuple[str, ...]  # P names; the columns of every draw
-    every_step: bool  # whether `advance` is wanted in every environment step, and not only where an episode ended
+    every_step: (
+        bool  # True: call `advance` after every environment step; False: only after steps in which an episode ended
+    )
 
     def draw(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
         """Return the values with which environment ``env_index[k]`` starts episode ``episodes[k]``, for K pairs."""
@@ -105,7 +107,7 @@ class Curriculum(Protocol):
     def advance(self, steps: Mapping[str, int]) -> Changes:
         """Called after each environment step in which episodes ended, and after every one if ``every_step``.
 
-        ``steps`` are the agent steps learned from, by behavior.
+        ``steps`` are the agent steps that each trainer has observed, by behavior.
         """
         ...
 
@@ -130,7 +132,9 @@ class Curriculum(Protocol):
         ...
 
     def load_status(self, sections: Mapping[str, Any]) -> None:
-        """Begin where the ``sections`` of another run's status, or of ML-Agents, say, as far as they do.
+        """Start with the lessons in ``sections``, the status of another run or of ML-Agents.
+
+        A parameter without a section starts with its first lesson.
 
         Raises RunStateError for a section that does not fit this configuration.
         """

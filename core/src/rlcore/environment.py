@@ -138,7 +138,7 @@ class AgentBatch:
     """
 
     observations: dict[str, NDArray[Any]]  # each [S, *shape]
-    reward: NDArray[np.float32]  # [S] since the slot last acted; not read in rows that neither act next nor ended
+    reward: NDArray[np.float32]  # [S] since the slot's last action; ignored in rows outside `transition_closed`
     terminated: NDArray[np.bool_]  # [S] the episode ended by the task's own rule
     truncated: NDArray[np.bool_]  # [S] the episode was cut off (time limit): bootstrap from the final observation
     ended: NDArray[np.intp] = attrs.field()  # [K] rows whose episode ended, ascending
@@ -166,10 +166,10 @@ class Environment(Protocol):
 
     Rules, all checked by :class:`rlcore.testing.EnvironmentConformance`:
 
-    * ``reset`` begins an episode in every environment; environment ``c`` plays the episode numbered ``episodes[c]``
-      with the seed ``seeds(c, episodes[c])``. An environment that resets itself continues with ``seeds(c, next
-      number)``, so that an episode does not depend on when, or in which process, it is played. An environment with a
-      single generator for all seeds it once per ``reset`` from ``seeds(0, episodes.sum())`` and documents that.
+    * ``reset`` starts an episode in every environment: environment ``c`` plays the episode numbered ``episodes[c]``
+      with the seed ``seeds(c, episodes[c])``. After an automatic reset it plays the next number, with the seed of that
+      number. An episode therefore does not depend on when, or in which process, it is played. If all N environments
+      share one random generator, ``reset`` seeds it with ``seeds(0, episodes.sum())``.
     * ``episodes`` [N] counts up as environments begin episodes; a checkpoint stores it.
     * Equal seeds, equal parameters and equal actions give equal batches.
     """
@@ -187,10 +187,11 @@ class Environment(Protocol):
         ...
 
     def set_parameters(self, parameters: Parameters) -> None:
-        """Set what every environment's next episode begins with, a ``reset`` included; open episodes keep theirs.
+        """Set the parameters of the next episode of every environment, also of one that ``reset`` starts.
 
-        ``parameters[name][c]`` is for environment c. What was set before and is not named again stays. The arrays are
-        the caller's, and change only where this is called again: keeping them is fine, writing into them is not.
+        Open episodes keep their values. ``parameters[name][c]`` is the value for environment c. A parameter that is
+        not in ``parameters`` keeps its previous value. The caller owns the arrays and changes them only before it calls
+        this method again: the environment may keep them, but must not write into them.
 
         Raises ConfigError for a name the environment does not have, with those it has.
         """

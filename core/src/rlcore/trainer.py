@@ -2,7 +2,7 @@
 
 The run calls, for each behavior::
 
-    trainer.begin(batch)                 # after every reset of the environment
+    trainer.begin(batch)                 # new episodes start in all slots; a resumed run calls load_state_dict instead
     loop:
         actions = trainer.act(batch)
         batch = environment.step(actions)
@@ -48,11 +48,11 @@ class Policy(Protocol):
 class Trainer(Protocol):
     """Learns one behavior."""
 
-    steps: int  # agent steps learned from so far: one agent's one transition counts one
+    steps: int  # agent steps observed so far; gradient steps for a trainer of recorded data
 
     @property
     def policy(self) -> Policy:
-        """The current policy; a plain attribute of any class that acts like one will do."""
+        """The current policy. A subclass may store it as a plain attribute."""
         ...
 
     def begin(self, batch: AgentBatch) -> None:
@@ -72,8 +72,9 @@ class Trainer(Protocol):
         ...
 
     def update(self) -> Mapping[str, float | Sequence[float]]:
-        """All gradient steps on what was collected. Returns statistics by TensorBoard tag ("Losses/Policy Loss"): a
-        number, or one for each of several episodes, which weigh alike in the summary.
+        """Take all gradient steps on the collected data. Return statistics by TensorBoard tag ("Losses/Policy Loss").
+
+        A value is a number, or a sequence with one number per episode; each episode has the same weight in the summary.
         """
         ...
 

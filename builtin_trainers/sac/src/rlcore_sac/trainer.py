@@ -1,12 +1,15 @@
 """Soft Actor-Critic (Haarnoja et al. 2018, arXiv:1812.05905) for continuous, discrete and hybrid actions.
 
-:class:`rlcore.torch.off_policy.OffPolicyTrainer` stores and samples transitions and counts gradient steps; one gradient
-step is below, in reading order. Discrete branches enter by exact expectations over their options (Christodoulou 2019,
-arXiv:1910.07207), so only continuous parts are drawn.
+:class:`rlcore.torch.off_policy.OffPolicyTrainer` stores and samples transitions and counts gradient steps. This file
+has one gradient step, from top to bottom. For discrete branches, the losses use the exact expectation over all options
+(Christodoulou 2019, arXiv:1910.07207). Only continuous parts of an action are sampled.
 
-With several reward providers each has a value of its own, with its own discount. The policy maximises their sum, the
-smaller critic is the one with the smaller sum, and every value carries an equal share of the entropy bonus, so that
-their sum is the soft value.
+Each of the R reward providers has its own value and its own discount. The policy maximizes the sum of the R values.
+The minimum of the two critics is decided by this sum, not for each value separately. Each value contains 1/R of the
+entropy bonus, so the sum contains it once.
+
+Shapes: B transitions, R reward providers, ``columns`` values per critic (one per combination of discrete options, or
+one without branches). ``raw`` are continuous actions in the policy's range [-1, 1]; ``choices`` are the chosen options.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ from rlcore_sac.settings import SACSettings
 
 @attrs.define(eq=False)
 class CriticLoss:
-    """The loss of both critics, and what it was computed from."""
+    """The loss of both critics, with the tensors that statistics and replay priorities need."""
 
     total: Tensor
     q_losses: tuple[Tensor, Tensor]  # of each critic, without importance weights
@@ -71,9 +74,9 @@ class SACTrainer(OffPolicyTrainer):
         }
 
     def gradient_step(self, batch: TransitionBatch) -> GradientStep:
-        """All gradients are taken at the same parameters, as in the authors' own code, and then everything moves.
+        """Compute the gradients of all losses at the same parameters, as the authors' code does; then update.
 
-        So the losses of the policy and of the critics are independent, and two threads may compute them.
+        The losses of the policy and of the critics are therefore independent, and two threads can compute them.
         """
         noise, next_noise = self._noise_like(batch.raw), self._noise_like(batch.raw)
         (drawn, policy_loss), critic_loss = self._pair.run(
@@ -89,13 +92,13 @@ class SACTrainer(OffPolicyTrainer):
     # ------------------------------------------------------------ the losses
 
     def critic_loss(self, batch: TransitionBatch, next_noise: Tensor | None) -> CriticLoss:
-        """Half the squared distance of both critics from the soft value of what followed (eq. 5 and 6)."""
+        """Half the squared difference between each critic and the target: reward + discount * soft value (eq. 5, 3)."""
         model, options = self.model, self.model.options
         with torch.no_grad():
-            following = model.draw(batch.next_inputs, batch.next_mask, next_noise)
-            next_q = min_q(*model.q_values(model.targets, batch.next_inputs, following.action))  # [B, R, columns]
-            bonus = model.entropy_bonus(following) / len(self.providers)
-            next_value = options.expected(next_q, following.probabilities) + bonus.unsqueeze(1)
+            next_draw = model.draw(batch.next_inputs, batch.next_mask, next_noise)
+            next_q = min_q(*model.q_values(model.targets, batch.next_inputs, next_draw.action))  # [B, R, columns]
+            bonus = model.entropy_bonus(next_draw) / len(self.providers)
+            next_value = options.expected(next_q, next_draw.probabilities) + bonus.unsqueeze(1)
             target_q = batch.reward + batch.discount * next_value  # [B, R]
 
         q1, q2 = (options.chosen(q, batch.choices) for q in model.q_values(model.critics, batch.inputs, batch.raw))
@@ -110,7 +113,7 @@ class SACTrainer(OffPolicyTrainer):
         return CriticLoss(total, (q1_loss.detach(), q2_loss.detach()), q1.detach(), td_error)
 
     def policy_loss(self, batch: TransitionBatch, noise: Tensor | None) -> tuple[PolicyDraw, Tensor]:
-        """The policy moves towards what the smaller critic values, and towards entropy (eq. 7)."""
+        """Minus the smaller critic's value of the policy's actions, minus the entropy bonus (eq. 7)."""
         model = self.model
         drawn = model.draw(batch.inputs, batch.mask, noise)
         q1, q2 = model.q_values(model.critics, batch.inputs, drawn.action, frozen=True)  # each [B, R, columns]
@@ -119,8 +122,8 @@ class SACTrainer(OffPolicyTrainer):
         return drawn, -(value + model.entropy_bonus(drawn)).mean()
 
     def temperature_loss(self, drawn: PolicyDraw, mask: Tensor | None) -> Tensor:
-        """A temperature rises while entropy is below its target (eq. 17, with the logarithm as the parameter)."""
-        excess = []  # of the entropy of the continuous parts, and of each branch, over its target
+        """Raises a temperature while the entropy is below its target (section 5; the parameter is its logarithm)."""
+        excess = []  # entropy minus target entropy: of the continuous parts together, then of each branch
         if drawn.log_prob is not None:
             excess.append((-drawn.log_prob.detach() - self._continuous_target).mean().unsqueeze(0))
         if drawn.entropies is not None:

@@ -1,14 +1,16 @@
 """Every hook that rlcore calls: when, how often, with which arguments, and what the answer means.
 
-This module is the reference documentation; the docs are rendered from it and a test compares the two. The form of a
-hook's name says how it is called:
+This module is the reference documentation; the docs are rendered from it and a test compares the two. The form of
+most names says how the hook is called:
 
 * a plural noun (``rlcore_trainers``) is a *registry*: no arguments, returns records, called at most once per process;
 * ``rlcore_create_*``, ``rlcore_write_*`` and ``rlcore_read_*`` are *factories*: the first answer that is not None
   wins; core's own answer comes last, and an implementation marked ``wrapper=True`` may decorate any answer;
 * a past participle (``rlcore_run_started``) is a *notification*: its return value is ignored, implementations are
   called one by one, and the error of one neither stops the run nor reaches the others (with ``--strict-plugins``
-  the run saves a checkpoint and ends).
+  the run saves a checkpoint and ends);
+* ``rlcore_report_status`` and ``rlcore_restore_status`` are called in every plugin, one by one, and
+  ``rlcore_addhooks`` before all other hooks.
 
 An implementation may name any subset of a hook's arguments. Default values are not allowed, in specifications and
 implementations alike (pluggy 1.6 and 1.7 treat them differently). No hook is called per environment step.
@@ -125,7 +127,7 @@ def rlcore_create_trainer(
 
     Called once per behavior, after the environment was made and before the first step. Core's own answer imports
     ``spec.target`` and calls it with ``settings``, ``behavior`` and ``run``, by keyword. A wrapper may return another
-    trainer around the one that it received; self-play does that with any trainer.
+    trainer that wraps the one that it received.
     """
 
 
@@ -156,8 +158,8 @@ def rlcore_create_environment(
     """Make the environment. ``settings`` is the ``environment`` block.
 
     Called once per run, before the trainers are made, unless they learn from recorded data. Called again for the
-    environment that policies are evaluated in: when a run with an ``evaluation`` block starts, else by the first
-    ``Run.evaluate()``; later by an evaluation of so many episodes that it needs another ``num_envs``; and once by
+    environment of evaluations: when a run with an ``evaluation`` block starts, or without this block at the first
+    ``Run.evaluate()``; when an evaluation plays so many episodes that it needs another ``num_envs``; and once in
     ``rlcore evaluate``. Core's own answer calls the target with ``settings`` and ``run``, by keyword.
     """
 
@@ -170,9 +172,9 @@ def rlcore_report_status(run: RunContext) -> Mapping[str, Mapping[str, Any]] | N
     """State that this plugin keeps across restarts: ``{section name: JSON data}``.
 
     Called once per checkpoint, before it is written: the sections are part of the checkpoint, and of the training
-    status written after it. What a plugin does in ``rlcore_checkpoint_saved`` belongs in its next report; a run that is
-    resumed from that checkpoint gets the report made before it. Two plugins may not report the same section, and none
-    may report one of core's.
+    status written after it. ``rlcore_checkpoint_saved`` is called later, so state that a plugin changes there is
+    in its report for the next checkpoint. Two plugins must not report the same section, and no plugin may report a
+    section of rlcore's.
     """
 
 
@@ -181,8 +183,8 @@ def rlcore_restore_status(run: RunContext, sections: Mapping[str, Any]) -> None:
     """Restore what this plugin reported. ``sections`` are those of all plugins, from the checkpoint of the resume.
 
     Called once, on ``--resume`` and ``--inference``, after trainers and environment were restored and before the
-    first step. ``sections`` are made from the checkpoint; the file, or what ``rlcore_read_status`` returns, is not
-    read. An error stops the run, because a run with half a state would be a silent fresh start.
+    first step. ``training_status.json`` is not read, and ``rlcore_read_status`` is not called. An error stops the
+    run, because the run must not continue with only a part of its state.
     """
 
 
@@ -201,9 +203,9 @@ def rlcore_read_status(directory: Path) -> Mapping[str, Any] | None:
     """Read what ``rlcore_write_status`` stored; None if this plugin has nothing there.
 
     Called once by ``rlcore status``, and once by a new run for the run that
-    ``checkpoint_settings.initialize_lessons_from`` names. A resumed run reads its checkpoint instead. None leaves the
-    answer to the next plugin, and at last to core's file. An error stops the command; raise
-    :class:`rlcore.errors.RunStateError` with what to do.
+    ``checkpoint_settings.initialize_lessons_from`` names. A resumed run reads its checkpoint instead. If a plugin
+    returns None, rlcore asks the next plugin, and finally reads ``training_status.json``. An error stops the command;
+    raise :class:`rlcore.errors.RunStateError` with a message that states the fix.
     """
 
 
@@ -214,9 +216,9 @@ def rlcore_read_status(directory: Path) -> Mapping[str, Any] | None:
 def rlcore_configured(config: RunConfig) -> None:
     """The configuration is complete and checked.
 
-    Called once per process, and for a plugin that registers later when it registers. This is the one notification
-    that may refuse: raise :class:`rlcore.errors.ConfigError` to stop the run before anything is made. Any other error
-    stops it too, as the plugin's failure: a check that failed has checked nothing.
+    Called once per process; a plugin that is registered later is called when it is registered. This is the only
+    notification that may stop the run: raise :class:`rlcore.errors.ConfigError` before anything is made. Any other
+    exception also stops the run and is reported as an error of the plugin.
     """
 
 
@@ -247,7 +249,7 @@ def rlcore_evaluated(run: RunContext, step: int, result: EvaluationResult) -> No
 
 @hookspec
 def rlcore_checkpoint_saved(run: RunContext, step: int, path: Path) -> None:
-    """A checkpoint was written, verified and renamed into place. ``path`` is its directory.
+    """A checkpoint was written, renamed into place and verified. ``path`` is its directory.
 
     Called once per checkpoint, the last one of a run included.
     """
@@ -280,6 +282,6 @@ def rlcore_addhooks(manager: PluginManager) -> None:
     """Add hook specifications of this plugin's own: ``manager.add_hookspecs(module)``.
 
     Called once per process, when all plugins are imported and before any other hook. Names must begin with
-    ``rlcore_``. ``rlcore.plugins.registry_of(ItsRecord)`` specifies a registry like core's, whose records derive from
-    ``rlcore.plugins.Record``; ``run.plugins.record(ItsRecord, name)`` finds one.
+    ``rlcore_``. ``rlcore.plugins.registry_of(ItsRecord)`` declares a registry hook; ``ItsRecord`` derives from
+    ``rlcore.plugins.Record``. ``run.plugins.record(ItsRecord, name)`` returns the record with this name.
     """

@@ -1,4 +1,4 @@
-"""The two loops in which a run spends its time. They run no Python per agent and call no hook."""
+"""The two loops in which a run spends its time. They run no Python per agent and call no hook per step."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ Outcome = Literal["done", "interrupted", "failed"]
 
 
 class Training:
-    """Everything a run has once it has started; :func:`rlcore.runs.starting.start_training` makes it."""
+    """Everything a run has once it has started; :func:`rlcore.runs.starting.Start.training` makes it."""
 
     def __init__(
         self,

@@ -32,28 +32,31 @@ class Backend:
     pair: bool = False  # whether two independent losses are computed in two threads
 
     def prepare(self, model: nn.Module) -> None:
-        """Let every network in ``model`` compute this way."""
+        """Set the ``dense`` function of every network body in ``model``."""
         for module in model.modules():
             if isinstance(module, Body):
                 module.dense = self.dense
 
     def make_pair(self) -> Pair:
-        """Runs two independent functions, in two threads or one after the other."""
+        """Return a :class:`Pair`, which runs two independent functions in parallel or in sequence."""
         return Pair(self.pair)
 
 
 def choose_backend(settings: BehaviorSettings, run: RunContext, independent_losses: bool = False) -> Backend:
-    """The backend of ``torch_settings``. A trainer with ``independent_losses`` computes them in two threads.
+    """The backend that ``torch_settings`` selects.
 
-    Without ``device`` it is the CPU, which is faster for the small networks of vector observations. ``num_threads``
-    counts all threads: 1 uses one core. Raises ConfigError for a device PyTorch does not have.
+    Two threads compute the losses if the trainer declares ``independent_losses``, ``num_threads`` is at least 2 and
+    ``fast_cpu`` is on; each uses half of ``num_threads``. The default device is the CPU, which is faster for the small
+    networks of vector observations. Raises ConfigError for a device that PyTorch does not have.
     """
     chosen = run.config.torch_settings
     device = _device(chosen.device or "cpu")
     if not chosen.fast_cpu or device.type != "cpu":
         return Backend(device, chosen.num_threads)
     halved = independent_losses and chosen.num_threads > 1
-    threads = chosen.num_threads // 2 if halved else chosen.num_threads  # whatever the machine: results depend on it
+    threads = (
+        chosen.num_threads // 2 if halved else chosen.num_threads
+    )  # independent of the cores: results depend on it
     return Backend(device, threads, fused_dense, FlatAdam, numpy_actor, pair=halved and cores() > 1)
 
 

@@ -112,7 +112,7 @@ class OnPolicyTrainer(TorchTrainer):
         self.steps += self.buffer.observe(batch)
 
     def _forget_rewards(self, cut: NDArray[np.bool_]) -> None:
-        """Drop the sums of cut episodes without a row in the buffer; where there is a row, the buffer marks the cut."""
+        """Reset the reward sums of cut episodes without a transition in the buffer; ``cut_rows`` reports the others."""
         for rewards in self._rewards:
             rewards.forget(cut & (self.buffer.lengths() == 0))
 
