@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 # Before numpy is imported here or in a process that a test starts: two processes run tests side by side.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -28,32 +27,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--plain-torch",
         action="store_true",
-        help="trainers that the tests make in their own processes compute as with torch_settings.fast_cpu: false",
+        help="trainers that tests make, in their own and in forked processes, have torch_settings.fast_cpu: false",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--plain-torch"):
-        _compute_with_plain_torch()
+        from plain_torch import compute_with_plain_torch
+
+        compute_with_plain_torch()
     if config.getoption("--deep"):
         for name, value in DEEP.items():
             os.environ.setdefault(name, value)
     # Hypothesis reads its own option later, so `--hypothesis-profile` wins.
     settings.load_profile("deep" if config.getoption("--deep") else "quick")
-
-
-def _compute_with_plain_torch() -> None:
-    """Let every trainer that is built on a template have the backend of ``fast_cpu: false``."""
-    from rlcore.torch import template
-    from rlcore.torch.backend import Backend
-
-    choose = template.choose_backend
-
-    def choose_plain(settings: Any, run: Any, independent_losses: bool = False) -> Backend:
-        device = choose(settings, run, independent_losses).device
-        return Backend(device, run.config.torch_settings.num_threads)
-
-    template.choose_backend = choose_plain
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

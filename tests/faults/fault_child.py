@@ -13,9 +13,13 @@ import time
 
 import gymnasium  # noqa: F401
 import torch  # noqa: F401
+from plain_torch import SWITCH, compute_with_plain_torch
 
 import rlcore_tensorboard.plugin  # noqa: F401
 from rlcore.cli.main import main
+
+if SWITCH in os.environ:
+    compute_with_plain_torch()
 
 
 def command(

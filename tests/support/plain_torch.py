@@ -1,0 +1,24 @@
+"""Trainers in plain PyTorch, as with ``torch_settings.fast_cpu: false``, for ``pytest --plain-torch``."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+# Set for the processes that tests fork; they call compute_with_plain_torch() too.
+SWITCH = "PYTEST_PLAIN_TORCH"
+
+
+def compute_with_plain_torch() -> None:
+    """Let every trainer that this process builds on a template have the backend of ``fast_cpu: false``."""
+    from rlcore.torch import template
+    from rlcore.torch.backend import Backend
+
+    os.environ[SWITCH] = "1"
+    choose = template.choose_backend
+
+    def choose_plain(settings: Any, run: Any, independent_losses: bool = False) -> Backend:
+        device = choose(settings, run, independent_losses).device
+        return Backend(device, run.config.torch_settings.num_threads)
+
+    template.choose_backend = choose_plain
