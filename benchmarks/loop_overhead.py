@@ -80,7 +80,7 @@ class StubPolicy:
         return self._actions
 
     def seed(self, seed: int) -> None:
-        """It draws nothing."""
+        """Do nothing: the policy has no random numbers."""
 
 
 class StubTrainer:
@@ -93,7 +93,7 @@ class StubTrainer:
         self._actions = self.policy.act({})
 
     def begin(self, batch: AgentBatch) -> None:
-        """It keeps nothing."""
+        """Do nothing: the trainer stores no transitions."""
 
     def act(self, batch: AgentBatch) -> Actions:
         return self._actions
@@ -147,7 +147,7 @@ def stub_batch(slots: int, ending: int | None = None) -> AgentBatch:
 
 
 def microseconds_per_step(steps: int) -> dict[str, float]:
-    """Of one whole training of ``steps`` environment steps, and of its loop alone; runs in a process of its own.
+    """Measure a whole training of ``steps`` environment steps, and its loop alone, in a separate process.
 
     The loop is what happens in every step; summaries and checkpoints are the rest.
     """

@@ -1,4 +1,4 @@
-"""Which plugins a configuration chooses, decided before any is imported, and the record of the choice."""
+"""Choose the plugins of a configuration before any is imported, and record the choice."""
 
 from __future__ import annotations
 

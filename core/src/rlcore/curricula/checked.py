@@ -122,11 +122,6 @@ class CheckedCurriculum:
                 what = str(error) if isinstance(error, SavedValueError) else bad_state(error)
                 raise SavedValueError(f"{self.described} cannot load its state: {what}") from error
 
-    def _ask(self, method: str, *arguments: Any) -> Any:
-        """Calls a method that is not called at every step; the others are called directly."""
-        with blamed(self.described, f"in {method}"):
-            return getattr(self.curriculum, method)(*arguments)
-
     # ------------------------------------------------------------ what is wrong
 
     def refuse(self, method: str, what: str) -> NoReturn:

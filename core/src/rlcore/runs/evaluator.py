@@ -133,7 +133,7 @@ class Evaluator:
         return self._environment, True
 
     def _feed(self, environment: Environment, name: str, seed: int) -> ParameterFeed | None:
-        """Of the task that training is for, but for what the evaluation block gives."""
+        """Draw the parameters of the task that training is for; values in the evaluation block have priority."""
         parameters = self._parameters()
         if not parameters:
             return None
