@@ -21,7 +21,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--deep",
         action="store_true",
         help="everything that tests can try: all seeds, every kind of damage, 120 random kills, a thousand examples of "
-        "each property, and the whole suite of each distribution in a virtual environment of its own (an hour or two)",
+        "each property, and the whole suite of each distribution in a virtual environment of its own",
     )
 
     parser.addoption(
