@@ -1,7 +1,8 @@
 """Proximal Policy Optimization (Schulman et al. 2017, arXiv:1707.06347) with the clipped objective.
 
 :class:`rlcore.torch.on_policy.OnPolicyTrainer` collects rollouts, estimates advantages and takes gradient steps. What
-makes it PPO is the loss below.
+makes it PPO is the loss below. To read one update, begin with :meth:`OnPolicyTrainer.update`, then read
+:meth:`PPOTrainer.loss`; what they call is in ``minibatch.py``, ``actions.py`` and ``networks.py`` of ``rlcore.torch``.
 """
 
 from __future__ import annotations

@@ -8,7 +8,10 @@ update, in order:
    truncated episode and from the next row at the end of the rollout;
 3. ``num_epoch`` passes over the shuffled rollout in minibatches of about ``batch_size``;
 4. the observation normaliser adds the rollout to its statistics. It comes last so that acting, step 1 and step 3 all
-   see the same inputs: the probability ratio of the first minibatch is exactly one.
+   see the same inputs.
+
+The first update of a run with ``normalize`` differs: its actions were drawn from raw observations, because there were
+no statistics yet. Step 4 comes first there, and the log-probabilities of step 1 are those of normalised observations.
 """
 
 from __future__ import annotations
@@ -16,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import attrs
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -171,121 +173,146 @@ class OnPolicyTrainer(TorchTrainer):
         }
 
     # ------------------------------------------------------------ the rollout
+    # T rows, S slots, R reward providers; N transitions, which are T * S while all slots act together.
 
     @torch.no_grad()
     def _prepare(self) -> tuple[Minibatch, Inputs | None, dict[str, Statistic]]:
         """Return the rollout as one large minibatch, inputs that the normaliser has yet to see, and statistics."""
-        buffer = self.buffer
-        lengths = buffer.lengths()
-        used, slots = int(lengths.max()), len(lengths)
-        stored = {name: array[: used + 1] for name, array in buffer.observations.items()}
-        raw_inputs = self._to_device(self.model.inputs.raw(stored, lead=2))  # each [(used + 1) * S, ...]
-        rows = None
-        if buffer.ragged:
-            rows = torch.from_numpy(np.flatnonzero(valid_rows(used, lengths))).to(self.device)
-        seen = self.model.inputs.has_statistics
-        raw_own = tuple(x[: used * slots] if rows is None else x.index_select(0, rows) for x in raw_inputs)
-        if not seen:
-            # Before the first update there is nothing to normalise by; learning from raw inputs would be worse than
-            # a first ratio that is not exactly one.
-            self.model.inputs.update_normalizer(raw_own)
-        inputs = self.model.inputs(raw_inputs)
+        lengths = self.buffer.lengths()
+        num_rows = int(lengths.max())
+        stored = None
+        if self.buffer.ragged:
+            stored = torch.from_numpy(np.flatnonzero(valid_rows(num_rows, lengths))).to(self.device)
+        inputs, unseen = self._network_inputs(num_rows, stored)
+        values, next_values = self._value_estimates(inputs, num_rows)
+        advantages, returns, stats = self._advantages(values, next_values, lengths)
+        rollout = self._whole_minibatch(inputs, stored, values, advantages, returns)
+        return rollout, unseen, stats
 
-        finals, final_observations = buffer.finals()
-        values = to_numpy(self._values(inputs)).reshape(used + 1, slots, -1)  # [used + 1, S, R]
+    def _network_inputs(self, num_rows: int, stored: Tensor | None) -> tuple[Inputs, Inputs | None]:
+        """Normalised observations [(T + 1) * S, ...], and the raw ones [N, ...] that the normaliser has yet to see.
+
+        The last S rows are the observations after the rollout. ``stored`` [N] has the indices of the transitions in
+        an array [T * S, ...]; None if every index holds one.
+        """
+        observations = {name: array[: num_rows + 1] for name, array in self.buffer.observations.items()}
+        raw_inputs = self._to_device(self.model.inputs.raw(observations, lead=2))
+        raw_transitions = _transition_rows(raw_inputs, num_rows * self.behavior.slots, stored)
+        if self.model.inputs.has_statistics:
+            return self.model.inputs(raw_inputs), raw_transitions
+        # The first update has no statistics to normalise with, and learning from raw inputs is worse than
+        # log-probabilities that are not those the actions were drawn with.
+        self.model.inputs.update_normalizer(raw_transitions)
+        return self.model.inputs(raw_inputs), None
+
+    def _value_estimates(self, inputs: Inputs, num_rows: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Values of the observations acted on and of those that followed, final ones included: both [T, S, R]."""
+        values = to_numpy(self._values(inputs)).reshape(num_rows + 1, self.behavior.slots, -1)
         next_values = values[1:].copy()
+        finals, final_observations = self.buffer.finals()
         if len(finals):
             final_inputs = self.model.inputs(self._to_device(self.model.inputs.raw(final_observations)))
             next_values[finals[:, 0], finals[:, 1]] = to_numpy(self._values(final_inputs))
+        return values[:-1], next_values
 
-        advantages, returns, stats = self._advantages(values[:-1], next_values, lengths, used)
+    def _whole_minibatch(
+        self,
+        inputs: Inputs,
+        stored: Tensor | None,
+        values: NDArray[np.float32],
+        advantages: NDArray[np.float32],
+        returns: NDArray[np.float32],
+    ) -> Minibatch:
+        """All N transitions, with the log-probabilities of their actions under the weights that acted."""
+        buffer, behavior, num_rows = self.buffer, self.behavior, len(values)
 
         def flat(array: NDArray[Any]) -> Tensor:
-            return rollout_rows(array, rows, self.device)
+            return rollout_rows(array[:num_rows], stored, self.device)
 
-        behavior = self.behavior
-        raw = flat(buffer.raw[:used]) if behavior.continuous else None
-        choices = flat(buffer.choices[:used]) if behavior.discrete else None
-        mask = flat(buffer.masks[:used]) if buffer.masks is not None else None
-        own = tuple(x[: used * slots] if rows is None else x.index_select(0, rows) for x in inputs)
-        mean, logits = self._policy_parameters(own)
+        inputs = _transition_rows(inputs, num_rows * behavior.slots, stored)
+        raw = flat(buffer.raw) if behavior.continuous else None
+        choices = flat(buffer.choices) if behavior.discrete else None
+        mask = flat(buffer.masks) if buffer.masks is not None else None
+        mean, logits = self._policy_parameters(inputs)
         if mask is not None and logits is not None:
             logits = mask_logits(logits, mask)
         log_std = self.model.policy_head.log_std
         log_prob, _ = joint_log_prob_entropy(self.policy.layout, mean, log_std, logits, raw, choices)
-        rollout = Minibatch(
-            inputs=own,
+        advantage = flat(advantages)
+        if self.hyperparameters.advantage_normalization == "rollout":
+            advantage = standardise(advantage)
+        return Minibatch(
+            inputs=inputs,
             raw=raw,
             choices=choices,
             mask=mask,
             old_log_prob=log_prob,
-            old_value=flat(values[:-1]),
-            advantage=flat(advantages),
+            old_value=flat(values),
+            advantage=advantage,
             returns=flat(returns),
         )
-        if self.hyperparameters.advantage_normalization == "rollout":
-            rollout = attrs.evolve(rollout, advantage=standardise(rollout.advantage))
-        return rollout, raw_own if seen else None, stats
 
     def _advantages(
-        self, values: NDArray[np.float32], next_values: NDArray[np.float32], lengths: NDArray[np.int64], used: int
+        self, values: NDArray[np.float32], next_values: NDArray[np.float32], lengths: NDArray[np.int64]
     ) -> tuple[NDArray[np.float32], NDArray[np.float32], dict[str, Statistic]]:
-        """Advantages [T, S] over all providers, value targets [T, S, R], and statistics."""
-        buffer = self.buffer
+        """Advantages [T, S] over all providers, value targets [T, S, R], and statistics.
+
+        ``values`` and ``next_values`` are [T, S, R]; ``lengths`` [S] is the number of transitions of each slot.
+        """
+        buffer, num_rows = self.buffer, len(values)
         # Rows past a slot's length hold what an earlier rollout left there.
-        played = valid_rows(used, lengths) if buffer.ragged else np.ones((used, len(lengths)), np.bool_)  # [T, S]
-        rows = played if buffer.ragged else slice(None)
-        terminated, truncated = buffer.terminated[:used], buffer.truncated[:used]
-        ended = (terminated | truncated) & played
+        valid = valid_rows(num_rows, lengths) if buffer.ragged else np.ones((num_rows, len(lengths)), np.bool_)
+        rows = valid if buffer.ragged else slice(None)
+        terminated, truncated = buffer.terminated[:num_rows], buffer.truncated[:num_rows]
+        ended = (terminated | truncated) & valid
         carry = ~ended
-        if self.settings.time_horizon < used:
+        if self.settings.time_horizon < num_rows:
             carry &= ~trajectory_cuts(ended, np.zeros(len(lengths), np.int64), self.settings.time_horizon)
         if buffer.ragged:
             carry[lengths[lengths > 0] - 1, np.flatnonzero(lengths > 0)] = False
-        transitions = self._transitions(used, rows)
-        total = np.zeros_like(values[..., 0])
+        transitions = self._transitions(num_rows, rows)
+        advantages = np.zeros_like(values[..., 0])
         returns = np.empty_like(values)
         stats: dict[str, Statistic] = {}
         for k, provider in enumerate(self.providers):
-            given = provider.evaluate(transitions) * np.float32(provider.strength)
-            reward = np.zeros_like(total)
-            reward[rows] = given
-            following = next_values[..., k]
+            reward = np.zeros_like(advantages)
+            reward[rows] = provider.evaluate(transitions) * np.float32(provider.strength)
+            value, next_value = values[..., k], next_values[..., k]
             if not provider.ignore_done:
-                following = np.where(terminated, np.float32(0), following)
+                next_value = np.where(terminated, np.float32(0), next_value)
             advantage = generalised_advantages(
-                reward, values[..., k], following, carry, provider.gamma, self.hyperparameters.lambd
+                reward, value, next_value, carry, provider.gamma, self.hyperparameters.lambd
             )
-            total += advantage
-            returns[..., k] = advantage + values[..., k]
+            advantages += advantage
+            returns[..., k] = advantage + value
             title = self.provider_names[k].capitalize()
-            stats[f"Policy/{title} Value Estimate"] = float(values[rows][..., k].mean())
-            per_episode = self._rewards[k].record(reward, ended, buffer.cut_rows())
-            if per_episode:
-                stats[f"Policy/{title} Reward"] = per_episode
+            stats[f"Policy/{title} Value Estimate"] = float(value[rows].mean())
+            episode_rewards = self._rewards[k].record(reward, ended, buffer.cut_rows())
+            if episode_rewards:
+                stats[f"Policy/{title} Reward"] = episode_rewards
             stats.update(provider.update(transitions))
         stats["Losses/Explained Variance"] = explained_variance(values[rows], returns[rows])
-        return total, returns, stats
+        return advantages, returns, stats
 
-    def _transitions(self, used: int, rows: NDArray[np.bool_] | slice) -> Transitions:
-        """The rollout for reward providers: [T, S] while all slots act together, else the rows that were played."""
+    def _transitions(self, num_rows: int, rows: NDArray[np.bool_] | slice) -> Transitions:
+        """The rollout for reward providers: [T, S] while all slots act together, else [N]."""
         buffer, behavior = self.buffer, self.behavior
 
-        def shown(array: NDArray[Any]) -> NDArray[Any]:
-            part: NDArray[Any] = array[:used][rows]
+        def selected(array: NDArray[Any]) -> NDArray[Any]:
+            part: NDArray[Any] = array[:num_rows][rows]
             return part
 
         return Transitions(
-            observations={name: shown(array) for name, array in buffer.observations.items()},
+            observations={name: selected(array) for name, array in buffer.observations.items()},
             actions=self.policy.layout.actions(
-                shown(buffer.raw) if behavior.continuous else None,
-                shown(buffer.choices) if behavior.discrete else None,
+                selected(buffer.raw) if behavior.continuous else None,
+                selected(buffer.choices) if behavior.discrete else None,
             ),
-            reward=shown(buffer.reward),
-            terminated=shown(buffer.terminated),
-            truncated=shown(buffer.truncated),
-            group_reward=None if buffer.group_reward is None else shown(buffer.group_reward),
-            following=lambda: {name: array[rows] for name, array in buffer.next_observations(used).items()},
+            reward=selected(buffer.reward),
+            terminated=selected(buffer.terminated),
+            truncated=selected(buffer.truncated),
+            group_reward=None if buffer.group_reward is None else selected(buffer.group_reward),
+            following=lambda: {name: array[rows] for name, array in buffer.next_observations(num_rows).items()},
         )
 
     def _values(self, inputs: Inputs) -> Tensor:
@@ -351,3 +378,8 @@ class OnPolicyTrainer(TorchTrainer):
             )
         require_rollout_fit(self.buffer, buffer)
         self.optimizer.require_fit(saved_mapping(state, "optimizer"))
+
+
+def _transition_rows(inputs: Inputs, count: int, stored: Tensor | None) -> Inputs:
+    """The inputs of transitions: those at the indices ``stored``, or the first ``count`` if it is None."""
+    return tuple(x[:count] if stored is None else x.index_select(0, stored) for x in inputs)
