@@ -225,5 +225,6 @@ def refuse_unknown_parameters(names: Iterable[str], known: Iterable[str], enviro
         if name not in known:
             has = f"it has {', '.join(known)}" if known else "it has none"
             raise ConfigError(
-                f"environment_parameters.{name}: {environment} has no such parameter; {has}{did_you_mean(name, known)}"
+                f"environment_parameters.{name}: {environment} has no such parameter; {has}{did_you_mean(name, known)}",
+                key=("environment_parameters", name),
             )

@@ -7,9 +7,9 @@ line, with a traceback only if ``--debug`` is given.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 LONGEST_NAME = 100  # longer names are not compared with the allowed ones: the time is the product of both lengths
 
@@ -23,15 +23,28 @@ EXIT_SIGINT = 130
 
 
 class RlcoreError(Exception):
-    """The base of all errors whose message is meant for the user."""
+    """The base of all errors whose message is meant for the user.
+
+    ``repeats_cause`` is True for an error that :func:`repeating` made: the message ends with the text of its cause.
+    """
 
     exit_code: ClassVar[int] = EXIT_INTERNAL
+    repeats_cause: bool = False
 
 
 class ConfigError(RlcoreError):
-    """A configuration (file, override or settings object) that cannot be used."""
+    """A configuration (file, override or settings object) that cannot be used.
+
+    ``key`` is the path of the key that the message begins with: ``("environment", "id")`` for
+    ``ConfigError("environment.id: ...", key=("environment", "id"))``. An environment plugin gives it, so that the error
+    can be located in ``evaluation.environment`` where only that block has the value.
+    """
 
     exit_code = EXIT_CONFIG
+
+    def __init__(self, message: str, *, key: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.key = key
 
 
 class NotInstalled(ConfigError):
@@ -94,13 +107,24 @@ def one_line(error: BaseException) -> str:
     return f"{shown}; raise an exception instead of calling sys.exit" if isinstance(error, SystemExit) else shown
 
 
+E = TypeVar("E", bound=RlcoreError)
+
+
+def repeating(cause: BaseException, what: str, kind: Callable[[str], E]) -> E:
+    """Return an error of ``kind`` whose message is ``what``, a colon, and the type and message of ``cause``.
+
+    Raise it for an exception of foreign code. The command line adds that ``--debug`` shows the traceback::
+
+        raise repeating(error, f"{env_id}: cannot be made", EnvironmentFailed) from error
+    """
+    error = kind(f"{what}: {one_line(cause)}")
+    error.repeats_cause = True
+    return error
+
+
 def traceback_hint(error: BaseException) -> str:
-    """``"; --debug shows the traceback"`` for an error that repeats, word for word, what foreign code raised."""
-    cause = error.__cause__
-    repeats = isinstance(error, PluginError | EnvironmentFailed | RunStateError)
-    if cause is None or isinstance(cause, RlcoreError) or not repeats:
-        return ""
-    return "; --debug shows the traceback" if one_line(error).endswith(one_line(cause)) else ""
+    """``"; --debug shows the traceback"`` for an error that :func:`repeating` made, else an empty string."""
+    return "; --debug shows the traceback" if isinstance(error, RlcoreError) and error.repeats_cause else ""
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str | None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from rlcore.errors import RlcoreError, RunStateError, one_line
+from rlcore.errors import RlcoreError, RunStateError, one_line, repeating
 from rlcore.files.json_files import MAX_DEPTH, is_number, is_whole
 from rlcore.finite import first_non_finite
 
@@ -140,5 +140,7 @@ def state_taken_up(where: str, owner: str) -> Iterator[None]:
         raise RunStateError(f"{where}: {owner}: {error}") from error
     except RlcoreError:
         raise
-    except BAD_STATE as error:
+    except KeyError as error:
         raise RunStateError(f"{where}: {owner} cannot restore its state: {bad_state(error)}") from error
+    except BAD_STATE as error:
+        raise repeating(error, f"{where}: {owner} cannot restore its state", RunStateError) from error

@@ -19,6 +19,7 @@ from rlcore.errors import (
     PluginError,
     RunStateError,
     TrainingDiverged,
+    repeating,
     traceback_hint,
 )
 from rlcore.plugins.status_file import read_status_file, write_status_file
@@ -255,7 +256,7 @@ def test_the_cause_of_an_error_that_an_environment_reports_itself_is_kept(
         try:
             raise ZeroDivisionError("division by zero")
         except ZeroDivisionError as error:
-            raise EnvironmentFailed("Corridor-v0: step failed: ZeroDivisionError: division by zero") from error
+            raise repeating(error, "Corridor-v0: step failed", EnvironmentFailed) from error
 
     run = make_run()
     run.start()
@@ -263,7 +264,11 @@ def test_the_cause_of_an_error_that_an_environment_reports_itself_is_kept(
     with pytest.raises(EnvironmentFailed) as caught:
         run.train()
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    assert str(caught.value) == "Corridor-v0: step failed: ZeroDivisionError: division by zero"
     assert traceback_hint(caught.value) == "; --debug shows the traceback"
+    explained = EnvironmentFailed("division by zero")
+    explained.__cause__ = ZeroDivisionError("division by zero")
+    assert traceback_hint(explained) == "", "an environment's own message needs no traceback"
 
 
 def test_a_full_disk_at_the_first_checkpoint_advises_to_start_again(

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
-from rlcore.errors import PluginError, RlcoreError, one_line
+from rlcore.errors import PluginError, RlcoreError, repeating
 
 if TYPE_CHECKING:
     from rlcore.settings import BehaviorSettings
@@ -38,8 +38,8 @@ Kind = Callable[[str], RlcoreError]
 
 def failure(owner: str, doing: str, error: BaseException, kind: Kind = PluginError) -> RlcoreError:
     """The error "<owner> failed <doing>: <error>", with ``error`` as its cause. Wraps an RlcoreError too."""
-    what = str(error) if isinstance(error, RlcoreError) else one_line(error)
-    made = kind(f"{owner} failed {doing}: {what}")
+    what = f"{owner} failed {doing}"
+    made = kind(f"{what}: {error}") if isinstance(error, RlcoreError) else repeating(error, what, kind)
     made.__cause__ = error
     return made
 

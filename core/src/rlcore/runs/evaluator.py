@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -155,16 +154,17 @@ class Evaluator:
             raise ConfigError(f"--video: environments of type {settings.type!r} cannot record video")
         return settings
 
-    def _is_of_own_block(self, error: ConfigError) -> bool:
-        """Whether it is of a key or a parameter that only evaluations have: environments know just its name."""
+    def _only_in_evaluation(self, key: tuple[str, ...]) -> bool:
+        """Whether only the evaluation block has this value of ``key``, which an environment refused."""
+        if len(key) < 2:
+            return False
+        block, name = key[:2]
+        if block == "environment_parameters":
+            return name in self._parameters() and name not in self._config.environment_parameters
+        if block != "environment":
+            return False
         played, trained = self._settings(), self._config.environment
-        if trained is None and str(error).startswith("environment."):
-            return True
-        own = set(self._parameters()) - set(self._config.environment_parameters)
-        fields = [field.name for field in attrs.fields(EnvironmentSettings)]
-        keys = [key for key in fields if trained is None or getattr(played, key) != getattr(trained, key)]
-        places = [f"environment_parameters.{name}:" for name in own] + [f"environment.{key}" for key in keys]
-        return any(re.match(rf"{re.escape(place)}(?!\w)", str(error)) for place in places)
+        return trained is None or getattr(played, name, None) != getattr(trained, name, None)
 
     def _make(self, settings: EnvironmentSettings, num_envs: int) -> Environment:
         config = attrs.evolve(
@@ -177,8 +177,8 @@ class Evaluator:
             with _of_an_evaluation():
                 environment = make_environment(config, self._plugins, context)
         except ConfigError as error:
-            if self._is_of_own_block(error):
-                raise ConfigError(f"evaluation.{error}") from error
+            if self._only_in_evaluation(error.key):
+                raise ConfigError(f"evaluation.{error}", key=("evaluation", *error.key)) from error
             raise
         if self._specs is not None:
             problem = specs_mismatch(self._specs, environment.behaviors)

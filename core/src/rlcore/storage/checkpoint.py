@@ -19,7 +19,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from rlcore.errors import RunStateError, one_line
+from rlcore.errors import RunStateError, repeating
 from rlcore.files.atomic import fsync_directory, fsync_file
 from rlcore.files.json_files import (
     MAX_BYTES,
@@ -223,7 +223,7 @@ def _load_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
         raise DamagedFile(f"{path}: is missing") from error
     except (OSError, SafetensorError, LookupError, TypeError, ValueError, AttributeError, MemoryError) as error:
         # Besides its own errors, safetensors raises whatever numpy does for types that numpy lacks.
-        raise DamagedFile(f"{path}: is not a safetensors file: {one_line(error)}") from error
+        raise repeating(error, f"{path}: is not a safetensors file", DamagedFile) from error
     for name, array in arrays.items():
         if array.dtype not in _DTYPES:
             raise DamagedFile(f"{path}: the array {name[:60]!r} is of {array.dtype}, which no checkpoint holds")

@@ -172,7 +172,8 @@ class TinyCorridor(SavingEnvironment):
         cells = int(self.parameters["length"][env])
         if not 2 <= cells <= self.length:
             raise ConfigError(
-                f"environment_parameters.length: must be from 2 to {self.length}, the corridor's cells, not {cells}"
+                f"environment_parameters.length: must be from 2 to {self.length}, the corridor's cells, not {cells}",
+                key=("environment_parameters", "length"),
             )
         self.end[env] = cells - 1
         self.position[env] = generator.integers(cells - 1)

@@ -38,10 +38,11 @@ def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environm
     if name not in environments.FOR_CONFIGURATIONS:
         allowed = ", ".join(environments.FOR_CONFIGURATIONS)
         hint = did_you_mean(name, environments.FOR_CONFIGURATIONS)
-        raise ConfigError(f"environment.id: unknown environment {name!r}; allowed: {allowed}{hint}")
+        key = ("environment", "id")
+        raise ConfigError(f"environment.id: unknown environment {name!r}; allowed: {allowed}{hint}", key=key)
     make = environments.FOR_CONFIGURATIONS[name]
     try:
         environment: Environment = make(run.num_envs, run.behavior_names[0], **settings.options)
     except TypeError as error:
-        raise ConfigError(f"environment.options: {error}") from error
+        raise ConfigError(f"environment.options: {error}", key=("environment", "options")) from error
     return environment

@@ -10,7 +10,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from rlcore.environment import AgentBatch, BehaviorSpec, Parameters, refuse_unknown_parameters
-from rlcore.errors import EnvironmentFailed, RlcoreError, one_line
+from rlcore.errors import EnvironmentFailed, RlcoreError, repeating
 from rlcore.seeding import EpisodeSeeds
 from rlcore.spaces import ActionCodec, MismatchedValue, ObservationCodec
 
@@ -89,4 +89,4 @@ class GymnasiumEnvironment:
         """Return an error of one line for an exception, or a wrong result, of ``doing`` in ``where``."""
         if isinstance(error, MismatchedValue):
             return EnvironmentFailed(f"{self.env_id}: {where}: {doing} returned {error}")
-        return EnvironmentFailed(f"{self.env_id}: {where}: {doing} failed: {one_line(error)}")
+        return repeating(error, f"{self.env_id}: {where}: {doing} failed", EnvironmentFailed)

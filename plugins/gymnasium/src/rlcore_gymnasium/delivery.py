@@ -40,7 +40,8 @@ class ParameterDelivery:
             if known.setdefault(way, name) != name:
                 raise ConfigError(
                     f"environment_parameters.{name}: is {way} of {self._finder.env_id}, and so is {known[way]!r}; keep "
-                    "one of the two"
+                    "one of the two",
+                    key=("environment_parameters", name),
                 )
         self._ways |= new
 
@@ -73,5 +74,6 @@ class ParameterDelivery:
         except ValueError:
             raise ConfigError(
                 f"environment_parameters.{name}: {value:g} is not a whole number, but {way} of {self._finder.env_id} "
-                f"is; use whole numbers, or set whole: false in environment.parameters.{name}"
+                f"is; use whole numbers, or set whole: false in environment.parameters.{name}",
+                key=("environment_parameters", name),
             ) from None

@@ -13,7 +13,7 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import SyncVectorEnv
 
 from rlcore.environment import Environment
-from rlcore.errors import ConfigError, EnvironmentFailed, RlcoreError, did_you_mean, one_line
+from rlcore.errors import ConfigError, EnvironmentFailed, RlcoreError, did_you_mean, one_line, repeating
 from rlcore.settings import EnvironmentSettings
 from rlcore_gymnasium.cartpole import CartPoleEnvironment, native_parameters
 from rlcore_gymnasium.in_process import InProcessEnvironment
@@ -24,6 +24,8 @@ from rlcore_gymnasium.ways import WayFinder
 
 if TYPE_CHECKING:
     from rlcore import RunContext
+
+ID = ("environment", "id")
 
 
 def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environment:
@@ -37,7 +39,7 @@ def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environm
     """
     env_id = settings.id
     if not env_id:
-        raise ConfigError("environment.id is missing; name a Gymnasium environment, such as CartPole-v1")
+        raise ConfigError("environment.id is missing; name a Gymnasium environment, such as CartPole-v1", key=ID)
     options = dict(settings.options or {})
     behavior = _only_behavior(run.behavior_names, env_id)
     spec = _registered(env_id)
@@ -103,7 +105,7 @@ def _native(
         try:
             vector.close()
         except (Exception, SystemExit) as error:
-            raise EnvironmentFailed(f"{env_id}: its vectorized form failed to close: {one_line(error)}") from error
+            raise repeating(error, f"{env_id}: its vectorized form failed to close", EnvironmentFailed) from error
         return None
     return adapter(env_id, behavior, vector)
 
@@ -127,7 +129,7 @@ def _made(env_id: str, options: Mapping[str, Any], make: Callable[[], Any]) -> A
         ) from error
     except (Exception, SystemExit) as error:
         given = f" with options {dict(options)}" if options else ""
-        raise EnvironmentFailed(f"{env_id}: cannot be made{given}: {one_line(error)}") from error
+        raise repeating(error, f"{env_id}: cannot be made{given}", EnvironmentFailed) from error
 
 
 def _install_hint(error: BaseException) -> str:
@@ -159,11 +161,14 @@ def _registered(env_id: str) -> EnvSpec:
         try:
             importlib.import_module(module)
         except (Exception, SystemExit) as error:
-            raise ConfigError(f"environment.id {env_id!r}: cannot import {module!r}: {one_line(error)}") from error
+            raise ConfigError(
+                f"environment.id {env_id!r}: cannot import {module!r}: {one_line(error)}", key=ID
+            ) from error
     spec = gymnasium.registry.get(name)
     if spec is None:
         raise ConfigError(
             f"environment.id {env_id!r} is not registered with Gymnasium{did_you_mean(name, gymnasium.registry)}"
-            + ("" if module else " (an environment of another package is written 'its_module:Name-v0')")
+            + ("" if module else " (an environment of another package is written 'its_module:Name-v0')"),
+            key=ID,
         )
     return spec

@@ -76,11 +76,12 @@ class WayFinder:
         raise ConfigError(
             f"environment_parameters.{name}: {self.env_id} has no such parameter; it has {' and '.join(has)}; to "
             f"use another attribute or a reset option, name it in environment.parameters.{name}"
-            f"{did_you_mean(name, [*configured, *attributes, *arguments])}"
+            f"{did_you_mean(name, [*configured, *attributes, *arguments])}",
+            key=("environment_parameters", name),
         )
 
     def _attribute(self, name: str, path: str, env: Env) -> Way:
-        place = f"environment.parameters.{name}.attribute"
+        place, key = f"environment.parameters.{name}.attribute", ("environment", "parameters", name, "attribute")
         numbers = [f"unwrapped.{number}" for number in _settable(env)]
         try:
             value = read(env, path)
@@ -88,20 +89,22 @@ class WayFinder:
             close = nearest(last_name(path), _settable(env))
             hint = f"; did you mean 'unwrapped.{close}'?" if close else ""
             has = f"; its numbers are {', '.join(numbers)}" if numbers else ""
-            raise ConfigError(f"{place}: {self.env_id} has no {path!r}{has}{hint}") from None
+            raise ConfigError(f"{place}: {self.env_id} has no {path!r}{has}{hint}", key=key) from None
         if path.removeprefix("unwrapped.") in derived_names(env.unwrapped):
             raise ConfigError(
-                f"{place}: {path!r} of {self.env_id} follows from its other numbers: {', '.join(numbers)}"
+                f"{place}: {path!r} of {self.env_id} follows from its other numbers: {', '.join(numbers)}", key=key
             )
         try:
             kind = kind_of(value)
         except TypeError as error:
-            raise ConfigError(f"{place}: {path!r} of {self.env_id} {error}") from None
+            raise ConfigError(f"{place}: {path!r} of {self.env_id} {error}", key=key) from None
         try:
             if value is not None:
                 write(env, path, value)
         except (Exception, SystemExit) as error:
-            raise ConfigError(f"{place}: {path!r} of {self.env_id} cannot be set: {one_line(error)}") from error
+            raise ConfigError(
+                f"{place}: {path!r} of {self.env_id} cannot be set: {one_line(error)}", key=key
+            ) from error
         if is_whole(kind):  # for example goal_velocity=0 in a constructor, which need not be whole
             kind = numeric_arguments(self._spec)[0].get(path.removeprefix("unwrapped."), kind)
         return Way("attribute", path, kind)
@@ -111,7 +114,8 @@ class WayFinder:
         if argument not in arguments and not takes_any:
             raise ConfigError(
                 f"environment.parameters.{name}.constructor: {self.env_id} has no argument {argument!r} that takes a "
-                f"number; it has {', '.join(arguments)}{did_you_mean(argument, arguments)}"
+                f"number; it has {', '.join(arguments)}{did_you_mean(argument, arguments)}",
+                key=("environment", "parameters", name, "constructor"),
             )
         return Way("constructor", argument, arguments.get(argument))
 
