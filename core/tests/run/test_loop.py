@@ -420,3 +420,54 @@ def test_where_plugins_are_strict_those_that_heard_of_a_start_hear_of_its_end(ma
         assert tracker.heard[-1] == ("failed", str(caught.value)) and tracker.heard.count(tracker.heard[-1]) == 1
     run.close()
     assert not (files().path / "configuration.yaml").exists()
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_plugins_get_the_end_of_a_run_whose_directory_fails_after_its_start(
+    make_run: Any, monkeypatch: pytest.MonkeyPatch, resumed: bool
+) -> None:
+    got: list[Any] = []
+
+    class Tracker:
+        @hookimpl
+        def rlcore_run_started(self) -> None:
+            got.append("started")
+
+        @hookimpl
+        def rlcore_run_finished(self, outcome: str, error: Any) -> None:
+            got.append((outcome, str(error)))
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    if resumed:
+        make_run(max_steps=100).train()
+    run = make_run({"checkpoint_settings.resume": resumed}, max_steps=200)
+    run.plugins.register(Tracker(), "tracker")
+    monkeypatch.setattr(
+        "rlcore.storage.store.RunStore.forget_result" if resumed else "rlcore.storage.directory.RunDirectory.started",
+        full,
+    )
+    with pytest.raises(OSError, match="No space left") as caught:
+        run.start()
+    assert got == ["started", ("failed", str(caught.value))]
+
+
+@pytest.mark.parametrize(("steps", "outcome"), [(0, "interrupted"), (50, "interrupted"), (200, "done")])
+def test_a_run_that_is_closed_by_hand_is_done_only_if_it_reached_its_end(
+    make_run: Any, files: Any, steps: int, outcome: str
+) -> None:
+    run = make_run()
+    run.start()
+    while run.steps < steps:
+        next(run)
+    run.close()
+    assert run.outcome == outcome and files().result["outcome"] == outcome
+    assert files().steps[-1] == steps
+
+
+def test_a_run_that_is_closed_before_its_start_is_interrupted_and_leaves_nothing(make_run: Any, files: Any) -> None:
+    run = make_run()
+    run.close()
+    assert run.outcome == "interrupted" and not files().path.exists()
+    assert list(run) == []

@@ -117,7 +117,8 @@ def evaluate_command(
         return ends_within(seconds, f"closing {what}", last_words)
 
     saved.while_closing = deadline
-    with saved.evaluated(episodes, seed, not stochastic, video, record, record_format) as result:
+
+    def show(result: EvaluationResult) -> None:
         for failure in plugins.failures:
             echo(f"warning: {failure}", err=True)
         if as_json:
@@ -130,6 +131,8 @@ def evaluate_command(
             echo(f"recordings of the episodes are in {record}")
         if video is not None:
             echo(f"films of the episodes are in {video}")
+
+    saved.evaluate(episodes, seed, not stochastic, video, record, record_format, before_close=show)
 
 
 def result_lines(result: EvaluationResult, place: str) -> Iterator[str]:

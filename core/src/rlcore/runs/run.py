@@ -58,10 +58,8 @@ class Run:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if error is not None:
-            self.close(outcome_of(error), error)
-        elif self._training is not None:
-            self.close("done" if self.finished else "interrupted")
+        if error is not None or self._training is not None:
+            self.close(error=error)
 
     def __iter__(self) -> Iterator[EpochResult]:
         return self
@@ -73,13 +71,13 @@ class Run:
         try:
             self.start()
             if self.finished or self._control.stop_requested:
-                self.close("done" if self.finished else "interrupted")
+                self.close()
                 raise StopIteration
             return self._started.train_epoch()
         except StopIteration:
             raise
         except BaseException as error:
-            self.close(outcome_of(error), error)
+            self.close(error=error)
             raise
 
     def start(self) -> None:
@@ -124,10 +122,18 @@ class Run:
         self.stop_signal = signal_number
         self._control.stop_requested = True
 
-    def close(self, outcome: Outcome = "done", error: BaseException | None = None) -> None:
-        """End the run, once: a last checkpoint unless something went wrong, the result; everything is freed."""
+    def close(self, outcome: Outcome | None = None, error: BaseException | None = None) -> None:
+        """End the run, once: save a last checkpoint unless ``error`` ended it, write the result, and close everything.
+
+        Without an ``outcome``, it is ``"done"`` for a finished run, ``"interrupted"`` for an unfinished one, and
+        what ``error`` stands for if there is one.
+        """
         if self.outcome is not None:
             return
+        if outcome is None and error is not None:
+            outcome = outcome_of(error)
+        elif outcome is None:
+            outcome = "done" if self._training is not None and self.finished else "interrupted"
         self.outcome = outcome
         if self._training is not None:
             try:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -96,31 +96,20 @@ class SavedRun:
     def evaluate(
         self,
         episodes: int,
-        seed: int | None,
+        seed: int | None = None,
         deterministic: bool = True,
         video: Path | None = None,
         record: Path | None = None,
         record_format: str | None = None,
+        before_close: Callable[[EvaluationResult], None] | None = None,
     ) -> EvaluationResult:
-        """Plays in an environment of its own, the only one that is made; ``video``: every episode is filmed there.
+        """Play ``episodes`` whole episodes in an environment of their own, the only one that is created.
 
-        ``record``: the episodes become a recording of each behavior there, ``record/<behavior>``, of the format called
-        ``record_format``, or of the only installed one.
+        Equal seeds play equal episodes; ``seed=None`` uses the run's seed. ``deterministic=False`` samples actions as
+        in training. ``video`` is a directory for a film of each episode. ``record`` is a directory for a recording of
+        each behavior, ``record/<behavior>``, of the format called ``record_format`` or of the only installed one.
+        ``before_close`` is called with the result before the environment is closed, which may take long or fail.
         """
-        with self.evaluated(episodes, seed, deterministic, video, record, record_format) as result:
-            return result
-
-    @contextmanager
-    def evaluated(
-        self,
-        episodes: int,
-        seed: int | None,
-        deterministic: bool = True,
-        video: Path | None = None,
-        record: Path | None = None,
-        record_format: str | None = None,
-    ) -> Iterator[EvaluationResult]:
-        """Yield the result of :meth:`evaluate` to a block that runs before the environment is closed."""
         recorders_for = (
             None if record is None else partial(self._recorders, self.context.absolute(record), record_format)
         )
@@ -131,7 +120,9 @@ class SavedRun:
         with closing(evaluator, "the environment", EnvironmentFailed, while_closing):
             result = evaluator.evaluate(self.policies, episodes, seed, deterministic, recorders_for)
             self.plugins.evaluated(self.context, self.step, result)
-            yield result
+            if before_close is not None:
+                before_close(result)
+        return result
 
     def _recorders(
         self, directory: Path, record_format: str | None, behaviors: Mapping[str, BehaviorSpec]

@@ -153,18 +153,18 @@ class Start:
             log.debug("plugin %s (%s %s): %s", plugin.name, plugin.distribution, plugin.version, plugin.why)
         try:
             self.plugins.run_started(context)
-        except BaseException as error:  # if plugins are strict: report the end to plugins that got the start
+            if not context.inference:
+                self.directory.started(_plugin_files(context, training.behaviors))
+            if training.resumed_from is not None and not training.nothing_left:
+                changed = store.configuration_changes()
+                if changed:
+                    log.info("%s: resumes with another configuration: %s", self.directory.path, described(changed))
+                store.forget_result()
+                store.write_configuration()
+        except BaseException as error:  # plugins that got the start get the end too
             with suppress(Exception):
                 self.plugins.run_finished(context, outcome_of(error), error)
             raise
-        if not context.inference:
-            self.directory.started(_plugin_files(context, training.behaviors))
-        if training.resumed_from is not None and not training.nothing_left:
-            changed = store.configuration_changes()
-            if changed:
-                log.info("%s: resumes with another configuration: %s", self.directory.path, described(changed))
-            store.forget_result()
-            store.write_configuration()
 
 
 def _plugin_files(context: RunContext, behaviors: Iterable[str]) -> list[str]:
