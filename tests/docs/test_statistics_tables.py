@@ -1,0 +1,46 @@
+"""The READMEs of PPO and SAC list every statistic that the trainers report, and no other."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from workspace import ROOT
+
+from rlcore import Run
+
+HYPERPARAMETERS: dict[str, dict[str, Any]] = {
+    "ppo": {"batch_size": 32, "buffer_size": 128},
+    "sac": {"batch_size": 16, "buffer_size": 1000, "buffer_init_steps": 50},
+}
+
+
+def reported(trainer: str, environment: str, results: Path) -> set[str]:
+    """Tags under ``Losses`` and ``Policy`` in the summaries of a short training."""
+    behavior = {
+        "trainer_type": trainer,
+        "hyperparameters": HYPERPARAMETERS[trainer],
+        "network_settings": {"hidden_units": 8},
+        "max_steps": 1000,
+        "summary_freq": 500,
+        "checkpoint_interval": 1000,
+    }
+    run = Run({
+        "environment": {"type": "gymnasium", "id": environment, "num_envs": 4},
+        "behaviors": {"Agent": behavior},
+        "checkpoint_settings": {"run_id": environment, "results_dir": str(results)},
+    })  # fmt: skip
+    run.train()
+    lines = (run.directory.path / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    tags = {tag for line in lines for tag in json.loads(line)["stats"]}
+    return {tag for tag in tags if tag.startswith(("Losses/", "Policy/"))}
+
+
+@pytest.mark.parametrize("trainer", ["ppo", "sac"])
+def test_the_table_of_statistics_is_complete(trainer: str, tmp_path: Path) -> None:
+    readme = (ROOT / "builtin_trainers" / trainer / "README.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"`((?:Losses|Policy)/[^`]+)`", readme))
+    assert listed == reported(trainer, "CartPole-v1", tmp_path) | reported(trainer, "Pendulum-v1", tmp_path)
