@@ -37,13 +37,13 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 ONE_LINE = re.compile(
     r"error: checkpoint of step (?P<step>\d+) in \S+ cannot be written: (?P<cause>[^;]+); "
-    r"(the last good one is of step (?P<good>\d+); (?P<fix>.*) and resume with --resume"
+    r"(the last intact one is of step (?P<good>\d+); (?P<fix>.*) and resume with --resume"
     r"|there is no earlier one; (?P<first_fix>.*) and start the run again)\n"
 )
 
 
 def refused(place: Any) -> re.Match[str]:
-    """The one line on standard error, its step being the one after the last good one."""
+    """The one line on standard error, its step being the one after the last intact one."""
     match = ONE_LINE.fullmatch(place.stderr)
     assert match, place.stderr
     assert place.leftovers() == []

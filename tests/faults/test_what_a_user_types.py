@@ -245,7 +245,7 @@ def test_what_a_command_does_to_a_folder(workplace: Any, prepared: Any, state: s
         left = {path.name for path in place.results.iterdir()}
         assert left == ({"run", "run.replaced"} if state in ("with notes", "unmounted") else {"run"})
     elif state == "half damaged" and command.startswith("resume"):
-        assert all(name.startswith("results/run/checkpoints/800/") for name in lost), "of which there is a good one now"
+        assert all(name.startswith("results/run/checkpoints/800/") for name in lost), "an intact one is there now"
         assert place.verify() == [400, 800]
     elif command == "run" and state == "replaced":
         assert all(name.startswith("results/run.replaced/") for name in lost) and place.steps == [400, 800]

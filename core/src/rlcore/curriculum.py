@@ -1,6 +1,6 @@
-"""Environment parameters: what episodes begin with, and the curricula that choose it.
+"""Environment parameters: what episodes start with, and the curricula that choose it.
 
-A *parameter* is a number an environment reads when an episode begins: a length, a gravity, the size of an arena. Every
+A *parameter* is a number an environment reads when an episode starts: a length, a gravity, the size of an arena. Every
 block of ``environment_parameters`` belongs to a curriculum; one curriculum object has all parameters that name it. Core
 asks it for the values of each environment's next episode, and reports to it every episode of every agent that ended.
 
@@ -31,12 +31,12 @@ class EpisodeDraw:
 class EndedEpisodes:
     """K episodes of agents of one behavior, which ended in the same environment step, in the order of their slots.
 
-    ``values`` and ``draw_id`` are what the curriculum drew for the environment's episode in which the agent's began,
+    ``values`` and ``draw_id`` are what the curriculum drew for the environment's episode in which the agent's started,
     whatever it has drawn since.
 
-    Short episodes are reported first: of N environments that begin together, the first N reports are the shortest
+    Short episodes are reported first: of N environments that start together, the first N reports are the shortest
     episodes, and their mean is not that of the agent's episodes. ``numbers`` give the order in which the behavior's
-    episodes began; :class:`rlcore.curricula.episodes_in_order.EpisodesInOrder` returns them in that order.
+    episodes started; :class:`rlcore.curricula.episodes_in_order.EpisodesInOrder` returns them in that order.
     """
 
     behavior: str
@@ -67,8 +67,8 @@ class Changes:
     """The changes that the episodes so far led to."""
 
     lessons: tuple[LessonChange, ...] = ()
-    redraw: bool = False  # episodes that have not begun yet are drawn again
-    reset: bool = False  # all environments begin their next episode now; open episodes end as if truncated
+    redraw: bool = False  # episodes that have not started yet are drawn again
+    reset: bool = False  # all environments start their next episode now; open episodes end as if truncated
 
 
 NO_CHANGES = Changes()

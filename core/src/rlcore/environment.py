@@ -31,9 +31,9 @@ class ObservationSpec:
     (height, width, channels) or ``one_hot`` (an indicator vector, never normalised). An image of dtype uint8 spans 0
     to 255.
 
-    ``low`` and ``high`` are the lowest and highest values the environment means to give: numbers or arrays that
-    broadcast to ``shape``, infinite where unbounded; None where nothing is known. A run compares the first observations
-    with them and warns once; it clips and scales nothing.
+    ``low`` and ``high`` are the bounds of the values: numbers or arrays that broadcast to ``shape``, infinite where
+    there is no bound; None if nothing is known. A run compares the first observations with them and warns once about a
+    value outside. It neither clips nor scales.
     """
 
     name: str
@@ -94,9 +94,9 @@ class BehaviorSpec:
 
 
 def spec_mismatch(wanted: BehaviorSpec, found: BehaviorSpec) -> str | None:
-    """How ``found`` differs from ``wanted`` in what its agents see or do, in one line; None if it does not.
+    """Describe in one line the first difference in what the agents of two behaviors see or do; None if there is none.
 
-    The same kind of numbers is enough for an observation: float64 stands in for float32.
+    ``found`` may have other types of numbers of the same kind: an observation of float64 fits one of float32.
     """
     ours = {o.name: (o.shape, o.dtype.kind) for o in wanted.observations}
     theirs = {o.name: (o.shape, o.dtype.kind) for o in found.observations}
@@ -132,7 +132,7 @@ class AgentBatch:
     """The data that the agents of one behavior receive after one environment step.
 
     Same-step autoreset: where ``terminated`` or ``truncated`` is set, the row of ``observations`` already holds the
-    first observation of the next episode, and what the agent saw last is in ``final_observations``.
+    first observation of the next episode, and ``final_observations`` has the last one of the ended episode.
 
     The arrays belong to the environment and are valid until its next ``step`` or ``reset``: copy what is to be kept.
     """
@@ -156,7 +156,7 @@ class AgentBatch:
 
     @property
     def transition_closed(self) -> NDArray[np.bool_] | None:
-        """Rows [S] whose transition closed in this step: they act next, or ended. None: every row."""
+        """Rows [S] whose transition closed in this step: the agent acts next, or its episode ended. None: all rows."""
         return None if self.needs_action is None else self.needs_action | self.terminated | self.truncated
 
 
@@ -170,7 +170,7 @@ class Environment(Protocol):
       with the seed ``seeds(c, episodes[c])``. After an automatic reset it plays the next number, with the seed of that
       number. An episode therefore does not depend on when, or in which process, it is played. If all N environments
       share one random generator, ``reset`` seeds it with ``seeds(0, episodes.sum())``.
-    * ``episodes`` [N] counts up as environments begin episodes; a checkpoint stores it.
+    * ``episodes`` [N] counts up as environments start episodes; a checkpoint stores it.
     * Equal seeds, equal parameters and equal actions give equal batches.
     """
 
@@ -179,7 +179,7 @@ class Environment(Protocol):
     episodes: NDArray[np.int64]  # [N] number of each environment's episode
 
     def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
-        """Begin episode ``episodes[c]`` in every environment c; the batches have no reward and no ended rows."""
+        """Start episode ``episodes[c]`` in every environment c; the batches have no reward and no ended rows."""
         ...
 
     def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
@@ -204,10 +204,10 @@ class Environment(Protocol):
 
 @runtime_checkable
 class SavesState(Protocol):
-    """An environment that can save its state, so that a checkpoint need not cut its episodes."""
+    """An environment that can save its state; checkpoints then do not end its open episodes."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Nested mappings of arrays and JSON values; see :mod:`rlcore.storage.checkpoint`."""
+        """Return the state as nested mappings of arrays and JSON values; see :mod:`rlcore.storage.checkpoint`."""
         ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> dict[str, AgentBatch]:
@@ -216,9 +216,9 @@ class SavesState(Protocol):
 
 
 def refuse_unknown_parameters(names: Iterable[str], known: Iterable[str], environment: str) -> None:
-    """Raises ConfigError for the first of ``names`` that is not ``known``, with those that are; for set_parameters.
+    """Raise ConfigError for the first of the parameter ``names`` that is not in ``known``; for ``set_parameters``.
 
-    ``environment`` is what the message calls it.
+    The message lists the ``known`` names, and calls the environment ``environment``.
     """
     known = tuple(known)
     for name in names:

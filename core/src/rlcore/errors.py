@@ -59,7 +59,7 @@ class NotInstalled(ConfigError):
 
 
 class EnvironmentFailed(RlcoreError):
-    """An environment that cannot be made, broke its contract or raised while stepping."""
+    """An environment that cannot be created, broke its contract or raised while stepping."""
 
     exit_code = EXIT_ENVIRONMENT
 

@@ -19,7 +19,7 @@ from rlcore.errors import RunStateError
 from rlcore.files.atomic import sweep
 from rlcore.storage import checkpoint_directory
 from rlcore.storage.checkpoint import NewerFormat, load_checkpoint, verify_checkpoint
-from rlcore.storage.checkpoint_directory import find_checkpoints, is_good, newest_good, rotate, save_checkpoint
+from rlcore.storage.checkpoint_directory import find_checkpoints, is_intact, newest_intact, rotate, save_checkpoint
 
 DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 DTYPES += ["float16", "float32", "float64"]
@@ -201,23 +201,23 @@ def test_a_checkpoint_of_a_newer_rlcore_is_not_passed_over(tmp_path: Path) -> No
             manifest = json.loads((path / "manifest.json").read_text()) | {"format_version": int(path.name) + 1}
             (path / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(NewerFormat, match="3: format version 4 is of a newer rlcore"):
-        newest_good(tmp_path, "run")
-    assert newest_good(tmp_path, "run", step=1)[0].step == 1
+        newest_intact(tmp_path, "run")
+    assert newest_intact(tmp_path, "run", step=1)[0].step == 1
 
 
-def test_the_newest_good_checkpoint_comes_after_the_names_of_bad_files(
+def test_the_newest_intact_checkpoint_comes_after_the_names_of_bad_files(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     good(tmp_path, 1, 2, 3)
     (tmp_path / "3" / "state.json").unlink()
     (tmp_path / "2" / "Agent.safetensors").write_bytes(b"")
-    checkpoint, state = newest_good(tmp_path, "run")
+    checkpoint, state = newest_intact(tmp_path, "run")
     assert checkpoint.step == state["run"]["step"] == 1
     first, second = (record.getMessage() for record in caplog.records)
     assert "state.json is missing" in first and "Agent.safetensors has 0 bytes" in second
     assert first.endswith("; an older checkpoint is used")
     with pytest.raises(RunStateError, match=r"^run: there is no usable checkpoint in .* \(checkpoint .*3: state.json"):
-        newest_good(tmp_path, "run", step=3)
+        newest_intact(tmp_path, "run", step=3)
 
 
 def test_a_checkpoint_that_is_replaced_while_it_is_read_is_looked_for_again(
@@ -232,7 +232,7 @@ def test_a_checkpoint_that_is_replaced_while_it_is_read_is_looked_for_again(
         return load_checkpoint(path)
 
     monkeypatch.setattr(checkpoint_directory, "load_checkpoint", train_on)
-    assert newest_good(tmp_path, "run")[0].step == 2
+    assert newest_intact(tmp_path, "run")[0].step == 2
 
 
 # ---------------------------------------------------------------- what stays
@@ -240,9 +240,9 @@ def test_a_checkpoint_that_is_replaced_while_it_is_read_is_looked_for_again(
 
 def test_rotation_keeps_the_newest(tmp_path: Path) -> None:
     good(tmp_path, 10, 9, 100)
-    assert [each.step for each in rotate(tmp_path, 2, 100, is_good)] == [10, 100]
+    assert [each.step for each in rotate(tmp_path, 2, 100, is_intact)] == [10, 100]
     assert [each.step for each in find_checkpoints(tmp_path)] == [10, 100]
-    assert len(rotate(tmp_path, 0, 100, is_good)) == 2
+    assert len(rotate(tmp_path, 0, 100, is_intact)) == 2
 
 
 def test_bad_checkpoints_that_a_resumed_run_passed_over_do_not_push_out_good_ones(tmp_path: Path) -> None:
@@ -250,17 +250,17 @@ def test_bad_checkpoints_that_a_resumed_run_passed_over_do_not_push_out_good_one
     for bad in ("3", "4"):
         (tmp_path / bad / "state.json").unlink()
     save_checkpoint(tmp_path, 2, {"Agent": {"weights": np.zeros(2)}})
-    assert [each.step for each in rotate(tmp_path, 2, 2, is_good)] == [1, 2]
+    assert [each.step for each in rotate(tmp_path, 2, 2, is_intact)] == [1, 2]
     assert [each.step for each in find_checkpoints(tmp_path)] == [1, 2, 3, 4], "until the run saves their steps again"
 
 
 def test_a_damaged_checkpoint_does_not_count_among_those_that_are_kept(tmp_path: Path) -> None:
     good(tmp_path, 1, 2, 3, 4, 5)
     (tmp_path / "4" / "Agent.safetensors").write_bytes(b"")
-    assert [each.step for each in rotate(tmp_path, 2, 5, is_good)] == [3, 5]
+    assert [each.step for each in rotate(tmp_path, 2, 5, is_intact)] == [3, 5]
     assert [each.step for each in find_checkpoints(tmp_path)] == [3, 4, 5]
     good(tmp_path, 6)
-    assert [each.step for each in rotate(tmp_path, 2, 6, is_good)] == [5, 6]
+    assert [each.step for each in rotate(tmp_path, 2, 6, is_intact)] == [5, 6]
     assert [each.step for each in find_checkpoints(tmp_path)] == [5, 6]
 
 
@@ -271,7 +271,7 @@ def test_nothing_that_rlcore_did_not_write_is_deleted_or_taken_for_a_checkpoint(
     (tmp_path / "1" / "notes.txt").write_text("mine")
     (tmp_path / ".old-papers").mkdir()
     (tmp_path / "0").symlink_to(tmp_path / "2")
-    assert [each.step for each in rotate(tmp_path, 1, 3, is_good)] == [3]
+    assert [each.step for each in rotate(tmp_path, 1, 3, is_intact)] == [3]
     sweep(tmp_path)
     left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.parent.name != "3"}
     assert left == {"3", "2024", "2024/photo.jpg", "1", "1/notes.txt", ".old-papers", "0"}
@@ -287,7 +287,7 @@ def test_files_of_others_in_the_place_of_a_checkpoint_move_beside_it(
     good(tmp_path, 3)
     (tmp_path / "3" / "notes.txt").write_text("mine")
     good(tmp_path, 3, 8, 2024)
-    assert [each.step for each in find_checkpoints(tmp_path) if is_good(each)] == [3, 8, 2024]
+    assert [each.step for each in find_checkpoints(tmp_path) if is_intact(each)] == [3, 8, 2024]
     assert [path.name for path in (tmp_path / "3.replaced").iterdir()] == ["notes.txt"]
     assert (tmp_path / "8.replaced").is_symlink() and (tmp_path / "2024.replaced" / "photo.jpg").exists()
     assert len(caplog.messages) == 3
@@ -300,7 +300,7 @@ def test_files_of_others_in_the_place_of_a_checkpoint_move_beside_it(
 def test_a_file_of_a_user_is_known_by_the_manifest_not_by_its_name(tmp_path: Path) -> None:
     (first, _) = good(tmp_path, 1, 2)
     shutil.copy(first / "Agent.safetensors", first / "my_export.safetensors")
-    rotate(tmp_path, 1, 2, is_good)
+    rotate(tmp_path, 1, 2, is_intact)
     assert [path.name for path in first.iterdir()] == ["my_export.safetensors"]
 
 
@@ -389,7 +389,7 @@ def test_a_write_that_fails_leaves_the_older_checkpoint_and_nothing_else(
     monkeypatch.undo()
     assert calls == 1
     assert str(caught.value) == (
-        f"checkpoint of step 6 in {tmp_path} cannot be written: No space left on device; the last good one is of "
+        f"checkpoint of step 6 in {tmp_path} cannot be written: No space left on device; the last intact one is of "
         "step 5; free some space and resume with --resume"
     )
     assert [path.name for path in tmp_path.iterdir()] == ["5"]
@@ -406,7 +406,7 @@ def test_the_last_good_checkpoint_that_an_error_names_is_one_that_verifies(
         raise OSError(5, os.strerror(5))
 
     monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(RunStateError, match="Input/output error; the last good one is of step 5"):
+    with pytest.raises(RunStateError, match="Input/output error; the last intact one is of step 5"):
         good(tmp_path, 7)
 
 
@@ -441,7 +441,7 @@ def test_a_kill_at_any_call_that_changes_the_disk_leaves_a_whole_checkpoint(
                 patch.setattr(owner, name, killing(getattr(owner, name)))
             try:
                 good(directory, 3)
-                rotate(directory, 2, 3, is_good)
+                rotate(directory, 2, 3, is_intact)
             except Killed:
                 pass
         steps = [each.step for each in find_checkpoints(directory)]

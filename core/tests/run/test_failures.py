@@ -35,7 +35,7 @@ def faulty(fault: str, at: int = 31, env: int = 1) -> dict[str, Any]:
 
 
 def check_what_is_left(files: Any, make_run: Any) -> None:
-    """The last good checkpoint stands, nothing half-written does, and the run can go on."""
+    """The last intact checkpoint stands, nothing half-written does, and the run can go on."""
     assert files.steps == [40]
     load_checkpoint(files.path / "checkpoints" / "40")
     assert files.result["outcome"] == "failed"
@@ -242,7 +242,7 @@ def test_a_full_disk_at_a_checkpoint_names_step_cause_and_the_last_good_one(
         run.train()
     assert str(caught.value) == (
         f"checkpoint of step 80 in {files().path / 'checkpoints'} cannot be written: No space left on device; the last "
-        "good one is of step 40; free some space and resume with --resume"
+        "intact one is of step 40; free some space and resume with --resume"
     )
     assert files().steps == [40]
 
@@ -301,7 +301,7 @@ def test_a_full_disk_at_the_first_best_checkpoint_advises_to_resume_where_there_
             run.train()
     assert str(caught.value) == (
         f"checkpoint of step 60 in {files().path / 'checkpoints' / 'best'} cannot be written: No space left on device; "
-        "the last good one is of step 40; free some space and resume with --resume"
+        "the last intact one is of step 40; free some space and resume with --resume"
     )
     make_run(evaluation | RESUME).train()
     assert files().result["outcome"] == "done"

@@ -77,7 +77,7 @@ def test_an_init_path_that_is_neither_is_refused(make_run: Any, tmp_path: Path) 
         make_run(init_path=str(tmp_path)).train()
 
 
-def test_initial_weights_come_from_the_newest_good_checkpoint(
+def test_initial_weights_come_from_the_newest_intact_checkpoint(
     make_run: Any, files: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     make_run().train()

@@ -130,7 +130,7 @@ def train(
             "--num-envs: this run learns from recorded data, so no environment is stepped; the copies of an evaluation "
             "are evaluation.environment.num_envs"
         )
-    shown = ShownPaths()  # before the environment is made, which may change the working directory
+    shown = ShownPaths()  # before the environment is created, which may change the working directory
     show_log(run.config.debug)
 
     end_progress: Callable[[], None]

@@ -24,7 +24,7 @@ class Origin:
     path: KeyPath  # as written there: a value that a behavior inherits keeps the path in default_settings
 
     def below(self, rest: KeyPath) -> Origin:
-        """The origin of what is at ``rest`` within this value."""
+        """Return the origin of the entry at the path ``rest`` within this value."""
         return attrs.evolve(self, path=(*self.path, *rest)) if rest else self
 
 
@@ -76,7 +76,7 @@ class Items(list[Any]):
 
 
 def placed(value: Any, origin: Origin) -> Any:
-    """Plain data as nodes that were all written at ``origin``."""
+    """Return plain data as nodes whose entries all have the origin ``origin``."""
     if isinstance(value, Mapping):
         return Block((key, placed(each, at := origin.below((key,))), at) for key, each in value.items())
     if isinstance(value, list):
@@ -85,7 +85,7 @@ def placed(value: Any, origin: Origin) -> Any:
 
 
 def placed_like(data: Mapping[str, Any], written: Mapping[str, Any]) -> Block:
-    """Plain data as a block with the origins of ``written`` for the keys that ``written`` has."""
+    """Return plain data as a block. Keys that ``written`` has too keep their origins; other keys have none."""
     origins = written.origins if isinstance(written, Block) else {}
     block = Block()
     for key, value in data.items():
@@ -97,7 +97,7 @@ def placed_like(data: Mapping[str, Any], written: Mapping[str, Any]) -> Block:
 
 
 def merged(own: Block, base: Block) -> Block:
-    """``own`` over ``base``, as deep as both are mappings. Keys that only ``base`` has come last."""
+    """Return ``base`` overridden by ``own``, recursively where both are mappings. Keys only in ``base`` come last."""
     block = Block(own.entries())
     for key, value, origin in base.entries():
         if key not in own:
@@ -124,7 +124,7 @@ def value_at(node: Any, path: Iterable[str]) -> Any:
 
 
 def with_value(block: Block, path: Sequence[str], change: Callable[[Any], Any]) -> Block:
-    """A copy of ``block`` with the changed value at ``path``; the same data if there is no value at ``path``."""
+    """Return a copy of ``block`` with ``change(value)`` at ``path``; ``block`` itself if there is no value there."""
     key, *rest = path
     if key not in block or (rest and not isinstance(block[key], Block)):
         return block

@@ -33,7 +33,7 @@ class AgentEpisodes:
         self._feed = feed
         self._env_index = env_index
         slots, columns = len(env_index), len(feed.names)
-        # With one agent in each environment, both began with the same parameters: the arrays are shared.
+        # With one agent in each environment, both started with the same parameters: the arrays are shared.
         self._alone = np.array_equal(self._env_index, np.arange(len(feed.playing)))
         self._values = feed.values if self._alone else np.zeros((slots, columns))  # [S, P]
         self._draw_id = feed.draw_id if self._alone else np.zeros((slots, columns), np.int64)  # [S, P]
@@ -50,11 +50,11 @@ class AgentEpisodes:
         return Beginnings(self._numbers.take(rows), self._values.take(rows, 0), self._draw_id.take(rows, 0))
 
     def begin_all(self) -> None:
-        """All agents begin an episode."""
+        """All agents start an episode."""
         self._begin(np.arange(len(self._numbers)))
 
     def begin(self, env_index: NDArray[np.int64], ended: NDArray[np.intp], aborted: NDArray[np.bool_] | None) -> None:
-        """Start an episode for every agent whose environment began one, and for those in ``ended`` or ``aborted``."""
+        """Start an episode for every agent whose environment started one, and for those in ``ended`` or ``aborted``."""
         if self._alone and aborted is None and ended.tolist() == env_index.tolist():
             self._begin(env_index)
             return

@@ -12,9 +12,9 @@ from rlcore.saved_values import saved_array, saved_count
 
 
 class EpisodesInOrder:
-    """Holds numbers of ended episodes back until all episodes that began before them are over.
+    """Holds numbers of ended episodes back until all episodes that started before them are over.
 
-    The order in which episodes begin does not depend on how long they last, and so a mean over any stretch of it is
+    The order in which episodes start does not depend on how long they last, and so a mean over any stretch of it is
     that of the agent's episodes; over the latest that ended it is not, where some last longer than others.
 
     An episode that outlasts ``capacity`` others is no longer waited for: it is handed over when it ends.

@@ -43,18 +43,18 @@ class ParameterFeed:
         self._staged: Parameters = self._columns(self._next_values)
 
     def before_reset(self, episodes: NDArray[np.int64]) -> None:
-        """Every environment is about to begin an episode, with the numbers ``episodes`` [N]."""
+        """Every environment is about to start an episode, with the numbers ``episodes`` [N]."""
         self._stage(self._env_index, episodes.copy())
 
     def after_reset(self, episodes: NDArray[np.int64]) -> None:
-        """The ``episodes`` [N] of all environments have begun."""
+        """The ``episodes`` [N] of all environments have started."""
         self.playing[:] = episodes
         self.values[:] = self._next_values
         self.draw_id[:] = self._next_draw_id
         self._stage(self._env_index, episodes + 1)
 
     def after_step(self) -> NDArray[np.int64]:
-        """Note which environments [K] began their next episode, and return them; :meth:`restage` draws what follows."""
+        """Return the environments [K] that started their next episode; :meth:`restage` draws what follows."""
         episodes = self._environment.episodes
         if episodes.tobytes() == self.playing.tobytes():  # as in most steps; a fifth of the time of what follows
             return self._none
@@ -67,7 +67,7 @@ class ParameterFeed:
         return began
 
     def episode_of(self, env: int, latest: bool) -> NDArray[np.float64]:
-        """[P] of an environment's episode. ``latest``: of one that began since the last :meth:`after_step`, if any."""
+        """Values [P] of an environment's episode; if ``latest``, of one started since the last :meth:`after_step`."""
         began = self._environment.episodes[env] != self.playing[env]
         values: NDArray[np.float64] = (self._next_values if latest and began else self.values)[env]
         return values
@@ -107,7 +107,7 @@ class ParameterFeed:
         fill(self._next_draw_id, state, "next_stamp")
 
     def replay(self) -> None:
-        """Every environment is about to begin again the episode it is in; :meth:`resume` follows."""
+        """Every environment is about to start again the episode it is in; :meth:`resume` follows."""
         self._set(self._columns(self.values.copy()))
 
     def resume(self) -> None:

@@ -123,7 +123,7 @@ def rlcore_config_sections() -> Iterable[ConfigSection] | None:
 def rlcore_create_trainer(
     spec: TrainerSpec, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext
 ) -> Trainer | None:
-    """Make the trainer of one behavior.
+    """Create the trainer of one behavior.
 
     Called once per behavior, after the environment was made and before the first step. Core's own answer imports
     ``spec.target`` and calls it with ``settings``, ``behavior`` and ``run``, by keyword. A wrapper may return another
@@ -135,7 +135,7 @@ def rlcore_create_trainer(
 def rlcore_create_reward_provider(
     spec: RewardProviderSpec, settings: Any, behavior: BehaviorSpec, run: RunContext
 ) -> RewardProvider | None:
-    """Make one reward provider of one behavior. ``settings`` is its checked block under ``reward_signals``.
+    """Create one reward provider of one behavior. ``settings`` is its checked block under ``reward_signals``.
 
     Called once per behavior and reward, while the trainer is made. Core's own answer calls the target with
     ``settings``, ``behavior`` and ``run``, by keyword.
@@ -144,7 +144,7 @@ def rlcore_create_reward_provider(
 
 @hookspec(firstresult=True)
 def rlcore_create_stats_writer(spec: StatsWriterSpec, settings: Any, run: RunContext) -> StatsWriter | None:
-    """Make one statistics writer. ``settings`` is its checked block under ``stats``, or None if it has no settings.
+    """Create one statistics writer. ``settings`` is its checked block under ``stats``, or None if it has no settings.
 
     Called once per selected writer, before the first step. Core's own answer calls the target with ``settings`` and
     ``run``, by keyword.
@@ -155,9 +155,9 @@ def rlcore_create_stats_writer(spec: StatsWriterSpec, settings: Any, run: RunCon
 def rlcore_create_environment(
     spec: EnvironmentSpec, settings: EnvironmentSettings, run: RunContext
 ) -> Environment | None:
-    """Make the environment. ``settings`` is the ``environment`` block.
+    """Create the environment. ``settings`` is the ``environment`` block.
 
-    Called once per run, before the trainers are made, unless they learn from recorded data. Called again for the
+    Called once per run, before the trainers are created, unless they learn from recorded data. Called again for the
     environment of evaluations: when a run with an ``evaluation`` block starts, or without this block at the first
     ``Run.evaluate()``; when an evaluation plays so many episodes that it needs another ``num_envs``; and once in
     ``rlcore evaluate``. Core's own answer calls the target with ``settings`` and ``run``, by keyword.
@@ -224,7 +224,7 @@ def rlcore_configured(config: RunConfig) -> None:
 
 @hookspec
 def rlcore_run_started(run: RunContext) -> None:
-    """Environment, trainers and writers are made, a resumed state is restored, and the first step is next.
+    """Environment, trainers and writers are created, a resumed state is restored, and the first step is next.
 
     Called once per run.
     """
@@ -257,7 +257,7 @@ def rlcore_checkpoint_saved(run: RunContext, step: int, path: Path) -> None:
 
 @hookspec
 def rlcore_lesson_changed(run: RunContext, step: int, change: LessonChange) -> None:
-    """A curriculum moved a parameter to another lesson, forward or back. Episodes that begin from now on use it.
+    """A curriculum moved a parameter to another lesson, forward or back. Episodes that start from now on use it.
 
     Called once per change, within the environment step in which the episode that caused it ended. ``step`` counts the
     run's agent steps, over all behaviors.

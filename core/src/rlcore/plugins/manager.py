@@ -22,7 +22,7 @@ from rlcore.plugins.records import Record
 
 
 class HookManager(pluggy.PluginManager):
-    """The manager of a process's plugins, made by ``load_plugins`` and passed down; there is no global one."""
+    """The manager of a process's plugins, created by ``load_plugins`` and passed down; there is no global one."""
 
     def __init__(self) -> None:
         super().__init__(ENTRY_POINT_GROUP)

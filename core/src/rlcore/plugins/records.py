@@ -45,7 +45,7 @@ class Record:
 
     ``kind`` is the word for such a record in ``rlcore plugins list --provides``, and ``called`` the word in messages if
     it differs. ``key`` is the configuration key or command-line option that names such a record. ``plugin`` is set by
-    rlcore, to the plugin whose registry hook returned the record; it is None in a record that a program made itself.
+    rlcore, to the plugin whose registry hook returned the record; it is None in a record that a program created itself.
     """
 
     kind: ClassVar[str] = "record"
@@ -171,7 +171,7 @@ class CurriculumSpec(Record):
     ``settings`` names the attrs class of such a block, which derives from :class:`rlcore.settings.CurriculumSettings`.
     ``target(settings: Mapping[str, object of that class], run: RunContext)``, called by keyword, returns a
     :class:`rlcore.curriculum.Curriculum` of all environment parameters that name it; ``settings`` holds the block of
-    each. An evaluation makes one too, with its own seed and number of environments in ``run``.
+    each. An evaluation creates one too, with its own seed and number of environments in ``run``.
     """
 
     kind: ClassVar[str] = "curriculum"

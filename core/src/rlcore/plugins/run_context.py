@@ -1,4 +1,4 @@
-"""The run as its plugins see it."""
+"""The object that describes a run to plugins."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ R = TypeVar("R", bound="Record")
 
 
 class RunPlugins(Protocol):
-    """The part of :class:`rlcore.plugins.Plugins` that plugins may use."""
+    """The methods of :class:`rlcore.plugins.Plugins` that plugins may call, as ``run.plugins``."""
 
     def record(self, record_class: type[R], reference: str) -> R: ...
 
@@ -41,12 +41,12 @@ class RunPlugins(Protocol):
 
 @attrs.define(eq=False)
 class RunContext:
-    """The run, as every factory and notification receives it.
+    """What plugins know of a run: the argument ``run`` of factories and notifications.
 
-    ``directory`` exists and is absolute. ``seed`` is never -1. ``offline``: the run learns from recorded data and steps
-    no environment. ``resumed_steps`` are the agent steps by behavior in the checkpoint that the run resumed from.
-    ``video`` is the directory for films, in an environment that is to record them. Relative paths of the configuration
-    are relative to ``working_directory``.
+    ``directory`` is the run directory; it exists, and the path is absolute. ``seed`` is the run's seed, never -1.
+    ``offline`` is True if the run learns from recorded data and steps no environment. ``resumed_steps`` has the agent
+    steps of each behavior in the checkpoint that the run resumed from. ``video`` is the directory for films if the
+    environment is to record them. Relative paths of the configuration are relative to ``working_directory``.
     """
 
     config: RunConfig
@@ -86,28 +86,28 @@ class RunContext:
 
     @property
     def behavior_names(self) -> tuple[str, ...]:
-        """The behaviors that the configuration names; a single-agent environment uses the only one."""
+        """The names of the behaviors in the configuration; an environment with one agent uses the only one."""
         return tuple(self.config.behaviors)
 
     def absolute(self, path: str | Path) -> Path:
-        """The absolute path of one that a user wrote, ``~`` expanded, whatever the working directory is now."""
+        """Return the absolute path for a user's path: ``~`` is expanded, the rest is below ``working_directory``."""
         return self.working_directory / user_path(path)
 
     def create_reward_providers(self, behavior: BehaviorSpec, settings: BehaviorSettings) -> list[RewardProvider]:
-        """The behavior's reward providers, in the order of its ``reward_signals``."""
+        """Create the behavior's reward providers, in the order of its ``reward_signals``."""
         return [
             self.plugins.create_reward_provider(self.plugins.reward_provider(name), block, behavior, self)
             for name, block in settings.reward_signals.items()
         ]
 
     def read_recording(self, path: str | Path, behavior_name: str) -> Recording:
-        """The recorded episodes that ``path`` names.
+        """Return the recorded episodes that ``path`` names.
 
-        It may be a recording, a directory that contains one named after the behavior, or a name that an installed
-        format knows, such as an id of Minari's. ConfigError if there are none.
+        ``path`` is a recording, a directory with a recording named after the behavior, or a name that an installed
+        format knows, such as an id of Minari's. Raises ConfigError if there is no such recording.
         """
         return self.plugins.read_recording(path, behavior_name, self.working_directory)
 
     def recorded_behavior(self, path: str | Path, behavior_name: str) -> BehaviorSpec:
-        """The observations and actions of the recording that ``path`` names, without reading its episodes."""
+        """Return the observations and actions of the recording that ``path`` names; its episodes are not read."""
         return self.plugins.recorded_behavior(path, behavior_name, self.working_directory)

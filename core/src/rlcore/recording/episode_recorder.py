@@ -17,7 +17,7 @@ Row = NDArray[Any]
 
 @attrs.define(eq=False)
 class _OpenEpisode:
-    """Observations, actions and rewards of one slot since its episode began: one entry for each time it acted."""
+    """Observations, actions and rewards of one slot since its episode started: one entry for each time it acted."""
 
     observations: dict[str, list[Row]]
     continuous: list[Row] = attrs.field(factory=list)

@@ -33,7 +33,7 @@ class EpisodeStatistics:
     """Sums the rewards and counts the steps of the open episode of every slot."""
 
     def __init__(self, slots: int) -> None:
-        self.finished = 0  # episodes that ended since the run began
+        self.finished = 0  # episodes that ended since the run started
         # Row 0 is `_returns`; rows 1 to `_held` are the rewards of the latest steps, not yet added to them.
         self._rewards: NDArray[np.float64] = np.zeros((1 + HELD_STEPS, slots))
         self._returns: NDArray[np.float64] = self._rewards[0]  # [S]

@@ -38,12 +38,12 @@ RecordersFor = Callable[[Mapping[str, BehaviorSpec]], AbstractContextManager[Map
 
 
 class Evaluator:
-    """Measures policies for one run: all evaluations within it, by :meth:`rlcore.runs.run.Run.evaluate` and by
-    ``rlcore evaluate`` are made here.
+    """Play whole episodes with the policies of one run, and return their results.
 
-    The environment is made on first use and kept for all evaluations in as many environments. ``specs`` are what the
-    policies were made for, which the environment must fit; None where they are made for the environment. ``video``, a
-    directory, has every episode filmed.
+    Evaluations within a run, :meth:`rlcore.runs.run.Run.evaluate` and ``rlcore evaluate`` use it. The environment is
+    created on first use, and kept for evaluations with the same number of environments. ``specs`` are the behaviors
+    that the policies were created for, which the environment must fit; None if the policies are created for the
+    environment. ``video`` is a directory for a film of every episode.
     """
 
     def __init__(
@@ -74,11 +74,11 @@ class Evaluator:
         recorders_for: RecordersFor | None = None,
         stop_requested: Callable[[], bool] | None = None,
     ) -> EvaluationResult:
-        """Plays ``episodes`` episodes, the same ones for one ``seed``, which is the run's if it is None.
+        """Play ``episodes`` episodes. Equal seeds play equal episodes; None is the run's seed.
 
-        ``policies_for`` is called with the environment's behaviors, before the first reset. ``recorders_for`` is called
-        with them too and gives recorders of what is played. Raises :class:`rlcore.runs.whole_episodes.Abandoned` soon
-        after ``stop_requested`` has become true.
+        ``policies_for`` and ``recorders_for`` are called with the environment's behaviors, before the first reset; they
+        return the policies that play and the recorders of what is played. Raises
+        :class:`rlcore.runs.whole_episodes.Abandoned` soon after ``stop_requested`` returns True.
         """
         if episodes < 1:
             raise ValueError("episodes must be at least 1")
@@ -111,7 +111,7 @@ class Evaluator:
             )  # fmt: skip
 
     def open(self, episodes: int) -> None:
-        """Makes the environment for evaluations of ``episodes`` episodes before the first of them."""
+        """Creates the environment for evaluations of ``episodes`` episodes before the first of them."""
         self._open(episodes)
 
     def close(self) -> None:

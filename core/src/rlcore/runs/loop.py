@@ -1,4 +1,7 @@
-"""The two loops in which a run spends its time. They run no Python per agent and call no hook per step."""
+"""The loop of training and the loop of ``--inference``: act, step the environment, observe, update.
+
+No Python code runs for each agent, and no hook is called for each step.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from rlcore.runs.timers import Timer
 
 @attrs.define
 class PhaseTimes:
-    """Seconds and counts of the phases of a loop, over one stretch of it."""
+    """Seconds and counts of the phases of a loop: collecting, updating, evaluating."""
 
     acting: float = 0.0
     stepping: float = 0.0
@@ -45,11 +48,11 @@ class PhaseTimes:
 def learn(
     state: RunState, stop_requested: Callable[[], bool], boundary_reached: Callable[[], bool], times: PhaseTimes
 ) -> None:
-    """Step and update until ``boundary_reached`` says that the stretch is over, or a stop is requested.
+    """Step the environment and update trainers until ``boundary_reached`` or ``stopping`` returns True.
 
-    Without an environment every behavior learns from recorded data: there are only updates, and they advance ``steps``.
-    ``boundary_reached`` is called whenever a behavior's steps are at its ``next_boundary``. ``times`` is added to even
-    if an error ends the stretch. No behavior starts or stops learning within one call.
+    Without an environment, every behavior learns from recorded data: there are only updates, and they advance the
+    steps. ``boundary_reached`` is called whenever the steps of a behavior reach its ``next_boundary``. The seconds are
+    added to ``times``, also if an error ends the loop. No behavior starts or stops learning within one call.
     """
     clock = perf_counter
     environment, behaviors = state.environment, tuple(state.behaviors.values())
@@ -123,7 +126,7 @@ def _act(behaviors: Sequence[BehaviorRun], actions: dict[str, Actions]) -> None:
 def _observe(
     state: RunState, behaviors: Sequence[BehaviorRun], batches: Mapping[str, AgentBatch], actions: dict[str, Actions]
 ) -> None:
-    """Check what a step returned. Behaviors that learn observe it; curricula draw what the next episodes begin with."""
+    """Check what a step returned. Behaviors that learn observe it; curricula draw what the next episodes start with."""
     curricula = state.curricula
     for behavior in behaviors:
         try:
@@ -149,7 +152,7 @@ def _observe(
 
 
 def infer(state: RunState, stop_requested: Callable[[], bool], times: PhaseTimes) -> None:
-    """Act with the saved policies, learning nothing, for the shortest ``summary_freq`` in agent steps."""
+    """Act with the saved policies without learning, for as many agent steps as the smallest ``summary_freq``."""
     environment, behaviors, curricula = state.environment, tuple(state.behaviors.values()), state.curricula
     assert environment is not None  # an offline run acts in the environment that its configuration names
     agents = sum(behavior.spec.slots for behavior in behaviors)

@@ -38,7 +38,7 @@ class Run:
                 print(epoch.behaviors["CartPole"].mean_reward)
 
     ``config`` is a configuration file, a mapping of the same shape, or a :class:`RunConfig`. Environment, trainers
-    and run directory are made when the first epoch begins, or by :meth:`start`.
+    and run directory are created when the first epoch starts, or by :meth:`start`.
     """
 
     def __init__(self, config: RunConfig | Mapping[str, Any] | str | Path, plugins: Plugins | None = None) -> None:
@@ -81,9 +81,9 @@ class Run:
             raise
 
     def start(self) -> None:
-        """Make the run directory, environment, trainers and writers, and restore a resumed run. Once.
+        """Create the run directory, environment, trainers and writers, and restore a resumed run. Once.
 
-        No environment is made if the trainers learn from recorded data.
+        No environment is created if the trainers learn from recorded data.
         """
         if self._training is not None:
             return

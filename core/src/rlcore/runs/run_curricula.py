@@ -1,4 +1,4 @@
-"""The curricula of a run: ended episodes are reported to them, and they choose what the next ones begin with."""
+"""The curricula of a run: ended episodes are reported to them, and they choose what the next ones start with."""
 
 from __future__ import annotations
 
@@ -73,11 +73,11 @@ class RunCurricula:
     # ------------------------------------------------------------ episodes
 
     def before_reset(self, episodes: NDArray[np.int64]) -> None:
-        """Every environment c is about to begin episode ``episodes[c]``."""
+        """Every environment c is about to start episode ``episodes[c]``."""
         self._feed.before_reset(episodes)
 
     def after_reset(self, episodes: NDArray[np.int64]) -> None:
-        """The ``episodes`` [N] of all environments have begun, and an episode of every agent."""
+        """The ``episodes`` [N] of all environments have started, and an episode of every agent."""
         self._feed.after_reset(episodes)
         for agents in self._agents.values():
             agents.begin_all()
@@ -88,9 +88,9 @@ class RunCurricula:
         self._finished.append((behavior, finished, beginnings))
 
     def after_step(self) -> bool:
-        """Report the episodes that ended in the last environment step, and draw what the next ones begin with.
+        """Report the episodes that ended in the last environment step, and draw what the next ones start with.
 
-        Returns whether all environments are to begin their next episode now.
+        Returns whether all environments are to start their next episode now.
         """
         began = self._feed.after_step()
         any_began = False
@@ -111,7 +111,7 @@ class RunCurricula:
         return self._advance(began)
 
     def after_frozen_step(self) -> None:
-        """Draw what the next episodes begin with after an environment step in which nothing learned."""
+        """Draw what the next episodes start with after an environment step in which nothing learned."""
         began = self._feed.after_step()
         if began.size:
             self._feed.restage(began)
@@ -181,7 +181,7 @@ class RunCurricula:
     def episode_of(self, env: int, latest: bool) -> str:
         """Describe the values of an environment's episode for messages: ``length 0.5, gravity 9.8``.
 
-        Within the step that ends an episode, that is the one which has just begun if ``latest``, else the one before.
+        Within the step that ends an episode, that is the one which has just started if ``latest``, else the one before.
         """
         return self._feed.described(env, latest)
 
@@ -242,7 +242,7 @@ class RunCurricula:
         self.lessons = lesson_numbers(self.stats())
 
     def replay(self) -> None:
-        """Every environment is about to begin again the episode it is in; :meth:`resume` follows."""
+        """Every environment is about to start again the episode it is in; :meth:`resume` follows."""
         self._feed.replay()
 
     def resume(self) -> None:

@@ -27,7 +27,7 @@ from rlcore.saved_values import state_taken_up
 from rlcore.settings import RunConfig
 from rlcore.storage.best import by_score
 from rlcore.storage.checkpoint import CONFIGURATION
-from rlcore.storage.checkpoint_directory import Checkpoint, find_checkpoints, newest_good
+from rlcore.storage.checkpoint_directory import Checkpoint, find_checkpoints, newest_intact
 from rlcore.storage.run_files import BEST, CHECKPOINTS
 from rlcore.storage.saved_models import model_of, models_in
 from rlcore.storage.saved_state import require_models
@@ -67,7 +67,7 @@ class SavedRun:
 
     @classmethod
     def load(cls, directory: Path, config: RunConfig, plugins: Plugins, checkpoint: str = "last") -> SavedRun:
-        """The newest good checkpoint (``last``), the policies of the ``best`` evaluation, or the checkpoint of a step.
+        """The newest intact checkpoint (``last``), the ``best`` evaluation's policies, or the checkpoint of a step.
 
         Raises RunStateError if there is no such checkpoint, saying which there are.
         """
@@ -75,7 +75,7 @@ class SavedRun:
         config = with_seed(config, int(state["run"]["seed"]))
         start = working_directory()
         context = run_context(config, plugins, start / directory, start)
-        context.inference = True  # trainers are made for their policies alone
+        context.inference = True  # trainers are created for their policies alone
         return cls(config, plugins, context, found.step, models_in(state))
 
     def policies(self, behaviors: Mapping[str, BehaviorSpec]) -> dict[str, Policy]:
@@ -145,7 +145,7 @@ class SavedRun:
 def _find(directory: Path, checkpoint: str) -> tuple[Checkpoint, dict[str, Any]]:
     checkpoints = directory / CHECKPOINTS
     if checkpoint == "last":
-        return newest_good(checkpoints, f"{directory}", check=require_models)
+        return newest_intact(checkpoints, f"{directory}", check=require_models)
     steps = [str(found.step) for found in find_checkpoints(checkpoints)]
     best = find_checkpoints(checkpoints / BEST)
     whole = by_score(best)
@@ -157,8 +157,8 @@ def _find(directory: Path, checkpoint: str) -> tuple[Checkpoint, dict[str, Any]]
                 f"evaluation.keep_best was off{there}"
             )
         if not whole:
-            return newest_good(checkpoints / BEST, f"{directory}")  # which says what is wrong with each
-        return newest_good(checkpoints / BEST, f"{directory}", step=whole[-1].step, check=require_models)
+            return newest_intact(checkpoints / BEST, f"{directory}")  # which says what is wrong with each
+        return newest_intact(checkpoints / BEST, f"{directory}", step=whole[-1].step, check=require_models)
     if checkpoint not in steps:
         raise RunStateError(f"{directory}: there is no checkpoint {checkpoint!r}{there}")
-    return newest_good(checkpoints, f"{directory}", step=int(checkpoint), check=require_models)
+    return newest_intact(checkpoints, f"{directory}", step=int(checkpoint), check=require_models)

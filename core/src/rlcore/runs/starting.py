@@ -40,11 +40,11 @@ class Start:
     directory: RunDirectory
     store: RunStore
     timers: Timers
-    offline: bool  # whether trainers learn from recorded data; no environment is made then
+    offline: bool  # whether trainers learn from recorded data; no environment is created then
     control: Control
 
     def training(self) -> Training:
-        """Make the run directory, environment, trainers and writers, and restore a resumed run.
+        """Create the run directory, environment, trainers and writers, and restore a resumed run.
 
         An error closes what was opened. Environments are closed last: the process may be ended because one hangs, and
         the directory must be in order then.
@@ -69,7 +69,7 @@ class Start:
         return made
 
     def _make(self, environments: ExitStack) -> tuple[Training, RunConfig, Mapping[str, Any] | None]:
-        """Make everything but writers. Returns the configuration with its seed, and the state to resume from too."""
+        """Create everything but writers. Returns the configuration with its seed, and the state to resume from too."""
         plugins, settings = self.plugins, self.config.checkpoint_settings
         saved = self.store.newest_state() if settings.resume or settings.inference else None
         config = with_seed(self.config, None if saved is None else int(saved["run"]["seed"]))
@@ -131,7 +131,7 @@ class Start:
             store.write_configuration()
 
     def _load_from_other_runs(self, training: Training) -> None:
-        """Load the weights and lessons that a new run begins with."""
+        """Load the weights and lessons that a new run starts with."""
         settings, state = training.context.config.checkpoint_settings, training.state
         run_id, other = settings.initialize_from, settings.initialize_lessons_from
         models = None if run_id is None else self.store.models_of_run(run_id)

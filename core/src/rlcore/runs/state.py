@@ -121,7 +121,7 @@ class RunState:
             raise self.with_parameters(error) from None
 
     def with_parameters(self, error: NonFiniteError) -> NonFiniteError:
-        """``error``, with the environment parameters that its episode began with, if there are any."""
+        """``error``, with the environment parameters that its episode started with, if there are any."""
         if self.curricula is None:
             return error
         began = self.curricula.episode_of(error.env, error.latest)

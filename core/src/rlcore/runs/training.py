@@ -1,6 +1,6 @@
-"""A training that has started: its epochs, what is due between two epochs, and its end.
+"""A training from its start to its end: epochs, what is due between two epochs, and closing.
 
-A checkpoint ends open episodes, unless the environment can save itself: every environment begins its next episode, and
+A checkpoint ends open episodes, unless the environment can save itself: every environment starts its next episode, and
 open episodes bootstrap as if truncated. A run that is never stopped does the same, and is therefore equal, bit for bit,
 to a run that was stopped and resumed.
 """
@@ -35,7 +35,10 @@ Outcome = Literal["done", "interrupted", "failed"]
 
 
 class Training:
-    """Everything a run has once it has started; :func:`rlcore.runs.starting.Start.training` makes it."""
+    """A run that has started, with its environment, trainers and writers.
+
+    :meth:`rlcore.runs.starting.Start.training` creates it, and :class:`rlcore.runs.run.Run` is what users call.
+    """
 
     def __init__(
         self,
@@ -73,7 +76,7 @@ class Training:
         self._steps_at_start = 0
 
     def started(self) -> None:
-        """Measure times and speeds from here on: the first epoch is about to begin."""
+        """Measure times and speeds from here on: the first epoch is about to start."""
         self._started_at = perf_counter()
         self._steps_at_start = self.state.steps
 
@@ -177,12 +180,12 @@ class Training:
     def _save_checkpoint(self, regular: bool = True) -> None:
         """End open episodes if the environment cannot save itself, then write everything.
 
-        A ``regular`` checkpoint, of an interval or of the run's end, lets go of the run that this run replaces. The
+        A ``regular`` checkpoint, of an interval or of the run's end, deletes the run that this run replaces. The
         checkpoint of a stopped run does not: a user who stops a run may have seen a mistake.
         """
         state, store = self.state, self._store
         with self._timers.root.child("RLTrainer._checkpoint").measure():
-            # If the last checkpoint is of this very step, no step was taken since: its episodes have just begun.
+            # If the last checkpoint is of this very step, no step was taken since: its episodes have just started.
             hidden = [] if store.saved_step == state.steps else state.settle_episodes()
             if hidden and self.outcome is None and not self._warned_of_cuts:
                 self._warned_of_cuts = True
@@ -198,7 +201,7 @@ class Training:
             self.notifications.checkpoint_saved(state.steps, path)
 
     def _raise_failure(self) -> None:
-        """End the run for a writer or a notification that failed, with all that was learned saved."""
+        """Save a checkpoint and raise the error of a writer or a notification, if it is to end the run."""
         failure = self.notifications.failure
         if failure is None:
             return
@@ -209,7 +212,7 @@ class Training:
     # ------------------------------------------------------------ ending
 
     def close(self, outcome: Outcome, error: BaseException | None = None) -> None:
-        """End the run, once: a last checkpoint unless ``error`` ended it, the result; everything is closed."""
+        """End the run: save a last checkpoint unless ``error`` ended it, write the result, and close everything."""
         self.outcome = outcome
         try:
             if not self.context.inference:
@@ -245,9 +248,9 @@ class Training:
             raise late
 
     def _write_and_report(self, error: BaseException | None) -> RlcoreError | None:
-        """Returns what went wrong with the result, which plugins may want to read, or in reporting the end to them.
+        """Write the result, then report the end to plugins, which may read it. Returns an error of either.
 
-        None if ``error`` ended the run: that is then the one to report.
+        Returns None if ``error`` ended the run, because that error is the one to raise.
         """
         late: RlcoreError | None = None
         try:

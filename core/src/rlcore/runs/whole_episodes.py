@@ -39,7 +39,7 @@ def play(
 ) -> EvaluationResult:
     """Play until every environment has finished its share of ``episodes``. ``recorders`` record them, by behavior.
 
-    ``feed`` sets what episodes begin with, if the environment has parameters; ``named`` is what messages call it.
+    ``feed`` sets what episodes start with, if the environment has parameters; ``named`` is what messages call it.
     ``checks``, by behavior, are those of earlier evaluations in the same environment. An episode that has not ended
     after ``max_episode_steps`` environment steps counts as truncated there. Raises :class:`Abandoned` after the
     environment step in which ``stop_requested`` has become true.
@@ -114,7 +114,7 @@ class _Counted:
     recorder: EpisodeRecorder | None
     statistics: EpisodeStatistics = attrs.field(init=False)
     steps: int = 0  # environment steps
-    began: NDArray[np.int64] = attrs.field(init=False)  # [S] the step at which the episode to be counted began
+    began: NDArray[np.int64] = attrs.field(init=False)  # [S] the step at which the episode to be counted started
     waiting: NDArray[np.bool_] = attrs.field(init=False)  # [S] for a new episode: the open one was cut and still runs
     returns: list[float] = attrs.field(factory=list)
     group_returns: list[float] = attrs.field(factory=list)
@@ -136,7 +136,7 @@ class _Counted:
         return bool(((self.left > 0) & ~self.waiting).any())
 
     def begin(self) -> None:
-        """All slots begin an episode: the environment was reset."""
+        """All slots start an episode: the environment was reset."""
         self.statistics.begin()
         self.began[:] = self.steps
         self.waiting[:] = False
@@ -206,7 +206,7 @@ def check_batches(
 ) -> None:
     """Raises EnvironmentFailed unless ``doing`` of the environment returned what every behavior's spec says.
 
-    A NaN or an infinity is reported with the parameters that its episode began with.
+    A NaN or an infinity is reported with the parameters that its episode started with.
     """
     for name, check in checks.items():
         try:

@@ -13,7 +13,7 @@ from rlcore.storage.checkpoint import load_without_arrays
 from rlcore.storage.checkpoint_directory import (
     Checkpoint,
     find_checkpoints,
-    is_good,
+    is_intact,
     remove_checkpoints,
     save_checkpoint,
 )
@@ -61,7 +61,7 @@ def settle_best(directory: Path, best: int | None) -> None:
 
 def by_score(checkpoints: Sequence[Checkpoint]) -> list[Checkpoint]:
     """The undamaged ones of the best ``checkpoints``, the highest score last, and of equal scores the earlier step."""
-    whole = [checkpoint for checkpoint in checkpoints if is_good(checkpoint)]
+    whole = [checkpoint for checkpoint in checkpoints if is_intact(checkpoint)]
     return sorted(whole, key=lambda checkpoint: (_score(checkpoint), -checkpoint.step))
 
 

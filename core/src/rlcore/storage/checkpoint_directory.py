@@ -1,4 +1,4 @@
-"""The directory of checkpoints: save one, find the newest good one, delete old ones.
+"""The directory of checkpoints: save one, find the newest intact one, delete old ones.
 
 A checkpoint is a directory whose name is its step. It is written beside its place, flushed to disk, renamed and
 verified before an older one is deleted. rlcore deletes only what rlcore wrote: a directory counts as a checkpoint by
@@ -40,7 +40,7 @@ _STEP_NAME = re.compile(r"[0-9]{1,18}")
 
 @attrs.frozen
 class Checkpoint:
-    """A checkpoint that was found; its files may be damaged."""
+    """The step and the path of a checkpoint in a directory; its files may be damaged."""
 
     step: int
     path: Path
@@ -52,7 +52,7 @@ class Checkpoint:
 def find_checkpoints(directory: Path) -> list[Checkpoint]:
     """All checkpoints in ``directory``, oldest first, damaged ones included.
 
-    A directory with a number for a name is a checkpoint if it has a manifest or a state; any other is a user's.
+    A checkpoint is a directory with a number as its name that contains a manifest or a state.
     """
     if not directory.is_dir():
         return []
@@ -60,7 +60,7 @@ def find_checkpoints(directory: Path) -> list[Checkpoint]:
     return sorted((each for each in found if is_checkpoint(each.path)), key=lambda checkpoint: checkpoint.step)
 
 
-def newest_good(
+def newest_intact(
     directory: Path,
     origin: str,
     advice: str = "",
@@ -69,9 +69,9 @@ def newest_good(
 ) -> tuple[Checkpoint, dict[str, Any]]:
     """The newest undamaged checkpoint in ``directory``, or the one of ``step``, and its state.
 
-    Skips a damaged checkpoint with a warning, and also one that ``check``, called with its path and state, refuses with
-    a RunStateError. Raises RunStateError if none is left; its message names ``origin``, who asked for a checkpoint, and
-    ends with ``advice``. Raises NewerFormat for a checkpoint of a newer rlcore, which is not damaged.
+    Skips a damaged checkpoint with a warning, and also one for which ``check(path, state)`` raises a RunStateError.
+    Raises RunStateError if none is left; its message begins with ``origin``, the run or the option that needs a
+    checkpoint, and ends with ``advice``. Raises NewerFormat for a checkpoint of a newer rlcore, which is not damaged.
     """
     problem = ""
     found = find_checkpoints(directory)
@@ -90,11 +90,11 @@ def newest_good(
             log.warning("%s; an older checkpoint is used" if older else "%s", error)
             problem = problem or f" ({error})"
     if find_checkpoints(directory) != found:  # the run is training, and has replaced what was found
-        return newest_good(directory, origin, advice, step, check)
+        return newest_intact(directory, origin, advice, step, check)
     raise RunStateError(f"{origin}: there is no usable checkpoint in {directory}{problem}{advice}")
 
 
-def is_good(checkpoint: Checkpoint) -> bool:
+def is_intact(checkpoint: Checkpoint) -> bool:
     """Whether all files of a checkpoint are as they were written. Raises NewerFormat for one of a newer rlcore."""
     try:
         verify_checkpoint(checkpoint.path)
@@ -117,10 +117,10 @@ def require_no_newer(directory: Path) -> None:
 def save_checkpoint(directory: Path, step: int, state: Mapping[str, Any], configuration: str | None = None) -> Path:
     """Writes ``state`` as the checkpoint of ``step`` and returns its path.
 
-    The files are written beside their place and flushed to disk, then the directory is renamed, so that a reader, or a
-    crash, never leaves half a checkpoint. ``configuration`` is stored as ``configuration.yaml``. Files of others that
-    stand in the checkpoint's place move beside it. Raises RunStateError if the checkpoint cannot be written, TypeError
-    for a state that is not arrays and JSON; what was written so far is removed.
+    The files are written to a temporary directory and flushed to disk, then the directory is renamed, so that there is
+    never half a checkpoint under its name. ``configuration`` is stored as ``configuration.yaml``. Files that rlcore did
+    not write, in the place of the checkpoint, are moved to ``STEP.replaced``. Raises RunStateError if the checkpoint
+    cannot be written, and TypeError for a state that is not arrays and JSON; what was written so far is removed.
     """
     final = directory / str(step)
     temporary = directory / f"{TEMPORARY}{step}-{os.getpid()}"
@@ -158,9 +158,9 @@ def _verify_or_restore(final: Path, replaced: Path | None) -> None:
 
 
 def _make_room(path: Path) -> Path | None:
-    """Frees the place of a checkpoint. Returns the old checkpoint, to be deleted, if nothing else was there.
+    """Frees the path of a checkpoint. Returns the old checkpoint, to be deleted, if nothing else was there.
 
-    Files of others, or a directory that is not a checkpoint, move to ``STEP.replaced`` and stay.
+    Files that rlcore did not write, and a directory that is not a checkpoint, are moved to ``STEP.replaced``.
     """
     ours = not path.is_symlink() and is_checkpoint(path)
     if ours and not foreign_entries(path):
@@ -178,12 +178,12 @@ def _set_aside(path: Path) -> Path:
 
 
 def _cannot_write(directory: Path, step: int, error: OSError | SafetensorError) -> str:
-    """The message for a checkpoint that cannot be written: the cause, the last good checkpoint, and what to do."""
+    """The message for a checkpoint that cannot be written: the cause, the last intact checkpoint, and what to do."""
     # The best checkpoints are in a directory within that of the regular ones, from which a run can be resumed.
     places = [*find_checkpoints(directory.parent), *find_checkpoints(directory)]
-    good = next((found.step for found in reversed(places) if is_good(found)), None)
-    restart = "start the run again" if good is None else "resume with --resume"
-    last = "there is no earlier one" if good is None else f"the last good one is of step {good}"
+    intact = next((found.step for found in reversed(places) if is_intact(found)), None)
+    restart = "start the run again" if intact is None else "resume with --resume"
+    last = "there is no earlier one" if intact is None else f"the last intact one is of step {intact}"
     fix = {
         errno.ENOSPC: "free some space",
         getattr(errno, "EDQUOT", errno.ENOSPC): "free some space",
@@ -237,10 +237,10 @@ def remove_checkpoints(directory: Path, checkpoints: list[Checkpoint]) -> None:
         raise RunStateError(f"{directory}: cannot delete an old checkpoint: {error.strerror or error}") from error
 
 
-def rotate(directory: Path, keep: int, newest: int, is_good: Callable[[Checkpoint], bool]) -> list[Checkpoint]:
-    """Deletes the checkpoints older than the ``keep`` newest good ones; 0 or less keeps all.
+def rotate(directory: Path, keep: int, newest: int, is_intact: Callable[[Checkpoint], bool]) -> list[Checkpoint]:
+    """Deletes the checkpoints older than the ``keep`` newest intact ones; 0 or less keeps all.
 
-    Returns the good ones that stay, oldest first. ``newest`` is the step just saved. A checkpoint of a later step is
+    Returns the intact ones that stay, oldest first. ``newest`` is the step just saved. A checkpoint of a later step is
     damaged, since the run was resumed from an older one; it stays until the run saves that step again. Damaged
     checkpoints do not count towards ``keep``.
     """
@@ -250,6 +250,6 @@ def rotate(directory: Path, keep: int, newest: int, is_good: Callable[[Checkpoin
         if keep > 0 and len(stay) == keep:
             remove_checkpoints(directory, [each for each in found if each.step <= checkpoint.step])
             break
-        if is_good(checkpoint):
+        if is_intact(checkpoint):
             stay.append(checkpoint)
     return stay[::-1]

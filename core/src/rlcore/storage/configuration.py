@@ -21,7 +21,7 @@ from rlcore.config.seal import is_sealed
 from rlcore.errors import ConfigError
 from rlcore.files.json_files import DamagedFile, read_regular
 from rlcore.storage.checkpoint import CONFIGURATION, NewerFormat
-from rlcore.storage.checkpoint_directory import find_checkpoints, is_good
+from rlcore.storage.checkpoint_directory import find_checkpoints, is_intact
 from rlcore.storage.run_files import CHECKPOINTS
 
 log = logging.getLogger(__name__)
@@ -93,7 +93,7 @@ def _newest_copy(checkpoints: Path) -> Path | None:
     for checkpoint in reversed(find_checkpoints(checkpoints)):
         copy = checkpoint.path / CONFIGURATION
         with suppress(NewerFormat):
-            if copy.is_file() and is_good(checkpoint):
+            if copy.is_file() and is_intact(checkpoint):
                 return copy
     return None
 

@@ -11,7 +11,7 @@ from rlcore.errors import RunStateError
 from rlcore.files.paths import user_path
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.status_file import DamagedStatusFile
-from rlcore.storage.checkpoint_directory import find_checkpoints, newest_good
+from rlcore.storage.checkpoint_directory import find_checkpoints, newest_intact
 from rlcore.storage.directory import RunDirectory
 from rlcore.storage.run_files import CHECKPOINTS, LOGS
 from rlcore.storage.saved_models import saved_models
@@ -55,4 +55,4 @@ def _from_checkpoints(logs: Path, origin: str, problem: RunStateError) -> Mappin
     if not find_checkpoints(checkpoints):
         raise RunStateError(f"{origin}: {problem}") from problem
     log.warning("%s: %s; the newest checkpoint is read instead", origin, problem)
-    return status_in_checkpoints(*newest_good(checkpoints, origin, check=require_run))
+    return status_in_checkpoints(*newest_intact(checkpoints, origin, check=require_run))

@@ -1,4 +1,4 @@
-"""The models of trainers in the checkpoints of runs: for evaluations, and for runs that begin with them."""
+"""The models of trainers in the checkpoints of runs: for evaluations, and for runs that start with them."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.errors import RunStateError
-from rlcore.storage.checkpoint_directory import newest_good
+from rlcore.storage.checkpoint_directory import newest_intact
 from rlcore.storage.run_files import CHECKPOINTS
 from rlcore.storage.saved_state import RUN, require_models
 
 
 def saved_models(checkpoints: Path, origin: str, step: int | None = None) -> dict[str, Any]:
-    """The model of every behavior in the newest good checkpoint in ``checkpoints``, or in the one of ``step``.
+    """The model of every behavior in the newest intact checkpoint in ``checkpoints``, or in the one of ``step``.
 
     Raises RunStateError, which names ``origin`` (what the user wrote), if there is none.
     """
-    _, state = newest_good(checkpoints, origin, step=step, check=require_models)
+    _, state = newest_intact(checkpoints, origin, step=step, check=require_models)
     return models_in(state)
 
 

@@ -1,7 +1,7 @@
 """The training status: a view of a run's newest checkpoint, in ML-Agents' shape, with a section for each plugin.
 
 Everything in it comes from checkpoints, so it can be made again at any time. It is written after each checkpoint, to
-``training_status.json`` or to where a plugin keeps it. ``rlcore status`` and runs that begin with another run's lessons
+``training_status.json`` or to where a plugin keeps it. ``rlcore status`` and runs that start with another run's lessons
 read it; a resumed run does not.
 """
 
@@ -46,7 +46,7 @@ class ListedCheckpoint:
 
 @attrs.frozen
 class SavedStatus:
-    """The part of the status that the newest checkpoint holds."""
+    """The part of the training status that every checkpoint contains in its state."""
 
     listed: ListedCheckpoint
     sections: Mapping[str, Any]  # of plugins and environment parameters
@@ -62,9 +62,9 @@ class SavedStatus:
 
 
 def listed_before(step: int, checkpoints: Sequence[Checkpoint]) -> list[ListedCheckpoint]:
-    """The ``checkpoints`` of earlier steps than ``step``, as the status lists them, in their order.
+    """The entries of the status for those ``checkpoints`` whose step is before ``step``, in their order.
 
-    Skips checkpoints that cannot be read. Their arrays are not read, so those may be damaged all the same.
+    Skips checkpoints whose state cannot be read. Arrays are not read, so a listed checkpoint may still be damaged.
     """
     listed = []
     for checkpoint in checkpoints:

@@ -23,8 +23,8 @@ from rlcore.storage.checkpoint import CONFIGURATION
 from rlcore.storage.checkpoint_directory import (
     Checkpoint,
     find_checkpoints,
-    is_good,
-    newest_good,
+    is_intact,
+    newest_intact,
     rotate,
     save_checkpoint,
 )
@@ -70,7 +70,7 @@ class RunStore:
         found = find_checkpoints(self.directory.checkpoints)
         if not found:
             raise RunStateError(self.directory.no_checkpoint())
-        checkpoint, state = newest_good(
+        checkpoint, state = newest_intact(
             self.directory.checkpoints,
             f"{self.directory.path}",
             "; restore one from a backup or start over with --force",
@@ -172,7 +172,7 @@ class RunStore:
     def _is_whole(self, checkpoint: Checkpoint) -> bool:
         """Whether a checkpoint is undamaged. Each is read back once in the life of a process."""
         if checkpoint.step not in self._whole:
-            self._whole[checkpoint.step] = is_good(checkpoint)
+            self._whole[checkpoint.step] = is_intact(checkpoint)
         return self._whole[checkpoint.step]
 
     def save_best(self, step: int, models: Mapping[str, Any], about: Mapping[str, Any]) -> None:

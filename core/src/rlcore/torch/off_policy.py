@@ -37,7 +37,7 @@ NOISE_ROWS = 64  # steps whose exploration noise is drawn at once
 class OffPolicyTrainer(MinibatchTrainer):
     """A trainer that learns from transitions of any earlier policy.
 
-    Gradient steps begin when ``buffer_init_steps`` agent steps are taken and ``batch_size`` of them stored. From then
+    Gradient steps start when ``buffer_init_steps`` agent steps are taken and ``batch_size`` of them stored. From then
     on there is one for every ``steps_per_update`` agent steps.
     """
 

@@ -22,7 +22,7 @@ from rlcore.torch.transition_batch import BatchReader
 class OfflineTrainer(MinibatchTrainer):
     """A trainer that learns from recorded data alone.
 
-    Its record sets ``offline=True``, so that no environment is made. The normaliser sees the whole recording before
+    Its record sets ``offline=True``, so that no environment is created. The normaliser sees the whole recording before
     the first step and stays fixed.
     """
 

@@ -1,4 +1,4 @@
-"""The actor in NumPy, for a few rows.
+"""The actor in NumPy, for a few rows of observations.
 
 On eight rows the arithmetic of a small network takes a quarter of the time that PyTorch needs to dispatch it.
 """
@@ -22,8 +22,8 @@ MOST_ROWS = 128  # above this PyTorch is faster
 def numpy_actor(model: Actor) -> NumpyActor | None:
     """:meth:`Actor.policy` in NumPy, normalisation included; None for images and for an actor that overrides any part.
 
-    It reads the model's own weights, so only a change of the normaliser, or of where parameters lie in memory, needs
-    another call.
+    The returned function reads the model's own weights, so updates in place need no other call. Call it again if the
+    normaliser changes, or if parameters move to other memory.
     """
     if model.inputs.images or not _is_plain(model):
         return None

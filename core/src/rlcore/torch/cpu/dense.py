@@ -1,7 +1,7 @@
 """A stack of linear layers as one node of the autograd graph, with the gradient written out.
 
-PyTorch's tanh and its products with a matrix of a few columns take several times as long as they need to on a CPU, and
-the small networks of reinforcement learning consist of them.
+On a CPU, PyTorch's tanh and its products with a matrix of a few columns take several times as long as necessary. The
+small networks of reinforcement learning consist of them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def fused_dense(
 ) -> Tensor:
     """Compute what :func:`rlcore.torch.networks.dense` computes, in float32 on a CPU.
 
-    A gradient of the gradient is refused: a gradient penalty needs the plain function.
+    A gradient of the gradient raises an error; a gradient penalty needs the plain function.
     """
     if not layers:
         return x

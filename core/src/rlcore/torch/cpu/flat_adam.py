@@ -13,7 +13,7 @@ from rlcore.torch.optimizer import BETAS, Adam
 
 
 class FlatAdam(Adam):
-    """Computes what :class:`rlcore.torch.optimizer.TorchAdam` computes.
+    """Adam with the interface and the results of :class:`rlcore.torch.optimizer.TorchAdam`.
 
     The parameters become views of one tensor and their gradients views of another, so a network works as before.
     PyTorch's kernel is called without ``torch.optim.Optimizer``: importing that takes longer than everything else

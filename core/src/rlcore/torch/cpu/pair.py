@@ -1,7 +1,8 @@
 """Two independent functions in two threads.
 
-PyTorch and NumPy release Python's global lock inside their operations, so a thread each is enough for the losses of a
-policy and of its critics. Threads inside one matrix product slow down as soon as something else runs on the machine.
+PyTorch and NumPy release Python's global lock inside their operations, so two threads can compute the losses of a
+policy and of its critics in parallel. Threads inside one matrix product slow down as soon as something else runs on the
+machine.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ Answers = SimpleQueue[tuple[Any, BaseException | None]]
 class Pair:
     """Runs two functions at the same time, or one after the other.
 
-    The result is the same either way, as long as neither function touches what the other one writes. The thread ends
-    with the object. Autograd's mode belongs to a thread: a function sets it for itself.
+    The results are equal if neither function reads or writes what the other one writes. The thread ends with the
+    object. PyTorch's gradient mode belongs to a thread, so each function sets its own.
     """
 
     def __init__(self, threaded: bool) -> None:
