@@ -5,8 +5,9 @@ In reading order: :mod:`~rlcore.plugins.hookspecs` (the hooks that a plugin may 
 :mod:`~rlcore.plugins.discovery` (the installed plugins), :mod:`~rlcore.plugins.selection` (which of them are on),
 :mod:`~rlcore.plugins.loading` and :mod:`~rlcore.plugins.manager` (import, checks, registration),
 :mod:`~rlcore.plugins.registry`, :mod:`~rlcore.plugins.lookup` (records: collected, found by name) and
-:mod:`~rlcore.plugins.calls` (the facade that the rest of rlcore uses). :mod:`~rlcore.plugins.failures` blames plugins
-for their errors; :mod:`~rlcore.plugins.recording_formats` reads and writes recorded episodes.
+:mod:`~rlcore.plugins.calls` (the facade that the rest of rlcore uses), with :mod:`~rlcore.plugins.factories` (its part
+that creates trainers, rewards, writers and environments). :mod:`~rlcore.plugins.failures` blames plugins for their
+errors; :mod:`~rlcore.plugins.recording_formats` reads and writes recorded episodes.
 """
 
 from __future__ import annotations

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from rlcore.errors import PluginError
 from rlcore.plugins import discovery, status_hooks
 from rlcore.plugins.defaults import DEFAULTS_NAME, CoreDefaults
 from rlcore.plugins.dispatch import Dispatch
+from rlcore.plugins.factories import Factories
 from rlcore.plugins.known import RECORDING_FORMAT
 from rlcore.plugins.loading import load
 from rlcore.plugins.lookup import find
@@ -32,18 +33,15 @@ from rlcore.plugins.records import (
 )
 from rlcore.plugins.registry import Registry
 from rlcore.plugins.selection import Selection, decide, require_unobstructed
-from rlcore.plugins.targets import call_target, require_protocol, require_space
 
 if TYPE_CHECKING:
-    from rlcore.curriculum import Curriculum, LessonChange
-    from rlcore.environment import BehaviorSpec, Environment
+    from rlcore.curriculum import LessonChange
+    from rlcore.environment import BehaviorSpec
     from rlcore.plugins.run_context import RunContext
     from rlcore.recordings import Recording
     from rlcore.results import EvaluationResult
-    from rlcore.rewards import RewardProvider
-    from rlcore.settings import BehaviorSettings, EnvironmentSettings, RunConfig
-    from rlcore.stats import StatSummary, StatsWriter
-    from rlcore.trainer import Trainer
+    from rlcore.settings import RunConfig
+    from rlcore.stats import StatSummary
 
 R = TypeVar("R", bound=Record)
 
@@ -65,7 +63,7 @@ def load_plugins(
     return plugins
 
 
-class Plugins:
+class Plugins(Factories):
     """All plugins of a process.
 
     ``found`` are those that were discovered, turned on or off by ``selection``. ``broken`` has, by label, the errors of
@@ -88,7 +86,7 @@ class Plugins:
         self._configured: RunConfig | None = None
         self._manager = HookManager()
         self._manager.register(CoreDefaults(), name=DEFAULTS_NAME)
-        self._dispatch = Dispatch(self._manager, strict=strict)
+        super().__init__(Dispatch(self._manager, strict=strict))
         self._registry = Registry(self._manager, self._dispatch, self._give_up)
 
     def load(self) -> None:
@@ -196,51 +194,6 @@ class Plugins:
         from rlcore.plugins.recording_formats import recorded_behavior
 
         return recorded_behavior(self, path, behavior, start)
-
-    # ------------------------------------------------------------ factories
-
-    def create_trainer(
-        self, spec: TrainerSpec, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext
-    ) -> Trainer:
-        from rlcore.trainer import Trainer
-
-        require_space(spec, behavior)
-        made = self._dispatch.first("rlcore_create_trainer", spec=spec, settings=settings, behavior=behavior, run=run)
-        require_protocol(made, Trainer, spec.described)
-        return cast(Trainer, made)
-
-    def create_reward_provider(
-        self, spec: RewardProviderSpec, settings: Any, behavior: BehaviorSpec, run: RunContext
-    ) -> RewardProvider:
-        from rlcore.rewards import RewardProvider
-
-        made = self._dispatch.first(
-            "rlcore_create_reward_provider", spec=spec, settings=settings, behavior=behavior, run=run
-        )
-        require_protocol(made, RewardProvider, spec.described)
-        return cast(RewardProvider, made)
-
-    def create_stats_writer(self, spec: StatsWriterSpec, settings: Any, run: RunContext) -> StatsWriter:
-        from rlcore.stats import StatsWriter
-
-        made = self._dispatch.first("rlcore_create_stats_writer", spec=spec, settings=settings, run=run)
-        require_protocol(made, StatsWriter, spec.described)
-        return cast(StatsWriter, made)
-
-    def create_curriculum(self, spec: CurriculumSpec, settings: Mapping[str, Any], run: RunContext) -> Curriculum:
-        """The curriculum of all environment parameters in ``settings``, which holds the block of each."""
-        from rlcore.curriculum import Curriculum
-
-        made = call_target(spec, "rlcore_curricula", settings=settings, run=run)
-        require_protocol(made, Curriculum, spec.described)
-        return cast(Curriculum, made)
-
-    def create_environment(self, spec: EnvironmentSpec, settings: EnvironmentSettings, run: RunContext) -> Environment:
-        from rlcore.environment import Environment
-
-        made = self._dispatch.first("rlcore_create_environment", spec=spec, settings=settings, run=run)
-        require_protocol(made, Environment, spec.described)
-        return cast(Environment, made)
 
     # ------------------------------------------------------------ status
 

@@ -1,0 +1,77 @@
+"""Creates the objects that records describe, through the factory hooks of plugins.
+
+Every object is checked against its protocol, so that an error names the plugin that created it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from rlcore.plugins.dispatch import Dispatch
+from rlcore.plugins.records import CurriculumSpec, EnvironmentSpec, RewardProviderSpec, StatsWriterSpec, TrainerSpec
+from rlcore.plugins.targets import call_target, require_protocol, require_space
+
+if TYPE_CHECKING:
+    from rlcore.curriculum import Curriculum
+    from rlcore.environment import BehaviorSpec, Environment
+    from rlcore.plugins.run_context import RunContext
+    from rlcore.rewards import RewardProvider
+    from rlcore.settings import BehaviorSettings, EnvironmentSettings
+    from rlcore.stats import StatsWriter
+    from rlcore.trainer import Trainer
+
+
+class Factories:
+    """The methods of :class:`rlcore.plugins.Plugins` that create trainers, rewards, writers and environments.
+
+    Each method raises PluginError if the created object does not fit its protocol, or if its plugin raises.
+    """
+
+    def __init__(self, dispatch: Dispatch) -> None:
+        self._dispatch = dispatch
+
+    def create_trainer(
+        self, spec: TrainerSpec, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext
+    ) -> Trainer:
+        from rlcore.trainer import Trainer
+
+        require_space(spec, behavior)
+        created = self._dispatch.first(
+            "rlcore_create_trainer", spec=spec, settings=settings, behavior=behavior, run=run
+        )
+        require_protocol(created, Trainer, spec.described)
+        return cast(Trainer, created)
+
+    def create_reward_provider(
+        self, spec: RewardProviderSpec, settings: Any, behavior: BehaviorSpec, run: RunContext
+    ) -> RewardProvider:
+        from rlcore.rewards import RewardProvider
+
+        created = self._dispatch.first(
+            "rlcore_create_reward_provider", spec=spec, settings=settings, behavior=behavior, run=run
+        )
+        require_protocol(created, RewardProvider, spec.described)
+        return cast(RewardProvider, created)
+
+    def create_stats_writer(self, spec: StatsWriterSpec, settings: Any, run: RunContext) -> StatsWriter:
+        from rlcore.stats import StatsWriter
+
+        created = self._dispatch.first("rlcore_create_stats_writer", spec=spec, settings=settings, run=run)
+        require_protocol(created, StatsWriter, spec.described)
+        return cast(StatsWriter, created)
+
+    def create_curriculum(self, spec: CurriculumSpec, settings: Mapping[str, Any], run: RunContext) -> Curriculum:
+        """The curriculum of all environment parameters in ``settings``, which holds the block of each."""
+        from rlcore.curriculum import Curriculum
+
+        created = call_target(spec, "rlcore_curricula", settings=settings, run=run)
+        require_protocol(created, Curriculum, spec.described)
+        return cast(Curriculum, created)
+
+    def create_environment(self, spec: EnvironmentSpec, settings: EnvironmentSettings, run: RunContext) -> Environment:
+        from rlcore.environment import Environment
+
+        created = self._dispatch.first("rlcore_create_environment", spec=spec, settings=settings, run=run)
+        require_protocol(created, Environment, spec.described)
+        return cast(Environment, created)
