@@ -1,86 +1,28 @@
 """The README and the pages work as shown.
 
-Blocks of YAML are validated, blocks of Python compiled and their imports resolved, commands parsed. A page with titled
-YAML is executed: titled blocks become files, and the rlcore commands of the page run in order.
+Blocks of YAML are validated, blocks of Python compiled and their imports resolved, and commands parsed.
 """
 
 from __future__ import annotations
 
 import ast
 import importlib
-import json
 import re
-import shlex
-import subprocess
-import sys
-from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import attrs
 import click
-import numpy as np
 import pytest
-import yaml
+from pages import PAGES, Block, blocks, commands_of, run_python_of
+from workspace import ROOT
 
-from rlcore import Run
 from rlcore.cli.main import main
 from rlcore.cli.main import rlcore as command_line
 from rlcore.config import ConfigErrors, config_from_mapping, load_config, read_document
-from rlcore.errors import RunStateError
-from rlcore.plugins import Plugins, load_plugins, read_recording, selection_from
-from rlcore.plugins.scaffold import write_plugin
+from rlcore.plugins import Plugins, load_plugins
 
-ROOT = Path(__file__).parents[2]
-PAGES = sorted([ROOT / "README.md", ROOT / "core/README.md", *(ROOT / "docs").rglob("*.md")])
 # The configuration in dqn_plugin/ needs the plugin beside it; packaging tests install and run it.
 EXAMPLES = sorted([*(ROOT / "examples").glob("*.yaml"), ROOT / "examples/company_status/cartpole.yaml"])
-
-
-@attrs.frozen
-class Block:
-    """A fenced block: its language, its title if it has one, whether it shows a mistake, and its position."""
-
-    page: str
-    line: int
-    language: str
-    title: str
-    invalid: bool
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.page}:{self.line}"
-
-
-def blocks_of(page: Path) -> Iterator[Block]:
-    lines = page.read_text(encoding="utf-8").splitlines()
-    opened: int | None = None
-    for number, line in enumerate(lines, start=1):
-        if not line.startswith("```"):
-            continue
-        if opened is None:
-            opened = number
-            continue
-        info = lines[opened - 1].removeprefix("```")
-        title = re.search(r'title="([^"]+)"', info)
-        yield Block(
-            str(page.relative_to(ROOT)),
-            opened,
-            info.split()[0] if info.split() else "",
-            title[1] if title else "",
-            lines[opened - 2] == "<!-- invalid -->",
-            "\n".join(lines[opened : number - 1]) + "\n",
-        )
-        opened = None
-    assert opened is None, f"{page}:{opened}: the block is not closed"
-
-
-BLOCKS = [block for page in PAGES for block in blocks_of(page)]
-
-
-def blocks(language: str) -> list[Block]:
-    return [block for block in BLOCKS if block.language == language]
 
 
 @pytest.fixture(scope="module")
@@ -145,14 +87,6 @@ def test_a_shown_mistake_is_refused(block: Block, plugins: Plugins, tmp_path: Pa
 # ---------------------------------------------------------------- commands
 
 
-def commands_of(block: Block) -> Iterator[list[str]]:
-    for line in block.text.splitlines():
-        for part in line.split(" && "):
-            words = shlex.split(part.split(" > ")[0], comments=True)
-            if words[:1] == ["rlcore"]:
-                yield words[1:]
-
-
 def find_command(words: list[str]) -> tuple[click.Command, list[str]]:
     command: click.Command = command_line
     while isinstance(command, click.Group) and words:
@@ -192,22 +126,6 @@ def test_shown_python_compiles_and_imports_what_exists(block: Block) -> None:
             assert [alias.name for alias in node.names if not hasattr(imported, alias.name)] == []
 
 
-def names_of(page: str, word: str) -> dict[str, Any]:
-    """Return the names that the only Python block with ``word`` on a page defines."""
-    (block,) = (block for block in blocks("python") if block.page == page and word in block.text)
-    names: dict[str, Any] = {"__name__": "page"}
-    exec(compile(block.text, str(block), "exec"), names)
-    return names
-
-
-def run_python_of(page: str) -> dict[str, Any]:
-    names: dict[str, Any] = {"__name__": "page"}
-    for block in blocks("python"):
-        if block.page == page:
-            exec(compile(block.text, str(block), "exec"), names)
-    return names
-
-
 def test_the_python_page_runs_from_top_to_bottom_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for _ in range(2):
@@ -240,298 +158,3 @@ def test_the_configuration_of_the_python_page_is_valid_by_itself(plugins: Plugin
     names: dict[str, Any] = {}
     exec(first.text, names)
     assert config_from_mapping(names["config"], plugins).behaviors["Pole"].max_steps == 6000
-
-
-# ---------------------------------------------------------------- pages that are executed
-
-EXECUTED = sorted({block.page for block in blocks("yaml") if block.title})
-# A tutorial trains until the agent has learned; this test only checks that every command works.
-SHORTER: Mapping[str, tuple[str, ...]] = {
-    "docs/tutorial/first-training.md": (
-        "--set=behaviors.Pole.max_steps=2000",
-        "--set=behaviors.Pole.checkpoint_interval=1000",
-    ),
-    "docs/how-to/offline.md": ("--set=behaviors.Pole.max_steps=1100", "--set=behaviors.Pole.summary_freq=550"),
-}
-
-RunPage = Callable[[str], Path]
-
-
-@pytest.fixture
-def run_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunPage]:
-    monkeypatch.chdir(tmp_path)
-    before = set(sys.modules)
-
-    def run(page: str) -> Path:
-        for block in BLOCKS:
-            if block.page == page and block.title:
-                (tmp_path / block.title).write_text(block.text)
-        for block in BLOCKS:
-            if block.page != page or block.language != "sh":
-                continue
-            for words in commands_of(block):
-                extra = SHORTER.get(page, ()) if words[0] == "run" else ()
-                assert main([*words, *extra]) == 0, f"{block}: rlcore {' '.join(words)}"
-        return tmp_path
-
-    yield run
-    for name in set(sys.modules) - before:  # files of a page that were imported as plugins
-        if str(getattr(sys.modules[name], "__file__", None) or "").startswith(str(tmp_path)):
-            del sys.modules[name]
-
-
-def tags(directory: Path) -> set[str]:
-    lines = (directory / "metrics.jsonl").read_text().splitlines()
-    return {tag for line in lines for tag in json.loads(line)["stats"]}
-
-
-def test_the_first_tutorial_runs(run_page: RunPage) -> None:
-    results = run_page("docs/tutorial/first-training.md") / "results"
-    assert {path.name for path in results.iterdir()} == {"pole", "long", "tanh", "quiet"}
-
-
-def test_the_page_of_the_example_algorithm_shows_its_code() -> None:
-    plugin = ROOT / "examples/dqn_plugin"
-    code = "".join(path.read_text(encoding="utf-8") for path in sorted(plugin.rglob("*.py")))
-    shown = [block for block in blocks("py") if block.page == "docs/tutorial/algorithm.md"]
-    assert len(shown) == 7
-    assert [str(block) for block in shown if block.text not in code] == []
-    lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in (plugin / "src").rglob("*.py"))
-    assert lines <= 150
-    for page in ("README.md", "docs/tutorial/algorithm.md"):
-        assert f"{lines} lines" in (ROOT / page).read_text(encoding="utf-8"), page
-
-
-def test_the_page_of_the_example_status_shows_its_code() -> None:
-    plugin = ROOT / "examples/company_status"
-    code = "".join(path.read_text(encoding="utf-8") for path in sorted((plugin / "src").rglob("*.py")))
-    shown = [block for block in blocks("py") if block.page == "docs/how-to/status-database.md"]
-    assert [str(block) for block in shown if block.text not in code] == []
-    hooks = set(re.findall(r"def (rlcore_\w+)", code))
-    assert set(re.findall(r"def (rlcore_\w+)", "".join(block.text for block in shown))) == hooks
-    assert {f"rlcore_{name}_status" for name in ("report", "restore", "write", "read")} < hooks
-
-
-def test_the_second_tutorial_changes_what_the_trainer_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = "docs/tutorial/first-trainer.md"
-    directory = write_plugin("my-trainer", "trainer", tmp_path)
-    source = directory / "src/rlcore_my_trainer"
-    plugin, as_written, changed = (b.text for b in blocks("python") if b.page == page and "orch" not in b.text)
-    assert plugin in (source / "plugin.py").read_text()
-    assert as_written.split("\n\n\n")[1] in (source / "settings.py").read_text()
-    (source / "settings.py").write_text(changed)
-    text = (source / "trainer.py").read_text()
-    for block in blocks("diff"):
-        lines = block.text.splitlines(keepends=True)
-        before, after = ("".join(line[1:] for line in lines if line[0] in kept) for kept in (" -", " +"))
-        assert text.count(before) == 1, block
-        text = text.replace(before, after)
-    (source / "trainer.py").write_text(text)
-
-    monkeypatch.chdir(directory)
-    monkeypatch.syspath_prepend(directory / "src")
-    shown = [words for b in blocks("sh") if b.page == page for words in commands_of(b) if "--run-id" in words]
-    assert len(shown) == 2
-    for words in shown:
-        shorter = ["--set=behaviors.CartPole.max_steps=8192", "--set=behaviors.CartPole.summary_freq=2048"]
-        assert main([*words, *shorter, "-p", "module:rlcore_my_trainer.plugin"]) == 0
-    rates = {}
-    for name in ("constant", "falling"):
-        lines = (directory / "results" / name / "metrics.jsonl").read_text().splitlines()
-        rates[name] = [json.loads(line)["stats"]["Policy/Learning Rate"] for line in lines]
-    assert rates["constant"] == pytest.approx([0.3] * 4)
-    assert rates["falling"] == sorted(rates["falling"], reverse=True)
-    assert rates["falling"][0] < 0.3 and rates["falling"][-1] < 0.1
-
-
-def test_the_plugin_page_runs(run_page: RunPage) -> None:
-    results = run_page("docs/how-to/choose-plugins.md") / "results"
-    for name in ("notify", "second"):
-        assert (results / name / "outcome.txt").read_text() == "done\n"
-
-
-def test_the_editor_page_runs_and_its_file_keeps_the_schema(
-    run_page: RunPage, capsys: pytest.CaptureFixture[str]
-) -> None:
-    directory = run_page("docs/how-to/editor.md")
-    printed = capsys.readouterr().out
-    end = printed.index("\n}\n") + 2
-    assert json.loads(printed[:end]) == json.loads(printed[end:])  # both schemas describe the same plugins
-    jsonschema = pytest.importorskip("jsonschema")
-    schema = jsonschema.Draft202012Validator(json.loads(printed[end:]))
-    edited = yaml.safe_load((directory / "edited.yaml").read_text())
-    assert schema.is_valid(edited)
-    assert not schema.is_valid({**edited, "behaviours": {}})
-
-
-def test_the_environment_page_runs_and_its_environment_is_learned(run_page: RunPage) -> None:
-    directory = run_page("docs/how-to/environment.md")
-    result = json.loads((directory / "results/line/result.json").read_text())
-    assert result["behaviors"]["Walker"]["mean_reward"] > 0.9
-
-
-def test_the_environment_page_keeps_the_rules_of_environments(run_page: RunPage) -> None:
-    run_page("docs/how-to/environment.md")
-    (block,) = (b for b in blocks("python") if b.page == "docs/how-to/environment.md" and not b.title)
-    names: dict[str, Any] = {}
-    exec(block.text, names)
-    tests = [name for name in dir(names["TestLineWorld"]) if name.startswith("test_")]
-    assert len(tests) > 5
-    for name in tests:
-        getattr(names["TestLineWorld"](), name)()
-
-
-def test_the_reward_page_runs_and_its_tags_are_written(run_page: RunPage) -> None:
-    directory = run_page("docs/how-to/reward.md")
-    assert {"Policy/Haste Reward", "Policy/Haste Value Estimate"} <= tags(directory / "results/haste")
-
-
-@pytest.mark.parametrize(
-    "block", [b for b in blocks("yaml") if b.page == "docs/how-to/curriculum.md" and "- name: Long" in b.text], ids=str
-)
-def test_the_lessons_that_the_curriculum_page_shows_are_passed(
-    block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "config.yaml").write_text(block.text)
-    assert main(["run", "config.yaml", "--run-id", "lessons", "--seed", "1"]) == 0
-    status = json.loads((tmp_path / "results/lessons/run_logs/training_status.json").read_text())
-    assert status["length"]["lesson"] == "Long"
-
-
-def test_the_curriculum_page_runs_and_its_ladder_is_climbed(
-    run_page: RunPage, capsys: pytest.CaptureFixture[str]
-) -> None:
-    directory = run_page("docs/how-to/write-curriculum.md")
-    assert "Environment/Lesson Number/length" in tags(directory / "results/ladder")
-    status = json.loads((directory / "results/ladder/run_logs/training_status.json").read_text())
-    assert status["length"] == {"lesson_num": 2, "lesson": "6"}
-    assert "length" in capsys.readouterr().out
-
-
-def test_the_curriculum_page_keeps_the_rules_of_curricula(run_page: RunPage, tmp_path: Path) -> None:
-    run_page("docs/how-to/write-curriculum.md")
-    names = names_of("docs/how-to/write-curriculum.md", "TestLadder")
-    local = selection_from(None, {}, ["module:./ladder.py"], False)
-
-    class TestLocalLadder(names["TestLadder"]):
-        curriculum = "ladder"
-        directory = tmp_path
-
-        def plugins(self) -> Plugins:
-            return load_plugins(local)
-
-    rules = [name for name in dir(TestLocalLadder) if name.startswith("test_")]
-    assert len(rules) > 5
-    for name in rules:
-        getattr(TestLocalLadder(), name)()
-
-
-@pytest.mark.parametrize("rung", [3, -1, "many", True])
-def test_the_ladder_of_the_page_refuses_a_rung_that_is_not_there(rung: object, tmp_path: Path) -> None:
-    names = names_of("docs/how-to/write-curriculum.md", "class Ladder:")
-    settings = names["LadderSettings"](type="ladder", rungs=[2.0, 4.0, 6.0], success=0.5)
-    ladder = names["Ladder"]({"length": settings, "mass": settings}, None)
-    with pytest.raises(RunStateError, match="3 rungs"):
-        ladder.load_status({"length": {"lesson_num": 1}, "mass": {"lesson_num": rung}})
-    assert [section["lesson_num"] for section in ladder.status().values()] == [0, 0]  # nothing has changed
-    ladder.load_status({"length": {"lesson_num": 1}, "mass": {"checkpoints": []}})
-    assert [section["lesson_num"] for section in ladder.status().values()] == [1, 0]
-
-
-def test_the_mean_of_the_curriculum_page_is_of_episodes_in_the_order_in_which_they_began() -> None:
-    page, returns = "docs/how-to/write-curriculum.md", np.arange(300.0)
-    random = np.random.default_rng(1)
-    over = np.sort(random.permutation(300)[:180])  # all other episodes are still open
-    settled = next(number for number in range(300) if number not in over)
-    mean = names_of(page, "class MeanReturn:")["MeanReturn"](parameters=2, num_envs=4)
-    rest = np.setdiff1d(np.arange(300), over)
-    for numbers, until in ((random.permutation(over), settled), (random.permutation(rest), 300)):
-        draw_id = np.zeros((len(numbers), 2), np.int64)
-        mean.episodes_ended(SimpleNamespace(numbers=numbers, settled=until, returns=returns[numbers], draw_id=draw_id))
-        again = names_of(page, "class MeanReturn:")["MeanReturn"](parameters=2, num_envs=4)
-        again.load_state_dict(mean.state_dict())
-        mean = again
-        assert (mean.mean() is None) == (until < 100)
-    assert mean.mean() == returns[100:200].mean()
-
-
-def test_the_curriculum_page_shows_what_a_new_package_has(tmp_path: Path) -> None:
-    page = "docs/how-to/write-curriculum.md"
-    directory = write_plugin("my-ladder", "curriculum", tmp_path)
-    (shown,) = (block for block in blocks("py") if block.page == page)
-    assert shown.text in (directory / "src/rlcore_my_ladder/plugin.py").read_text()
-    (project,) = (block for block in blocks("toml") if block.page == page)
-    written = (directory / "pyproject.toml").read_text()
-    assert [line for line in project.text.splitlines() if line not in written] == []
-
-
-def test_the_writer_page_runs_and_names_tags_that_exist(run_page: RunPage) -> None:
-    directory = run_page("docs/how-to/stats-writer.md")
-    written = (directory / "results/csv/table.csv").read_text().splitlines()
-    assert {line.split(",")[2] for line in written} == tags(directory / "results/csv")
-    text = (ROOT / "docs/how-to/stats-writer.md").read_text()
-    named = set(re.findall(r"`((?:Environment|Losses|Policy|Performance)/[^`]+)`", text))
-    assert named <= tags(directory / "results/csv")
-
-
-def test_the_status_page_runs_and_a_resumed_run_gets_its_section_back(run_page: RunPage) -> None:
-    directory = run_page("docs/how-to/status.md")
-    status = json.loads((directory / "results/visits/run_logs/training_status.json").read_text())
-    assert status["visits"] == {"starts": 2}
-    config = yaml.safe_load((directory / "visits.yaml").read_text())
-    for run_id in ("second", "third"):  # in one process
-        Run({**config, "checkpoint_settings": {"run_id": run_id}}).train()
-        status = json.loads((directory / "results" / run_id / "run_logs/training_status.json").read_text())
-        assert status["visits"] == {"starts": 1}
-    mirror = json.loads((directory / "results/mirror/run_logs/mirror.json").read_text())
-    assert "metadata" in mirror
-
-
-def test_the_recordings_page_records_and_reads_what_it_recorded(
-    run_page: RunPage, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run_page("docs/how-to/recordings.md")
-    printed = capsys.readouterr().out
-    mean = float(re.findall(r"Pole: mean reward (\S+) .* over 50 episodes", printed)[0])
-    names = run_python_of("docs/how-to/recordings.md")
-    assert names["recording"].returns.mean() == pytest.approx(mean, abs=0.01)
-    assert len(names["longest"]) == names["recording"].lengths.max()
-
-    plugins = load_plugins(selection_from(None, {}, ["module:./drive_log.py"], False))
-    drives = read_recording(plugins, "drives.csv", "Cart")
-    assert drives.lengths.tolist() == [2, 1] and drives.returns.tolist() == [-2, -1]
-    assert drives.observations["observation"][drives.rows + 1, 0].tolist() == pytest.approx([-0.4, -0.3, -0.6])
-    own = read_recording(plugins, "recordings", "Cart")
-    assert own.lengths.tolist() == [3, 5] and own.returns.tolist() == [-3, -5]
-
-
-def test_the_offline_page_runs_and_names_tags_that_exist(run_page: RunPage) -> None:
-    results = run_page("docs/how-to/offline.md") / "results"
-    text = (ROOT / "docs/how-to/offline.md").read_text()
-    named = set(re.findall(r"`((?:Losses|Policy)/[^`]+)`", text))
-    written = {name: tags(results / name) for name in ("clone", "better", "shown")}
-    assert named - {"Policy/Squared Error"} <= set.union(*written.values())  # CartPole has no continuous action
-    assert "Losses/Pretraining Loss" in written["shown"]
-    assert "Evaluation/Cumulative Reward" in written["better"] - written["clone"]
-
-
-def test_every_page_with_a_titled_configuration_is_executed() -> None:
-    tested = set(re.findall(r'run_page\("([^"]+)"\)', Path(__file__).read_text()))
-    assert set(EXECUTED) == tested
-
-
-def test_the_testing_page_passes_as_a_test_suite(tmp_path: Path) -> None:
-    shown = [block.text for block in blocks("python") if block.page == "docs/how-to/testing.md"]
-    (tmp_path / "conftest.py").write_text(shown[0])
-    (tmp_path / "test_page.py").write_text("\n".join(shown[1:]))
-    (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    answer = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-    )
-    assert answer.returncode == 0, answer.stdout
-    assert " passed" in answer.stdout

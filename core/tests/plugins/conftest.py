@@ -2,6 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
+
+from rlcore import TrainerSpec, hookimpl
 from rlcore.testing.fixtures import clean_import, hook_calls, installed_plugin, plugins, run_rlcore
 
 __all__ = ["clean_import", "hook_calls", "installed_plugin", "plugins", "run_rlcore"]
+
+
+class Trainers:
+    """A plugin of trainers."""
+
+    def __init__(self, *records: TrainerSpec) -> None:
+        self.records = records
+
+    @hookimpl
+    def rlcore_trainers(self) -> tuple[TrainerSpec, ...]:
+        return self.records
+
+
+@pytest.fixture
+def plugin_of() -> Callable[..., object]:
+    """``plugin_of(record, ...)``: a plugin with these trainers."""
+    return Trainers

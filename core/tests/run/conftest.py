@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import attrs
+import numpy as np
 import pytest
 
+import rlcore.runs.evaluator
 from rlcore.plugins.calls import Plugins
+from rlcore.results import BehaviorEvaluation, EvaluationResult
 from rlcore.runs.run import Run
+from rlcore.storage.checkpoint_directory import save_checkpoint
 from rlcore.testing.fixtures import RunRlcore, hook_calls
 from rlcore.testing.fixtures import run_rlcore as bare_run_rlcore
 
@@ -161,3 +165,51 @@ def killed_before_status(monkeypatch: pytest.MonkeyPatch) -> Callable[[Run, int]
                 run.train()
 
     return train
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """``script(1, 3, 2)``: the scores that evaluations get, whatever is played."""
+
+    def play(scores: Iterator[float], policies: Any) -> EvaluationResult:
+        score = float(next(scores))
+        return EvaluationResult({name: BehaviorEvaluation(score, 0.0, 1, 7.0, (score,)) for name in policies})
+
+    def make(*scores: float) -> None:
+        iterator = iter(scores)
+        monkeypatch.setattr(rlcore.runs.evaluator, "play", lambda policies, *_: play(iterator, policies))
+
+    return make
+
+
+@pytest.fixture
+def kill_after(abandon: Callable[[Run], None]) -> Callable[[Run, int], None]:
+    """``kill_after(run, step)``: train to a summary at ``step`` or later, after a checkpoint, then drop the run."""
+
+    def train(run: Run, step: int) -> None:
+        for _ in run:
+            if run.steps >= step and run.directory.checkpoints.exists():
+                break
+        abandon(run)
+
+    return train
+
+
+@pytest.fixture
+def save_steps() -> Callable[..., list[Path]]:
+    """``save_steps(directory, 1, 2)``: checkpoints of these steps, whose array holds the step."""
+
+    def save(directory: Path, *steps: int) -> list[Path]:
+        return [
+            save_checkpoint(
+                directory,
+                step,
+                {
+                    "Agent": {"weights": np.full((4, 5), step, np.float32)},
+                    "run": {"step": step, "episodes": np.arange(step)},
+                },
+            )
+            for step in steps
+        ]
+
+    return save

@@ -1,10 +1,10 @@
-"""Evaluations within a run: when, what they leave alone, the best policies, an end at a score, and a resume."""
+"""Evaluations within a run: when they are due, what they leave alone, an end at a score, and a resume."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +12,18 @@ import numpy as np
 import pytest
 import yaml
 
-import rlcore.runs.evaluator
 from rlcore import hookimpl
-from rlcore.config import ConfigErrors
-from rlcore.errors import ConfigError, PluginError
-from rlcore.results import BehaviorEvaluation, EvaluationResult
+from rlcore.results import EvaluationResult
 from rlcore.runs.run import Run
-from rlcore.storage.checkpoint import load_checkpoint, verify_checkpoint
-from rlcore.storage.checkpoint_directory import find_checkpoints, save_checkpoint
+from rlcore.storage.checkpoint import load_checkpoint
+from rlcore.storage.checkpoint_directory import save_checkpoint
 from rlcore.testing.fixtures import RunRlcore
 
 IDENTITY = {"environment.type": "identity"}  # cannot save itself: every checkpoint begins new episodes
 TAGS = ("Evaluation/Cumulative Reward", "Evaluation/Episode Length")
+
+
+Script = Callable[..., None]
 
 
 class Heard:
@@ -44,24 +44,6 @@ def train(run: Run) -> list[tuple[int, float]]:
     run.plugins.register(heard, "heard")
     run.train()
     return heard.evaluations
-
-
-Script = Callable[..., None]
-
-
-@pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> Script:
-    """``script(1, 3, 2)``: the scores that evaluations get, whatever is played."""
-
-    def play(scores: Iterator[float], policies: Any) -> EvaluationResult:
-        score = float(next(scores))
-        return EvaluationResult({name: BehaviorEvaluation(score, 0.0, 1, 7.0, (score,)) for name in policies})
-
-    def make(*scores: float) -> None:
-        iterator = iter(scores)
-        monkeypatch.setattr(rlcore.runs.evaluator, "play", lambda policies, *_: play(iterator, policies))
-
-    return make
 
 
 # ---------------------------------------------------------------- when
@@ -248,61 +230,6 @@ def test_rlcore_evaluate_calls_the_hook_once(
     assert hook_calls["rlcore_evaluated"] == 1 and hook_calls["rlcore_run_started"] == 0
 
 
-# ---------------------------------------------------------------- its environment
-
-
-def test_overrides_are_merged_into_the_environment_block(make_run: Any) -> None:
-    overrides = {"num_envs": 5, "options": {"fault": "group reward now and then"}}
-    block = {"interval": 100, "episodes": 3, "environment": overrides}
-    run = make_run({"environment.options": {"length": 6}, "evaluation": block})
-    run.start()
-    evaluating, training = run._training.evaluation.evaluator._environment, run.environment
-    assert (evaluating.fault, evaluating.length, evaluating.num_envs) == ("group reward now and then", 6, 5)
-    assert (training.fault, training.length, training.num_envs) == ("", 6, 2)
-    run.close()
-
-
-def test_an_override_of_the_kind_takes_nothing_over_from_another_kind(make_run: Any) -> None:
-    run = make_run({"environment.options": {"length": 4}, "evaluation": {
-        "interval": 100, "environment": {"type": "uneven"}}})  # fmt: skip
-    with pytest.raises(
-        ConfigError, match=r"environment 'uneven' to evaluate in: behavior 'Agent': observation 'position'"
-    ):
-        run.start()
-
-
-@pytest.mark.parametrize(
-    ("block", "told"),
-    [
-        ("interval: 0", "c.yaml:6: evaluation.interval: must be at least 1, not 0"),
-        ("episodes: 3", "c.yaml:5: evaluation.interval: missing; it has no default"),
-        ("interval: null\n  stop_at: 9", "c.yaml:7: evaluation.stop_at: without an interval no evaluation could stop"),
-        ("interval: 9\n  episode: 3", "c.yaml:7: evaluation.episode: unknown key; did you mean 'episodes'?"),
-        ("interval: 9\n  environment: {num_env: 3}", "c.yaml:7: evaluation.environment.num_env: unknown key; did"),
-        ("interval: 9\n  environment:\n    num_envs: x", "c.yaml:8: evaluation.environment.num_envs: must be a"),
-        ("interval: 9\n  environment: {type: corridr}", "c.yaml:7: evaluation.environment.type: unknown environment"),
-        ("interval: 9\n  environment: 4", "c.yaml:7: evaluation.environment: must be a mapping"),
-    ],
-)  # fmt: skip
-def test_what_is_wrong_with_the_block_is_told_at_its_own_line(
-    block: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    stubs = Path(__file__).parent / "stub_plugin.py"
-    Path("c.yaml").write_text(
-        f"behaviors: {{Agent: {{trainer_type: numpy}}}}\nenvironment: {{type: corridor}}\n"
-        f"plugins: {{autoload: false, local: ['{stubs}']}}\n\nevaluation:\n  {block}\n"
-    )
-    with pytest.raises(ConfigErrors) as refused:
-        Run("c.yaml")
-    assert refused.value.messages[0].startswith(told) and len(refused.value.messages) == 1
-
-
-def test_an_evaluation_without_any_environment_is_refused(configure: Any) -> None:
-    with pytest.raises(ConfigErrors, match="evaluation: there is no environment to evaluate in"):
-        Run(configure({"environment": None, "evaluation": {"interval": 5}}))
-
-
 def test_the_written_configuration_evaluates_alike(make_run: Any, files: Any) -> None:
     changes = {"evaluation": {"interval": 50, "episodes": 3, "environment": {"options": {"length": 6}}}}
     found = train(make_run(changes))
@@ -310,101 +237,6 @@ def test_the_written_configuration_evaluates_alike(make_run: Any, files: Any) ->
     assert written["evaluation"]["environment"] == {"options": {"length": 6}}
     written["checkpoint_settings"]["run_id"] = "again"
     assert train(Run(written)) == found
-
-
-# ---------------------------------------------------------------- the best
-
-
-def test_the_best_policies_are_those_that_were_scored(make_run: Any, files: Any, script: Script) -> None:
-    script(1, 3, 3, 2)
-    run = make_run({"evaluation": {"interval": 50}}, keep_checkpoints=1)
-    weights = {}
-    for epoch in run:
-        weights[run.steps] = run.behaviors["Agent"].trainer.weights
-        assert (epoch.best_score, epoch.best_step) == ((1, 50) if run.steps == 50 else (3, 100))
-    assert files().best == [100] and files().steps == [200]
-    path = files().path / "checkpoints" / "best" / "100"
-    assert set(verify_checkpoint(path)) == {"state.json", "Agent.safetensors", "configuration.yaml"}
-    state = load_checkpoint(path)
-    assert np.array_equal(state["Agent"]["model"]["weights"], weights[100])
-    assert state["Agent"].keys() == {"model"}
-    assert state["run"] == {"seed": 5, "steps": {"Agent": 100}, "score": 3.0}
-    assert files().result["evaluation"] == {
-        "score": 2.0, "step": 200, "best_score": 3.0, "best_step": 100, "stopped": False,
-    }  # fmt: skip
-
-
-def test_the_score_is_the_mean_over_behaviors(make_run: Any) -> None:
-    run = make_run({"environment.type": "pair"}, behaviors=("Left", "Right"))
-    result = run.evaluate(4)
-    left, right = (result.behaviors[name].mean_reward for name in ("Left", "Right"))
-    assert result.score == (left + right) / 2 and left != right
-    run.close()
-
-
-def test_no_checkpoint_lists_the_best_as_one_of_its_own(make_run: Any, files: Any, script: Script) -> None:
-    script(5, 1, 1, 1)
-    make_run({"evaluation": {"interval": 50}}, keep_checkpoints=1).train()
-    assert files().best == [50]
-    assert [checkpoint.step for checkpoint in find_checkpoints(files().path / "checkpoints")] == [200]
-
-
-def test_keeping_no_best_keeps_none_and_cuts_no_episode(make_run: Any, files: Any) -> None:
-    make_run({**IDENTITY, "evaluation": {"interval": 50, "keep_best": False}}).train()
-    assert not (files().path / "checkpoints" / "best").exists()
-    assert files().result["evaluation"]["best_step"] is not None
-
-
-def test_saving_the_best_cuts_no_episode(make_run: Any, files: Any, script: Script) -> None:
-    script(*range(100))
-    run = make_run({**IDENTITY, "evaluation": {"interval": 2}}, checkpoint_interval=1000, max_steps=96)
-    run.train()
-    assert run.results()["Agent"].episodes == 96 // 8 and files().best == [96]
-
-
-def test_the_older_best_stays_until_a_checkpoint_knows_of_the_new_one(
-    make_run: Any, files: Any, script: Script, abandon: Any
-) -> None:
-    """A run killed in between goes on from a checkpoint that calls the older one its best."""
-    script(1, 2)
-    run = make_run({"evaluation": {"interval": 50}}, checkpoint_interval=80)
-    epochs = iter(run)
-    next(epochs), next(epochs)
-    assert files().steps == [80] and files().best == [50, 100]
-    abandon(run)
-    script(1.5, 1.2, 1)
-    resumed = make_run({"evaluation": {"interval": 50}, "checkpoint_settings.resume": True}, checkpoint_interval=80)
-    resumed.start()
-    assert files().best == [50, 100], "that of the future that was given up scored more"
-    resumed.train()
-    assert files().best == [100] and files().result["evaluation"]["best_score"] == 1.5
-    assert load_checkpoint(files().path / "checkpoints" / "best" / "100")["run"]["score"] == 2
-
-
-def test_the_best_policies_stay_also_where_the_checkpoints_that_knew_of_them_are_lost(
-    make_run: Any, files: Any, script: Script
-) -> None:
-    script(1, 2, 3, 4)
-    make_run({"evaluation": {"interval": 50}}, keep_checkpoints=0).train()
-    assert files().best == [200]
-    for step in (120, 160, 200):  # the checkpoints that knew of it are lost
-        (files().path / "checkpoints" / str(step) / "manifest.json").unlink()
-    script(1.5, 1.2, 1.9)
-    resumed = make_run({"evaluation": {"interval": 50}, "checkpoint_settings.resume": True})
-    resumed.start()
-    assert resumed.scores.best_step == 50 and files().best == [200]
-    resumed.train()
-    assert files().best == [200] and files().result["evaluation"]["best_score"] == 1.9
-    assert load_checkpoint(files().path / "checkpoints" / "best" / "200")["run"]["score"] == 4
-
-
-def test_a_trainer_whose_model_cannot_be_saved_is_named(make_run: Any, script: Script) -> None:
-    script(1)
-    run = make_run({"evaluation": {"interval": 50}}, checkpoint_interval=1000)
-    run.start()
-    run.behaviors["Agent"].trainer.state_dict = lambda: {"model": {"weights": object()}}
-    with pytest.raises(PluginError, match="best checkpoint, of step 50: state entry 'Agent/model/weights': object is"):
-        run.train()
 
 
 # ---------------------------------------------------------------- the end at a score
@@ -501,52 +333,3 @@ def test_an_evaluation_that_is_added_on_the_way_begins_there(make_run: Any, file
     make_run(max_steps=60).train()
     run = make_run({"evaluation": {"interval": 50, "episodes": 2}, "checkpoint_settings.resume": True})
     assert [step for step, _ in train(run)] == [100, 150, 200]
-
-
-# ---------------------------------------------------------------- commands
-
-
-@pytest.fixture
-def trained(make_run: Any, files: Any, script: Script) -> Any:
-    script(1, 3, 2, 2)
-    make_run({"evaluation": {"interval": 50, "episodes": 2}}, keep_checkpoints=2).train()
-    return files()
-
-
-@pytest.mark.parametrize(
-    ("checkpoint", "place"), [("best", "best checkpoint 100"), ("last", "checkpoint 200"), ("160", "checkpoint 160")]
-)
-def test_evaluate_takes_the_checkpoint_that_is_named(
-    trained: Any, run_rlcore: RunRlcore, script: Script, checkpoint: str, place: str
-) -> None:
-    script(7)
-    done = run_rlcore("evaluate", trained.path, "--checkpoint", checkpoint)
-    assert done.exit_code == 0 and f"mean reward 7.00 +/- 0.00 over 1 episodes of 7.0 steps ({place})" in done.stdout
-
-
-def test_evaluate_says_which_checkpoints_there_are(
-    trained: Any, run_rlcore: RunRlcore, make_run: Any, files: Any
-) -> None:
-    missing = run_rlcore("evaluate", trained.path, "--checkpoint", "40")
-    assert missing.exit_code == 5
-    assert missing.stderr.endswith("there is no checkpoint '40'; there are 160, 200, and best (of step 100)\n")
-    make_run({"checkpoint_settings.run_id": "plain"}, keep_checkpoints=1).train()
-    missing = run_rlcore("evaluate", files("plain").path, "--checkpoint", "best")
-    assert missing.exit_code == 5
-    assert "there is no best checkpoint, because no evaluation was made while it trained" in missing.stderr
-
-
-def test_evaluate_takes_keys_of_the_configuration(make_run: Any, run_rlcore: RunRlcore, files: Any) -> None:
-    make_run({"evaluation": {"interval": 100, "episodes": 2}}).train()
-    plain = run_rlcore("evaluate", files().path, "--episodes", "4")
-    assert "mean group reward" not in plain.stdout
-    option = "evaluation.environment.options.fault='group reward now and then'"
-    changed = run_rlcore("evaluate", files().path, "--episodes", "4", "--set", option)
-    assert changed.exit_code == 0 and "mean group reward" in changed.stdout
-
-
-def test_status_and_its_json_tell_the_last_and_the_best_score(trained: Any, run_rlcore: RunRlcore) -> None:
-    shown = run_rlcore("status", trained.path).stdout
-    assert "evaluation: score 2.00 at step 200, best 3.00 at step 100" in shown
-    answer = json.loads(run_rlcore("status", trained.path, "--json").stdout)
-    assert answer["evaluation"] == {"score": 2.0, "step": 200, "best_score": 3.0, "best_step": 100, "stopped": False}

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rlcore import hookimpl
-from rlcore.errors import ConfigError, PluginError, RunStateError
+from rlcore.errors import ConfigError, RunStateError
 from rlcore.files.atomic import is_leftover
-from rlcore.plugins.status_file import read_status_file
 from rlcore.runs.run import Run
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.checkpoint_directory import save_checkpoint
@@ -22,14 +18,6 @@ from rlcore.storage.checkpoint_directory import save_checkpoint
 RESUME = {"checkpoint_settings.resume": True}
 PAIR = {"environment.type": "pair", "behaviors.Right": {"summary_freq": 48, "checkpoint_interval": 80}}
 WHOLE = {"checkpoint_settings.run_id": "whole"}
-
-
-def kill_after(run: Run, step: int, abandon: Any) -> None:
-    """Trains until a summary at ``step`` or later and after a checkpoint, then drops everything."""
-    for _ in run:
-        if run.steps >= step and run.directory.checkpoints.exists():
-            break
-    abandon(run)
 
 
 def stop_at(run: Run, step: int) -> None:
@@ -63,13 +51,13 @@ KINDS: list[tuple[dict[str, Any], dict[str, Any]]] = [
 @pytest.mark.parametrize(("changes", "keywords"), KINDS)
 @pytest.mark.parametrize("at", [1, 100, 140])
 def test_a_killed_run_resumed_equals_the_run_that_was_never_stopped(
-    make_run: Any, files: Any, abandon: Any, changes: dict[str, Any], keywords: dict[str, Any], at: int
+    make_run: Any, files: Any, changes: dict[str, Any], keywords: dict[str, Any], at: int, kill_after: Any
 ) -> None:
     with make_run({**changes, **WHOLE}, **keywords) as whole:
         whole.train()
     # A seed drawn at random is written down, and is what the other run takes.
     changes = {**changes, "env_settings.seed": whole.config.env_settings.seed}
-    kill_after(make_run(changes, **keywords), at, abandon)
+    kill_after(make_run(changes, **keywords), at)
     before = files().steps
     with make_run({**changes, **RESUME}, **keywords) as resumed:
         resumed.train()
@@ -82,10 +70,10 @@ def test_a_killed_run_resumed_equals_the_run_that_was_never_stopped(
     ]
 
 
-def test_no_episode_is_played_twice(make_run: Any, files: Any, abandon: Any) -> None:
+def test_no_episode_is_played_twice(make_run: Any, files: Any, kill_after: Any) -> None:
     """An environment that cannot save itself begins its next episode at a checkpoint, not the same one again."""
     changes = {"environment.type": "identity"}
-    kill_after(make_run(changes, keep_checkpoints=0), 100, abandon)
+    kill_after(make_run(changes, keep_checkpoints=0), 100)
     make_run({**changes, **RESUME}, keep_checkpoints=0).train()
     episodes = [load_checkpoint(files().path / "checkpoints" / str(step))["run"]["episodes"] for step in files().steps]
     # Twenty steps between two checkpoints: two whole episodes of eight, and one that the checkpoint ended.
@@ -105,12 +93,12 @@ def test_a_run_stopped_at_any_step_goes_on_exactly_where_its_environment_saves_i
         assert files().checkpoint(step) == files("whole").checkpoint(step)
 
 
-def test_resuming_again_and_again_changes_nothing(make_run: Any, files: Any, abandon: Any) -> None:
+def test_resuming_again_and_again_changes_nothing(make_run: Any, files: Any, kill_after: Any) -> None:
     changes = {"environment.type": "identity"}
     make_run({**changes, **WHOLE}, keep_checkpoints=0).train()
-    kill_after(make_run(changes, keep_checkpoints=0), 1, abandon)
+    kill_after(make_run(changes, keep_checkpoints=0), 1)
     for at in (90, 130, 180):
-        kill_after(make_run({**changes, **RESUME}, keep_checkpoints=0), at, abandon)
+        kill_after(make_run({**changes, **RESUME}, keep_checkpoints=0), at)
     make_run({**changes, **RESUME}, keep_checkpoints=0).train()
     assert files().steps == files("whole").steps
     for step in files("whole").steps:
@@ -118,11 +106,13 @@ def test_resuming_again_and_again_changes_nothing(make_run: Any, files: Any, aba
 
 
 @pytest.mark.parametrize("at", [160, 200, 230])
-def test_a_behavior_that_has_finished_goes_on_acting_exactly(make_run: Any, files: Any, abandon: Any, at: int) -> None:
+def test_a_behavior_that_has_finished_goes_on_acting_exactly(
+    make_run: Any, files: Any, at: int, kill_after: Any
+) -> None:
     keywords: dict[str, Any] = {"behaviors": ("Left", "Right"), "keep_checkpoints": 0}
     changes = {**PAIR, "behaviors.Left.max_steps": 50, "behaviors.Right.max_steps": 240}
     make_run({**changes, **WHOLE}, **keywords).train()
-    kill_after(make_run(changes, **keywords), at, abandon)
+    kill_after(make_run(changes, **keywords), at)
     make_run({**changes, **RESUME}, **keywords).train()
     assert files().steps == files("whole").steps
     for step in files("whole").steps:
@@ -148,7 +138,7 @@ GROUPS = [
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_the_comparison_notices_every_group_of_state_that_is_dropped(
-    make_run: Any, files: Any, abandon: Any, group: str
+    make_run: Any, files: Any, group: str, kill_after: Any
 ) -> None:
     """The negative control of the tests above. ``episodes`` matters where an environment cannot save itself."""
     changes = {"environment.type": "identity"} if group == "run/episodes" else {}
@@ -157,7 +147,7 @@ def test_the_comparison_notices_every_group_of_state_that_is_dropped(
     fresh = make_run({**changes, "checkpoint_settings.run_id": "fresh"}, **keywords)
     fresh.start()
     fresh.close("interrupted")
-    kill_after(make_run(changes, **keywords), 60, abandon)
+    kill_after(make_run(changes, **keywords), 60)
     path = files().path / "checkpoints" / "42"
     assert files().steps == [42]
     state, start = load_checkpoint(path), load_checkpoint(files("fresh").path / "checkpoints" / "0")
@@ -184,19 +174,19 @@ def untimed(metrics: list[Any]) -> list[Any]:
 
 
 def test_summaries_after_a_resume_hold_what_the_run_never_stopped_writes(
-    make_run: Any, files: Any, abandon: Any
+    make_run: Any, files: Any, kill_after: Any
 ) -> None:
     """The window between two summaries, half of which was before the kill, is part of the checkpoint."""
     make_run(WHOLE).train()
-    kill_after(make_run(), 100, abandon)
+    kill_after(make_run(), 100)
     make_run(RESUME).train()
     for ours, theirs in zip(untimed(files().metrics), untimed(files("whole").metrics), strict=True):
         del ours["time"], theirs["time"]
         assert ours == theirs
 
 
-def test_wall_time_counts_all_processes_of_a_run(make_run: Any, files: Any, abandon: Any) -> None:
-    kill_after(make_run({"environment.options": {"seconds": 0.002}}), 100, abandon)
+def test_wall_time_counts_all_processes_of_a_run(make_run: Any, files: Any, kill_after: Any) -> None:
+    kill_after(make_run({"environment.options": {"seconds": 0.002}}), 100)
     spent = load_checkpoint(files().path / "checkpoints" / "80")["run"]["wall_seconds"]
     assert spent > 0.08
     make_run(RESUME).train()
@@ -207,10 +197,10 @@ def test_wall_time_counts_all_processes_of_a_run(make_run: Any, files: Any, aban
 
 
 def test_a_damaged_checkpoint_falls_back_to_the_older_one_and_is_named(
-    make_run: Any, files: Any, abandon: Any, caplog: pytest.LogCaptureFixture
+    make_run: Any, files: Any, caplog: pytest.LogCaptureFixture, kill_after: Any
 ) -> None:
     make_run(WHOLE).train()
-    kill_after(make_run(), 150, abandon)
+    kill_after(make_run(), 150)
     assert files().steps == [40, 80, 120]
     damaged = files().path / "checkpoints" / "120" / "Agent.safetensors"
     damaged.write_bytes(damaged.read_bytes()[:-1])
@@ -224,8 +214,8 @@ def test_a_damaged_checkpoint_falls_back_to_the_older_one_and_is_named(
     assert [entry["steps"] for entry in files().status["Agent"]["checkpoints"]] == files().steps
 
 
-def test_without_a_usable_checkpoint_nothing_is_started_or_changed(make_run: Any, files: Any, abandon: Any) -> None:
-    kill_after(make_run(), 150, abandon)
+def test_without_a_usable_checkpoint_nothing_is_started_or_changed(make_run: Any, files: Any, kill_after: Any) -> None:
+    kill_after(make_run(), 150)
     for step in files().steps:
         (files().path / "checkpoints" / str(step) / "state.json").unlink()
     before = files().everything()
@@ -256,16 +246,16 @@ def test_a_run_killed_before_its_first_checkpoint_is_started_again_not_resumed(
     assert files().result["outcome"] == "done"
 
 
-def test_a_run_whose_only_checkpoint_is_damaged_is_not_taken_over(make_run: Any, files: Any, abandon: Any) -> None:
-    kill_after(make_run(), 50, abandon)
+def test_a_run_whose_only_checkpoint_is_damaged_is_not_taken_over(make_run: Any, files: Any, kill_after: Any) -> None:
+    kill_after(make_run(), 50)
     assert files().steps == [40]
     (files().path / "checkpoints" / "40" / "state.json").unlink()
     with pytest.raises(RunStateError, match="this run exists"):
         make_run().train()
 
 
-def test_leftovers_of_a_killed_save_are_swept(make_run: Any, files: Any, abandon: Any) -> None:
-    kill_after(make_run(), 100, abandon)
+def test_leftovers_of_a_killed_save_are_swept(make_run: Any, files: Any, kill_after: Any) -> None:
+    kill_after(make_run(), 100)
     leftover = files().path / "checkpoints" / ".rlcore-tmp-120-99999"
     shutil.copytree(files().path / "checkpoints" / "80", leftover)
     status = files().path / "run_logs" / ".rlcore-tmp-training_status.json-99999"
@@ -277,9 +267,9 @@ def test_leftovers_of_a_killed_save_are_swept(make_run: Any, files: Any, abandon
 
 
 def test_the_lines_a_resumed_run_takes_again_are_dropped_through_a_file_that_would_be_swept(
-    make_run: Any, files: Any, abandon: Any, monkeypatch: pytest.MonkeyPatch
+    make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch, kill_after: Any
 ) -> None:
-    kill_after(make_run(), 110, abandon)
+    kill_after(make_run(), 110)
     replaced: list[str] = []
     replace = Path.replace
     monkeypatch.setattr(Path, "replace", lambda self, target: replaced.append(self.name) or replace(self, target))
@@ -288,8 +278,8 @@ def test_the_lines_a_resumed_run_takes_again_are_dropped_through_a_file_that_wou
     assert ours and all(is_leftover(name) for name in replaced)
 
 
-def test_a_damaged_checkpoint_never_pushes_out_a_good_one(make_run: Any, files: Any, abandon: Any) -> None:
-    kill_after(make_run(keep_checkpoints=2), 150, abandon)
+def test_a_damaged_checkpoint_never_pushes_out_a_good_one(make_run: Any, files: Any, kill_after: Any) -> None:
+    kill_after(make_run(keep_checkpoints=2), 150)
     assert files().steps == [80, 120]
     (files().path / "checkpoints" / "120" / "state.json").unlink()
     stop_at(make_run(RESUME, keep_checkpoints=1), 90)
@@ -301,36 +291,36 @@ def test_a_damaged_checkpoint_never_pushes_out_a_good_one(make_run: Any, files: 
 # ---------------------------------------------------------------- what does not fit
 
 
-def test_a_resume_refuses_another_seed(make_run: Any, abandon: Any) -> None:
-    kill_after(make_run(), 50, abandon)
+def test_a_resume_refuses_another_seed(make_run: Any, kill_after: Any) -> None:
+    kill_after(make_run(), 50)
     with pytest.raises(ConfigError, match=r"env_settings.seed: the run was started with seed 5, not 6"):
         make_run({**RESUME, "env_settings.seed": 6}).train()
 
 
-def test_a_resume_refuses_another_number_of_copies(make_run: Any, abandon: Any) -> None:
-    kill_after(make_run(), 50, abandon)
+def test_a_resume_refuses_another_number_of_copies(make_run: Any, kill_after: Any) -> None:
+    kill_after(make_run(), 50)
     with pytest.raises(RunStateError, match=r"of 2 environments, this run has 3; set environment.num_envs to 2"):
         make_run({**RESUME, "environment.num_envs": 3}).train()
 
 
-def test_a_resume_refuses_other_behaviors(make_run: Any, abandon: Any) -> None:
-    kill_after(make_run(), 50, abandon)
+def test_a_resume_refuses_other_behaviors(make_run: Any, kill_after: Any) -> None:
+    kill_after(make_run(), 50)
     with pytest.raises(RunStateError, match="the checkpoint has behaviors Agent, this configuration Other"):
         make_run(RESUME, behaviors=("Other",)).train()
 
 
 def test_a_network_that_does_not_fit_is_refused_and_leaves_the_run_as_it_was(
-    make_run: Any, files: Any, abandon: Any
+    make_run: Any, files: Any, kill_after: Any
 ) -> None:
-    kill_after(make_run(), 50, abandon)
+    kill_after(make_run(), 50)
     before = files().everything()
     with pytest.raises(RunStateError, match="does not fit"):
         make_run(RESUME, hyperparameters={"width": 4}).train()
     assert files().everything() == before
 
 
-def test_a_resume_takes_the_settings_it_is_given(make_run: Any, files: Any, abandon: Any) -> None:
-    kill_after(make_run(), 50, abandon)
+def test_a_resume_takes_the_settings_it_is_given(make_run: Any, files: Any, kill_after: Any) -> None:
+    kill_after(make_run(), 50)
     make_run(RESUME, max_steps=260).train()
     assert files().result["behaviors"]["Agent"]["steps"] == 260
     assert "max_steps: 260" in (files().path / "configuration.yaml").read_text()
@@ -344,189 +334,3 @@ def test_a_finished_run_resumed_is_done_at_once(make_run: Any, files: Any) -> No
     assert list(resumed) == [] and resumed.outcome == "done"
     assert {n: d for n, d in files().everything().items() if n.startswith("checkpoints")} == checkpoints
     assert files().status == status and files().result["outcome"] == "done"
-
-
-# ---------------------------------------------------------------- status sections of plugins
-
-
-class Lessons:
-    """A plugin with counters that must survive."""
-
-    def __init__(self, section: str = "lessons") -> None:
-        self.section = section
-        self.counts = {"summaries": 0, "saved": 0}
-        self.restored: Any = None
-
-    @hookimpl
-    def rlcore_summary_written(self) -> None:
-        self.counts["summaries"] += 1
-
-    @hookimpl
-    def rlcore_checkpoint_saved(self) -> None:
-        self.counts["saved"] += 1
-
-    @hookimpl
-    def rlcore_report_status(self, run: Any) -> dict[str, Any]:
-        return {self.section: self.counts}
-
-    @hookimpl
-    def rlcore_restore_status(self, sections: Mapping[str, Any]) -> None:
-        self.restored = sections.get(self.section)
-        self.counts = {key: self.restored[key] for key in self.counts}
-
-
-def with_plugin(run: Run, plugin: object, name: str = "lessons", version: str = "1.0") -> Run:
-    run.plugins.register(plugin, name, f"acme-{name}", version)
-    return run
-
-
-def test_sections_of_plugins_are_saved_and_handed_back(make_run: Any, files: Any, abandon: Any) -> None:
-    kill_after(with_plugin(make_run(), Lessons()), 150, abandon)
-    told = {"summaries": 2, "saved": 2}  # as reported before the third checkpoint was written
-    assert files().status["lessons"] == told
-    lessons = Lessons()
-    with_plugin(make_run(RESUME), lessons).train()
-    assert lessons.restored == told
-
-
-def test_sections_belong_to_the_checkpoint_the_run_goes_on_from(make_run: Any, files: Any, abandon: Any) -> None:
-    """The status file is of step 120. If 120 is damaged, plugins get back what they reported for step 80."""
-    kill_after(with_plugin(make_run(), Lessons()), 150, abandon)
-    (files().path / "checkpoints" / "120" / "state.json").unlink()
-    lessons = Lessons()
-    run = with_plugin(make_run(RESUME), lessons)
-    run.start()
-    assert lessons.restored == {"summaries": 1, "saved": 1}
-    run.close("interrupted")
-
-
-def test_a_kill_between_checkpoint_and_status_file_loses_no_section(
-    make_run: Any, files: Any, abandon: Any, killed_before_status: Any
-) -> None:
-    run = with_plugin(make_run(), Lessons())
-    killed_before_status(run, 3)
-    assert files().steps == [40, 80, 120] and files().status["lessons"] == {"summaries": 1, "saved": 1}
-    lessons = Lessons()
-    resumed = with_plugin(make_run(RESUME), lessons)
-    resumed.start()
-    assert lessons.restored == {"summaries": 2, "saved": 2}
-    resumed.close("interrupted")
-
-
-@pytest.mark.parametrize("damage", ["", "{"])
-def test_a_status_file_that_is_lost_or_damaged_costs_nothing(
-    make_run: Any, files: Any, abandon: Any, damage: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    kill_after(with_plugin(make_run(), Lessons()), 150, abandon)
-    path = files().path / "run_logs" / "training_status.json"
-    path.write_text(damage) if damage else path.unlink()
-    lessons = Lessons()
-    with_plugin(make_run(RESUME), lessons).train()
-    assert lessons.restored == {"summaries": 2, "saved": 2}
-    assert caplog.records == []
-    assert (
-        [entry["steps"] for entry in files().status["Agent"]["checkpoints"]] == files().steps == [40, 80, 120, 160, 200]
-    )
-
-
-def test_two_plugins_that_report_one_section_are_both_named(make_run: Any) -> None:
-    run = with_plugin(with_plugin(make_run(), Lessons(), "one"), Lessons(), "two")
-    with pytest.raises(PluginError, match=r"'two' \(acme-two 1.0\).*'one' \(acme-one 1.0\).*'lessons'|'one'.*'two'"):
-        run.train()
-
-
-def test_a_plugin_may_not_report_a_section_of_rlcores_own(make_run: Any) -> None:
-    with pytest.raises(PluginError, match=r"'lessons' \(acme-lessons 1.0\).*'metadata'"):
-        with_plugin(make_run(), Lessons("metadata")).train()
-
-
-def test_a_plugin_may_add_to_a_behaviors_section_but_not_replace_its_checkpoints(make_run: Any, files: Any) -> None:
-    class Rating:
-        def __init__(self, key: str) -> None:
-            self.key = key
-
-        @hookimpl
-        def rlcore_report_status(self, run: Any) -> dict[str, Any]:
-            return {"Agent": {self.key: 1200.0}}
-
-    with_plugin(make_run(), Rating("elo")).train()
-    assert files().status["Agent"]["elo"] == 1200.0 and files().status["Agent"]["checkpoints"]
-    with pytest.raises(PluginError, match="section 'Agent': 'checkpoints' is rlcore's own"):
-        with_plugin(make_run({"checkpoint_settings.run_id": "other"}), Rating("checkpoints")).train()
-
-
-def test_a_section_that_a_plugin_shares_with_a_behavior_survives_a_kill_before_the_status_file(
-    make_run: Any, files: Any, abandon: Any
-) -> None:
-    """The file is of an older checkpoint; the plugin's part and the list come from the checkpoints."""
-    kill_after(with_plugin(make_run(), Lessons("Agent")), 100, abandon)
-    older = files().status
-    kill_after(with_plugin(make_run(RESUME), Lessons("Agent")), 150, abandon)
-    (files().path / "run_logs" / "training_status.json").write_text(json.dumps(older))
-    assert older["Agent"]["saved"] == 1 and files().steps == [40, 80, 120]
-    lessons = Lessons("Agent")
-    with_plugin(make_run(RESUME), lessons).train()
-    assert lessons.restored["summaries"] == 2
-    assert (
-        [entry["steps"] for entry in files().status["Agent"]["checkpoints"]] == files().steps == [40, 80, 120, 160, 200]
-    )
-
-
-class Database:
-    """Keeps the status elsewhere, as a company would in SQLite."""
-
-    def __init__(self) -> None:
-        self.rows: dict[str, Any] = {}
-        self.reads = 0
-
-    @hookimpl
-    def rlcore_write_status(self, status: Mapping[str, Any], directory: Path) -> bool:
-        self.rows[str(directory)] = dict(status)
-        return True
-
-    @hookimpl
-    def rlcore_read_status(self, directory: Path) -> Mapping[str, Any] | None:
-        self.reads += 1
-        return self.rows.get(str(directory))
-
-
-def test_a_plugin_may_keep_the_status_elsewhere(make_run: Any, files: Any, abandon: Any) -> None:
-    database = Database()
-    kill_after(with_plugin(with_plugin(make_run(), Lessons()), database, "database"), 150, abandon)
-    assert read_status_file(files().path / "run_logs") is None
-    lessons = Lessons()
-    run = with_plugin(with_plugin(make_run(RESUME), lessons), database, "database")
-    run.train()
-    assert lessons.restored == {"summaries": 2, "saved": 2} and database.reads == 0
-    (status,) = database.rows.values()
-    assert [entry["steps"] for entry in status["Agent"]["checkpoints"]] == files().steps
-
-
-def test_another_set_of_plugins_is_told(make_run: Any, abandon: Any, caplog: pytest.LogCaptureFixture) -> None:
-    kill_after(with_plugin(with_plugin(make_run(), Lessons()), object(), "gone"), 50, abandon)
-    resumed = with_plugin(with_plugin(make_run(RESUME), Lessons(), version="2.0"), object(), "new")
-    resumed.start()
-    resumed.close("interrupted")
-    told = [record.getMessage() for record in caplog.records]
-    assert "plugin 'lessons': acme-lessons 1.0 when the run was saved, acme-lessons 2.0 now" in told
-    assert "plugin 'gone': acme-gone 1.0 when the run was saved, not loaded now" in told
-    assert "plugin 'new': not loaded when the run was saved, acme-new 1.0 now" in told
-
-
-def test_the_same_plugins_are_not_worth_a_line(make_run: Any, abandon: Any, caplog: pytest.LogCaptureFixture) -> None:
-    kill_after(make_run(), 50, abandon)
-    make_run(RESUME).train()
-    assert caplog.records == []
-
-
-def test_an_error_of_a_plugin_that_restores_its_section_stops_the_run(make_run: Any, files: Any, abandon: Any) -> None:
-    class Fails(Lessons):
-        @hookimpl
-        def rlcore_restore_status(self, sections: Mapping[str, Any]) -> None:
-            raise KeyError("lesson")
-
-    kill_after(make_run(), 50, abandon)
-    before = files().everything()
-    with pytest.raises(PluginError, match=r"'lessons' \(acme-lessons 1.0\) failed in rlcore_restore_status"):
-        with_plugin(make_run(RESUME), Fails()).train()
-    assert files().everything() == before

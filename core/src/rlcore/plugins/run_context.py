@@ -41,7 +41,7 @@ class RunPlugins(Protocol):
 
 @attrs.define(eq=False)
 class RunContext:
-    """What plugins know of a run: the argument ``run`` of factories and notifications.
+    """A run as plugins see it: the argument ``run`` of factories and notifications.
 
     ``directory`` is the run directory; it exists, and the path is absolute. ``seed`` is the run's seed, never -1.
     ``offline`` is True if the run learns from recorded data and steps no environment. ``resumed_steps`` has the agent

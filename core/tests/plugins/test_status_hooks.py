@@ -1,0 +1,133 @@
+"""Status hooks: sections of plugins, and where the status is kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from rlcore import hookimpl
+from rlcore.errors import PluginError, RunStateError
+from rlcore.plugins import Plugins
+
+pytestmark = pytest.mark.smoke
+
+RUN: Any = SimpleNamespace()
+
+
+def reporting(**sections: Any) -> object:
+    class Reports:
+        @hookimpl
+        def rlcore_report_status(self) -> Any:
+            return sections
+
+    return Reports()
+
+
+def test_every_plugins_section_is_reported(plugins: Plugins) -> None:
+    plugins.register(reporting(elo={"a": 1}), "elo")
+    plugins.register(reporting(lessons=[2]), "lessons")
+    plugins.register(type("Silent", (), {})(), "silent")
+    assert plugins.report_status(RUN) == {"elo": {"a": 1}, "lessons": [2]}
+
+
+def test_two_plugins_may_not_report_one_section(plugins: Plugins) -> None:
+    plugins.register(reporting(elo={}), "one", "acme-one", "1")
+    plugins.register(reporting(elo={}), "two", "acme-two", "2")
+    with pytest.raises(PluginError, match=r"\(acme-two 2\).*\(acme-one 1\)|\(acme-one 1\).*\(acme-two 2\)"):
+        plugins.report_status(RUN)
+
+
+def test_a_section_that_is_not_json_names_its_plugin(plugins: Plugins) -> None:
+    plugins.register(reporting(elo={1, 2}), "one", "acme-one", "1")
+    with pytest.raises(PluginError, match=r"plugin 'one' \(acme-one 1\): status section 'elo' is not JSON"):
+        plugins.report_status(RUN)
+
+
+def test_an_error_while_restoring_stops_the_run(plugins: Plugins) -> None:
+    class Restores:
+        @hookimpl
+        def rlcore_restore_status(self, sections: Any) -> None:
+            sections["absent"]
+
+    plugins.register(Restores(), "one", "acme-one", "1")
+    with pytest.raises(PluginError, match=r"\(acme-one 1\) failed in rlcore_restore_status: KeyError: 'absent'"):
+        plugins.restore_status(RUN, {})
+
+
+def test_the_default_status_is_a_file_and_a_plugin_may_keep_it_elsewhere(plugins: Plugins, tmp_path: Path) -> None:
+    status = {"Walker": {"checkpoints": []}, "elo": {"a": 1}}
+    assert plugins.read_status(tmp_path) is None
+    plugins.write_status(status, tmp_path)
+    assert plugins.read_status(tmp_path) == status
+    kept: list[Any] = []
+
+    class Keeps:
+        @hookimpl
+        def rlcore_write_status(self, status: Any) -> bool:
+            kept.append(status)
+            return True
+
+        @hookimpl
+        def rlcore_read_status(self) -> Any:
+            return kept[-1] if kept else None
+
+    plugins.register(Keeps(), "store")
+    plugins.write_status({"new": 1}, tmp_path)
+    assert plugins.read_status(tmp_path) == {"new": 1}
+
+
+@pytest.mark.parametrize("answer", [False, 0, "stored"])
+def test_a_status_that_nobody_says_is_stored_is_no_success(plugins: Plugins, tmp_path: Path, answer: Any) -> None:
+    class Keeps:
+        @hookimpl
+        def rlcore_write_status(self) -> Any:
+            return answer
+
+    plugins.register(Keeps(), "store", "acme-store", "1")
+    with pytest.raises(PluginError, match=rf"answered {answer!r}, so the .*; it is answered by .*\(acme-store 1\)"):
+        plugins.write_status({}, tmp_path)
+
+
+def test_a_wrapper_that_swallows_the_answer_is_told(plugins: Plugins, tmp_path: Path) -> None:
+    class Mirrors:
+        @hookimpl(wrapper=True)
+        def rlcore_write_status(self) -> Any:
+            yield
+
+    plugins.register(Mirrors(), "mirror")
+    with pytest.raises(PluginError, match=r"rlcore_write_status answered None.* a wrapper what it was given$"):
+        plugins.write_status({}, tmp_path)
+
+
+def test_a_status_that_is_no_mapping_is_refused_with_the_name_of_who_read_it(plugins: Plugins, tmp_path: Path) -> None:
+    class Keeps:
+        @hookimpl
+        def rlcore_read_status(self) -> Any:
+            return [{"lesson_num": 1}]
+
+    plugins.register(Keeps(), "store", "acme-store", "1")
+    with pytest.raises(PluginError, match=r"answered a list instead of a mapping; .*\(acme-store 1\)"):
+        plugins.read_status(tmp_path)
+
+
+def test_what_was_reported_does_not_change_with_the_plugins_own_copy(plugins: Plugins) -> None:
+    mine = {"mine": {"count": [1]}}
+
+    class Reports:
+        @hookimpl
+        def rlcore_report_status(self) -> Any:
+            return mine
+
+    plugins.register(Reports(), "one")
+    reported = plugins.report_status(RUN)
+    mine["mine"]["count"].append(2)
+    assert reported == {"mine": {"count": [1]}}
+
+
+def test_cores_own_failure_to_write_is_not_blamed_on_a_plugin(plugins: Plugins, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunStateError, match="Not a directory"):
+        plugins.write_status({}, tmp_path / "file")

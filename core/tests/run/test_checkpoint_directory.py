@@ -1,0 +1,238 @@
+"""The directory of checkpoints: which ones stay, what moves aside, and what a failed write leaves."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlcore.errors import RunStateError
+from rlcore.files.atomic import sweep
+from rlcore.storage import checkpoint_directory
+from rlcore.storage.checkpoint import load_checkpoint, verify_checkpoint
+from rlcore.storage.checkpoint_directory import find_checkpoints, is_intact, rotate, save_checkpoint
+
+SaveSteps = Callable[..., list[Path]]
+
+
+def test_rotation_keeps_the_newest(tmp_path: Path, save_steps: SaveSteps) -> None:
+    save_steps(tmp_path, 10, 9, 100)
+    assert [each.step for each in rotate(tmp_path, 2, 100, is_intact)] == [10, 100]
+    assert [each.step for each in find_checkpoints(tmp_path)] == [10, 100]
+    assert len(rotate(tmp_path, 0, 100, is_intact)) == 2
+
+
+def test_bad_checkpoints_that_a_resumed_run_passed_over_do_not_push_out_good_ones(
+    tmp_path: Path, save_steps: SaveSteps
+) -> None:
+    save_steps(tmp_path, 1, 2, 3, 4)
+    for bad in ("3", "4"):
+        (tmp_path / bad / "state.json").unlink()
+    save_checkpoint(tmp_path, 2, {"Agent": {"weights": np.zeros(2)}})
+    assert [each.step for each in rotate(tmp_path, 2, 2, is_intact)] == [1, 2]
+    assert [each.step for each in find_checkpoints(tmp_path)] == [1, 2, 3, 4], "until the run saves their steps again"
+
+
+def test_a_damaged_checkpoint_does_not_count_among_those_that_are_kept(tmp_path: Path, save_steps: SaveSteps) -> None:
+    save_steps(tmp_path, 1, 2, 3, 4, 5)
+    (tmp_path / "4" / "Agent.safetensors").write_bytes(b"")
+    assert [each.step for each in rotate(tmp_path, 2, 5, is_intact)] == [3, 5]
+    assert [each.step for each in find_checkpoints(tmp_path)] == [3, 4, 5]
+    save_steps(tmp_path, 6)
+    assert [each.step for each in rotate(tmp_path, 2, 6, is_intact)] == [5, 6]
+    assert [each.step for each in find_checkpoints(tmp_path)] == [5, 6]
+
+
+def test_nothing_that_rlcore_did_not_write_is_deleted_or_taken_for_a_checkpoint(
+    tmp_path: Path, save_steps: SaveSteps
+) -> None:
+    save_steps(tmp_path, 1, 2, 3)
+    (tmp_path / "2024").mkdir()
+    (tmp_path / "2024" / "photo.jpg").write_text("mine")
+    (tmp_path / "1" / "notes.txt").write_text("mine")
+    (tmp_path / ".old-papers").mkdir()
+    (tmp_path / "0").symlink_to(tmp_path / "2")
+    assert [each.step for each in rotate(tmp_path, 1, 3, is_intact)] == [3]
+    sweep(tmp_path)
+    left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.parent.name != "3"}
+    assert left == {"3", "2024", "2024/photo.jpg", "1", "1/notes.txt", ".old-papers", "0"}
+    assert [each.step for each in find_checkpoints(tmp_path)] == [3]
+
+
+def test_files_of_others_in_the_place_of_a_checkpoint_move_beside_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, save_steps: SaveSteps
+) -> None:
+    (tmp_path / "2024").mkdir()
+    (tmp_path / "2024" / "photo.jpg").write_text("mine")
+    (tmp_path / "8").symlink_to("elsewhere")
+    save_steps(tmp_path, 3)
+    (tmp_path / "3" / "notes.txt").write_text("mine")
+    save_steps(tmp_path, 3, 8, 2024)
+    assert [each.step for each in find_checkpoints(tmp_path) if is_intact(each)] == [3, 8, 2024]
+    assert [path.name for path in (tmp_path / "3.replaced").iterdir()] == ["notes.txt"]
+    assert (tmp_path / "8.replaced").is_symlink() and (tmp_path / "2024.replaced" / "photo.jpg").exists()
+    assert len(caplog.messages) == 3
+    place = tmp_path / "3"
+    assert caplog.messages[0] == (
+        f"{place}: a checkpoint needs this name; what rlcore did not write there is in {place}.replaced"
+    )
+
+
+def test_a_file_of_a_user_is_known_by_the_manifest_not_by_its_name(tmp_path: Path, save_steps: SaveSteps) -> None:
+    (first, _) = save_steps(tmp_path, 1, 2)
+    shutil.copy(first / "Agent.safetensors", first / "my_export.safetensors")
+    rotate(tmp_path, 1, 2, is_intact)
+    assert [path.name for path in first.iterdir()] == ["my_export.safetensors"]
+
+
+def test_a_checkpoint_holds_the_configuration_among_its_verified_files(tmp_path: Path) -> None:
+    path = save_checkpoint(tmp_path, 1, {"run": {"step": 1}}, "max_steps: 5\n")
+    assert (path / "configuration.yaml").read_text() == "max_steps: 5\n"
+    (path / "configuration.yaml").write_text("max_steps: 7\n")
+    with pytest.raises(RunStateError, match=r"configuration.yaml is damaged"):
+        verify_checkpoint(path)
+
+
+def test_a_damaged_new_checkpoint_of_a_step_leaves_the_older_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_checkpoint(tmp_path, 8, {"B": {"value": 1}})
+    write = checkpoint_directory.write_checkpoint
+
+    def write_and_lose_a_file(directory: Path, *arguments: Any) -> None:
+        write(directory, *arguments)
+        (directory / "state.json").write_text("{}")
+
+    monkeypatch.setattr(checkpoint_directory, "write_checkpoint", write_and_lose_a_file)
+    with pytest.raises(RunStateError, match=r"state\.json"):
+        save_checkpoint(tmp_path, 8, {"B": {"value": 2}})
+    assert load_checkpoint(tmp_path / "8")["B"] == {"value": 1}
+    assert [path.name for path in tmp_path.iterdir()] == ["8"]
+
+
+def test_a_step_reached_again_replaces_its_checkpoint(tmp_path: Path, save_steps: SaveSteps) -> None:
+    save_steps(tmp_path, 5)
+    save_checkpoint(tmp_path, 5, {"Agent": {"weights": np.zeros(2)}})
+    assert load_checkpoint(tmp_path / "5")["Agent"]["weights"].shape == (2,)
+    assert [path.name for path in tmp_path.iterdir()] == ["5"]
+
+
+def test_leftovers_of_killed_processes_are_no_checkpoints_and_are_swept(tmp_path: Path, save_steps: SaveSteps) -> None:
+    save_steps(tmp_path, 5)
+    for name in (".rlcore-tmp-6-123", ".rlcore-tmp-deleted-4-123"):
+        shutil.copytree(tmp_path / "5", tmp_path / name)
+    assert [each.step for each in find_checkpoints(tmp_path)] == [5]
+    sweep(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["5"]
+
+
+def test_every_file_is_on_disk_before_a_checkpoint_gets_its_name_and_the_name_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, save_steps: SaveSteps
+) -> None:
+    on_disk: set[tuple[int, int]] = set()  # inode and size at its latest fsync
+    renamed: list[Path] = []
+    fsync, rename = os.fsync, Path.rename
+
+    def identity(status: os.stat_result) -> tuple[int, int]:
+        return status.st_ino, status.st_size
+
+    def recording_fsync(descriptor: int) -> None:
+        on_disk.add(identity(os.fstat(descriptor)))
+        fsync(descriptor)
+
+    def checking_rename(self: Path, target: Path) -> Path:
+        assert {identity(path.stat()) for path in (self, *self.iterdir())} <= on_disk
+        on_disk.clear()
+        renamed.append(target)
+        return rename(self, target)
+
+    monkeypatch.setattr(os, "fsync", recording_fsync)
+    monkeypatch.setattr(Path, "rename", checking_rename)
+    save_steps(tmp_path, 5)
+    assert renamed == [tmp_path / "5"] and identity(tmp_path.stat()) in on_disk
+
+
+@pytest.mark.parametrize("call", ["fsync", "rename"])
+def test_a_write_that_fails_leaves_the_older_checkpoint_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, save_steps: SaveSteps
+) -> None:
+    save_steps(tmp_path, 5)
+    calls = 0
+
+    def fail(*arguments: Any) -> None:
+        nonlocal calls
+        calls += 1
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setattr(*((os, "fsync") if call == "fsync" else (Path, "rename")), fail)
+    with pytest.raises(RunStateError) as caught:
+        save_steps(tmp_path, 6)
+    monkeypatch.undo()
+    assert calls == 1
+    assert str(caught.value) == (
+        f"checkpoint of step 6 in {tmp_path} cannot be written: No space left on device; the last intact one is of "
+        "step 5; free some space and resume with --resume"
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["5"]
+    load_checkpoint(tmp_path / "5")
+
+
+def test_the_last_good_checkpoint_that_an_error_names_is_one_that_verifies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, save_steps: SaveSteps
+) -> None:
+    save_steps(tmp_path, 5, 6)
+    (tmp_path / "6" / "state.json").write_bytes(b"")
+
+    def fail(descriptor: int) -> None:
+        raise OSError(5, os.strerror(5))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(RunStateError, match="Input/output error; the last intact one is of step 5"):
+        save_steps(tmp_path, 7)
+
+
+def test_a_kill_at_any_call_that_changes_the_disk_leaves_a_whole_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, save_steps: SaveSteps
+) -> None:
+    """Each system call that matters raises in turn what no handler catches; what is then on disk must be good."""
+
+    class Killed(BaseException):
+        pass
+
+    counted = [(os, "fsync"), (Path, "rename"), (shutil, "rmtree"), (Path, "write_text"), (Path, "mkdir")]
+    reached, points = True, 0
+    while reached:
+        directory = tmp_path / str(points)
+        save_steps(directory, 1, 2)
+        reached, left = False, points
+
+        def killing(original: Callable[..., Any]) -> Callable[..., Any]:
+            def call(*arguments: Any, **keywords: Any) -> Any:
+                nonlocal left, reached
+                left -= 1
+                if left < 0:
+                    reached = True
+                    raise Killed
+                return original(*arguments, **keywords)
+
+            return call
+
+        with monkeypatch.context() as patch:
+            for owner, name in counted:
+                patch.setattr(owner, name, killing(getattr(owner, name)))
+            try:
+                save_steps(directory, 3)
+                rotate(directory, 2, 3, is_intact)
+            except Killed:
+                pass
+        steps = [each.step for each in find_checkpoints(directory)]
+        assert steps in ([1, 2], [1, 2, 3], [2, 3]), points
+        for step in steps:
+            load_checkpoint(directory / str(step))
+        points += 1
+    assert points > 8

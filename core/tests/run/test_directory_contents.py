@@ -1,0 +1,129 @@
+"""The files of a run directory: shapes of JSON files, permissions, metrics and the written configuration."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rlcore.runs.run import Run
+
+RESUME = {"checkpoint_settings.resume": True}
+FORCE = {"checkpoint_settings.force": True}
+
+
+def test_result_json_has_exactly_its_shape(make_run: Any, files: Any) -> None:
+    run = make_run()
+    run.train()
+    result = files().result
+    assert list(result) == ["outcome", "wall_seconds", "steps_per_second", "behaviors"]
+    assert result["outcome"] == "done" and result["wall_seconds"] > 0 and result["steps_per_second"] > 0
+    assert list(result["behaviors"]) == ["Agent"]
+    agent = result["behaviors"]["Agent"]
+    assert list(agent) == ["steps", "episodes", "mean_reward"] and agent["steps"] == 200
+    assert agent["episodes"] == run.results()["Agent"].episodes > 0
+    assert agent["mean_reward"] == run.results()["Agent"].mean_reward
+
+
+def test_without_an_episode_the_mean_reward_is_null(make_run: Any, files: Any) -> None:
+    make_run({"environment.options": {"length": 1000}}, max_steps=20).train()
+    assert files().result["behaviors"]["Agent"] == {"steps": 20, "episodes": 0, "mean_reward": None}
+
+
+def test_training_status_has_ml_agents_shape_and_lists_what_is_on_disk(make_run: Any, files: Any) -> None:
+    make_run(keep_checkpoints=3).train()
+    status = files().status
+    assert list(status) == ["Agent", "metadata"]
+    assert list(status["Agent"]) == ["checkpoints", "final_checkpoint"]
+    checkpoints = status["Agent"]["checkpoints"]
+    assert [entry["steps"] for entry in checkpoints] == files().steps == [120, 160, 200]
+    for entry in checkpoints:
+        assert {"steps", "file_path", "reward", "creation_time", "auxillary_file_paths"} < set(entry)
+        assert (files().path / entry["file_path"]).is_file()
+        assert all((files().path / path).is_file() for path in entry["auxillary_file_paths"])
+        assert isinstance(entry["reward"], float) and entry["creation_time"] > 1.7e9
+    assert status["Agent"]["final_checkpoint"] == checkpoints[-1]
+    assert status["metadata"]["stats_format_version"] == "0.3.0"
+    assert {"rlcore_version", "numpy_version", "plugins"} < set(status["metadata"])
+
+
+def test_status_and_result_are_rewritten_at_every_checkpoint_and_end(make_run: Any, files: Any) -> None:
+    run = make_run()
+    next(run)
+    assert [entry["steps"] for entry in files().status["Agent"]["checkpoints"]] == [40]
+    next(run)
+    assert [entry["steps"] for entry in files().status["Agent"]["checkpoints"]] == [40, 80]
+    run.close("interrupted")
+    assert files().result["outcome"] == "interrupted"
+    assert [entry["steps"] for entry in files().status["Agent"]["checkpoints"]] == [40, 80, 100]
+
+
+def test_timers_json_accounts_for_the_run(make_run: Any, files: Any) -> None:
+    make_run({"environment.options": {"seconds": 0.001}}).train()
+    timers = files().json("run_logs/timers.json")
+    loop = timers["children"]["TrainerController.start_learning"]["children"]
+    assert loop["env_step"]["count"] == 100 and loop["env_step"]["total"] >= 0.1
+    assert loop["_update_policy"]["count"] == 12
+    assert timers["children"]["RLTrainer._checkpoint"]["count"] == 5
+    assert timers["total"] >= sum(child["total"] for child in timers["children"].values())
+    assert timers["metadata"]["timer_format_version"] == "0.1.0"
+
+
+def test_timers_json_has_a_gauge_for_every_statistic(make_run: Any, files: Any) -> None:
+    make_run().train()
+    gauges, lines = files().json("run_logs/timers.json")["gauges"], files().metrics
+    tags = {tag for line in lines for tag in line["stats"]}
+    assert set(gauges) == {f"Agent.{tag}.mean".replace("/", ".").replace(" ", "") for tag in tags}
+    losses = [line["stats"]["Losses/Policy Loss"] for line in lines]
+    assert gauges["Agent.Losses.PolicyLoss.mean"] == {
+        "value": losses[-1], "min": min(losses), "max": max(losses), "count": len(losses)
+    }  # fmt: skip
+
+
+def test_files_have_the_permissions_of_the_umask_and_json_is_written_one_way(make_run: Any, files: Any) -> None:
+    before = os.umask(0o027)
+    try:
+        make_run().train()
+    finally:
+        os.umask(before)
+    written = [path for path in files().path.rglob("*") if path.is_file() and path.name != ".lock"]
+    assert {path.suffix for path in written} >= {".safetensors", ".json"}
+    assert {oct(path.stat().st_mode & 0o777) for path in written} == {"0o640"}
+    for path in written:
+        if path.suffix == ".json":
+            text = path.read_text()
+            end = "" if "checkpoints" in path.parts else "\n"  # a checkpoint's last byte must matter
+            assert text == json.dumps(json.loads(text), indent=4) + end, path
+
+
+def test_metrics_stay_monotone_through_kills(make_run: Any, files: Any, abandon: Any) -> None:
+    run = make_run(checkpoint_interval=70)
+    for _ in range(3):
+        next(run)
+    abandon(run)
+    make_run(RESUME, checkpoint_interval=70).train()
+    assert [line["step"] for line in files().metrics] == [50, 100, 150, 200]
+
+
+def test_the_written_configuration_runs_again_and_gives_the_same_run(make_run: Any, files: Any, tmp_path: Path) -> None:
+    """Seed included, also where it was drawn at random."""
+    make_run({"env_settings.seed": -1}).train()
+    first, written = files().checkpoint(40), files().path / "configuration.yaml"
+    assert yaml.safe_load(written.read_text())["env_settings"]["seed"] >= 0
+    shutil.move(files().path, tmp_path / "results" / "moved")
+    Run(tmp_path / "results" / "moved" / "configuration.yaml").train()
+    assert files().checkpoint(40) == first
+    assert files().steps == files("moved").steps
+    for step in files().steps:
+        assert files().checkpoint(step) == files("moved").checkpoint(step)
+
+
+def test_the_written_configuration_starts_a_run_whichever_way_this_one_began(make_run: Any, files: Any) -> None:
+    for changes in ({}, FORCE, RESUME):
+        make_run(changes).train()
+        settings = yaml.safe_load((files().path / "configuration.yaml").read_text())["checkpoint_settings"]
+        assert not (settings["resume"] or settings["force"] or settings["inference"])

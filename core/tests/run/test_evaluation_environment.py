@@ -1,0 +1,114 @@
+"""The environment of an evaluation: overrides of the training's, and errors that name the key of the block."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlcore import hookimpl
+from rlcore.config import ConfigErrors
+from rlcore.errors import ConfigError
+from rlcore.runs.run import Run
+
+
+def test_overrides_are_merged_into_the_environment_block(make_run: Any) -> None:
+    overrides = {"num_envs": 5, "options": {"fault": "group reward now and then"}}
+    block = {"interval": 100, "episodes": 3, "environment": overrides}
+    run = make_run({"environment.options": {"length": 6}, "evaluation": block})
+    run.start()
+    evaluating, training = run._training.evaluation.evaluator._environment, run.environment
+    assert (evaluating.fault, evaluating.length, evaluating.num_envs) == ("group reward now and then", 6, 5)
+    assert (training.fault, training.length, training.num_envs) == ("", 6, 2)
+    run.close()
+
+
+def test_an_override_of_the_kind_takes_nothing_over_from_another_kind(make_run: Any) -> None:
+    run = make_run({"environment.options": {"length": 4}, "evaluation": {
+        "interval": 100, "environment": {"type": "uneven"}}})  # fmt: skip
+    with pytest.raises(
+        ConfigError, match=r"environment 'uneven' to evaluate in: behavior 'Agent': observation 'position'"
+    ):
+        run.start()
+
+
+@pytest.mark.parametrize(
+    ("block", "told"),
+    [
+        ("interval: 0", "c.yaml:6: evaluation.interval: must be at least 1, not 0"),
+        ("episodes: 3", "c.yaml:5: evaluation.interval: missing; it has no default"),
+        ("interval: null\n  stop_at: 9", "c.yaml:7: evaluation.stop_at: without an interval no evaluation could stop"),
+        ("interval: 9\n  episode: 3", "c.yaml:7: evaluation.episode: unknown key; did you mean 'episodes'?"),
+        ("interval: 9\n  environment: {num_env: 3}", "c.yaml:7: evaluation.environment.num_env: unknown key; did"),
+        ("interval: 9\n  environment:\n    num_envs: x", "c.yaml:8: evaluation.environment.num_envs: must be a"),
+        ("interval: 9\n  environment: {type: corridr}", "c.yaml:7: evaluation.environment.type: unknown environment"),
+        ("interval: 9\n  environment: 4", "c.yaml:7: evaluation.environment: must be a mapping"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_the_block_is_told_at_its_own_line(
+    block: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    stubs = Path(__file__).parent / "stub_plugin.py"
+    Path("c.yaml").write_text(
+        f"behaviors: {{Agent: {{trainer_type: numpy}}}}\nenvironment: {{type: corridor}}\n"
+        f"plugins: {{autoload: false, local: ['{stubs}']}}\n\nevaluation:\n  {block}\n"
+    )
+    with pytest.raises(ConfigErrors) as refused:
+        Run("c.yaml")
+    assert refused.value.messages[0].startswith(told) and len(refused.value.messages) == 1
+
+
+def test_an_evaluation_without_any_environment_is_refused(configure: Any) -> None:
+    with pytest.raises(ConfigErrors, match="evaluation: there is no environment to evaluate in"):
+        Run(configure({"environment": None, "evaluation": {"interval": 5}}))
+
+
+def _refusing(error: ConfigError) -> object:
+    class Refuses:
+        """Refuses the environment of evaluations, which is the second one."""
+
+        environments = 0
+
+        @hookimpl(tryfirst=True)
+        def rlcore_create_environment(self) -> None:
+            self.environments += 1
+            if self.environments == 2:
+                raise error
+
+    return Refuses()
+
+
+@pytest.mark.parametrize(
+    ("key", "only_evaluations_have_it"),
+    [
+        (("environment", "options"), True),
+        (("environment", "options", "length"), True),
+        (("environment", "id"), False),
+        (("environment", "optional"), False),
+        (("environment_parameters", "length"), True),
+        (("environment_parameters", "goal_reward"), False),
+        (("environment",), False),
+        (("behaviors", "Agent"), False),
+        ((), False),
+    ],
+)
+def test_an_error_is_located_in_the_evaluation_block_if_only_this_block_has_the_value(
+    make_run: Any, key: tuple[str, ...], only_evaluations_have_it: bool
+) -> None:
+    stages = {"curriculum": {"type": "stages"}}
+    run = make_run({
+        "plugins.local": [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_curriculum.py")],
+        "environment_parameters": {"goal_reward": stages},
+        "evaluation": {
+            "interval": 50,
+            "environment": {"options": {"length": 7}},
+            "environment_parameters": {"goal_reward": stages, "length": stages},
+        },
+    })  # fmt: skip
+    run.plugins.register(_refusing(ConfigError("somewhere: is wrong", key=key)), "refuses")
+    with pytest.raises(ConfigError) as caught:
+        run.start()
+    prefix, path = ("evaluation.", ("evaluation", *key)) if only_evaluations_have_it else ("", key)
+    assert str(caught.value) == f"{prefix}somewhere: is wrong" and caught.value.key == path

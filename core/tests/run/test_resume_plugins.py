@@ -1,0 +1,204 @@
+"""What plugins keep across a resume: their sections of the status, and a status that a plugin stores."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlcore import hookimpl
+from rlcore.errors import PluginError
+from rlcore.plugins.status_file import read_status_file
+from rlcore.runs.run import Run
+
+RESUME = {"checkpoint_settings.resume": True}
+
+
+class Lessons:
+    """A plugin with counters that must survive."""
+
+    def __init__(self, section: str = "lessons") -> None:
+        self.section = section
+        self.counts = {"summaries": 0, "saved": 0}
+        self.restored: Any = None
+
+    @hookimpl
+    def rlcore_summary_written(self) -> None:
+        self.counts["summaries"] += 1
+
+    @hookimpl
+    def rlcore_checkpoint_saved(self) -> None:
+        self.counts["saved"] += 1
+
+    @hookimpl
+    def rlcore_report_status(self, run: Any) -> dict[str, Any]:
+        return {self.section: self.counts}
+
+    @hookimpl
+    def rlcore_restore_status(self, sections: Mapping[str, Any]) -> None:
+        self.restored = sections.get(self.section)
+        self.counts = {key: self.restored[key] for key in self.counts}
+
+
+def with_plugin(run: Run, plugin: object, name: str = "lessons", version: str = "1.0") -> Run:
+    run.plugins.register(plugin, name, f"acme-{name}", version)
+    return run
+
+
+def test_sections_of_plugins_are_saved_and_handed_back(make_run: Any, files: Any, kill_after: Any) -> None:
+    kill_after(with_plugin(make_run(), Lessons()), 150)
+    told = {"summaries": 2, "saved": 2}  # as reported before the third checkpoint was written
+    assert files().status["lessons"] == told
+    lessons = Lessons()
+    with_plugin(make_run(RESUME), lessons).train()
+    assert lessons.restored == told
+
+
+def test_sections_belong_to_the_checkpoint_the_run_goes_on_from(make_run: Any, files: Any, kill_after: Any) -> None:
+    """The status file is of step 120. If 120 is damaged, plugins get back what they reported for step 80."""
+    kill_after(with_plugin(make_run(), Lessons()), 150)
+    (files().path / "checkpoints" / "120" / "state.json").unlink()
+    lessons = Lessons()
+    run = with_plugin(make_run(RESUME), lessons)
+    run.start()
+    assert lessons.restored == {"summaries": 1, "saved": 1}
+    run.close("interrupted")
+
+
+def test_a_kill_between_checkpoint_and_status_file_loses_no_section(
+    make_run: Any, files: Any, abandon: Any, killed_before_status: Any
+) -> None:
+    run = with_plugin(make_run(), Lessons())
+    killed_before_status(run, 3)
+    assert files().steps == [40, 80, 120] and files().status["lessons"] == {"summaries": 1, "saved": 1}
+    lessons = Lessons()
+    resumed = with_plugin(make_run(RESUME), lessons)
+    resumed.start()
+    assert lessons.restored == {"summaries": 2, "saved": 2}
+    resumed.close("interrupted")
+
+
+@pytest.mark.parametrize("damage", ["", "{"])
+def test_a_status_file_that_is_lost_or_damaged_costs_nothing(
+    make_run: Any, files: Any, damage: str, caplog: pytest.LogCaptureFixture, kill_after: Any
+) -> None:
+    kill_after(with_plugin(make_run(), Lessons()), 150)
+    path = files().path / "run_logs" / "training_status.json"
+    path.write_text(damage) if damage else path.unlink()
+    lessons = Lessons()
+    with_plugin(make_run(RESUME), lessons).train()
+    assert lessons.restored == {"summaries": 2, "saved": 2}
+    assert caplog.records == []
+    assert (
+        [entry["steps"] for entry in files().status["Agent"]["checkpoints"]] == files().steps == [40, 80, 120, 160, 200]
+    )
+
+
+def test_two_plugins_that_report_one_section_are_both_named(make_run: Any) -> None:
+    run = with_plugin(with_plugin(make_run(), Lessons(), "one"), Lessons(), "two")
+    with pytest.raises(PluginError, match=r"'two' \(acme-two 1.0\).*'one' \(acme-one 1.0\).*'lessons'|'one'.*'two'"):
+        run.train()
+
+
+def test_a_plugin_may_not_report_a_section_of_rlcores_own(make_run: Any) -> None:
+    with pytest.raises(PluginError, match=r"'lessons' \(acme-lessons 1.0\).*'metadata'"):
+        with_plugin(make_run(), Lessons("metadata")).train()
+
+
+def test_a_plugin_may_add_to_a_behaviors_section_but_not_replace_its_checkpoints(make_run: Any, files: Any) -> None:
+    class Rating:
+        def __init__(self, key: str) -> None:
+            self.key = key
+
+        @hookimpl
+        def rlcore_report_status(self, run: Any) -> dict[str, Any]:
+            return {"Agent": {self.key: 1200.0}}
+
+    with_plugin(make_run(), Rating("elo")).train()
+    assert files().status["Agent"]["elo"] == 1200.0 and files().status["Agent"]["checkpoints"]
+    with pytest.raises(PluginError, match="section 'Agent': 'checkpoints' is rlcore's own"):
+        with_plugin(make_run({"checkpoint_settings.run_id": "other"}), Rating("checkpoints")).train()
+
+
+def test_a_section_that_a_plugin_shares_with_a_behavior_survives_a_kill_before_the_status_file(
+    make_run: Any, files: Any, kill_after: Any
+) -> None:
+    """The file is of an older checkpoint; the plugin's part and the list come from the checkpoints."""
+    kill_after(with_plugin(make_run(), Lessons("Agent")), 100)
+    older = files().status
+    kill_after(with_plugin(make_run(RESUME), Lessons("Agent")), 150)
+    (files().path / "run_logs" / "training_status.json").write_text(json.dumps(older))
+    assert older["Agent"]["saved"] == 1 and files().steps == [40, 80, 120]
+    lessons = Lessons("Agent")
+    with_plugin(make_run(RESUME), lessons).train()
+    assert lessons.restored["summaries"] == 2
+    assert (
+        [entry["steps"] for entry in files().status["Agent"]["checkpoints"]] == files().steps == [40, 80, 120, 160, 200]
+    )
+
+
+class Database:
+    """Keeps the status elsewhere, as a company would in SQLite."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, Any] = {}
+        self.reads = 0
+
+    @hookimpl
+    def rlcore_write_status(self, status: Mapping[str, Any], directory: Path) -> bool:
+        self.rows[str(directory)] = dict(status)
+        return True
+
+    @hookimpl
+    def rlcore_read_status(self, directory: Path) -> Mapping[str, Any] | None:
+        self.reads += 1
+        return self.rows.get(str(directory))
+
+
+def test_a_plugin_may_keep_the_status_elsewhere(make_run: Any, files: Any, kill_after: Any) -> None:
+    database = Database()
+    kill_after(with_plugin(with_plugin(make_run(), Lessons()), database, "database"), 150)
+    assert read_status_file(files().path / "run_logs") is None
+    lessons = Lessons()
+    run = with_plugin(with_plugin(make_run(RESUME), lessons), database, "database")
+    run.train()
+    assert lessons.restored == {"summaries": 2, "saved": 2} and database.reads == 0
+    (status,) = database.rows.values()
+    assert [entry["steps"] for entry in status["Agent"]["checkpoints"]] == files().steps
+
+
+def test_another_set_of_plugins_is_told(make_run: Any, caplog: pytest.LogCaptureFixture, kill_after: Any) -> None:
+    kill_after(with_plugin(with_plugin(make_run(), Lessons()), object(), "gone"), 50)
+    resumed = with_plugin(with_plugin(make_run(RESUME), Lessons(), version="2.0"), object(), "new")
+    resumed.start()
+    resumed.close("interrupted")
+    told = [record.getMessage() for record in caplog.records]
+    assert "plugin 'lessons': acme-lessons 1.0 when the run was saved, acme-lessons 2.0 now" in told
+    assert "plugin 'gone': acme-gone 1.0 when the run was saved, not loaded now" in told
+    assert "plugin 'new': not loaded when the run was saved, acme-new 1.0 now" in told
+
+
+def test_the_same_plugins_are_not_worth_a_line(
+    make_run: Any, caplog: pytest.LogCaptureFixture, kill_after: Any
+) -> None:
+    kill_after(make_run(), 50)
+    make_run(RESUME).train()
+    assert caplog.records == []
+
+
+def test_an_error_of_a_plugin_that_restores_its_section_stops_the_run(
+    make_run: Any, files: Any, kill_after: Any
+) -> None:
+    class Fails(Lessons):
+        @hookimpl
+        def rlcore_restore_status(self, sections: Mapping[str, Any]) -> None:
+            raise KeyError("lesson")
+
+    kill_after(make_run(), 50)
+    before = files().everything()
+    with pytest.raises(PluginError, match=r"'lessons' \(acme-lessons 1.0\) failed in rlcore_restore_status"):
+        with_plugin(make_run(RESUME), Fails()).train()
+    assert files().everything() == before
