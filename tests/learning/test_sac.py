@@ -11,27 +11,19 @@ import numpy as np
 import pytest
 import yaml
 from landing import Landing, best_return
+from small_sac import SMALL_SAC
 
 from rlcore import Run
 
 pytestmark = [pytest.mark.learning, pytest.mark.timeout(2400)]
 
-HYBRID = """\
-environment: {type: gymnasium, id: Landing-v0}
+HYBRID = f"""\
+environment: {{type: gymnasium, id: Landing-v0}}
 behaviors:
   Walker:
-    trainer_type: sac
-    hyperparameters:
-      batch_size: 128
-      buffer_size: 20000
-      buffer_init_steps: 500
-      learning_rate: 1.0e-3
-      learning_rate_schedule: linear
-      init_entcoef: 0.1
-      tau: 0.01
-    network_settings: {hidden_units: 64, activation: relu}
+{SMALL_SAC}
     max_steps: 15000
-stats: {console: false}
+stats: {{console: false}}
 """
 
 

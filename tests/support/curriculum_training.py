@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from small_sac import SMALL_SAC
 
 from rlcore import Run
 from rlcore.config import config_from_mapping
@@ -44,22 +45,13 @@ behaviors:
     checkpoint_interval: 100000
 """
 
-DIALS_CONFIG = """\
-plugins: {local: [locks]}
-environment: {type: lock, id: dials, num_envs: 4}
+DIALS_CONFIG = f"""\
+plugins: {{local: [locks]}}
+environment: {{type: lock, id: dials, num_envs: 4}}
 behaviors:
   Lock:
-    trainer_type: sac
-    hyperparameters:
-      batch_size: 128
-      buffer_size: 20000
-      buffer_init_steps: 500
-      learning_rate: 1.0e-3
-      learning_rate_schedule: linear
-      init_entcoef: 0.1
-      tau: 0.01
+{SMALL_SAC}
       continuous_target_entropy: -5.0  # a tolerance of 0.01 leaves no room for more
-    network_settings: {hidden_units: 64, activation: relu}
     max_steps: 12000
     checkpoint_interval: 12000
 """
