@@ -1,7 +1,7 @@
-"""What four environment parameters under curriculum cost a PPO training on 64 copies of CartPole.
+"""The cost of four environment parameters under a curriculum, in a PPO training on 64 CartPole environments.
 
 Two trainings take turns, each in a process of its own: one without environment parameters, one whose length, gravity,
-mass and force are drawn anew for every episode, from lessons that advance on the way. The values stay close to
+mass and force are drawn again for every episode, from lessons that advance on the way. The values stay close to
 CartPole's own, so that both learn alike and their episodes are of about the same length.
 """
 

@@ -1,4 +1,4 @@
-"""What the run loop itself costs per environment step, with trainer and environment stubbed.
+"""The cost of the run loop per environment step, with stubs as trainer and environment.
 
 The environment hands out batches made beforehand, with 8 slots of which one ends its episode now and then; the
 trainer counts steps. Everything else is the real thing: plugins, configuration, run directory, checkpoints, episode

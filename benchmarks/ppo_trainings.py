@@ -18,7 +18,7 @@ WIDTH = 64
 
 @attrs.frozen(kw_only=True)
 class PPOCase:
-    """What to train, and PPO's hyperparameters."""
+    """The task of a training, and PPO's hyperparameters."""
 
     env_id: str
     num_envs: int

@@ -1,4 +1,4 @@
-"""What the replay buffer costs: time to sample, time to write, memory.
+"""The cost of the replay buffer: time to sample, time to write, memory.
 
 The sampled buffer is full: 1M rows of 17 observations and 6 continuous actions, in episodes of 1000 steps. A sample is
 256 uniform rows with all that learning takes of them: own and next observations, actions, rewards and flags. Writing

@@ -15,7 +15,7 @@ from trainings import RlcoreTraining, Training, stable_baselines3_returns
 
 @attrs.frozen(kw_only=True)
 class SACCase:
-    """What to train, and SAC's hyperparameters; one environment, one gradient step for each of its steps."""
+    """The task of a training, and SAC's hyperparameters; one environment, one gradient step for each of its steps."""
 
     env_id: str
     steps: int

@@ -1,4 +1,4 @@
-"""What the benchmarks share: measurements in processes of their own, ratios, versions, reports.
+"""Measurements in processes of their own, ratios, versions and reports, for all benchmarks.
 
 Run as a script this module is the child: ``python side_by_side.py MODULE:FUNCTION RESULT_FILE`` reads the function's
 keyword arguments as JSON from its standard input and writes what it returns, as JSON, to the file.
@@ -54,10 +54,10 @@ def environment_with_threads(count: int = 1) -> dict[str, str]:
 
 
 def in_own_process(target: str, *, thread_variables: int = 1, **arguments: Any) -> Any:
-    """What ``"module:function"`` of this directory returns in a new Python process.
+    """Call ``"module:function"`` of this directory in a new Python process and return its result.
 
-    ``thread_variables`` is what OMP_NUM_THREADS and its kind say there. Arguments and result travel as JSON. What the
-    child prints is dropped; its errors are shown if it fails.
+    ``thread_variables`` is the value of OMP_NUM_THREADS and its kind in the process. Arguments and result are sent as
+    JSON. The output of the process is dropped; its errors are shown if it fails.
     """
     with tempfile.TemporaryDirectory() as directory:
         result = Path(directory) / "result.json"

@@ -1,4 +1,4 @@
-"""What the trainings of every algorithm share, library by library.
+"""The parts of a training that all algorithms have in common, library by library.
 
 Libraries are imported where they are needed, so a process loads only the one it measures.
 """

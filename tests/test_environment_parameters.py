@@ -36,7 +36,7 @@ def changed(run_id: str = "run", **blocks: Any) -> dict[str, Any]:
 
 
 def arrays(tree: Any, path: str = "") -> dict[str, Any]:
-    """What a checkpoint holds, by path, but for times."""
+    """The contents of a checkpoint by path, without times."""
     if isinstance(tree, dict):
         return {key: value for name, part in tree.items() for key, value in arrays(part, f"{path}/{name}").items()}
     return {} if "wall" in path else {path: np.asarray(tree).tolist()}

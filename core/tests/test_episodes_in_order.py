@@ -17,7 +17,7 @@ SLOTS = 4
 
 
 class Plain:
-    """The same in lists: what waits, and who plays."""
+    """A plain model in lists: the numbers that wait, and those of open episodes."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity, self.next = capacity, 0

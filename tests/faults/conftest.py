@@ -105,7 +105,7 @@ class Workplace:
         return process
 
     def finish(self, *flags: str, **keywords: Any) -> int:
-        """The same to its end; the exit code."""
+        """Run the command to its end and return its exit code."""
         return ended(self.start(*flags, **keywords))
 
     def wait_for(self, condition: Callable[[], bool], seconds: float = 60.0) -> None:

@@ -1,4 +1,4 @@
-"""What a forked process of the fault tests does: one ``rlcore`` command, under a handicap.
+"""A forked process of the fault tests: it runs one ``rlcore`` command, under a handicap.
 
 The fork server imports everything once, so that a command costs milliseconds instead of the seconds PyTorch takes.
 """

@@ -1,4 +1,4 @@
-"""What a forked process of ``test_hostile_inputs.py`` does: one command, which measures itself.
+"""A forked process of ``test_hostile_inputs.py``: it runs one command and measures it.
 
 What commands import is imported here, by the fork server, so that only what they do counts.
 """

@@ -312,7 +312,7 @@ OF_RESUMING = {
     "state: a time that is none",
 }
 
-# Whole, and of nothing that this run could take up.
+# Complete files that do not fit this run.
 MISFITS: dict[str, tuple[Callable[[Path], None], str]] = {
     "double weights": (arrays_with(double), "weight is float64 .* in the checkpoint"),
     "transposed weights": (arrays_with(transposed), "in the checkpoint and .* in this run"),
@@ -353,7 +353,7 @@ STATUSES = {
 
 
 def write_sealed(configuration: Path, text: str) -> None:
-    """As rlcore would: a configuration that somebody edited is not used where a checkpoint has a copy."""
+    """Write it with rlcore's checksum: an edited configuration is not used if a checkpoint has a copy."""
     configuration.write_text(sealed(text.partition("\n")[2]))
 
 

@@ -29,7 +29,7 @@ def slow(settings: Any, run: Any) -> SlowCorridor:
 
 
 class SlowCorridor(FaultyCorridor):
-    """``close`` takes ``close_seconds``; a thread that is no daemon lives for ``thread_seconds``."""
+    """``close`` takes ``close_seconds``; a non-daemon thread lives for ``thread_seconds``."""
 
     def __init__(self, run: Any, close_seconds: float = 0.0, thread_seconds: float = 0.0, **options: Any) -> None:
         super().__init__(run, **options)

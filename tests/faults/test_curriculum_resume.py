@@ -69,7 +69,7 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 def drawn(place: Any, step: int) -> Any:
-    """The state of the curricula, and what every copy plays and goes on with, at a checkpoint."""
+    """The state of the curricula at a checkpoint, with the values of every environment's open and next episode."""
     return load_checkpoint(place.checkpoints / str(step))["run"]["curricula"]
 
 

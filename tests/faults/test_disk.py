@@ -90,7 +90,7 @@ def test_every_byte_at_which_a_disk_may_be_full_leaves_the_old_checkpoints(workp
 def test_a_file_size_limit_stops_the_run_at_a_checkpoint(
     workplace: Any, whole_run: Any, assert_equal_from: Any
 ) -> None:
-    """The same without being root: RLIMIT_FSIZE."""
+    """A full disk that needs no root: RLIMIT_FSIZE."""
     whole, place = whole_run(), workplace()
     shutil.copytree(whole.run, place.run)
     for step in whole.steps[1:]:
@@ -111,7 +111,7 @@ def test_a_first_checkpoint_that_cannot_be_written_leaves_a_run_to_be_started_ag
 
 @pytest.fixture
 def forbid() -> Iterator[Callable[[Path], None]]:
-    """``forbid(directory)``: nobody may write there, until the test is over."""
+    """``forbid(directory)``: no process may write there until the test is over."""
     forbidden: list[Path] = []
 
     def make(path: Path) -> None:

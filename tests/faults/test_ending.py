@@ -171,7 +171,7 @@ def test_a_progress_bar_is_ended_before_the_last_words_of_a_process_that_cannot_
     process = place.start(stdout=slave, stderr=slave, stdin=subprocess.DEVNULL)
     os.close(slave)
     shown = b""
-    with suppress(OSError):  # EIO: the process has ended, and nobody else has the terminal
+    with suppress(OSError):  # EIO: the process has ended, and no other process has the terminal
         while part := os.read(master, 4096):
             shown += part
     os.close(master)

@@ -1,4 +1,4 @@
-"""A run that is evaluated on the way and killed: what it goes on with is what the run never stopped found."""
+"""A run with evaluations that is killed and resumed finds what the run that was never stopped finds."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_run_killed_and_resumed_stops_where_the_run_never_stopped_did(workplac
 def test_the_comparison_notices_that_the_scores_of_a_checkpoint_are_dropped(
     workplace: Any, whole_run: Any, dropped: bool
 ) -> None:
-    """The negative control: the run goes on from after its best score, once with and once without knowing it."""
+    """The negative control: the run is resumed after its best score, once with and once without this score."""
     settings = {"environment": "CartPole-v1", "evaluation": EVALUATION}
     whole, place = whole_run(**settings), workplace(**settings)
     result, _ = scored(whole)

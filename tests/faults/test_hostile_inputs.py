@@ -1,4 +1,4 @@
-"""Files that somebody made to harm, and damaged ones: each ends soon, in bounds, in one line, and runs nothing.
+"""Malicious and damaged files: each command ends soon, in bounds, with one line, and runs no code of the file.
 
 The inputs are in ``hostile_inputs.py``. Each command is a process of its own, which measures itself.
 """

@@ -173,7 +173,7 @@ def half_damaged(place: Any, prepared: Any) -> None:
 
 
 def locked(place: Any, prepared: Any) -> None:
-    """Another process goes on with the run."""
+    """Another process continues the run."""
     done(place, prepared)
     metrics = place.run / "metrics.jsonl"
     size = metrics.stat().st_size
@@ -222,7 +222,7 @@ def ends(place: Any, argv: list[str], code: int) -> int:
     return process.exitcode
 
 
-# Views of a run that a process going on with it writes anew, and what every process writes.
+# Views of a run, which a process that continues it writes again, and files that every process writes.
 VIEWS = ("training_status.json", "timers.json", "result.json", "metrics.jsonl", "configuration.yaml", "rlcore_run.json")
 
 

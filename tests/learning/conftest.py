@@ -1,4 +1,4 @@
-"""What tests of learning share: seeds, trained examples, and a processor core for each test process."""
+"""Fixtures of the tests of learning: seeds, trained examples, and a processor core for each test process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a trained policy played is enough to learn to play as well, with no environment while learning."""
+"""Recordings of a trained policy are enough to learn to play as well as it, without an environment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EPISODES, SEED = 50, 1000  # every policy is measured on the same episodes, so t
 
 @attrs.frozen
 class Recorded:
-    """What a trained policy played, and how well it plays."""
+    """Recordings of a trained policy, and its mean return."""
 
     path: Path
     mean_return: float

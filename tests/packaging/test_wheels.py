@@ -1,4 +1,4 @@
-"""What a user gets from pip: every distribution is installed as a wheel, with no more than it declares."""
+"""Wheels, as a user gets them from pip: every distribution is installed as a wheel, with no more than it declares."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ checkpoint_settings: {run_id: stranger}
 
 @pytest.fixture(scope="session")
 def strangers(tmp_path_factory: pytest.TempPathFactory, tested: Venv) -> Mapping[str, Path]:
-    """A trainer and an environment as `rlcore plugins new` writes them for somebody who has only the core."""
+    """A trainer and an environment as `rlcore plugins new` writes them for a user who has only the core."""
     directory = tmp_path_factory.mktemp("strangers")
     tested.rlcore("plugins", "new", "acme", "--kind", "trainer", "--dir", directory, cwd=directory)
     tested.rlcore("plugins", "new", "maze", "--kind", "env", "--dir", directory, cwd=directory)

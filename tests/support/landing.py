@@ -47,7 +47,7 @@ class Landing(gymnasium.Env[Any, Any]):
 
 
 def best_return(position: float, mark: float) -> float:
-    """Of an episode that starts there: the best over the number of full strides before the announcement."""
+    """The best return of an episode that starts there, over the number of full strides before the announcement."""
     distance = abs(position - mark)
     most = math.ceil(distance / STRIDE)
     return max(-COST * n + max(-1.0, 1.0 - 5.0 * max(0.0, distance - n * STRIDE)) for n in range(most + 1))

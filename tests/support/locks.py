@@ -1,6 +1,6 @@
 """Locks: environments whose only reward comes after a row of secret actions that were all right.
 
-By chance nobody opens them, so nothing is learned without a curriculum. As a local plugin::
+Random actions do not open them, so nothing is learned without a curriculum. As a local plugin::
 
     plugins: {local: [locks]}
     environment: {type: lock, id: combination, num_envs: 16}

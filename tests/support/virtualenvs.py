@@ -90,7 +90,7 @@ class Venv:
         subprocess.run(command, cwd=self.directory, env=own_environment(), check=True)
 
     def distributions(self) -> dict[str, str]:
-        """What is installed, and in which version."""
+        """The installed distributions with their versions."""
         code = "from importlib import metadata; print(*(f'{d.name}=={d.version}' for d in metadata.distributions()))"
         listed = self.python("-c", code, cwd=self.directory).stdout.lower().split()
         pairs = [(name, version) for name, _, version in (each.partition("==") for each in listed)]

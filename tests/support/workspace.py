@@ -25,7 +25,7 @@ class Member:
 
     @property
     def plugin(self) -> str:
-        """What its entry point is called: ``ppo`` of ``rlcore-ppo``."""
+        """The name of its entry point: ``ppo`` of ``rlcore-ppo``."""
         return self.name.removeprefix("rlcore-") if self.name != "rlcore" else "core"
 
     @property
@@ -43,7 +43,7 @@ class Member:
 
     @property
     def requirements(self) -> list[str]:
-        """What it declares, extras included."""
+        """The requirements that the distribution declares, extras included."""
         optional = self.project.get("optional-dependencies", {})
         return [*self.project.get("dependencies", []), *(each for extra in optional.values() for each in extra)]
 

@@ -135,7 +135,7 @@ for _cls in (
 
 
 class FakePlugins:
-    """What load_config and json_schema use of ``rlcore.plugins.calls.Plugins``."""
+    """The part of ``rlcore.plugins.calls.Plugins`` that load_config and json_schema use."""
 
     selection = Selection()
     found = ()

@@ -1,4 +1,4 @@
-"""What an environment returns is checked before anything learns from it."""
+"""Batches of an environment are checked before anything learns from them."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ class ChangesOpenEpisodes(TinyCorridor):
 
 
 class ReadsThemOneEpisodeLate(TinyCorridor):
-    """A reset takes what was told; a copy that begins by itself goes on with what it had."""
+    """A reset takes the new values; an environment that starts an episode by itself keeps the old ones."""
 
     def _begin(self, env):
         told = {name: values.copy() for name, values in self._next_parameters.items()}

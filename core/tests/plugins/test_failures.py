@@ -43,7 +43,7 @@ def test_a_call_of_sys_exit_is_an_error_like_any_other(way) -> None:
 @WAYS
 @pytest.mark.parametrize("error", [ConfigError("mine"), KeyboardInterrupt(), GeneratorExit()])
 def test_errors_raised_on_purpose_and_ctrl_c_pass_unchanged(way, error) -> None:
-    with pytest.raises(BaseException) as caught:  # noqa: PT011  # KeyboardInterrupt is no Exception
+    with pytest.raises(BaseException) as caught:  # noqa: PT011  # KeyboardInterrupt is not an Exception
         way(error)
     assert caught.value is error
     assert error.__cause__ is None

@@ -1,4 +1,4 @@
-"""What a plugin must look like: checks before registration, all or nothing, and the same on every pluggy."""
+"""Registration of plugins: checks before registration, all or nothing, and the same on every pluggy."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ SPEC = "TrainerSpec(name='fine', target='json:loads', settings='json:loads')"
 GOOD = f"{HEAD}@hookimpl\ndef rlcore_trainers():\n    return [{SPEC}]\n"
 
 MISTAKES = {
-    "misspelt hook": (
+    "misspelled hook": (
         "@hookimpl\ndef rlcore_trianers():\n    return []\n",
         "unknown hook 'rlcore_trianers'; did you mean 'rlcore_trainers'?",
     ),
-    "misspelt prefix": (
+    "misspelled prefix": (
         "@hookimpl\ndef rlcroe_trainers():\n    return []\n",
         "rlcroe_trainers is marked with @hookimpl but does not begin with 'rlcore_'; did you mean 'rlcore_trainers'?",
     ),

@@ -1,4 +1,4 @@
-"""What ``rlcore plugins new`` writes is a plugin that works: its own tests are run."""
+"""A plugin that ``rlcore plugins new`` writes works: its own tests are run."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class Story:
 
 
 def told(story: Story, slot: int) -> dict[int, dict[str, Any]]:
-    """What the slot's counted episodes hold, by the batch in which they ended."""
+    """The contents of the slot's counted episodes, by the batch in which they ended."""
     episodes = {}
     acted: list[int] = []  # batches in which it acted in the open episode
     closed: list[float] = []

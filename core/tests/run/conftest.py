@@ -34,7 +34,7 @@ def run_rlcore(bare_run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch) -> R
 
 @attrs.frozen
 class Files:
-    """What stands in a run directory."""
+    """The files of a run directory."""
 
     path: Path
 
@@ -55,12 +55,12 @@ class Files:
 
     @property
     def steps(self) -> list[int]:
-        """Of the checkpoints on disk, ascending."""
+        """The steps of the checkpoints on disk, ascending."""
         return self._steps("checkpoints")
 
     @property
     def best(self) -> list[int]:
-        """Of the best checkpoints on disk, ascending."""
+        """The steps of the best checkpoints on disk, ascending."""
         return self._steps("checkpoints/best")
 
     def _steps(self, name: str) -> list[int]:

@@ -39,7 +39,7 @@ def rlcore_environments() -> list[EnvironmentSpec]:
 class StageSettings(CurriculumSettings):
     every: int = setting(3, "Episodes of a stage.", minimum=1)
     stages: int = setting(4, "How many there are.", minimum=1)
-    reset: bool = setting(False, "Whether all copies begin anew.")
+    reset: bool = setting(False, "Whether all environments are reset.")
     each_step: bool = setting(False, "Look in every step.")
     lessons: list[Any] = setting(factory=list, description="Unused.")
 
@@ -87,7 +87,7 @@ class Stages:
         return Changes(tuple(change for change, _ in changes), True, any(reset for _, reset in changes))
 
     def summarised(self, behavior: str, stats: Mapping[str, Any]) -> None:
-        """Of no use here."""
+        """Ignore summaries."""
 
     def stats(self) -> dict[str, float]:
         return {

@@ -69,7 +69,7 @@ def test_saving_the_best_cuts_no_episode(make_run: Any, files: Any, script: Scri
 def test_the_older_best_stays_until_a_checkpoint_knows_of_the_new_one(
     make_run: Any, files: Any, script: Script, abandon: Any
 ) -> None:
-    """A run killed in between goes on from a checkpoint that calls the older one its best."""
+    """A run killed in between resumes from a checkpoint that references the older one as its best."""
     script(1, 2)
     run = make_run({"evaluation": {"interval": 50}}, checkpoint_interval=80)
     epochs = iter(run)

@@ -41,7 +41,7 @@ def write(configure: Any, tmp_path: Path) -> Write:
 
 
 def written(files: Any, run_id: str = "run") -> Any:
-    """What a run wrote down of its configuration."""
+    """The configuration that a run wrote."""
     return yaml.safe_load((files(run_id).path / "configuration.yaml").read_text(encoding="utf-8"))
 
 
@@ -159,7 +159,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_the_resumed_one_where_it_does(
     resumed = run_rlcore(*words[1:])
     first, last = resumed.stdout.splitlines()
     assert first == f"resumed at step {step} from checkpoint {files().path / 'checkpoints' / str(step)}"
-    assert last.startswith("done: 200 steps") and "go on with" not in last
+    assert last.startswith("done: 200 steps") and "resume with" not in last
 
 
 def test_the_usual_results_directory_need_not_be_typed_to_go_on(configure: Any) -> None:
@@ -215,7 +215,7 @@ def test_acting_counts_the_steps_it_takes_and_is_stopped(
     acted = run_rlcore("run", config, "--inference")
     assert acted.exit_code == 143
     assert acted.stdout.startswith("stopped after 50 steps; Agent mean reward ")
-    assert "go on with" not in acted.stdout
+    assert "resume with" not in acted.stdout
 
 
 def test_the_progress_bar_shows_the_steps_that_are_acted(make_run: Any) -> None:

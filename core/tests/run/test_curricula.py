@@ -61,7 +61,7 @@ def test_every_episode_begins_with_what_was_drawn_for_it(make_run: Any) -> None:
 
 
 def test_an_episode_is_told_with_what_it_began_with(make_run: Any) -> None:
-    """Also by the copy that was playing an earlier stage when the next one came."""
+    """This includes the environment that was playing an earlier stage when the next one came."""
     changes = {"environment.num_envs": 3, "environment.options": {"uneven": 2}}
     run = make_run({**PACED, **changes}, checkpoint_interval=10_000)
     run.train()
@@ -83,7 +83,7 @@ def test_an_episode_is_told_with_what_it_began_with(make_run: Any) -> None:
 
 
 def test_a_new_stage_is_what_every_copy_plays_next(make_run: Any) -> None:
-    """What was staged for a copy before the change is drawn anew."""
+    """Values that were staged for an environment before the change are drawn again."""
     changes: list[Any] = []
 
     class Hear:
@@ -109,7 +109,7 @@ def test_a_reset_begins_all_copies_anew(make_run: Any) -> None:
     changed_at = [index for index, (_, _, pace, _) in enumerate(environment.begun) if pace >= 10]
     first = changed_at[0]
     assert [env for env, _, _, _ in environment.begun[first : first + 2]] == [0, 1]
-    # What the reset ended is no episode: nobody is told of it.
+    # Episodes that the reset ended do not count: the curriculum gets no report of them.
     told = sum(len(ended.returns) for ended in curriculum.told)
     assert told == run.behaviors["Agent"].episodes.finished < len(environment.begun) - 2
 

@@ -1,4 +1,4 @@
-"""What a curriculum answers is checked where it enters; what is wrong with it is said with the name of its plugin."""
+"""Answers of a curriculum are checked where they enter; an error names the plugin of the curriculum."""
 
 from __future__ import annotations
 
@@ -144,8 +144,8 @@ def test_a_lesson_of_a_parameter_that_is_not_its_own_stops_the_run_before_it_is_
 ) -> None:
     reported: list[Any] = []
     monkeypatch.setattr(Notifications, "lesson_changed", lambda *change: reported.append(change))
-    run = answering("advance", lambda steps: Changes((CHANGE, LessonChange("nobody", 1, "a", 0, "b"))))
-    with pytest.raises(PluginError, match=f"{WHO}: advance .*the parameter 'nobody', but has pace only"):
+    run = answering("advance", lambda steps: Changes((CHANGE, LessonChange("speed", 1, "a", 0, "b"))))
+    with pytest.raises(PluginError, match=f"{WHO}: advance .*the parameter 'speed', but has pace only"):
         run.train()
     assert reported == []
 
@@ -195,7 +195,7 @@ def test_numpys_numbers_are_statistics(answering: Callable[..., Run], files: Any
 
 STATUS: dict[str, tuple[Any, str]] = {
     "no section": ({}, "returned the sections of nothing, not one"),
-    "another's": ({"nobody": {"lesson_num": 1}}, "returned the sections 'nobody', not one"),
+    "another's": ({"speed": {"lesson_num": 1}}, "returned the sections 'speed', not one"),
     "rlcore's": ({"pace": {}, "metadata": {}}, "returned the sections 'pace', 'metadata', not one"),
     "an object": ({"pace": {"value": [object()]}}, "'pace' that is not JSON: value: 0: object is not a JSON value"),
     "an array": ({"pace": {"value": np.arange(3)}}, "not JSON: value: ndarray is not a JSON value"),

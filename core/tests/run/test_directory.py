@@ -306,7 +306,7 @@ def test_two_that_start_at_the_same_moment_do_not_share_a_directory(
 
 
 def test_a_lock_is_the_systems_not_a_files(tmp_path: Path, configure: Any) -> None:
-    """A lock file left by a machine that lost power stops nobody."""
+    """A lock file left by a machine that lost power stops no run."""
     run = Run(configure())
     run.directory.path.mkdir(parents=True)
     (run.directory.path / ".lock").write_text("")

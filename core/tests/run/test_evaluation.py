@@ -27,7 +27,7 @@ Script = Callable[..., None]
 
 
 class Heard:
-    """The evaluations that a plugin hears of."""
+    """The evaluations that are reported to a plugin."""
 
     def __init__(self) -> None:
         self.evaluations: list[tuple[int, float]] = []

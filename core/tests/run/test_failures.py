@@ -1,4 +1,4 @@
-"""What goes wrong while a run goes on: the message, and what is left of the run."""
+"""Failures during a run: the message, and what is left of the run."""
 
 from __future__ import annotations
 

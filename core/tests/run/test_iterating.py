@@ -92,7 +92,7 @@ def test_steps_beyond_a_boundary_are_carried_and_epochs_do_not_drift(make_run: A
 
 
 class Bar:
-    """What the progress display is told."""
+    """The steps that the progress display receives."""
 
     console = Console(file=io.StringIO(), width=80)
 
@@ -146,7 +146,7 @@ def test_the_current_score_stops_the_run_never_the_best(make_run: Any, monkeypat
 def test_the_best_model_is_always_the_one_that_was_scored(
     make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where the run stops there: the saved weights are those that played, not older or newer ones."""
+    """The saved weights are those that played, not older or newer ones, also if the run stops there."""
     played = []
 
     def play(policies: Mapping[str, Any], *_: Any) -> EvaluationResult:

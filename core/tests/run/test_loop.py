@@ -163,7 +163,7 @@ def test_checkpoints_so_frequent_that_no_episode_ends_are_warned_of_once(
 def test_a_behavior_whose_episodes_end_between_checkpoints_is_not_warned_of(
     make_run: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nor is one stopped, or gone on with, just after a checkpoint; or one that saves itself."""
+    """A run that is stopped or resumed just after a checkpoint is not warned of, nor is one that saves itself."""
     stopped = make_run({"environment.type": "identity"}, checkpoint_interval=40, summary_freq=42)
     next(stopped)
     stopped.close("interrupted")

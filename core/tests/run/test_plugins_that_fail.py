@@ -272,6 +272,6 @@ def test_what_a_full_disk_costs_a_writer_costs_no_checkpoint(make_run: Any, file
     (jsonl,) = run._training.summaries.writers
     jsonl.writer._file.close()
     jsonl.writer._file = open("/dev/full", "w")  # noqa: SIM115
-    monkeypatch.setattr(WatchedDirectory, "lost", lambda *_: False)  # it would be written anew
+    monkeypatch.setattr(WatchedDirectory, "lost", lambda *_: False)  # it would be created again
     run.train()
     assert run.outcome == "done" and files().steps[-1] == 200 and jsonl.missed == 4

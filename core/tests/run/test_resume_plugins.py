@@ -1,4 +1,4 @@
-"""What plugins keep across a resume: their sections of the status, and a status that a plugin stores."""
+"""The state of plugins across a resume: their sections of the status, and a status that a plugin stores."""
 
 from __future__ import annotations
 

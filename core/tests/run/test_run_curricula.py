@@ -103,7 +103,7 @@ class Stage:
         aborted: tuple[int, ...] = (),
         shared: float | None = None,
     ) -> bool:
-        """Agents of slots ``ended`` end, copies ``begins`` go on with their next one; ``shared`` is for everyone."""
+        """Agents of slots ``ended`` end, environments ``begins`` start their next episode; ``shared`` is for all."""
         self.environment.episodes[list(begins)] += 1
         self.behavior.batch = self.batch(ended, aborted)
         self.behavior.batch.group_reward = None if shared is None else np.full(3, shared, np.float32)
@@ -231,6 +231,6 @@ def test_where_nothing_ended_only_those_are_asked_that_want_to_be() -> None:
 
 def test_a_reset_is_handed_on(stage: Stage) -> None:
     stage.curriculum.changes = Changes(reset=True)
-    assert not stage.step()  # nothing ended, so nobody was asked
+    assert not stage.step()  # nothing ended, so the curriculum was not asked
     assert stage.step(ended=(0,))
     assert not stage.step(ended=(0,))

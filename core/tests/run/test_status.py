@@ -27,7 +27,7 @@ RESUME = {**PACED, "checkpoint_settings.resume": True}
 
 
 class Hears:
-    """What plugins are handed back."""
+    """The sections that plugins get back."""
 
     sections: Mapping[str, Any]
 
@@ -231,7 +231,7 @@ def lasting(run: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def shown(run_rlcore: RunRlcore, files: Any) -> Callable[[], tuple[Any, str]]:
-    """What ``rlcore status`` says: as JSON, and as text without the lines of its tables."""
+    """The output of ``rlcore status``: as JSON, and as text without the lines of its tables."""
 
     def show() -> tuple[Any, str]:
         answers = [run_rlcore("status", files().path, *options) for options in (["--json"], [])]
@@ -244,7 +244,7 @@ def shown(run_rlcore: RunRlcore, files: Any) -> Callable[[], tuple[Any, str]]:
 def test_status_shows_what_a_kill_before_the_status_file_left_behind(
     make_run: Any, files: Any, shown: Any, killed_before_status: Any
 ) -> None:
-    """The lists of checkpoints, steps and parameters are those that a resumed run goes on with."""
+    """The lists of checkpoints, steps and parameters are those that a resumed run continues with."""
     run = make_run({**PACED, "evaluation": {"interval": 90, "episodes": 2}}, keep_checkpoints=0)
     killed_before_status(run, 3)
     assert files().steps == [40, 80, 120] and files().status["metadata"]["run_steps"] == 80

@@ -1,4 +1,4 @@
-"""What plugins answer about the status is checked, with their names; one plugin's dealings with it reach no other."""
+"""Answers of plugins about the status are checked; errors name the plugin; no plugin changes another one's status."""
 
 from __future__ import annotations
 

@@ -93,8 +93,8 @@ def test_an_aborted_episode_is_forgotten() -> None:
 
 @pytest.mark.parametrize("slots", [1, 5])
 def test_returns_are_the_sums_in_the_order_of_the_steps_to_the_last_bit(slots: int) -> None:
-    """Also of slots that wait now and then, in episodes longer and shorter than the steps added up together, and
-    whatever is looked at or saved on the way."""
+    """Slots wait now and then, episodes are longer and shorter than the steps added up together, and statistics are
+    read and saved on the way."""
     random = np.random.default_rng(1)
     sums, again, expected = Sums(slots), Sums(slots), []
     returns, lengths = [0.0] * slots, [0] * slots

@@ -1,4 +1,4 @@
-"""What a user is told to change where training diverged."""
+"""The advice to a user whose training diverged."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def test_gradient_steps_are_counted_exactly(
     batch = first_batch(environment)
     trainer.begin(batch)
     while trainer.steps < 10_000:
-        actions = trainer.act(batch)  # the environment says the same thing for ever
+        actions = trainer.act(batch)  # the environment returns the same batch in every step
         trainer.observe(actions, batch)
         if trainer.ready():
             trainer.update()
@@ -152,7 +152,7 @@ def test_a_gradient_step_sees_a_batch_of_what_was_done() -> None:
 
 
 def chi_squared(counts: NDArray[np.int64]) -> float:
-    """Of counts that should all be equal."""
+    """The chi-squared statistic of counts that should all be equal."""
     expected = counts.sum() / len(counts)
     return float((np.square(counts - expected) / expected).sum())
 
@@ -305,7 +305,7 @@ def test_without_the_buffer_learning_waits_for_a_batch_and_owes_nothing(caplog: 
     ]
     batch = first_batch(environment)
     taken = []
-    for _ in range(12):  # without begin(): an environment that saves itself goes on where it was
+    for _ in range(12):  # without begin(): an environment that saves itself continues where it was
         actions = resumed.act(batch)
         batch = environment.step({"Corridor": actions})["Corridor"]
         resumed.observe(actions, batch)
@@ -347,7 +347,7 @@ def test_a_resumed_normaliser_takes_no_observation_twice(buffer: bool) -> None:
     learn(trainer, environment, 10)
     resumed = counter(environment, normalize=True, save_replay_buffer=buffer)
     resumed.load_state_dict(copied(trainer.state_dict()))
-    batch = first_batch(environment)  # what the environment goes on with, as the trainer saw it before
+    batch = first_batch(environment)  # the batch that the environment continues with, as the trainer saw it before
     resumed.act(batch)
     normalizer = resumed.model.inputs.normalizer
     assert normalizer is not None and normalizer.count == 33

@@ -66,7 +66,7 @@ histories = st.builds(
 
 
 class Plain:
-    """What a replay buffer means: per slot a list of transitions, each with its own copy of all it says."""
+    """A plain model of a replay buffer: per slot a list of transitions, each with its own copy of its data."""
 
     def __init__(self, history: History) -> None:
         slots = range(history.slots)

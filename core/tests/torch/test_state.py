@@ -1,4 +1,4 @@
-"""What is saved comes back, and what does not fit is refused."""
+"""Saved tensors are restored as they were, and tensors that do not fit are refused."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ class Story:
         self.now = after
 
     def stretches(self, n_steps: int) -> dict[bytes, list[Step]]:
-        """What follows every observation, up to n steps of the same episode."""
+        """The rewards and observations after every observation, up to n steps of the same episode."""
         return {
             step["seen"].tobytes(): episode[k : k + n_steps]
             for episode in [*self.episodes, *self.open]
