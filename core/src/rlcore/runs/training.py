@@ -192,7 +192,7 @@ class Training:
             parameters = {} if state.curricula is None else state.curricula.status()
             path = store.save(state.steps, captured, state.behaviors, self.context, parameters)
             if regular:
-                self._directory.checkpoint_written()
+                self._directory.regular_checkpoint_written()
             for behavior in state.behaviors.values():
                 behavior.checkpoint_saved()
             self.notifications.checkpoint_saved(state.steps, path)
