@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rlcore.config.load import config_from_mapping, load_config
     from rlcore.config.nested import read_settings
     from rlcore.config.overrides import apply_overrides
-    from rlcore.config.plugin_choice import load_plugins_for
+    from rlcore.config.plugins_block import load_plugins_for
     from rlcore.config.problems import ConfigErrors
     from rlcore.config.schema import json_schema
 
@@ -23,7 +23,7 @@ _LAZY = {
     "dump_config": "rlcore.config.dump",
     "json_schema": "rlcore.config.schema",
     "load_config": "rlcore.config.load",
-    "load_plugins_for": "rlcore.config.plugin_choice",
+    "load_plugins_for": "rlcore.config.plugins_block",
     "read_document": "rlcore.config.document",
     "read_settings": "rlcore.config.nested",
     "write_config": "rlcore.config.dump",
