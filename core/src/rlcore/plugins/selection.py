@@ -155,7 +155,7 @@ def _from_config(config: PluginSettings) -> list[Choice]:
 
 
 def block_problems(config: PluginSettings) -> Iterator[tuple[str, int, str]]:
-    """What is wrong with the names that a ``plugins`` block enables and disables: the key, the index and the message.
+    """The wrong names that a ``plugins`` block enables and disables: the key, the index and the message of each.
 
     A name is wrong if no plugin can be called that, or if it is both enabled and disabled.
     """
