@@ -173,8 +173,8 @@ class Training:
     def _save_checkpoint(self, regular: bool = True) -> None:
         """End open episodes if the environment cannot save itself, then write everything.
 
-        A ``regular`` checkpoint, of an interval or of the run's end, lets go of the run that this run replaces. The
-        checkpoint of a stopped run does not: a user who stops a run may have seen a mistake.
+        After a ``regular`` checkpoint, of an interval or of the run's end, the earlier run that this run replaces is
+        deleted. After the checkpoint of a stopped run it is not: a user who stops a run may have seen a mistake.
         """
         state, store = self.state, self._store
         with self._timers.root.child("RLTrainer._checkpoint").measure():
