@@ -116,7 +116,7 @@ def evaluate_command(
     def deadline(what: str, seconds: float) -> AbstractContextManager[None]:
         return ends_within(seconds, f"closing {what}", last_words)
 
-    saved.while_closing = deadline
+    saved.close_deadline = deadline
     with saved.evaluated(episodes, seed, not stochastic, video, record, record_format) as result:
         for failure in plugins.failures:
             echo(f"warning: {failure}", err=True)

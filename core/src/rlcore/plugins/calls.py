@@ -31,7 +31,7 @@ from rlcore.plugins.records import (
     TrainerSpec,
 )
 from rlcore.plugins.registry import Registry
-from rlcore.plugins.selection import Selection, decide, require_unobstructed
+from rlcore.plugins.selection import Selection, decide, require_unobstructed, unmatched
 from rlcore.plugins.targets import call_target, require_protocol, require_space
 
 if TYPE_CHECKING:
@@ -108,7 +108,11 @@ class Plugins:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """One line for each installed plugin that was left out."""
+        """One line for each plugin that was left out, and for each name turned off that no installed plugin has."""
+        return (*self._left_out, *unmatched(self.found, self.selection))
+
+    @property
+    def _left_out(self) -> tuple[str, ...]:
         return tuple(f"{error}; run rlcore plugins doctor" for error in self.broken.values())
 
     @property
@@ -152,7 +156,7 @@ class Plugins:
 
         NotInstalled if no plugin provides it, with the allowed names and the nearest. PluginError if several do.
         """
-        return find(record_class, reference, self.records(record_class.kind), self.found, self.warnings)
+        return find(record_class, reference, self.records(record_class.kind), self.found, self._left_out)
 
     def trainer(self, reference: str) -> TrainerSpec:
         """The trainer called NAME or DIST/NAME."""

@@ -2,6 +2,7 @@
 
 PyTorch and NumPy release Python's global lock inside their operations, so a thread each is enough for the losses of a
 policy and of its critics. Threads inside one matrix product slow down as soon as something else runs on the machine.
+:func:`rlcore.torch.backend.choose_backend` decides whether a trainer uses two threads.
 """
 
 from __future__ import annotations
