@@ -79,7 +79,7 @@ def sampling(way: str, slots: int, samples: int) -> float:
             buffer.set_priorities(rows, errors)
         else:
             rows = buffer.sample(BATCH_SIZE, random)
-        indices, valid, last = buffer.windows(rows, WAYS[way])
+        indices, valid, last = buffer.stretches(rows, WAYS[way])
         steps = buffer.transitions(rows, last)
         rewards = steps.reward if WAYS[way] == 1 else (buffer.reward.take(indices) * valid).sum(0)
         seconds.append(perf_counter() - started)

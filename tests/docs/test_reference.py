@@ -14,14 +14,13 @@ from types import ModuleType
 import attrs
 import pytest
 import yaml
+from workspace import MEMBERS, ROOT
 
 from rlcore.config.classes import settings_fields
 from rlcore.plugins import HOOKS, Plugins, hookspecs
 from rlcore.settings import BehaviorSettings, CheckpointSettings, NetworkSettings, TorchSettings, field_info
 from rlcore_ppo.settings import PPOSettings
 from rlcore_sac.settings import SACSettings
-
-ROOT = Path(__file__).parents[2]
 
 
 def module(path: Path) -> ModuleType:
@@ -180,6 +179,15 @@ def test_the_architecture_page_has_every_module_and_package_of_the_core() -> Non
     names = [name.rstrip("/") for row in rows for name in re.findall(r"`([\w/]+)`", row)]
     there = {path.stem for path in (ROOT / "core/src/rlcore").iterdir() if path.suffix == ".py" or path.is_dir()}
     assert sorted(names) == sorted(name for name in there if not name.startswith("_"))
+
+
+def test_the_files_in_which_rules_live_exist() -> None:
+    section = architecture().split("\n## Where rules live\n")[1].split("\n## ")[0]
+    rows = [line.split("|")[2] for line in section.splitlines() if line.startswith("| ")]
+    named = {name for row in rows for name in re.findall(r"`([\w/]+\.py)`", row)}
+    roots = [ROOT / "core/src/rlcore", *(member.directory / "src" for member in MEMBERS)]
+    assert len(named) > 60
+    assert [name for name in sorted(named) if not any((root / name).is_file() for root in roots)] == []
 
 
 def test_the_architecture_page_shows_the_layers_that_are_checked() -> None:

@@ -3,6 +3,7 @@
 A *parameter* is a number an environment reads when an episode starts: a length, a gravity, the size of an arena. Every
 block of ``environment_parameters`` belongs to a curriculum; one curriculum object has all parameters that name it. Core
 asks it for the values of each environment's next episode, and reports to it every episode of every agent that ended.
+This module is the contract that curricula implement; :mod:`rlcore.curricula` connects them to a run.
 
 Shapes: K episodes, P parameters of one curriculum, N environments.
 """

@@ -1,7 +1,8 @@
 """Recorded episodes: observations, actions and rewards of agents, for training without an environment.
 
 A *recording* contains whole episodes of one behavior's agents, one after another. A *recording format* from a plugin
-reads and writes recordings as files of one kind. Shapes: N transitions in E episodes.
+reads and writes recordings as files of one kind. This module is the contract: :mod:`rlcore.recording` makes recordings
+while episodes are played. Shapes: N transitions in E episodes.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import pytest
 
 from rlcore.config import config_from_mapping, load_config
 from rlcore.config.document import Document, parse_document
-from rlcore.config.plugin_choice import plugin_settings
+from rlcore.config.plugins_block import plugin_settings
 from rlcore.config.problems import ConfigErrors
 from rlcore.errors import ConfigError
 from rlcore.plugins.calls import Plugins

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from rlcore.config.plugin_choice import recorded
+from rlcore.config.plugins_block import recorded
 from rlcore.errors import ConfigError, PluginError
 from rlcore.plugins import Plugins, Selection, load_plugins, selection_from
 from rlcore.plugins.plugin import Plugin
-from rlcore.plugins.selection import decide, obstacles
+from rlcore.plugins.selection import decide, obstacles, unmatched
 from rlcore.settings import PluginSettings
 from rlcore.testing.fixtures import InstallPlugin, RunRlcore
 
@@ -118,9 +118,51 @@ def test_core_cannot_be_turned_off() -> None:
     assert [plugin.label for plugin in obstacle.plugins] == ["rlcore/core"]
 
 
-def test_turning_off_what_is_not_installed_is_fine() -> None:
+def test_turning_off_what_is_not_installed_is_a_warning() -> None:
     selection = selection_from(None, {}, ["no:absent"], False)
     assert obstacles(decide([PPO], selection), selection) == ()
+    assert unmatched([PPO], selection) == ("plugin 'absent' (turned off by -p) is not installed",)
+
+
+@pytest.mark.parametrize(
+    ("config", "environ", "dash_p", "why"),
+    [
+        (PluginSettings(disable=["poo"]), {}, [], "config"),
+        (None, {"RLCORE_PLUGINS": "no:poo"}, [], "env"),
+        (None, {}, ["no:poo", "no:poo"], "-p"),
+    ],
+)
+def test_turning_off_a_misspelled_name_warns_once_with_the_nearest(
+    config: PluginSettings | None, environ: dict[str, str], dash_p: list[str], why: str
+) -> None:
+    selection = selection_from(config, environ, dash_p, False)
+    expected = f"plugin 'poo' (turned off by {why}) is not installed; did you mean 'ppo'?"
+    assert unmatched([PPO, ACME], selection) == (expected,)
+
+
+@pytest.mark.parametrize(
+    ("config", "dash_p"),
+    [
+        (PluginSettings(disable=["ppo"]), []),
+        (PluginSettings(disable=["rlcore-ppo/ppo", "acme-rl/acme"]), []),
+        (PluginSettings(enable=["absent"]), ["no:absent"]),
+        (PluginSettings(local=["./x.py"]), ["no:module:./x.py"]),
+        (PluginSettings(disable=["module:./x.py"]), []),
+    ],
+)
+def test_turning_off_what_exists_or_was_asked_for_gives_no_warning(config: PluginSettings, dash_p: list[str]) -> None:
+    assert unmatched([PPO, ACME], selection_from(config, {}, dash_p, False)) == ()
+
+
+@pytest.mark.parametrize("command", ["plugins list", "validate"])
+def test_a_misspelled_name_to_turn_off_is_shown(run_rlcore: RunRlcore, tmp_path: Path, command: str) -> None:
+    config = tmp_path / "c.yaml"
+    config.write_text("behaviors: {B: {trainer_type: ppo}}\n")
+    arguments = [*command.split(), *([config] if command == "validate" else [])]
+    shown = run_rlcore(*arguments, "-p", "no:tensorbord")
+    warning = "warning: plugin 'tensorbord' (turned off by -p) is not installed; did you mean 'tensorboard'?"
+    assert shown.stderr.splitlines().count(warning) == 1 and shown.exit_code == 0
+    assert warning not in run_rlcore(*arguments, "-p", "no:tensorboard").stderr
 
 
 @pytest.mark.parametrize(
@@ -161,7 +203,7 @@ def test_the_autoload_switch_takes_0_and_1_only() -> None:
 
 
 def test_enable_and_disable_may_not_contradict() -> None:
-    with pytest.raises(ConfigError, match="both enable and disable"):
+    with pytest.raises(ConfigError, match=r"^plugins\.disable\[0\]: 'ppo' is in both enable and disable$"):
         selection_from(PluginSettings(enable=["ppo"], disable=["ppo"]), {}, [], False)
 
 

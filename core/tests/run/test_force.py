@@ -231,7 +231,7 @@ class Killed(BaseException):
     """Stands for SIGKILL: nothing is tidied up after it."""
 
 
-# What is renamed, made and written from the moment the old run is moved to the new one's first checkpoint.
+# What is renamed, made and written from the moment the old run is moved to the new one's first regular checkpoint.
 CALLS = [(Path, "rename"), (Path, "mkdir"), (Path, "replace"), (Path, "unlink"), (Path, "rmdir"), (shutil, "rmtree")]
 
 
@@ -301,8 +301,7 @@ def kill_after(monkeypatch: pytest.MonkeyPatch, calls: int) -> None:
 
     def die(self: RunDirectory, files: Any = ()) -> None:
         self._lock.release()
-        if self._replaced is not None:
-            self._replaced.release()
+        self._replaced.release()
 
     monkeypatch.setattr(RunDirectory, "close", die)
 

@@ -116,6 +116,27 @@ def test_frozen_layers_give_their_input_its_gradient_and_take_none(
         assert outcomes[0][0].equal(way(x, layers, activation, activate_last, frozen=True))
 
 
+@pytest.mark.parametrize("rows", [0, 1, 5, 19, 20])
+@pytest.mark.parametrize("activate_last", [False, True])
+@pytest.mark.parametrize("activation", list(FUNCTIONS))
+def test_rows_without_a_gradient_may_be_left_out(activation: str, activate_last: bool, rows: int) -> None:
+    """As below the minimum of two critics. The gradient that is handed in is not written to."""
+    torch.manual_seed(0)
+    layers = [nn.Linear(5, 32), nn.Linear(32, 32), nn.Linear(32, 3)]
+    x, given = torch.randn(20, 5), torch.zeros(20, 3)
+    given[torch.randperm(20)[:rows]] = torch.randn(rows, 3)
+    before = given.clone()
+    grads = []
+    for frozen in (True, False):
+        own = x.clone().requires_grad_()
+        arguments = own, layers, activation, activate_last
+        y = fused_dense(*arguments, frozen=True) if frozen else one_by_one(*arguments)
+        grads.append(torch.autograd.grad(y, own, given)[0])
+    torch.testing.assert_close(*grads)
+    assert given.equal(before)
+    assert not grads[0][~given.any(1)].any()
+
+
 @WAYS
 def test_frozen_layers_on_an_input_without_gradient_make_no_graph(way: Dense) -> None:
     layers = [nn.Linear(3, 4), nn.Linear(4, 2)]

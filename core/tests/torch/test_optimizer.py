@@ -103,13 +103,38 @@ def test_another_moves_the_same_parameters_by_moments_of_its_own(kind: type[Flat
         torch.testing.assert_close(p, q, rtol=1e-5, atol=1e-6)
 
 
-def test_a_gradient_outside_the_flat_tensor_is_refused() -> None:
+@BOTH
+def test_gradients_may_come_from_anywhere(kind: type[FlatAdam]) -> None:
+    """Added up by two passes backward, set by hand, or absent: PyTorch's own optimiser is the judge."""
+    plain, owned = model(), model()
+    theirs, ours = torch.optim.Adam(plain.parameters(), lr=0.01, eps=1e-5), kind(owned.parameters(), 0.01, 1e-5)
+    for step in range(6):
+        for net, optimizer in ((plain, theirs), (owned, ours)):
+            net.zero_grad() if step == 1 else optimizer.zero_grad()
+            loss(net, step).backward()
+            if step == 2:
+                loss(net, step + 10).backward()
+            if step == 3:
+                net[0].weight.grad = torch.full_like(net[0].weight, 0.25)
+            norm = nn.utils.clip_grad_norm_(net.parameters(), 0.5) if net is plain else ours.clip_grad_norm(0.5)
+            assert norm > 0.5
+            if step == 4:  # after the clipping: one gradient more, one that is replaced
+                loss(net, step + 10).backward()
+                net[2].weight.grad = torch.full_like(net[2].weight, 0.5)
+            optimizer.step()
+    for mine, its in zip(owned.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(mine, its, rtol=1e-5, atol=1e-6)
+
+
+@BOTH
+def test_a_parameter_without_a_gradient_stays(kind: type[FlatAdam]) -> None:
     owned = model()
-    optimizer = FlatAdam(owned.parameters(), 0.01, 1e-5)
-    owned.zero_grad()  # PyTorch's sets grad to None, and backward makes tensors of its own
-    loss(owned, 0).backward()
-    with pytest.raises(RuntimeError, match="zero_grad"):
-        optimizer.step()
+    optimizer = kind(owned.parameters(), 0.01, 1e-5)
+    before = [p.detach().clone() for p in owned.parameters()]
+    owned[2](torch.ones(1, 5)).sum().backward()
+    optimizer.step()
+    moved = [not p.equal(old) for p, old in zip(owned.parameters(), before, strict=True)]
+    assert moved == [False, False, True, True]
 
 
 @BOTH

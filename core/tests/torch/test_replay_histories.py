@@ -284,7 +284,7 @@ def compare(buffer: ReplayBuffer, plain: Plain, seed: int) -> None:
 def compare_stretches(
     buffer: ReplayBuffer, plain: Plain, rows: np.ndarray, starts: list[dict[str, Any]], n: int
 ) -> None:
-    indices, valid, last = buffer.windows(rows, n)
+    indices, valid, last = buffer.stretches(rows, n)
     own = [buffer.transitions(indices[k]) for k in range(n)]
     end = buffer.transitions(rows, last)
     for b, start in enumerate(starts):
@@ -355,7 +355,7 @@ def draw(buffer: ReplayBuffer, seed: int, errors: np.ndarray) -> dict[str, Any]:
     """All that can be read, the same for the same seed; changes priorities on the way."""
     random = np.random.default_rng(seed)
     rows = buffer.sample(5, random)
-    stretches = buffer.windows(rows, 3)
+    stretches = buffer.stretches(rows, 3)
     found = {"rows": rows, **dict(enumerate(stretches)), **attrs.asdict(buffer.transitions(rows, stretches[2]))}
     if buffer.priorities is not None:
         found["drawn"], found["weights"] = buffer.sample_prioritized(5, random, 0.4)

@@ -21,6 +21,7 @@ import attrs
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import mse_loss
 
 from rlcore import RunContext
 from rlcore.environment import BehaviorSpec
@@ -41,7 +42,8 @@ class CriticLoss:
     total: Tensor
     q_losses: tuple[Tensor, Tensor]  # of each critic, without importance weights
     q_values: Tensor  # [B, R] of the first critic
-    td_error: Tensor  # [B]: the mean over both critics of the absolute error of the sum of values
+    # [B], under prioritised replay: the mean over both critics of the absolute error of the sum of values
+    td_error: Tensor | None = None
 
 
 class SACTrainer(OffPolicyTrainer):
@@ -102,22 +104,20 @@ class SACTrainer(OffPolicyTrainer):
             target_q = batch.reward + batch.discount * next_value  # [B, R]
 
         q1, q2 = (options.chosen(q, batch.choices) for q in model.q_values(model.critics, batch.inputs, batch.raw))
-        squares = (q1 - target_q).square(), (q2 - target_q).square()
-        q1_loss, q2_loss = 0.5 * squares[0].mean(), 0.5 * squares[1].mean()
-        total = q1_loss + q2_loss
-        if batch.weight is not None:
-            total = 0.5 * (batch.weight.unsqueeze(1) * (squares[0] + squares[1])).mean()
+        q1_loss, q2_loss = 0.5 * mse_loss(q1, target_q), 0.5 * mse_loss(q2, target_q)
+        if batch.weight is None:
+            return CriticLoss(q1_loss + q2_loss, (q1_loss.detach(), q2_loss.detach()), q1.detach())
 
-        with torch.no_grad():
-            td_error = 0.5 * ((q1 - target_q).sum(1).abs() + (q2 - target_q).sum(1).abs())
+        error1, error2 = q1 - target_q, q2 - target_q
+        total = 0.5 * (batch.weight.unsqueeze(1) * (error1.square() + error2.square())).mean()
+        td_error = 0.5 * (error1.detach().sum(1).abs() + error2.detach().sum(1).abs())
         return CriticLoss(total, (q1_loss.detach(), q2_loss.detach()), q1.detach(), td_error)
 
     def policy_loss(self, batch: TransitionBatch, noise: Tensor | None) -> tuple[PolicyDraw, Tensor]:
         """Minus the smaller critic's value of the policy's actions, minus the entropy bonus (eq. 7)."""
         model = self.model
         drawn = model.draw(batch.inputs, batch.mask, noise)
-        q1, q2 = model.q_values(model.critics, batch.inputs, drawn.action, frozen=True)  # each [B, R, columns]
-        q = torch.min(q1.sum(1), q2.sum(1))  # [B, columns]
+        q = min_q(*model.q_values(model.critics, batch.inputs, drawn.action, frozen=True)).sum(1)  # [B, columns]
         value = model.options.expected(q, drawn.probabilities)
         return drawn, -(value + model.entropy_bonus(drawn)).mean()
 

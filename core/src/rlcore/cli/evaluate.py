@@ -116,7 +116,7 @@ def evaluate_command(
     def deadline(what: str, seconds: float) -> AbstractContextManager[None]:
         return ends_within(seconds, f"closing {what}", last_words)
 
-    saved.while_closing = deadline
+    saved.close_deadline = deadline
 
     def show(result: EvaluationResult) -> None:
         for failure in plugins.failures:

@@ -38,7 +38,7 @@ def allow_local_option(command: Command) -> Command:
 
 def warn_of_left_out(document: Document, plugins: Plugins) -> None:
     """Warns of each file and module that the configuration names and that was not imported."""
-    from rlcore.config.plugin_choice import directory_of, local_references
+    from rlcore.config.plugins_block import directory_of, local_references
     from rlcore.plugins.plugin import LOCAL_PREFIX
     from rlcore.plugins.selection import anchored
 
@@ -59,7 +59,7 @@ def refuse_code_of_others(document: Document, directory: Path, local: bool) -> N
         return
     named = [f"environment {each!r}" for each in environment_modules(document)]
     if local:
-        from rlcore.config.plugin_choice import local_references
+        from rlcore.config.plugins_block import local_references
 
         named += [f"plugin {name!r}" for name in local_references(document)]
     if named:

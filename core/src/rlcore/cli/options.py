@@ -51,7 +51,7 @@ def plugins_for(
     tolerate_errors: bool = False,
     allow_local: bool = True,
 ) -> Plugins:
-    """Loads the plugins of a command and prints a warning for each one that was left out.
+    """Loads the plugins of a command and prints their warnings, such as one for each plugin that was left out.
 
     Without ``allow_local``, local files and modules that only the document names are left out; see
     :mod:`rlcore.cli.foreign_code`.

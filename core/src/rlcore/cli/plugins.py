@@ -13,7 +13,7 @@ from rlcore.cli.options import debug_option, selection_options
 from rlcore.cli.terminal import echo
 from rlcore.plugins.discovery import installed
 from rlcore.plugins.plugin import Plugin
-from rlcore.plugins.selection import decide, obstacles, selection_from
+from rlcore.plugins.selection import decide, obstacles, selection_from, unmatched
 
 COMMANDS = {
     "list": LazyCommand("rlcore.cli.plugins:list_command", "List the installed plugins."),
@@ -42,7 +42,7 @@ def list_command(dash_p: tuple[str, ...], no_plugins: bool, provides: bool, as_j
     selection = selection_from(None, os.environ, dash_p, no_plugins)
     found = decide(installed(), selection)
     rows = [_row(plugin) for plugin in found]
-    notes = [obstacle.message for obstacle in obstacles(found, selection)]
+    notes = [*(obstacle.message for obstacle in obstacles(found, selection)), *unmatched(found, selection)]
     notes += [f"{plugin.described}: {plugin.refused}" for plugin in found if plugin.state == "refused"]
     if provides:
         notes += _add_provided(rows, found)

@@ -142,7 +142,7 @@ def train(
     def deadline(what: str, seconds: float) -> AbstractContextManager[None]:
         return ends_within(seconds, f"closing {what}", last_words)
 
-    run.while_closing = deadline
+    run.close_deadline = deadline
     own_process = bool(click.get_current_context().obj)
     with interrupts(run, own_process), show_progress(run) as end_progress:
         run.start()

@@ -1,4 +1,15 @@
-"""Turns a configuration file into a :class:`rlcore.settings.RunConfig`, with errors that say what to fix."""
+"""Turns a configuration file into a :class:`rlcore.settings.RunConfig`, with errors that say what to fix.
+
+In reading order: :mod:`~rlcore.config.document` (reads YAML, with the line of every key),
+:mod:`~rlcore.config.nodes` (mappings and lists that know these lines), :mod:`~rlcore.config.overrides` (``--set`` and
+flags), :mod:`~rlcore.config.plugins_block` (the ``plugins`` block, before plugins are imported),
+:mod:`~rlcore.config.load` (all steps in order), :mod:`~rlcore.config.inherit`, :mod:`~rlcore.config.num_envs` and
+:mod:`~rlcore.config.parameter_blocks` (several ways to write a block become one), :mod:`~rlcore.config.blocks` (each
+block with its settings class), :mod:`~rlcore.config.structure` (unknown keys, wrong types; its neighbours
+:mod:`~rlcore.config.classes` and :mod:`~rlcore.config.scalars`) and :mod:`~rlcore.config.rules` (rules between blocks).
+:mod:`~rlcore.config.collected` and :mod:`~rlcore.config.problems` report all errors at once;
+:mod:`~rlcore.config.dump`, :mod:`~rlcore.config.seal` and :mod:`~rlcore.config.schema` write.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +21,7 @@ if TYPE_CHECKING:
     from rlcore.config.load import config_from_mapping, load_config
     from rlcore.config.nested import read_settings
     from rlcore.config.overrides import apply_overrides
-    from rlcore.config.plugin_choice import load_plugins_for
+    from rlcore.config.plugins_block import load_plugins_for
     from rlcore.config.problems import ConfigErrors
     from rlcore.config.schema import json_schema
 
@@ -23,7 +34,7 @@ _LAZY = {
     "dump_config": "rlcore.config.dump",
     "json_schema": "rlcore.config.schema",
     "load_config": "rlcore.config.load",
-    "load_plugins_for": "rlcore.config.plugin_choice",
+    "load_plugins_for": "rlcore.config.plugins_block",
     "read_document": "rlcore.config.document",
     "read_settings": "rlcore.config.nested",
     "write_config": "rlcore.config.dump",

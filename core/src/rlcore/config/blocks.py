@@ -15,7 +15,7 @@ from rlcore.config.inherit import evaluation_block
 from rlcore.config.nodes import Block, placed_like, with_value
 from rlcore.config.num_envs import ALIAS, given_by_alias, with_num_envs
 from rlcore.config.parameter_blocks import PLACES
-from rlcore.config.plugin_choice import checked_block
+from rlcore.config.plugins_block import checked_block
 from rlcore.config.problems import KeyPath, dotted, shown
 from rlcore.config.structure import build, structure
 from rlcore.errors import NotInstalled, PluginError

@@ -13,7 +13,7 @@ from rlcore.config.data_source import check_data_source
 from rlcore.config.document import Document, document_from_mapping
 from rlcore.config.inherit import inherit_defaults
 from rlcore.config.parameter_blocks import with_parameter_blocks
-from rlcore.config.plugin_choice import directory_of, recorded
+from rlcore.config.plugins_block import directory_of, recorded
 from rlcore.config.rules import check_curricula, check_names, check_routes, check_start
 from rlcore.settings import RunConfig
 

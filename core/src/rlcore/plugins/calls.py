@@ -32,7 +32,7 @@ from rlcore.plugins.records import (
     TrainerSpec,
 )
 from rlcore.plugins.registry import Registry
-from rlcore.plugins.selection import Selection, decide, require_unobstructed
+from rlcore.plugins.selection import Selection, decide, require_unobstructed, unmatched
 
 if TYPE_CHECKING:
     from rlcore.curriculum import LessonChange
@@ -106,7 +106,11 @@ class Plugins(Factories):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """One line for each installed plugin that was left out."""
+        """One line for each plugin that was left out, and for each name turned off that no installed plugin has."""
+        return (*self._left_out, *unmatched(self.found, self.selection))
+
+    @property
+    def _left_out(self) -> tuple[str, ...]:
         return tuple(f"{error}; run rlcore plugins doctor" for error in self.broken.values())
 
     @property
@@ -150,7 +154,7 @@ class Plugins(Factories):
 
         NotInstalled if no plugin provides it, with the allowed names and the nearest. PluginError if several do.
         """
-        return find(record_class, reference, self.records(record_class.kind), self.found, self.warnings)
+        return find(record_class, reference, self.records(record_class.kind), self.found, self._left_out)
 
     def trainer(self, reference: str) -> TrainerSpec:
         """The trainer called NAME or DIST/NAME."""

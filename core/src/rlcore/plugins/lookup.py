@@ -18,11 +18,11 @@ def find(
     reference: str,
     records: Sequence[Record],
     found: Sequence[Plugin],
-    warnings: Sequence[str],
+    left_out: Sequence[str],
 ) -> R:
     """The one of ``records`` that ``reference`` names.
 
-    NotInstalled if there is none; ``found`` are all plugins, on or off, and ``warnings`` the lines about broken ones,
+    NotInstalled if there is none; ``found`` are all plugins, on or off, and ``left_out`` the lines about broken ones,
     for its message. PluginError if there are several.
     """
     source, _, name = reference.rpartition("/")
@@ -30,7 +30,7 @@ def find(
     if len(matches) == 1:
         return cast(R, matches[0])
     if not matches:
-        _unknown(record_class, reference, records, found, warnings)
+        _unknown(record_class, reference, records, found, left_out)
     choices = [record.reference for record in matches]
     if len(set(choices)) < len(choices):
         advice = "turn one of the plugins off with -p no:DIST/PLUGIN"
@@ -45,7 +45,7 @@ def _unknown(
     reference: str,
     records: Sequence[Record],
     found: Sequence[Plugin],
-    warnings: Sequence[str],
+    left_out: Sequence[str],
 ) -> NoReturn:
     kind, word = record_class.kind, _word(record_class)
     source, _, name = reference.rpartition("/")
@@ -64,7 +64,7 @@ def _unknown(
     off = [plugin.described for plugin in found if not plugin.on]
     if off:
         parts.append(f"turned off: {', '.join(off)}; -p NAME turns one on")
-    parts += warnings
+    parts += left_out
     raise NotInstalled("; ".join(parts) + did_you_mean(reference, allowed), package)
 
 

@@ -1,4 +1,7 @@
-"""Reads and writes recorded episodes through the formats of plugins. Errors name the format and its plugin."""
+"""Finds the recording format for a path or a name, and reads and writes recordings through it.
+
+Errors name the format and its plugin. :mod:`rlcore.recordings` is the contract that a format implements.
+"""
 
 from __future__ import annotations
 

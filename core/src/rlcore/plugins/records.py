@@ -1,8 +1,8 @@
 """The records that registry hooks return.
 
 A record names heavy code by a string, ``"package.module:Name"``, so that listing plugins imports neither torch nor
-numpy. :meth:`Record.resolve` imports it on first use. Every target is called by keyword, and takes those of
-``settings``, ``behavior`` and ``run`` that its class documents, in this order.
+numpy. :meth:`Record.resolve` imports it on first use. A target is called with keyword arguments: some of ``settings``,
+``behavior`` and ``run``. The docstring of the record's class says which.
 """
 
 from __future__ import annotations

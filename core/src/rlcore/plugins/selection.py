@@ -7,7 +7,7 @@ and ``RLCORE_PLUGINS`` < ``-p`` and ``--no-plugins``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -145,14 +145,30 @@ def obstacles(plugins: Sequence[Plugin], selection: Selection) -> tuple[Obstacle
 
 
 def _from_config(config: PluginSettings) -> list[Choice]:
-    both = sorted(set(config.enable) & set(config.disable))
-    if both:
-        raise ConfigError(f"plugins: {both[0]!r} stands in both enable and disable")
+    for key, index, problem in block_problems(config):
+        raise ConfigError(f"plugins.{key}[{index}]: {problem}")
     return [
         *(_choice(text, "config") for text in config.enable),
         *(Choice(LOCAL_PREFIX + text.removeprefix(LOCAL_PREFIX), True, "config") for text in config.local),
         *(_choice(f"no:{text}", "config") for text in config.disable),
     ]
+
+
+def block_problems(config: PluginSettings) -> Iterator[tuple[str, int, str]]:
+    """The wrong names that a ``plugins`` block enables and disables: the key, the index and the message of each.
+
+    A name is wrong if no plugin can be called that, or if it is both enabled and disabled.
+    """
+    enabled = frozenset(config.enable)
+    for key, references in (("enable", config.enable), ("disable", config.disable)):
+        for index, reference in enumerate(references):
+            problem = reference_problem(reference)
+            if reference.startswith("no:"):
+                problem = f"{reference!r}: 'no:' is for -p and RLCORE_PLUGINS; write the plain name, here or in disable"
+            elif problem is None and key == "disable" and reference in enabled:
+                problem = f"{reference!r} is in both enable and disable"
+            if problem:
+                yield key, index, problem
 
 
 def _choice(text: str, why: Why) -> Choice:
@@ -211,7 +227,7 @@ def _forbidden(plugins: Sequence[Plugin], selection: Selection) -> list[Obstacle
 def _missing(plugins: Sequence[Plugin], selection: Selection) -> list[Obstacle]:
     found = []
     names = {plugin.name for plugin in plugins if plugin.distribution}
-    allowed = names | {plugin.label for plugin in plugins}
+    allowed = _names(plugins)
     last_off = {choice.reference: index for index, choice in enumerate(selection.choices) if not choice.on}
     for index, choice in enumerate(selection.choices):
         if choice.reference.endswith(_ALL_OF):
@@ -222,6 +238,27 @@ def _missing(plugins: Sequence[Plugin], selection: Selection) -> list[Obstacle]:
         hint = did_you_mean(choice.reference, allowed) or f"; installed: {', '.join(sorted(names))}"
         found.append(Obstacle(f"plugin {choice.reference!r} (asked for by {choice.why}) is not installed{hint}"))
     return found
+
+
+def unmatched(plugins: Sequence[Plugin], selection: Selection) -> tuple[str, ...]:
+    """A warning for each name that turns off a plugin which is not installed, because the name may be misspelled.
+
+    Local files and modules, and names that another source turns on, give no warning.
+    """
+    allowed = _names(plugins)
+    asked = set(selection.enable)
+    messages = (
+        f"plugin {choice.reference!r} (turned off by {choice.why}) is not installed"
+        f"{did_you_mean(choice.reference, allowed)}"
+        for choice in selection.choices
+        if not (choice.on or is_local(choice) or choice.reference in asked or any(map(choice.matches, plugins)))
+    )
+    return tuple(dict.fromkeys(messages))
+
+
+def _names(plugins: Sequence[Plugin]) -> set[str]:
+    """The names by which the user may refer to ``plugins``."""
+    return {plugin.name for plugin in plugins if plugin.distribution} | {plugin.label for plugin in plugins}
 
 
 def _clashes(plugins: Sequence[Plugin]) -> list[Obstacle]:

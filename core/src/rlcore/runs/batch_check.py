@@ -55,8 +55,8 @@ class BatchCheck:
     """Refuses batches of one behavior that its :class:`~rlcore.environment.BehaviorSpec` does not describe.
 
     Every batch has its shapes, kinds of numbers and flags checked, and that reward and observations are finite. In the
-    first :data:`FIRST_BATCHES` batches a value outside its observation's bounds, or an indicator other than 0 and 1,
-    gives a warning, one for each observation.
+    first :data:`~rlcore.runs.bounds_check.FIRST_BATCHES` batches a value outside its observation's bounds, or an
+    indicator other than 0 and 1, gives a warning, one for each observation.
     """
 
     def __init__(self, spec: BehaviorSpec, when: Callable[[], str]) -> None:

@@ -112,7 +112,10 @@ class BehaviorRun:
 
     @property
     def summary_due(self) -> bool:
-        """Whether a summary boundary, or the end of learning, was crossed."""
+        """Whether the steps passed a multiple of ``summary_freq`` or reached ``max_steps``.
+
+        :meth:`rlcore.runs.summaries.RunSummaries.due` has the other cases.
+        """
         return self.learning and self.steps >= min(self.next_summary, self.settings.max_steps)
 
     @property

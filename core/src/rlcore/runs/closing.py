@@ -1,4 +1,7 @@
-"""Closing what a run opened: an error of a ``close()`` is reported, and keeps nothing else open."""
+"""Closing what a run opened: an error of a ``close()`` is reported, and keeps nothing else open.
+
+How long a ``close()`` may take is set here too. :mod:`rlcore.cli.ending` ends the process at these deadlines.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +11,21 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from types import TracebackType
 from typing import Protocol
 
-from rlcore.errors import EnvironmentFailed, RlcoreError
+from rlcore.errors import RlcoreError
 from rlcore.plugins.failures import failure
 
 log = logging.getLogger(__name__)
 
-# Seconds that a close() may take if the process is rlcore's own; a writer may still have data to send.
+# Seconds that a close() may take under `rlcore run` and `rlcore evaluate`; a writer may still have data to send.
 CLOSE_ENVIRONMENT = 5.0
 CLOSE_WRITER = 30.0
 
 # Entered around one close(), with what is closed and how many seconds that may take.
-WhileClosing = Callable[[str, float], AbstractContextManager[None]]
+CloseDeadline = Callable[[str, float], AbstractContextManager[None]]
 
 
 def no_deadline(what: str, seconds: float) -> AbstractContextManager[None]:
-    """Wait as long as it takes: a run in a program of its own ends no process."""
+    """Wait as long as it takes: a run that a program makes does not end the process."""
     return nullcontext()
 
 
@@ -37,9 +40,12 @@ def close_at_exit(
     closable: Closable,
     what: str,
     kind: type[RlcoreError],
-    while_closing: WhileClosing = no_deadline,
+    seconds: float,
+    deadline: CloseDeadline = no_deadline,
 ) -> None:
     """Have ``stack`` close ``closable``, which messages call ``what`` and blame with an error of ``kind``.
+
+    ``deadline`` is entered around ``close()`` and decides what happens after ``seconds``.
 
     An exception of ``close()`` is logged: as a warning, or for debugging if the stack is left by an error. A SystemExit
     must not end the process unnoticed: it is raised as an error of ``kind`` unless an error is reported already.
@@ -47,7 +53,7 @@ def close_at_exit(
 
     def close(raised: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         try:
-            with while_closing(what, CLOSE_ENVIRONMENT if kind is EnvironmentFailed else CLOSE_WRITER):
+            with deadline(what, seconds):
                 closable.close()
         except (Exception, SystemExit) as problem:
             failed = problem if isinstance(problem, RlcoreError) else failure(what, "to close", problem, kind)
@@ -60,9 +66,13 @@ def close_at_exit(
 
 @contextmanager
 def closing(
-    closable: Closable, what: str, kind: type[RlcoreError], while_closing: WhileClosing = no_deadline
+    closable: Closable,
+    what: str,
+    kind: type[RlcoreError],
+    seconds: float = CLOSE_ENVIRONMENT,
+    deadline: CloseDeadline = no_deadline,
 ) -> Iterator[None]:
     """Close ``closable`` after the block, as :func:`close_at_exit` says."""
     with ExitStack() as stack:
-        close_at_exit(stack, closable, what, kind, while_closing)
+        close_at_exit(stack, closable, what, kind, seconds, deadline)
         yield

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 
 import attrs
 
-from rlcore.runs.closing import WhileClosing, no_deadline
+from rlcore.runs.closing import CloseDeadline, no_deadline
 
 
 @attrs.define
@@ -14,8 +14,8 @@ class Control:
     """Shared by a run and its training, which does not know the run: no cycle keeps a dropped run, and its lock."""
 
     stop_requested: bool = False
-    while_closing: WhileClosing = no_deadline
+    close_deadline: CloseDeadline = no_deadline
 
-    def closing(self, what: str, seconds: float) -> AbstractContextManager[None]:
-        """A :data:`WhileClosing` that uses the one set at the time."""
-        return self.while_closing(what, seconds)
+    def current_deadline(self, what: str, seconds: float) -> AbstractContextManager[None]:
+        """A :data:`CloseDeadline`: the one that is set when something is closed."""
+        return self.close_deadline(what, seconds)

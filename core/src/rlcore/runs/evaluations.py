@@ -1,4 +1,8 @@
-"""Evaluations within a run: when one is due, what its score means, and what of it survives a resume."""
+"""Evaluations within a run: when one is due, which one is the best, and what of it survives a resume.
+
+:meth:`Scores.add` decides which evaluation is the best, by :func:`rlcore.storage.best.rank`: the highest score, and of
+equal scores the earlier one. :mod:`rlcore.storage.best` keeps its policies.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,7 @@ from rlcore.runs.evaluator import Evaluator
 from rlcore.runs.whole_episodes import Abandoned
 from rlcore.settings import EvaluationSettings
 from rlcore.stats import EVALUATION_LENGTH, EVALUATION_REWARD
+from rlcore.storage.best import rank
 from rlcore.storage.store import RunStore
 
 Behaviors = Mapping[str, BehaviorRun]
@@ -33,7 +38,11 @@ class Scores:
         """Note the latest score. Returns whether it is the best so far."""
         self.score, self.step = score, step
         self.stopped = stop_at is not None and score >= stop_at
-        best = self.best_score is None or score > self.best_score
+        best = (
+            self.best_score is None
+            or self.best_step is None
+            or rank(score, step) > rank(self.best_score, self.best_step)
+        )
         if best:
             self.best_score, self.best_step = score, step
         return best

@@ -16,7 +16,7 @@ from rlcore.plugins.calls import Plugins
 from rlcore.plugins.run_context import RunContext
 from rlcore.results import BehaviorResult, EpochResult, EvaluationResult
 from rlcore.runs.behavior import BehaviorRun
-from rlcore.runs.closing import WhileClosing
+from rlcore.runs.closing import CloseDeadline
 from rlcore.runs.control import Control
 from rlcore.runs.evaluations import Scores
 from rlcore.runs.setup import resolve_config
@@ -164,13 +164,16 @@ class Run:
         return None if self._training is None else self._training.resumed_from
 
     @property
-    def while_closing(self) -> WhileClosing:
-        """Entered around each ``close()``; ``rlcore run`` sets a deadline. May be set at any time."""
-        return self._control.while_closing
+    def close_deadline(self) -> CloseDeadline:
+        """Entered around each ``close()`` of an environment or a writer. May be set at any time; the default is none.
 
-    @while_closing.setter
-    def while_closing(self, entered: WhileClosing) -> None:
-        self._control.while_closing = entered
+        ``rlcore run`` sets one that ends the process.
+        """
+        return self._control.close_deadline
+
+    @close_deadline.setter
+    def close_deadline(self, deadline: CloseDeadline) -> None:
+        self._control.close_deadline = deadline
 
     @property
     def saved_step(self) -> int | None:

@@ -20,7 +20,7 @@ from rlcore.plugins.run_context import RunContext
 from rlcore.recording.episode_recorder import EpisodeRecorder
 from rlcore.recordings import RecordingAbout
 from rlcore.results import EvaluationResult
-from rlcore.runs.closing import WhileClosing, closing, no_deadline
+from rlcore.runs.closing import CLOSE_ENVIRONMENT, CloseDeadline, closing, no_deadline
 from rlcore.runs.evaluator import Evaluator
 from rlcore.runs.setup import run_context, settings_of, with_seed
 from rlcore.saved_values import state_taken_up
@@ -63,7 +63,7 @@ class SavedRun:
     step: int
     models: dict[str, Any]  # by behavior
     # Entered around the close of the environment, as in :class:`rlcore.runs.run.Run`.
-    while_closing: WhileClosing = attrs.field(default=no_deadline, kw_only=True)
+    close_deadline: CloseDeadline = attrs.field(default=no_deadline, kw_only=True)
 
     @classmethod
     def load(cls, directory: Path, config: RunConfig, plugins: Plugins, checkpoint: str = "last") -> SavedRun:
@@ -116,8 +116,8 @@ class SavedRun:
         films = None if video is None else self.context.absolute(video)
         evaluator = Evaluator(self.config, self.plugins, self.context, video=films)
         # A film may be encoded when it is closed, which takes its time.
-        while_closing = self.while_closing if video is None else no_deadline
-        with closing(evaluator, "the environment", EnvironmentFailed, while_closing):
+        deadline = self.close_deadline if video is None else no_deadline
+        with closing(evaluator, "the environment", EnvironmentFailed, CLOSE_ENVIRONMENT, deadline):
             result = evaluator.evaluate(self.policies, episodes, seed, deterministic, recorders_for)
             self.plugins.evaluated(self.context, self.step, result)
             if before_close is not None:

@@ -14,7 +14,7 @@ from rlcore.config import dump_config, load_config, load_plugins_for, read_docum
 from rlcore.config.data_source import learns_offline
 from rlcore.config.document import document_from_mapping
 from rlcore.config.names import behavior_name_problems
-from rlcore.config.plugin_choice import recorded
+from rlcore.config.plugins_block import recorded
 from rlcore.curricula.checked import CheckedCurriculum
 from rlcore.curriculum import Curriculum
 from rlcore.environment import AgentBatch, BehaviorSpec, Environment

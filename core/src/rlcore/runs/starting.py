@@ -13,7 +13,7 @@ import attrs
 from rlcore.errors import EnvironmentFailed, PluginError
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.run_context import RunContext
-from rlcore.runs.closing import close_at_exit
+from rlcore.runs.closing import CLOSE_ENVIRONMENT, CLOSE_WRITER, close_at_exit
 from rlcore.runs.control import Control
 from rlcore.runs.evaluations import RunEvaluation
 from rlcore.runs.evaluator import Evaluator
@@ -63,7 +63,8 @@ class Start:
             self._restore(made, saved)
             made.summaries.writers = make_writers(config, self.plugins, made.context)
             for writer in reversed(made.summaries.writers):
-                close_at_exit(opened, writer, writer.described, PluginError, self.control.closing)
+                deadline = self.control.current_deadline
+                close_at_exit(opened, writer, writer.described, PluginError, CLOSE_WRITER, deadline)
             self._report_start(made)
             made.opened = opened.pop_all()
         return made
@@ -99,7 +100,7 @@ class Start:
         return training, config, saved
 
     def _close_at_exit(self, stack: ExitStack, environment: Any, name: str) -> None:
-        close_at_exit(stack, environment, name, EnvironmentFailed, self.control.closing)
+        close_at_exit(stack, environment, name, EnvironmentFailed, CLOSE_ENVIRONMENT, self.control.current_deadline)
 
     def _restore(self, training: Training, saved: Mapping[str, Any] | None) -> None:
         """Put the training where ``saved``, a checkpoint's state, left it, or at its first episode."""

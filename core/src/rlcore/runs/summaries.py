@@ -1,10 +1,15 @@
-"""The summaries of a run: what its behaviors did in ``summary_freq`` steps, for writers, plugins and curricula."""
+"""The summaries of a run: what its behaviors did in ``summary_freq`` steps, for writers, plugins and curricula.
+
+:meth:`RunSummaries.due` decides when a summary is due, and :meth:`rlcore.runs.training.Training.train_epoch` makes it:
+after the evaluation of the same step, and before the checkpoint.
+"""
 
 from __future__ import annotations
 
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.run_context import RunContext
 from rlcore.runs.behavior import BehaviorRun
+from rlcore.runs.evaluations import RunEvaluation
 from rlcore.runs.notifications import Notifications
 from rlcore.runs.run_curricula import RunCurricula
 from rlcore.runs.timers import Timers, gauge_name
@@ -29,6 +34,19 @@ class RunSummaries:
         self._curricula = curricula
         self._timers = timers
         self._notifications = notifications
+
+    def due(self, behavior: BehaviorRun, evaluation: RunEvaluation) -> bool:
+        """Whether a summary of ``behavior`` is due at this step.
+
+        It is due when the behavior's steps pass a multiple of ``summary_freq`` or reach ``max_steps``, and when an
+        evaluation reaches ``stop_at``, which ends the run. With ``--inference`` it is due at the end of every epoch.
+        It is not due while an evaluation is overdue, because the resumed run makes both at this step.
+        """
+        if evaluation.overdue is not None:
+            return False
+        if self._context.inference or (evaluation.scores.stopped and behavior.learning):
+            return True
+        return behavior.summary_due
 
     def summarise(self, behavior: BehaviorRun, steps_per_second: float) -> dict[str, StatSummary]:
         """One summary of ``behavior``, of everything since the one before."""

@@ -1,5 +1,8 @@
 """A training from its start to its end: epochs, what is due between two epochs, and closing.
 
+:mod:`rlcore.runs.loop` orders one step of the environment; :class:`Training` orders a boundary between two steps:
+evaluation, summary, checkpoint.
+
 A checkpoint ends open episodes, unless the environment can save itself: every environment starts its next episode, and
 open episodes bootstrap as if truncated. A run that is never stopped does the same, and is therefore equal, bit for bit,
 to a run that was stopped and resumed.
@@ -25,7 +28,6 @@ from rlcore.runs.notifications import Notifications
 from rlcore.runs.state import RunState, cut_warning, unlearned_warning
 from rlcore.runs.summaries import RunSummaries
 from rlcore.runs.timers import Timers
-from rlcore.stats import StatSummary
 from rlcore.storage.directory import RunDirectory
 from rlcore.storage.store import RunStore
 
@@ -120,7 +122,10 @@ class Training:
             taken = times.environment_steps * sum(behavior.spec.slots for behavior in behaviors)
         speed = steps_per_second(taken, seconds - times.evaluating)
         self.epoch += 1
-        results = {behavior.name: behavior.result(self._summarise(behavior, speed)) for behavior in behaviors}
+        results = {}
+        for behavior in behaviors:
+            due = self.summaries.due(behavior, evaluation)
+            results[behavior.name] = behavior.result(self.summaries.summarise(behavior, speed) if due else {})
         if evaluation.overdue is None:  # else everything that is due at this step is left to the resumed run
             if any(behavior.checkpoint_due for behavior in behaviors):
                 self._save_checkpoint()
@@ -140,15 +145,6 @@ class Training:
             best_step=evaluation.scores.best_step,
         )
 
-    def _summarise(self, behavior: BehaviorRun, speed: float) -> dict[str, StatSummary]:
-        """Summarise a behavior if that is due."""
-        if self.evaluation.overdue is not None:  # the evaluation comes before the summary
-            return {}
-        last = self.evaluation.scores.stopped and behavior.learning  # before max_steps, and still the last summary
-        if behavior.summary_due or last or self.context.inference:
-            return self.summaries.summarise(behavior, speed)
-        return {}
-
     # ------------------------------------------------------------ boundaries
 
     def _boundary_reached(self) -> bool:
@@ -158,7 +154,7 @@ class Training:
         if evaluation.due(state.steps, ending) and not self._evaluate():
             return True
         evaluation.overdue = None
-        if evaluation.scores.stopped or any(behavior.summary_due for behavior in behaviors):
+        if any(self.summaries.due(behavior, evaluation) for behavior in behaviors):
             return True
         if any(behavior.checkpoint_due for behavior in behaviors):
             self._save_checkpoint()
@@ -180,8 +176,8 @@ class Training:
     def _save_checkpoint(self, regular: bool = True) -> None:
         """End open episodes if the environment cannot save itself, then write everything.
 
-        A ``regular`` checkpoint, of an interval or of the run's end, deletes the run that this run replaces. The
-        checkpoint of a stopped run does not: a user who stops a run may have seen a mistake.
+        After a ``regular`` checkpoint, of an interval or of the run's end, the earlier run that this run replaces is
+        deleted. After the checkpoint of a stopped run it is not: a user who stops a run may have seen a mistake.
         """
         state, store = self.state, self._store
         with self._timers.root.child("RLTrainer._checkpoint").measure():
@@ -195,7 +191,7 @@ class Training:
             parameters = {} if state.curricula is None else state.curricula.status()
             path = store.save(state.steps, captured, state.behaviors, self.context, parameters)
             if regular:
-                self._directory.checkpoint_written()
+                self._directory.regular_checkpoint_written()
             for behavior in state.behaviors.values():
                 behavior.checkpoint_saved()
             self.notifications.checkpoint_saved(state.steps, path)

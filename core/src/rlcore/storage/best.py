@@ -1,4 +1,7 @@
-"""The checkpoints of a run's best evaluations: policies alone, each with its score."""
+"""Keep the policies of a run's best evaluation in ``checkpoints/best``, each with its score.
+
+:mod:`rlcore.runs.evaluations` decides during a run which evaluation is the best. :func:`rank` is the comparison.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,11 @@ from rlcore.storage.checkpoint_directory import (
 from rlcore.storage.saved_state import RUN
 
 log = logging.getLogger(__name__)
+
+
+def rank(score: float, step: int) -> tuple[float, int]:
+    """A key to compare evaluations by: the best one has the highest score, and of equal scores the earliest step."""
+    return score, -step
 
 
 def save_best(
@@ -44,8 +52,9 @@ def save_best(
 def settle_best(directory: Path, best: int | None) -> None:
     """Deletes the best checkpoints in ``directory`` that score less than the one of step ``best``.
 
-    ``best`` is the best step that the regular checkpoint last written references, None before there is one. Until a
-    checkpoint references the newer policies, older ones stay, because a run that is killed earlier still needs them.
+    Call it after every checkpoint of the run, one after Ctrl-C included. ``best`` is the best step that this checkpoint
+    references, None if it references none. Older policies stay until then, because a run that is killed before its
+    next checkpoint resumes from one that references them.
     Policies with a higher score stay too: they belong to steps that the run abandoned.
     """
     found = find_checkpoints(directory)
@@ -60,9 +69,9 @@ def settle_best(directory: Path, best: int | None) -> None:
 
 
 def by_score(checkpoints: Sequence[Checkpoint]) -> list[Checkpoint]:
-    """The undamaged ones of the best ``checkpoints``, the highest score last, and of equal scores the earlier step."""
+    """The intact ones of the best ``checkpoints``, in the order of :func:`rank`, the best last."""
     whole = [checkpoint for checkpoint in checkpoints if is_intact(checkpoint)]
-    return sorted(whole, key=lambda checkpoint: (_score(checkpoint), -checkpoint.step))
+    return sorted(whole, key=lambda checkpoint: rank(_score(checkpoint), checkpoint.step))
 
 
 def _score(checkpoint: Checkpoint) -> float:

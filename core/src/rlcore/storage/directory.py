@@ -1,4 +1,7 @@
-"""The directory of one run: the paths in it, who may write there, and when another run may take its name."""
+"""The directory of one run: the paths in it, and who may write there.
+
+:mod:`rlcore.storage.replaced_runs` decides what happens to an earlier run of the same name.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,13 @@ import attrs
 
 from rlcore.config.names import name_problem
 from rlcore.errors import ConfigError, RunStateError
-from rlcore.files.atomic import free_name, is_leftover, sweep
+from rlcore.files.atomic import is_leftover, sweep
 from rlcore.files.paths import user_path, working_directory
 from rlcore.settings import CheckpointSettings
 from rlcore.storage.checkpoint import CONFIGURATION
 from rlcore.storage.checkpoint_directory import find_checkpoints, require_no_newer
 from rlcore.storage.lock import LOCK, RunLock
-from rlcore.storage.replaced_runs import Replaced, discard
+from rlcore.storage.replaced_runs import ReplacedRuns, why_force
 from rlcore.storage.run_files import (
     BEST,
     CHECKPOINTS,
@@ -26,8 +29,6 @@ from rlcore.storage.run_files import (
     MARK,
     RESULT,
     Mark,
-    foreign_files,
-    outcome_in,
     read_mark,
     remove_own,
     write_mark,
@@ -39,8 +40,8 @@ log = logging.getLogger(__name__)
 class RunDirectory:
     """``results_dir/run_id`` and its lock.
 
-    A run that takes the name of an earlier run moves that one to ``run_id.replaced`` and deletes it after its own first
-    regular checkpoint. A directory without the mark of rlcore is never emptied.
+    A run that takes the name of an earlier run replaces it; :mod:`rlcore.storage.replaced_runs` gives the rule. A
+    directory without the mark of rlcore is never emptied.
     """
 
     def __init__(self, settings: CheckpointSettings) -> None:
@@ -52,7 +53,7 @@ class RunDirectory:
         self.path = self.working_directory / user_path(settings.results_dir) / settings.run_id
         self._lock = RunLock(self.path)
         self._mark: Mark | None = None  # once this run has begun to write
-        self._replaced: Replaced | None = None  # the earlier run that this process moved away
+        self._replaced = ReplacedRuns(self.path)
         self._starting = False  # the new run has begun to write and may still fail to start
 
     @property
@@ -115,7 +116,7 @@ class RunDirectory:
                 require_no_newer(self.checkpoints)
                 require_no_newer(self.best)
         elif mark is not None:
-            reason = None if self.settings.force else self._worth_keeping(mark)
+            reason = None if self.settings.force else why_force(self.path, mark)
             if reason:
                 raise RunStateError(f"{self.path}: {reason}")
         elif self.path.exists() and not self._is_bare():
@@ -136,32 +137,8 @@ class RunDirectory:
 
     def _moved_away(self) -> str:
         """The end of a message that names the run that a killed process moved away; empty if there is none."""
-        aside = self._beside(f"{self.path.name}.replaced")
+        aside = self.path.with_name(f"{self.path.name}.replaced")
         return f"; {aside} holds a run that was to be replaced" if aside.is_dir() else ""
-
-    def _worth_keeping(self, mark: Mark) -> str | None:
-        """Why the existing run may not be replaced without ``--force``; None if nothing would be lost."""
-        choices = "replace it (--force) or choose another --run-id"
-        result = self._worth_moving(mark)
-        if result:
-            return f"{result}{choices}"
-        foreign = foreign_files(self.path, mark)
-        if foreign:
-            return f"holds {foreign[0].relative_to(self.path)}, which rlcore did not write; move it, {choices}"
-        return None
-
-    def _worth_moving(self, mark: Mark) -> str | None:
-        """The beginning of a message that says what the existing run saved; None if it saved nothing."""
-        if self._has_checkpoint():
-            return "this run exists; resume it (--resume), "
-        if find_checkpoints(self.best):
-            return "this run has no checkpoint to resume, but the policies of its best evaluation; "
-        if outcome_in(self.path) not in (None, "failed"):
-            return "this run is over, and its checkpoints are gone; "
-        for path in foreign_files(self.path, mark):
-            if path.is_relative_to(self.checkpoints):  # where the new run needs every name
-                return f"holds {path.relative_to(self.path)}, which rlcore did not write; move it, "
-        return None
 
     def no_checkpoint(self) -> str:
         """The message for a run that has no checkpoint to read."""
@@ -169,14 +146,14 @@ class RunDirectory:
         if self.checkpoints.is_symlink() and not self.checkpoints.exists():
             return f"{message}: {self.checkpoints} is a link to {os.readlink(self.checkpoints)}, which is not there"
         mark = read_mark(self.path)
-        replaced = [] if mark is None else [name for name in mark.replaces if self._beside(name).is_dir()]
-        if replaced:
-            message += f"; the run that it was to replace is in {self._beside(replaced[0])}"
+        kept = [] if mark is None else [path for path in self._replaced.kept(mark) if path.is_dir()]
+        if kept:
+            message += f"; the run that it was to replace is in {kept[0]}"
         if self.settings.inference:
             return f"{message}; train it first"
         if find_checkpoints(self.best):
             message += f"; the policies of its best evaluation are in {self.best}"
-        needs_force = mark is None or self._worth_keeping(mark) is not None
+        needs_force = mark is None or why_force(self.path, mark) is not None
         return f"{message}; start it again {'with --force' if needs_force else 'without --resume'}"
 
     def _is_bare(self) -> bool:
@@ -186,9 +163,6 @@ class RunDirectory:
         # Locking empties the file: if another process wrote something into it, it belongs to another program.
         locks = [entry for entry in self.path.iterdir() if not is_leftover(entry.name)]
         return all(entry.name == LOCK and (self._lock.held or entry.stat().st_size == 0) for entry in locks)
-
-    def _beside(self, name: str) -> Path:
-        return self.path.with_name(name)
 
     # ------------------------------------------------------------ beginning
 
@@ -222,30 +196,13 @@ class RunDirectory:
             raise RunStateError(f"{what}: cannot be written to: {error.strerror or error}") from error
 
     def _make_room(self, earlier: Mark) -> Mark:
-        """Takes the name of an earlier run. Returns the mark of the new run, which names the runs it replaces."""
-        # The runs that the earlier run was to replace are replaced with it.
-        replaces = {name: run for name, run in earlier.replaces.items() if self._beside(name).is_dir()}
-        if self._worth_moving(earlier):
-            replaces[self._move_away().name] = earlier.run
-        else:
-            remove_own(self.path, earlier, keep=(LOCK, MARK))
-        return Mark(replaces=replaces)
-
-    def _move_away(self) -> Path:
-        """Renames the directory of the earlier run and makes a new one. Returns the earlier run's new path."""
-        aside = free_name(self.path)
-        try:
-            self.path.rename(aside)
-        except OSError as error:
-            raise RunStateError(
-                f"{self.path}: cannot be moved to {aside}, where it stays until the new run has a checkpoint: "
-                f"{error.strerror or error}; choose another --run-id"
-            ) from error
-        self._replaced = Replaced(aside, self._lock)
-        self._lock = RunLock(self.path)
-        self.path.mkdir()
-        self._lock.acquire()
-        return aside
+        """Takes the name of an earlier run. Returns the mark of the new run."""
+        mark = self._replaced.make_room(earlier, self._lock)
+        if self._replaced.moved_to is not None:
+            self._lock = RunLock(self.path)
+            self.path.mkdir()
+            self._lock.acquire()
+        return mark
 
     def started(self, files: Iterable[str] = ()) -> None:
         """Call when the run has started: it keeps the directory. ``files`` are patterns of files that plugins write."""
@@ -257,8 +214,7 @@ class RunDirectory:
                 self._set_mark(attrs.evolve(self._mark, files=known))
         except OSError as error:
             raise RunStateError(f"{self.path / MARK}: {error.strerror or error}") from error
-        for name in () if self._continuing else self._mark.replaces:
-            aside = self._beside(name)
+        for aside in () if self._continuing else self._replaced.kept(self._mark):
             log.info(
                 "%s: the run that was here is kept in %s until this one has a regular checkpoint", self.path, aside
             )
@@ -267,20 +223,17 @@ class RunDirectory:
         """Raises RunStateError if the directory is no longer the one that this process locked."""
         self._lock.require()
 
-    def checkpoint_written(self) -> None:
-        """Deletes the runs that this run replaces, after its first checkpoint. Files that rlcore did not write stay."""
+    def regular_checkpoint_written(self) -> None:
+        """Deletes the runs that this run replaces: call it after each regular checkpoint.
+
+        A regular checkpoint is one of the interval or of the end of training. One after Ctrl-C, or after a plugin
+        failed, deletes no other run.
+        """
         if self._mark is None or not self._mark.replaces:
             return
-        left = {}
-        for name, run in self._mark.replaces.items():
-            if not name.startswith(f"{self.path.name}.replaced"):
-                continue  # this directory was renamed since
-            mine = self._replaced if self._replaced is not None and self._replaced.path.name == name else None
-            if not discard(mine or Replaced(self._beside(name), None), run, self.path):
-                left[name] = run
-        self._replaced = None
+        mark = self._replaced.delete(self._mark)
         with suppress(OSError):  # the next start tries again
-            self._set_mark(attrs.evolve(self._mark, replaces=left))
+            self._set_mark(mark)
 
     def _set_mark(self, mark: Mark) -> None:
         write_mark(self.path, mark)
@@ -296,17 +249,15 @@ class RunDirectory:
         try:
             if self._starting:
                 self._undo(attrs.evolve(self._mark or Mark(), files=tuple(files)))
-            if self._mark is not None and (self._replaced is None or not self._starting):
-                for name in self._mark.replaces:
-                    log.warning("%s: the run that was here before is still in %s", self.path, self._beside(name))
+            if self._mark is not None and (self._replaced.moved_to is None or not self._starting):
+                for aside in self._replaced.kept(self._mark):
+                    log.warning("%s: the run that was here before is still in %s", self.path, aside)
             elif self._lock.held and not self._starting:
                 self._remove_if_bare()
         finally:
             self._starting = False
             self._lock.release()
-            if self._replaced is not None:
-                self._replaced.release()
-                self._replaced = None
+            self._replaced.release()
 
     def _remove_if_bare(self) -> None:
         """Removes what :meth:`open` made if nothing was added. The lock is held meanwhile."""
@@ -320,12 +271,13 @@ class RunDirectory:
         """Deletes the files of the run that failed to start, and gives the name back to the earlier run."""
         try:
             self.require()
-            if self._replaced is not None:
-                self._replaced.bring_back(self.path, mark)
+            if self._replaced.moved_to is not None:
+                self._replaced.move_back(mark)
             elif mark.replaces:  # of a process that was killed: the mark must still name them
                 remove_own(self.path, mark, keep=(LOCK, MARK))
             else:
                 remove_own(self.path, mark)
         except (OSError, RunStateError) as error:
-            where = "" if self._replaced is None else f"; the run that it was to replace is in {self._replaced.path}"
+            aside = self._replaced.moved_to
+            where = "" if aside is None else f"; the run that it was to replace is in {aside}"
             log.warning("%s: cannot be cleared of a run that failed to start: %s%s", self.path, error, where)

@@ -1,4 +1,15 @@
-"""A run whose name another run takes: how it is kept, given its name back, or deleted."""
+"""Replace an earlier run: when it is moved aside, where to, when it is deleted, and when it gets its name back.
+
+- An earlier run that saved anything (:func:`what_it_saved`) needs ``--force``. It moves, complete, to ``NAME.replaced``
+  beside it, or to the first of ``NAME.replaced-2`` and so on that is free. A run that saved nothing is deleted where it
+  is.
+- The mark of the new run names the runs that it replaces. They are deleted after the first regular checkpoint of the
+  new run. A regular checkpoint is one of the interval or of the end of training; one after Ctrl-C is not.
+- If the new run cannot start, the earlier run gets its name back.
+- If the new run ends without a regular checkpoint, the earlier run stays where it is, and a further run of this name
+  replaces both. A replaced run that is resumed has another id in its mark, and is never deleted.
+- Files that rlcore did not write move to the same place in the new run's directory, or stay.
+"""
 
 from __future__ import annotations
 
@@ -9,46 +20,135 @@ import attrs
 
 from rlcore.errors import RunStateError
 from rlcore.files.atomic import free_name
-from rlcore.storage.lock import RunLock
-from rlcore.storage.run_files import CHECKPOINTS, Mark, foreign_files, read_mark, remove_if_empty, remove_own
+from rlcore.storage.checkpoint_directory import find_checkpoints
+from rlcore.storage.lock import LOCK, RunLock
+from rlcore.storage.run_files import (
+    BEST,
+    CHECKPOINTS,
+    MARK,
+    Mark,
+    foreign_files,
+    outcome_in,
+    read_mark,
+    remove_if_empty,
+    remove_own,
+)
 
 log = logging.getLogger(__name__)
 
 
-@attrs.frozen
-class Replaced:
-    """An earlier run, complete in a directory of its own, and its lock if this process holds it."""
+def what_it_saved(path: Path, mark: Mark) -> str | None:
+    """The beginning of a message that says what the run in ``path`` saved; None if it saved nothing.
 
-    path: Path
-    lock: RunLock | None
+    A run that saved something moves aside when another run takes its name.
+    """
+    checkpoints = path / CHECKPOINTS
+    if find_checkpoints(checkpoints):
+        return "this run exists; resume it (--resume), "
+    if find_checkpoints(checkpoints / BEST):
+        return "this run has no checkpoint to resume, but the policies of its best evaluation; "
+    if outcome_in(path) not in (None, "failed"):
+        return "this run is over, and its checkpoints are gone; "
+    for foreign in foreign_files(path, mark):
+        if foreign.is_relative_to(checkpoints):  # where the new run needs every name
+            return f"holds {foreign.relative_to(path)}, which rlcore did not write; move it, "
+    return None
 
-    def release(self) -> None:
-        if self.lock is not None:
-            self.lock.release()
 
-    def bring_back(self, directory: Path, mark: Mark) -> None:
-        """Gives the name ``directory`` back to this run, because the run of ``mark``, which has it, failed to start.
+def why_force(path: Path, mark: Mark) -> str | None:
+    """Why the run in ``path`` may not be replaced without ``--force``; None if nothing would be lost."""
+    choices = "replace it (--force) or choose another --run-id"
+    saved = what_it_saved(path, mark)
+    if saved:
+        return f"{saved}{choices}"
+    foreign = foreign_files(path, mark)
+    if foreign:
+        return f"holds {foreign[0].relative_to(path)}, which rlcore did not write; move it, {choices}"
+    return None
+
+
+class ReplacedRuns:
+    """The earlier runs that the run in ``path`` replaces. The docstring of the module gives the rule."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.moved_to: Path | None = None  # where this process moved the earlier run
+        self._lock: RunLock | None = None  # of the moved run
+
+    def kept(self, mark: Mark) -> list[Path]:
+        """The directories of the runs that the run of ``mark`` replaces; they may be gone."""
+        return [self.path.with_name(name) for name in mark.replaces]
+
+    def make_room(self, earlier: Mark, lock: RunLock) -> Mark:
+        """Frees the name of an earlier run, whose ``lock`` this process holds. Returns the mark of the new run.
+
+        If the earlier run saved something, its directory is moved with its lock, and :attr:`moved_to` is set. Otherwise
+        it is emptied except for the lock and the mark. Raises OSError, and RunStateError if it cannot be moved.
+        """
+        # The runs that the earlier run was to replace are replaced with it.
+        replaces = {name: run for name, run in earlier.replaces.items() if self.path.with_name(name).is_dir()}
+        if what_it_saved(self.path, earlier):
+            replaces[self._move_aside(lock).name] = earlier.run
+        else:
+            remove_own(self.path, earlier, keep=(LOCK, MARK))
+        return Mark(replaces=replaces)
+
+    def _move_aside(self, lock: RunLock) -> Path:
+        aside = free_name(self.path)
+        try:
+            self.path.rename(aside)
+        except OSError as error:
+            raise RunStateError(
+                f"{self.path}: cannot be moved to {aside}, where it stays until the new run has a regular checkpoint: "
+                f"{error.strerror or error}; choose another --run-id"
+            ) from error
+        self.moved_to, self._lock = aside, lock
+        return aside
+
+    def move_back(self, mark: Mark) -> None:
+        """Gives the name back to the run that this process moved, because the run of ``mark`` failed to start.
 
         Files that others put there meanwhile stay in place. Raises OSError.
         """
-        failed = free_name(directory)
-        if directory.exists():
-            directory.rename(failed)
-        self.path.rename(directory)
+        assert self.moved_to is not None
+        failed = free_name(self.path)
+        if self.path.exists():
+            self.path.rename(failed)
+        self.moved_to.rename(self.path)
         if failed.exists():
-            _give_back(failed, mark, directory)
+            _move_foreign_files(failed, mark, self.path)
             remove_own(failed, mark)
         if failed.exists():
             log.warning("%s: holds files that rlcore did not write; they stay there", failed)
 
+    def delete(self, mark: Mark) -> Mark:
+        """Deletes the runs that the run of ``mark`` replaces: it has a regular checkpoint now.
 
-def discard(replaced: Replaced, run: str, successor: Path) -> bool:
-    """Deletes an earlier run if its id is still ``run``. Returns whether nothing is left to do.
+        Returns the mark without the runs that need no further attempt.
+        """
+        left = {}
+        for name, run in mark.replaces.items():
+            if not name.startswith(f"{self.path.name}.replaced"):
+                continue  # this directory was renamed since
+            path = self.path.with_name(name)
+            lock = self._lock if self._lock is not None and path == self.moved_to else RunLock(path)
+            if not _delete(path, lock, run, self.path):
+                left[name] = run
+        self.moved_to = self._lock = None
+        return attrs.evolve(mark, replaces=left)
+
+    def release(self) -> None:
+        """Releases the lock of the run that this process moved."""
+        if self._lock is not None:
+            self._lock.release()
+        self.moved_to = self._lock = None
+
+
+def _delete(path: Path, lock: RunLock, run: str, successor: Path) -> bool:
+    """Deletes the run in ``path`` if its id is still ``run``. Returns whether nothing is left to do.
 
     Files of others move to the same place in ``successor``, or stay if that is taken.
     """
-    path = replaced.path
-    lock = replaced.lock or RunLock(path)
     mark = read_mark(path)
     try:
         if mark is None:
@@ -57,7 +157,7 @@ def discard(replaced: Replaced, run: str, successor: Path) -> bool:
             return True  # or another run has this name now
         if not lock.held:
             lock.acquire()
-        _give_back(path, mark, successor)
+        _move_foreign_files(path, mark, successor)
         remove_own(path, mark)
     except (OSError, RunStateError) as error:
         log.warning("%s: the run that was replaced cannot be deleted: %s", path, error)
@@ -70,7 +170,7 @@ def discard(replaced: Replaced, run: str, successor: Path) -> bool:
     return True
 
 
-def _give_back(path: Path, mark: Mark, successor: Path) -> None:
+def _move_foreign_files(path: Path, mark: Mark, successor: Path) -> None:
     """Moves files that rlcore did not write to the same place in ``successor`` if that is free.
 
     Nothing moves into its ``checkpoints``, where a name may be that of a step.

@@ -39,7 +39,7 @@ class Mark:
 
     run: str = attrs.field(factory=lambda: uuid.uuid4().hex)  # two runs of one name differ in it
     files: tuple[str, ...] = ()  # patterns of what plugins write, relative to the directory
-    replaces: Mapping[str, str] = attrs.field(factory=dict)  # `run` by directory name: kept until the first checkpoint
+    replaces: Mapping[str, str] = attrs.field(factory=dict)  # `run` by directory; see replaced_runs.py
 
 
 def read_mark(directory: Path) -> Mark | None:

@@ -30,7 +30,7 @@ from rlcore.storage.checkpoint_directory import (
 )
 from rlcore.storage.configuration import Change, changes
 from rlcore.storage.directory import RunDirectory
-from rlcore.storage.other_runs import models_of_run, status_of_run
+from rlcore.storage.read_other_runs import models_of_run, status_of_run
 from rlcore.storage.run_files import outcome_in
 from rlcore.storage.saved_state import RUN, require_run
 from rlcore.storage.status import ListedCheckpoint, SavedStatus, listed_before, training_status
@@ -101,7 +101,7 @@ class RunStore:
         return changes(read_document(path).data, parse_document(self._configuration, CONFIGURATION).data)
 
     def status_of_run(self, run: str, origin: str) -> Mapping[str, Any]:
-        """The training status of another run; see :func:`rlcore.storage.other_runs.status_of_run`."""
+        """The training status of another run; see :func:`rlcore.storage.read_other_runs.status_of_run`."""
         return status_of_run(self.directory, self.plugins, run, origin)
 
     def models_of_run(self, run_id: str) -> dict[str, Any]:

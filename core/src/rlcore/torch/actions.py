@@ -144,9 +144,9 @@ def squashed_gaussian(columns: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
     log_std = log_std.clamp(*LOG_STD_RANGE)
     u = mean + log_std.exp() * noise
     # log(1 - tanh(u)^2) = 2 (log 2 - u - softplus(-2u)), which does not cancel for large u.
-    log_slope = 2.0 * (math.log(2.0) - u - softplus(-2.0 * u))
-    log_prob = -(0.5 * noise.square() + log_std + log_slope).sum(-1) - 0.5 * math.log(2 * math.pi) * noise.shape[1]
-    return u.tanh(), log_prob
+    log_slope = -2.0 * (u + softplus(-2.0 * u))  # but for 2 log 2, which is below
+    constant = 0.5 * noise.square().sum(-1) + (0.5 * math.log(2 * math.pi) + 2.0 * math.log(2.0)) * noise.shape[1]
+    return u.tanh(), -(log_std + log_slope).sum(-1) - constant
 
 
 def categorical_log_prob_entropy(

@@ -45,18 +45,22 @@ class Backend:
 def choose_backend(settings: BehaviorSettings, run: RunContext, independent_losses: bool = False) -> Backend:
     """The backend that ``torch_settings`` selects.
 
-    Two threads compute the losses if the trainer declares ``independent_losses``, ``num_threads`` is at least 2 and
-    ``fast_cpu`` is on; each uses half of ``num_threads``. The default device is the CPU, which is faster for the small
-    networks of vector observations. Raises ConfigError for a device that PyTorch does not have.
+    The pieces of :mod:`rlcore.torch.cpu` are used if ``fast_cpu`` is on and the device is the CPU. The default device
+    is the CPU, which is faster for the small networks of vector observations.
+
+    If the trainer also declares ``independent_losses`` and ``num_threads`` is at least 2, two losses share the threads:
+    each is computed with half of ``num_threads``. They run in two threads if the process may use more than one core,
+    and in sequence, with the same results, if it may use only one.
+
+    Raises ConfigError for a device that PyTorch does not have.
     """
     chosen = run.config.torch_settings
     device = _device(chosen.device or "cpu")
     if not chosen.fast_cpu or device.type != "cpu":
         return Backend(device, chosen.num_threads)
     halved = independent_losses and chosen.num_threads > 1
-    threads = (
-        chosen.num_threads // 2 if halved else chosen.num_threads
-    )  # independent of the cores: results depend on it
+    # Results depend on the number of threads, so it must not depend on the cores of the machine.
+    threads = chosen.num_threads // 2 if halved else chosen.num_threads
     return Backend(device, threads, fused_dense, FlatAdam, numpy_actor, pair=halved and cores() > 1)
 
 

@@ -1,4 +1,4 @@
-"""Recorded episodes as a replay buffer that is only read."""
+"""Turn a :class:`rlcore.recordings.Recording` into a replay buffer that is only read, for trainers of recorded data."""
 
 from __future__ import annotations
 

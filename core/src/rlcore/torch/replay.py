@@ -1,5 +1,7 @@
-"""The replay buffer: what an off-policy trainer samples from. How rows are laid out and written is told in
-:mod:`rlcore.torch.replay_rings`.
+"""The replay buffer: what an off-policy trainer samples from, as single transitions or stretches of ``n`` steps.
+
+:mod:`rlcore.torch.replay_rings` lays rows out and writes them. :meth:`ReplayBuffer.stretches` decides which rows belong
+to n steps of one episode; :mod:`rlcore.torch.transition_batch` adds their rewards up.
 """
 
 from __future__ import annotations
@@ -88,7 +90,7 @@ class ReplayBuffer(ReplayRings):
     def transitions(self, rows: Rows, last: Rows | None = None) -> Steps:
         """The transitions of ``rows`` [B].
 
-        With ``last`` [B] (from :meth:`windows`) next observations, next masks and flags are those of ``last``: what a
+        With ``last`` [B] (from :meth:`stretches`) next observations, next masks and flags are those of ``last``: what a
         stretch of several steps led to.
         """
         last = rows if last is None else last
@@ -108,7 +110,7 @@ class ReplayBuffer(ReplayRings):
             (flags & TRUNCATED).astype(np.bool_),
         )
 
-    def windows(self, rows: Rows, n: int) -> tuple[Rows, NDArray[np.bool_], Rows]:
+    def stretches(self, rows: Rows, n: int) -> tuple[Rows, NDArray[np.bool_], Rows]:
         """Stretches of up to ``n`` transitions of one episode that start at ``rows`` [B].
 
         A stretch ends after n steps, with its episode, or at the newest transition. Returns the rows [n, B] that make

@@ -65,7 +65,7 @@ class BatchReader:
 
     def read(self, rows: Rows, weight: FloatArray | None = None) -> TransitionBatch:
         """The transitions that start at ``rows`` [B] of the buffer."""
-        indices, valid, last = self.buffer.windows(rows, self.n_steps)
+        indices, valid, last = self.buffer.stretches(rows, self.n_steps)
         steps = self.buffer.transitions(rows, last)
         reward, discount = self._rewards(indices, valid, steps)
         return TransitionBatch(

@@ -1,7 +1,8 @@
 """ML-Agents' own arithmetic for lessons (``smoothing: legacy``), to compare runs.
 
-It counts every episode of the behavior, regardless of the lesson in which the episode started. Its reward buffer has
-the largest ``min_lesson_length`` of the behavior. It checks criteria at every environment step, so its smoothing has
+:class:`LegacyTrack` decides when a lesson changes, in place of :mod:`rlcore_curriculum.tracks` and its meters. It
+counts every episode of the behavior, regardless of the lesson in which the episode started. Its reward buffer has the
+largest ``min_lesson_length`` of the behavior. It checks criteria at every environment step, so its smoothing has
 little effect, and the smoothing starts from zero once.
 """
 

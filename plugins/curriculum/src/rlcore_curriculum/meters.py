@@ -1,4 +1,8 @@
-"""Meters follow the measure of one criterion from the start of a lesson.
+"""Meters measure one criterion from the start of a lesson, and compare it with its threshold.
+
+:mod:`rlcore_curriculum.tracks` decides from the meters of all criteria whether the lesson changes.
+``min_lesson_length`` has two meanings, as in ML-Agents: the episodes that must end before a change
+(:attr:`Meter.min_episodes`), and the episodes that a mean return covers (:class:`ReturnMeter`).
 
 Only episodes that started in the lesson count. Returns are plain Python numbers: few episodes end in one step, and
 array operations would cost more.
@@ -25,6 +29,7 @@ class Meter:
 
     def __init__(self, criterion: CriterionSettings) -> None:
         self.criterion = criterion
+        self.min_episodes = criterion.min_lesson_length  # must end in this lesson before it can change
         self.episodes = 0  # ended episodes of this lesson
         self._value: float | None = None
 
@@ -45,18 +50,18 @@ class Meter:
     @property
     def episodes_left(self) -> int:
         """Return how many episodes must end before a change is possible."""
-        return max(0, self.criterion.min_lesson_length - self.episodes)
+        return max(0, self.min_episodes - self.episodes)
 
     def exceeds(self, steps: Mapping[str, int]) -> bool:
         """Return whether enough episodes ended and the measure is above the threshold."""
-        if self.episodes < self.criterion.min_lesson_length:
+        if self.episodes < self.min_episodes:
             return False
         value = self.value(steps)
         return value is not None and value > self.criterion.threshold
 
     def falls_below(self, steps: Mapping[str, int]) -> bool:
         """Return whether enough episodes ended and the measure is below the threshold."""
-        if self.episodes < self.criterion.min_lesson_length:
+        if self.episodes < self.min_episodes:
             return False
         value = self.value(steps)
         return value is not None and value < self.criterion.threshold
@@ -89,7 +94,7 @@ class Meter:
 
 
 class ReturnMeter(Meter):
-    """The moving average of returns over ``min_lesson_length`` episodes; None until so many have ended.
+    """The moving average of the latest ``min_lesson_length`` returns; None until so many episodes have ended.
 
     The meter stores the sum of the differences from one return in the window. A new episode adds its difference from
     the return that it replaces, and the sum is computed again when the whole window was replaced. The cost of an
@@ -99,12 +104,12 @@ class ReturnMeter(Meter):
 
     def __init__(self, criterion: CriterionSettings) -> None:
         super().__init__(criterion)
-        self._length = max(1, criterion.min_lesson_length)
-        self._window: deque[float] = deque()  # at most min_lesson_length returns
+        self._averaged = max(1, criterion.min_lesson_length)  # episodes that the mean covers
+        self._window: deque[float] = deque()  # the latest returns, at most so many
         self._base = self._beyond = 0.0
 
     def ended(self, returns: Sequence[float]) -> None:
-        window, length, base, beyond = self._window, self._length, self._base, self._beyond
+        window, length, base, beyond = self._window, self._averaged, self._base, self._beyond
         for episodes, each in enumerate(returns, self.episodes + 1):
             window.append(each)
             if episodes > length:

@@ -1,4 +1,9 @@
-"""The lessons of one parameter: the current lesson, and when it changes."""
+"""The lessons of one parameter: the current lesson, and when it changes.
+
+:meth:`LessonTrack.next` decides that a lesson changes: when all its completion criteria hold, or its demotion criterion
+does. :mod:`rlcore_curriculum.meters` measures each criterion. With ``smoothing: legacy``,
+:mod:`rlcore_curriculum.legacy` decides in place of both.
+"""
 
 from __future__ import annotations
 

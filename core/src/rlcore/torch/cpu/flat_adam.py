@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.optim.adam import adam
 
 from rlcore.torch.optimizer import BETAS, Adam
 
@@ -15,52 +14,63 @@ from rlcore.torch.optimizer import BETAS, Adam
 class FlatAdam(Adam):
     """Adam with the interface and the results of :class:`rlcore.torch.optimizer.TorchAdam`.
 
-    The parameters become views of one tensor and their gradients views of another, so a network works as before.
-    PyTorch's kernel is called without ``torch.optim.Optimizer``: importing that takes longer than everything else
-    between ``import torch`` and the first environment step.
+    The parameters become views of one tensor, so a network works as before. Their gradients are copied into another
+    before a step. PyTorch's kernel is called without ``torch.optim``: its checks of a group of tensors take as long as
+    the step of a small network, and importing it takes longer than everything else between ``import torch`` and the
+    first environment step.
     """
 
     def __init__(self, parameters: Iterable[nn.Parameter], learning_rate: float, epsilon: float) -> None:
         parameters = list(parameters)
         flat = torch.cat([p.detach().reshape(-1) for p in parameters])  # [number of parameters]
-        grad = torch.zeros_like(flat)
-        sizes = [p.numel() for p in parameters]
-        for p, own, own_grad in zip(parameters, flat.split(sizes), grad.split(sizes), strict=True):  # type: ignore[no-untyped-call]
-            p.data, p.grad = own.view_as(p), own_grad.view_as(p)
-        self._take(parameters, flat, grad, learning_rate, epsilon)
+        for p, own in zip(parameters, _parts(flat, parameters), strict=True):
+            p.data, p.grad = own, None
+        self._take(parameters, flat, learning_rate, epsilon)
 
-    def _take(
-        self, parameters: Sequence[nn.Parameter], flat: Tensor, grad: Tensor, learning_rate: float, epsilon: float
-    ) -> None:
+    def _take(self, parameters: Sequence[nn.Parameter], flat: Tensor, learning_rate: float, epsilon: float) -> None:
         self.parameters = parameters
         self.learning_rate = learning_rate
         self.epsilon = epsilon
-        self._flat, self._grad = flat, grad
-        self._views = [p.grad for p in parameters]
+        self._flat, self._grad = flat, torch.zeros_like(flat)
+        self._grads = _parts(self._grad, parameters)
         self._mean, self._square, self._step = torch.zeros_like(flat), torch.zeros_like(flat), torch.zeros(())
 
     def another(self, learning_rate: float, epsilon: float) -> FlatAdam:
         made = FlatAdam.__new__(FlatAdam)
-        made._take(self.parameters, self._flat, self._grad, learning_rate, epsilon)
+        made._take(self.parameters, self._flat, learning_rate, epsilon)
         return made
 
     def zero_grad(self) -> None:
-        self._grad.zero_()
+        for p in self.parameters:
+            p.grad = None  # so that backward stores a gradient, and need not add it to zeros
 
     def clip_grad_norm(self, max_norm: float) -> Tensor:
+        self._gather()
         norm: Tensor = torch.linalg.vector_norm(self._grad)
         self._grad.mul_(torch.clamp(max_norm / (norm + 1e-6), max=1.0))
         return norm
 
     @torch.no_grad()
     def step(self) -> None:
-        if any(p.grad is not view for p, view in zip(self.parameters, self._views, strict=True)):
-            raise RuntimeError("a parameter's grad was replaced; zero gradients with this optimizer's zero_grad()")
-        adam(
+        self._gather()
+        self._step += 1
+        torch._fused_adam_(
             [self._flat], [self._grad], [self._mean], [self._square], [], [self._step],
-            fused=True, amsgrad=False, beta1=BETAS[0], beta2=BETAS[1], lr=self.learning_rate, weight_decay=0.0,
-            eps=self.epsilon, maximize=False,
+            amsgrad=False, beta1=BETAS[0], beta2=BETAS[1], lr=self.learning_rate, weight_decay=0.0, eps=self.epsilon,
+            maximize=False,
         )  # fmt: skip
+
+    def _gather(self) -> None:
+        """Let each parameter's ``grad`` be its part of the flat one; the part of a parameter without any is zero."""
+        pairs = list(zip(self.parameters, self._grads, strict=True))
+        if all(p.grad is own for p, own in pairs):
+            return
+        grads = [torch.zeros_like(p) if p.grad is None else p.grad for p, _ in pairs]
+        if any(p.grad is own for p, own in pairs):  # what is read must not be written to
+            grads = [grad.clone() for grad in grads]
+        torch.cat([grad.reshape(-1) for grad in grads], out=self._grad)
+        for p, own in pairs:
+            p.grad = own
 
     def moments(self) -> dict[str, Tensor]:
         return {"mean": self._mean, "square": self._square, "step": self._step}
@@ -68,3 +78,9 @@ class FlatAdam(Adam):
     def load_moments(self, moments: dict[str, Any]) -> None:
         for name, tensor in self.moments().items():
             tensor.copy_(moments[name])
+
+
+def _parts(flat: Tensor, parameters: Sequence[nn.Parameter]) -> list[Tensor]:
+    """Views of ``flat`` in the parameters' shapes."""
+    pieces = flat.split([p.numel() for p in parameters])  # type: ignore[no-untyped-call]
+    return [piece.view_as(p) for piece, p in zip(pieces, parameters, strict=True)]

@@ -3,6 +3,7 @@
 PyTorch and NumPy release Python's global lock inside their operations, so two threads can compute the losses of a
 policy and of its critics in parallel. Threads inside one matrix product slow down as soon as something else runs on the
 machine.
+:func:`rlcore.torch.backend.choose_backend` decides whether a trainer uses two threads.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Choose the plugins of a configuration before any is imported, and record the choice."""
+"""The ``plugins`` block of a configuration: read and check it before any plugin is imported, and write it back.
+
+:mod:`rlcore.plugins.selection` decides which plugins are on.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from rlcore.config.problems import ConfigErrors
 from rlcore.config.structure import build
 from rlcore.plugins.calls import Plugins, load_plugins
 from rlcore.plugins.plugin import LOCAL_PREFIX
-from rlcore.plugins.selection import Selection, anchored, is_local, reference_problem, selection_from
+from rlcore.plugins.selection import Selection, anchored, block_problems, is_local, selection_from
 from rlcore.settings import PluginSettings
 
 MAX_REFERENCES = 1_000
@@ -78,21 +81,13 @@ def checked_block(data: Any, problems: Problems) -> Any:
 
 
 def _check_references(settings: PluginSettings, problems: Problems) -> None:
-    """Refuse what cannot be the name of a plugin, and names that are both enabled and disabled."""
-    enabled = frozenset(settings.enable)
+    """Report what is wrong with the names in a ``plugins`` block, and lists that are too long."""
     for key, references in (("enable", settings.enable), ("disable", settings.disable), ("local", settings.local)):
         if len(references) > MAX_REFERENCES:
             problems.add(("plugins", key), f"names {len(references)} plugins; at most {MAX_REFERENCES} are allowed")
             return
-    for key, references in (("enable", settings.enable), ("disable", settings.disable)):
-        for index, reference in enumerate(references):
-            problem = reference_problem(reference)
-            if reference.startswith("no:"):
-                problem = f"{reference!r}: 'no:' is for -p and RLCORE_PLUGINS; write the plain name, here or in disable"
-            if problem:
-                problems.add(("plugins", key, index), problem)
-            elif key == "disable" and reference in enabled:
-                problems.add(("plugins", key, index), f"{reference!r} is in both enable and disable")
+    for key, index, problem in block_problems(settings):
+        problems.add(("plugins", key, index), problem)
 
 
 def used_references(document: Document) -> tuple[str, ...]:
