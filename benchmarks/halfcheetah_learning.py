@@ -1,7 +1,7 @@
 """Returns of PPO and SAC on HalfCheetah-v5, against Stable-Baselines3 with the same hyperparameters.
 
 Each (library, seed) trains in a process of its own and then plays 20 whole episodes deterministically, with the
-observation normaliser of the training held fixed. The figure compared is the interquartile mean of the returns over
+observation normalizer of the training held fixed. The figure compared is the interquartile mean of the returns over
 seeds and episodes (Agarwal et al. 2021, arXiv:2108.13264). A finished training is one line of the results file, and
 what is there is not trained again: an interrupted benchmark continues with the same command.
 """

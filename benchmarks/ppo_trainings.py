@@ -1,7 +1,7 @@
 """One PPO training, stated once and given to each library in its own words.
 
 All use two tanh layers of 64 units for the policy and two for the value, Gaussian or categorical actions with a
-state-independent deviation, Adam with epsilon 1e-5 at a constant rate, and advantages standardised per minibatch.
+state-independent deviation, Adam with epsilon 1e-5 at a constant rate, and advantages standardized per minibatch.
 Libraries are imported by the class that needs them, so a process loads only the one it measures.
 """
 
@@ -130,9 +130,9 @@ class StableBaselines3Training:
         return int(self.model.num_timesteps)
 
     def evaluate(self, episodes: int) -> list[float]:
-        return stable_baselines3_returns(self.model, self.case.env_id, self.seed, episodes, self._normalised)
+        return stable_baselines3_returns(self.model, self.case.env_id, self.seed, episodes, self._normalized)
 
-    def _normalised(self, environment: Any) -> Any:
+    def _normalized(self, environment: Any) -> Any:
         """As in training, with the statistics held fixed."""
         if not self.case.normalize:
             return environment
@@ -164,7 +164,7 @@ class TianshouTraining:
         from tianshou.utils.space_info import SpaceInfo
 
         if case.normalize:
-            raise NotImplementedError("Tianshou is measured without observation normalisation")
+            raise NotImplementedError("Tianshou is measured without observation normalization")
         np.random.seed(seed)  # noqa: NPY002  its buffer shuffles with numpy's global generator
         torch.manual_seed(seed)
         torch.distributions.Distribution.set_default_validate_args(False)

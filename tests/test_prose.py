@@ -1,4 +1,4 @@
-"""Docstrings stand alone in ``help()``, and code and pages avoid mannerisms that are hard to read.
+"""Docstrings stand alone in ``help()``, code and pages avoid mannerisms that are hard to read, spelling is American.
 
 PATHS lists the files that are checked.
 """
@@ -24,6 +24,14 @@ MANNERISMS = re.compile(
     r"\b(mend(s|ed|ing)?|anew|nobody|somebody|anybody|for ever|misspelt"
     r"|(go|goes|going|went|gone) on (with|from|where)|(take|takes|took|taken|taking) up"
     r"|(tell|tells|told|hear|hears|heard) of|(?<!there )is no (?!longer\b)(?!more\b))\b",
+    re.IGNORECASE,
+)
+
+
+# In names of code too, because settings and PyTorch have "optimizer" and "normalize"; but ``Curriculum.summarised``.
+BRITISH = re.compile(
+    r"((normal|initial|standard|vector|summar|general|priorit|random|optim|minim|maxim|serial|recogn|organ)is(?=e|ation|ing)"
+    r"|behaviour|colour|favour|neighbour|honour|labelled|licence|grey)",
     re.IGNORECASE,
 )
 
@@ -81,6 +89,15 @@ def test_prose_has_no_mannerisms(file: Path) -> None:
     assert mannered(prose_of(text) if file.suffix == ".py" else iter([(1, text)])) == []
 
 
+def british(text: str) -> list[str]:
+    return [match[0] for match in BRITISH.finditer(text.replace("summarised", ""))]
+
+
+@pytest.mark.parametrize("file", [*files(".py"), *files(".md")], ids=name_of)
+def test_spelling_is_american(file: Path) -> None:
+    assert british(file.read_text(encoding="utf-8")) == []
+
+
 def test_the_checks_find_what_they_refuse() -> None:
     source = (
         'class A:\n    """Those of B."""\n\n    def f(self):\n        """Return 1."""\n        x = 1  # begin anew\n'
@@ -91,4 +108,5 @@ def test_the_checks_find_what_they_refuse() -> None:
         "line 2: 'is no '",
         "line 2: 'go on with'",
     ]
+    assert british("An optimistic optimiser of one behaviour, summarised by normalize()") == ["optimis", "behaviour"]
     assert len(files(".py")) > 50 and len(files(".md")) > 30

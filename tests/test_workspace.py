@@ -52,7 +52,7 @@ def test_a_member_has_what_its_users_read(member: Member) -> None:
     changelog = (member.directory / "CHANGELOG.md").read_text(encoding="utf-8")
     assert re.search(rf"^## {re.escape(member.project['version'])}\b", changelog, re.MULTILINE)
     assert (member.package / "py.typed").is_file()
-    # A wheel must carry the licence it is under.
+    # A wheel must carry the license it is under.
     assert (member.directory / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
 
 

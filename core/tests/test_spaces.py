@@ -107,7 +107,7 @@ OBSERVATIONS = {
     "scalar": (spaces.Box(-1.0, 1.0, (), np.float32), "vector", (), np.float32),
     "integers": (spaces.Box(0, 9, (3,), np.int64), "vector", (3,), np.float32),
     "pixels": (spaces.Box(0, 255, (8, 6, 3), np.uint8), "image", (8, 6, 3), np.uint8),
-    "grey_float": (spaces.Box(0.0, 1.0, (8, 6, 1), np.float32), "image", (8, 6, 1), np.float32),
+    "gray_float": (spaces.Box(0.0, 1.0, (8, 6, 1), np.float32), "image", (8, 6, 1), np.float32),
     "stack": (spaces.Box(0, 255, (4, 8, 6), np.uint8), "image", (8, 6, 4), np.uint8),
     "volume": (spaces.Box(0.0, 1.0, (4, 8, 6), np.float32), "vector", (4, 8, 6), np.float32),
     "discrete": (spaces.Discrete(4), "one_hot", (4,), np.float32),

@@ -1,4 +1,4 @@
-"""A run resumed equals the run never stopped, bit for bit: seeded, one process, normalised observations."""
+"""A run resumed equals the run never stopped, bit for bit: seeded, one process, normalized observations."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ GROUPS = {
     "generator of actions": ("PPO, CartPole-v1", "Agent/generators/actions"),
     "generator of minibatches": ("PPO, CartPole-v1", "Agent/generators/minibatches"),
     "drawn noise": ("PPO, CartPole-v1", "Agent/noise"),
-    "normaliser": ("PPO, CartPole-v1", "Agent/model/*normalizer*"),
+    "normalizer": ("PPO, CartPole-v1", "Agent/model/*normalizer*"),
     "steps": ("PPO, CartPole-v1", "Agent/steps"),
     "open rewards": ("PPO, CartPole-v1", "Agent/episode_rewards"),
     "environment": ("PPO, CartPole-v1", "run/environment"),
@@ -86,7 +86,7 @@ GROUPS = {
     "SAC's networks": ("SAC, Pendulum-v1", "Agent/model/*actor*"),
     "SAC's target critics": ("SAC, Pendulum-v1", "Agent/model/*targets*"),
     "SAC's temperature": ("SAC, Pendulum-v1", "Agent/model/log_temperature"),
-    "SAC's normaliser": ("SAC, Pendulum-v1", "Agent/model/*normalizer*"),
+    "SAC's normalizer": ("SAC, Pendulum-v1", "Agent/model/*normalizer*"),
     "SAC's policy optimizer": ("SAC, Pendulum-v1", "Agent/optimizers/policy"),
     "SAC's critic optimizer": ("SAC, Pendulum-v1", "Agent/optimizers/critic_1"),
     "SAC's temperature optimizer": ("SAC, Pendulum-v1", "Agent/optimizers/temperature"),

@@ -24,7 +24,7 @@ STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 @pytest.fixture
 def hostile_place(whole_run: Callable[..., Any], tmp_path: Path) -> Path:
-    """A workplace with a run of two checkpoints, a canary to import, and a neighbour that nothing may touch."""
+    """A workplace with a run of two checkpoints, a canary to import, and a neighbor that nothing may touch."""
     run = whole_run(max_steps=512, checkpoint_interval=256).run
     place = tmp_path / "place"
     shutil.copytree(run, place / "results" / "run")

@@ -1,4 +1,4 @@
-"""A curriculum teaches what is not learned without one, and randomised training what one world does not teach."""
+"""A curriculum teaches what is not learned without one, and randomized training what one world does not teach."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_dials_are_set_by_sac_with_lessons(opened: Any, reached_on_every_seed: A
     reached_on_every_seed(lambda seed: opened(DIALS, LESSONS, seed), 0.95, near=0.02, seeds=SEEDS[DIALS])
 
 
-def test_randomised_training_balances_poles_that_training_on_one_pole_does_not(tmp_path: Path, deep: bool) -> None:
+def test_randomized_training_balances_poles_that_training_on_one_pole_does_not(tmp_path: Path, deep: bool) -> None:
     def reached(curriculum: str, seed: int) -> list[float]:
         return train_and_balance(CARTPOLE, curriculum, seed, str(tmp_path / f"{curriculum} {seed}"))
 
@@ -64,7 +64,7 @@ def test_randomised_training_balances_poles_that_training_on_one_pole_does_not(t
         many.append(reached(ADR, seed))
         by_one, by_many = np.mean(one, axis=0), np.mean(many, axis=0)  # nominal, then the corners
         gain = by_many[1:].mean() / by_one[1:].mean()
-        print(f"seeds up to {seed}: {by_one.round(1)}, randomised {by_many.round(1)}, {gain:.2f} times")
+        print(f"seeds up to {seed}: {by_one.round(1)}, randomized {by_many.round(1)}, {gain:.2f} times")
         if not deep and by_many[0] >= 0.98 * by_one[0] and gain >= 1.4:
             break  # far from the thresholds: the other seeds are left to the deep run
     assert by_many[0] >= 0.95 * by_one[0]

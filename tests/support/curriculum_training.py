@@ -16,7 +16,7 @@ from rlcore.runs.saved_run import SavedRun
 
 LOCK, DIALS, CARTPOLE = "combination lock", "dials", "CartPole"
 NONE, LESSONS, ADR = "no curriculum", "lessons", "adr"
-PROGRESS, LEVELS = "learning progress", "prioritised levels"
+PROGRESS, LEVELS = "learning progress", "prioritized levels"
 NOMINAL = (0.5, 9.8)  # CartPole's length and gravity
 CORNERS = tuple(product((0.125, 1.0), (4.9, 19.6)))  # a quarter and twice the length, half and twice the gravity
 

@@ -96,7 +96,7 @@ def test_every_epoch_visits_every_transition_once_in_another_order(
 
 
 @pytest.mark.parametrize("normalization", ["rollout", "minibatch", "none"])
-def test_advantages_are_standardised_as_chosen(
+def test_advantages_are_standardized_as_chosen(
     make_trainer: MakeTrainer, losses: list[tuple[Minibatch, Loss]], normalization: str
 ) -> None:
     environment = identity_hybrid(8)
@@ -161,7 +161,7 @@ def test_the_gradient_that_moves_the_weights_is_clipped(make_trainer: MakeTraine
     assert stats["Losses/Gradient Norm"] > 0.01, "reported as it was before"
 
 
-def test_the_normaliser_has_seen_every_transition_once(make_trainer: MakeTrainer) -> None:
+def test_the_normalizer_has_seen_every_transition_once(make_trainer: MakeTrainer) -> None:
     environment = IdentityEnvironment(8, continuous=2)
     trainer = make_trainer(environment, network={"normalize": True})
     seen = []

@@ -38,7 +38,7 @@ LEARNING = {"learning_rate": 0.02, "adam_epsilon": 1e-2, "tau": 0.1, "init_entco
 
 
 def made(make_trainer: MakeTrainer, space: str, rewards: int = 1, seed: int = 1, **hyperparameters: Any) -> SACTrainer:
-    """A trainer whose parameters are all far from where they were initialised, the targets' from the critics'."""
+    """A trainer whose parameters are all far from where they were initialized, the targets' from the critics'."""
     continuous, discrete = SPACES[space]
     environment = IdentityEnvironment(2, continuous=continuous, discrete=discrete)
     plugins = load_plugins()
@@ -233,7 +233,7 @@ def check(trainer: SACTrainer, masked: bool, weighted: bool) -> None:
     for seed in range(3):  # so that moments, targets and the order of things count
         batch = random_batch(trainer, masked, weighted, seed)
         ours, (stats, errors) = trainer.gradient_step(batch), plain.gradient_step(batch)
-        assert (ours.td_error is not None) == weighted, "only prioritised replay needs it"
+        assert (ours.td_error is not None) == weighted, "only prioritized replay needs it"
         if ours.td_error is not None:
             torch.testing.assert_close(ours.td_error.double(), errors, rtol=1e-4, atol=1e-4)
         for tag, value in stats.items():

@@ -27,8 +27,8 @@ Parameters = Mapping[str, NDArray[np.float64]]  # by name, [N]: for each environ
 class ObservationSpec:
     """One named observation of an agent.
 
-    ``kind`` says how a network reads it: ``vector`` (any shape, flattened, may be normalised), ``image``
-    (height, width, channels) or ``one_hot`` (an indicator vector, never normalised). An image of dtype uint8 spans 0
+    ``kind`` says how a network reads it: ``vector`` (any shape, flattened, may be normalized), ``image``
+    (height, width, channels) or ``one_hot`` (an indicator vector, never normalized). An image of dtype uint8 spans 0
     to 255.
 
     ``low`` and ``high`` are the bounds of the values: numbers or arrays that broadcast to ``shape``, infinite where

@@ -89,7 +89,7 @@ class StatsWindow:
             tag: StatSummary.of(values, keep_values=tag == CUMULATIVE_REWARD) for tag, values in self._values.items()
         }
 
-    def summarise(self) -> dict[str, StatSummary]:
+    def summarize(self) -> dict[str, StatSummary]:
         """Return :meth:`summaries` and start an empty window."""
         summaries = self.summaries()
         self._values = {}

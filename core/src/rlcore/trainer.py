@@ -81,7 +81,7 @@ class Trainer(Protocol):
     def state_dict(self) -> dict[str, Any]:
         """All that a resumed run needs to continue bit for bit: nested mappings of numpy arrays and JSON values.
 
-        The entry ``"model"`` holds what ``--initialize-from`` loads into a new run (weights and normalisers).
+        The entry ``"model"`` holds what ``--initialize-from`` loads into a new run (weights and normalizers).
         Numbers below ``"model"``, ``"optimizer"`` and ``"optimizers"`` must be finite: a checkpoint in which they are
         not is neither saved nor loaded.
         """
@@ -92,5 +92,5 @@ class Trainer(Protocol):
         ...
 
     def load_model(self, model: Mapping[str, Any]) -> None:
-        """Load the ``"model"`` entry of another run's state: weights, not optimisers or counters."""
+        """Load the ``"model"`` entry of another run's state: weights, not optimizers or counters."""
         ...

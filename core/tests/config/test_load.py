@@ -390,7 +390,7 @@ def test_a_bare_core_names_every_package_that_is_missing_at_once() -> None:
 def test_rules_between_fields_are_reported_beside_the_errors_of_other_fields(errors: Errors) -> None:
     text = (
         "behaviors:\n  B?team=0:\n    trainer_type: ppo\n    max_steps: 0\n    hyperparameters:\n"
-        "      batch_size: 64\n      buffer_size: 32\n      num_epoch: 0\n      colour: red\n"
+        "      batch_size: 64\n      buffer_size: 32\n      num_epoch: 0\n      color: red\n"
         "checkpoint_settings: {run_id: a/b}\n"
     )
     found = errors(text)

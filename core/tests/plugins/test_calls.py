@@ -78,9 +78,9 @@ def test_equal_records_of_two_plugins_keep_their_owners(plugins: Plugins, plugin
     ]
 
 
-@pytest.mark.parametrize(("distribution", "honoured"), [("rlcore-tensorboard", True), ("acme-logs", False)])
+@pytest.mark.parametrize(("distribution", "honored"), [("rlcore-tensorboard", True), ("acme-logs", False)])
 def test_installing_a_strangers_package_never_turns_a_writer_on(
-    plugins: Plugins, distribution: str, honoured: bool
+    plugins: Plugins, distribution: str, honored: bool
 ) -> None:
     class Writes:
         @hookimpl
@@ -88,7 +88,7 @@ def test_installing_a_strangers_package_never_turns_a_writer_on(
             return [StatsWriterSpec(name="cloud", target="a:b", default_on=True)]
 
     plugins.register(Writes(), "cloud", distribution, "1")
-    assert plugins.stats_writer("cloud").default_on is honoured
+    assert plugins.stats_writer("cloud").default_on is honored
 
 
 # ---------------------------------------------------------------- notifications

@@ -243,7 +243,7 @@ def test_checkpoints_are_the_loops_job_and_need_no_writer(make_run: Any, files: 
     assert not (files().path / "metrics.jsonl").exists()
 
 
-def test_a_resume_restores_weights_optimiser_generators_and_the_best_score(
+def test_a_resume_restores_weights_optimizer_generators_and_the_best_score(
     make_run: Any, files: Any, abandon: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scores(monkeypatch, 5.0, 6.0)

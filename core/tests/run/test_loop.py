@@ -104,7 +104,7 @@ def test_statistics_of_a_summary_are_those_since_the_last(make_run: Any, files: 
         (2, {"checkpoint_interval": 10, "keep_checkpoints": 3, "even_checkpoints": True}, [132, 198, 200]),
         (2, {"checkpoint_interval": 90, "keep_checkpoints": 0, "even_checkpoints": True}, [90, 180, 200]),
         (2, {"checkpoint_interval": 40, "summary_freq": 1000}, [40, 80, 120, 160, 200]),  # between two summaries
-        (8, {"checkpoint_interval": 25}, [104, 128, 152, 176, 200]),  # labelled with the step that crossed it
+        (8, {"checkpoint_interval": 25}, [104, 128, 152, 176, 200]),  # labeled with the step that crossed it
     ],
 )
 def test_checkpoints_are_saved_and_rotated_as_the_settings_say(

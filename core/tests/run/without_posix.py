@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.abc
 import os
 import signal
-import subprocess  # noqa: F401  imports fcntl's neighbours, as Python on Windows has its own in their place
+import subprocess  # noqa: F401  imports fcntl's neighbors, as Python on Windows has its own in their place
 import sys
 import tempfile  # noqa: F401
 import warnings

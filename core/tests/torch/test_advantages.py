@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlcore.torch.advantages import generalised_advantages, trajectory_cuts
+from rlcore.torch.advantages import generalized_advantages, trajectory_cuts
 
 
 @pytest.mark.parametrize("lambd", [1.0, 0.95, 0.0])
@@ -17,7 +17,7 @@ def test_advantages_are_discounted_sums_of_temporal_differences(gamma: float, la
     shape = (17, 5)
     reward, value, next_value = random.standard_normal((3, *shape)).astype(np.float32)
     carry = random.random(shape) < 0.8
-    found = generalised_advantages(reward, value, next_value, carry, gamma, lambd)
+    found = generalized_advantages(reward, value, next_value, carry, gamma, lambd)
     for slot in range(shape[1]):
         for t in range(shape[0]):
             total, k = 0.0, t
@@ -36,13 +36,13 @@ def test_with_lambda_one_the_value_target_is_the_discounted_return() -> None:
     bootstrap = 10.0
     next_value = np.array([[-0.2], [0.7], [bootstrap]], np.float32)
     carry = np.ones((3, 1), np.bool_)
-    target = generalised_advantages(reward, value, next_value, carry, 0.5, 1.0) + value
+    target = generalized_advantages(reward, value, next_value, carry, 0.5, 1.0) + value
     np.testing.assert_allclose(target[:, 0], [1 + 1 + 1 + 1.25, 2 + 2 + 2.5, 4 + 5], rtol=1e-6)
 
 
 def test_its_arguments_are_left_as_they_are() -> None:
     reward, value, next_value = np.ones((3, 4, 2), np.float32)
-    generalised_advantages(reward, value, next_value, np.ones((4, 2), np.bool_), 0.9, 0.9)
+    generalized_advantages(reward, value, next_value, np.ones((4, 2), np.bool_), 0.9, 0.9)
     assert (reward == 1.0).all() and (value == 1.0).all() and (next_value == 1.0).all()
 
 

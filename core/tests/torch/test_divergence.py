@@ -30,7 +30,7 @@ def experience(reward: float = 1.0, observation: float = 1.0, group_reward: floa
 
 
 @pytest.mark.parametrize(
-    ("learned", "normalised", "strength", "expected"),
+    ("learned", "normalized", "strength", "expected"),
     [
         ({}, False, 1.0, LOWER),
         ({}, True, 0.5, LOWER),
@@ -59,9 +59,9 @@ def experience(reward: float = 1.0, observation: float = 1.0, group_reward: floa
     ],
 )  # fmt: skip
 def test_the_number_that_is_too_large_is_blamed_and_else_the_learning_rate(
-    learned: dict[str, float], normalised: bool, strength: float, expected: str
+    learned: dict[str, float], normalized: bool, strength: float, expected: str
 ) -> None:
-    assert remedy(experience(**learned), normalised, strength, where="cave") == expected
+    assert remedy(experience(**learned), normalized, strength, where="cave") == expected
 
 
 def test_what_holds_nothing_is_not_large() -> None:

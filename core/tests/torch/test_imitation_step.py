@@ -360,7 +360,7 @@ def test_off_policy_every_gradient_step_is_followed_by_three_minibatches(demonst
     assert [len(batch) for batch in batches] == [8] * 3 * trainer.gradient_steps
 
 
-def test_off_policy_samples_per_update_and_num_epoch_are_honoured(demonstrations: Recording) -> None:
+def test_off_policy_samples_per_update_and_num_epoch_are_honored(demonstrations: Recording) -> None:
     trainer = trainer_of(OffPolicy, demonstrations, {"samples_per_update": 40, "num_epoch": 1, "batch_size": 20})
     batches = batches_of(trainer)
     learn(trainer, identity_hybrid(2), 100)

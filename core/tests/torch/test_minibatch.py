@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.distributions import Normal, kl_divergence
 
-from rlcore.torch.minibatch import Minibatch, approximate_kl, minibatch_sizes, minibatches, standardise
+from rlcore.torch.minibatch import Minibatch, approximate_kl, minibatch_sizes, minibatches, standardize
 from rlcore.torch.reward_stats import EpisodeRewards
 from rlcore.torch.schedules import Schedule
 
@@ -40,7 +40,7 @@ def rollout() -> Minibatch:
 
 
 def test_all_columns_are_shuffled_and_cut_alike() -> None:
-    parts = list(minibatches(rollout(), torch.tensor([5, 3, 0, 1, 2, 4]), [2, 4], standardised=False))
+    parts = list(minibatches(rollout(), torch.tensor([5, 3, 0, 1, 2, 4]), [2, 4], standardized=False))
     for part, rows in zip(parts, ([5, 3], [0, 1, 2, 4]), strict=True):
         assert part.choices is None and part.mask is None and part.raw is not None
         columns = (
@@ -51,8 +51,8 @@ def test_all_columns_are_shuffled_and_cut_alike() -> None:
 
 
 @pytest.mark.parametrize("sizes", [[3, 3], [2, 4], [6]])
-def test_advantages_are_standardised_within_each_minibatch_if_asked(sizes: list[int]) -> None:
-    parts = list(minibatches(rollout(), torch.tensor([5, 3, 0, 1, 2, 4]), sizes, standardised=True))
+def test_advantages_are_standardized_within_each_minibatch_if_asked(sizes: list[int]) -> None:
+    parts = list(minibatches(rollout(), torch.tensor([5, 3, 0, 1, 2, 4]), sizes, standardized=True))
     assert [len(part.advantage) for part in parts] == sizes
     for part in parts:
         rows = part.inputs[0][:, 0].numpy()
@@ -67,10 +67,10 @@ def test_the_kl_estimate_tends_to_the_divergence_of_old_from_new() -> None:
     assert estimate.item() == pytest.approx(kl_divergence(old, new).item(), rel=0.02)
 
 
-def test_standardised_advantages_have_mean_zero_and_deviation_one() -> None:
-    shown = standardise(torch.tensor([1.0, 2.0, 3.0, 10.0]))
+def test_standardized_advantages_have_mean_zero_and_deviation_one() -> None:
+    shown = standardize(torch.tensor([1.0, 2.0, 3.0, 10.0]))
     np.testing.assert_allclose([shown.mean(), shown.std(correction=0)], [0, 1], atol=1e-6)
-    assert standardise(torch.tensor([3.0])).tolist() == [0.0], "a single value says nothing"
+    assert standardize(torch.tensor([3.0])).tolist() == [0.0], "a single value says nothing"
 
 
 @pytest.mark.parametrize("step", [0, 250, 500, 1000, 2000])

@@ -1,4 +1,4 @@
-"""The running normaliser against numpy over everything it was given."""
+"""The running normalizer against numpy over everything it was given."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_values_pass_through_before_there_is_data() -> None:
     assert RunningNormalizer(2)(x).equal(x)
 
 
-def test_indicators_pass_through_beside_normalised_columns() -> None:
+def test_indicators_pass_through_beside_normalized_columns() -> None:
     inputs = ObservationInputs(
         (ObservationSpec("room", (2,), np.float32, "one_hot"), ObservationSpec("speed", (1,), np.float32)), True
     )
@@ -59,7 +59,7 @@ def test_indicators_pass_through_beside_normalised_columns() -> None:
 
 
 @pytest.mark.parametrize("kind", ["one_hot", "image"])
-def test_nothing_is_normalised_without_vector_observations(kind: str) -> None:
+def test_nothing_is_normalized_without_vector_observations(kind: str) -> None:
     observation = (
         ObservationSpec("room", (2,), np.float32, "one_hot")
         if kind == "one_hot"
@@ -68,7 +68,7 @@ def test_nothing_is_normalised_without_vector_observations(kind: str) -> None:
     assert ObservationInputs((observation,), normalize=True).normalizer is None
 
 
-def test_the_normaliser_takes_in_what_is_on_another_device_and_leaves_images_there() -> None:
+def test_the_normalizer_takes_in_what_is_on_another_device_and_leaves_images_there() -> None:
     specs = (ObservationSpec("own", (2,), np.float32), ObservationSpec("seen", (8, 8, 1), np.uint8, "image"))
     inputs = ObservationInputs(specs, normalize=True).to("meta")
     raw = inputs.raw({"own": np.ones((3, 2), np.float32), "seen": np.ones((3, 8, 8, 1), np.uint8)})
@@ -77,7 +77,7 @@ def test_the_normaliser_takes_in_what_is_on_another_device_and_leaves_images_the
     assert [x.device.type for x in raw] == ["cpu", "cpu"]
 
 
-def test_a_saved_normaliser_goes_on_where_it_was() -> None:
+def test_a_saved_normalizer_goes_on_where_it_was() -> None:
     random = torch.Generator().manual_seed(0)
     first, second = torch.randn(50, 2, generator=random), torch.randn(30, 2, generator=random) + 3
     whole, half = RunningNormalizer(2), RunningNormalizer(2)

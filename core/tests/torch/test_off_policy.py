@@ -185,18 +185,18 @@ def test_masked_options_are_never_taken_in_the_beginning() -> None:
     assert lefts > 500, "allowed ones are"
 
 
-# ---------------------------------------------------------------- prioritised replay
+# ---------------------------------------------------------------- prioritized replay
 
 
-def prioritised(error: float | None, **hyperparameters: Any) -> tuple[Counter, TinyCorridor]:
+def prioritized(error: float | None, **hyperparameters: Any) -> tuple[Counter, TinyCorridor]:
     environment = TinyCorridor(2)
     trainer = counter(environment, prioritized_replay=PrioritizedReplaySettings(alpha=0.5, beta=0.4), **hyperparameters)
     trainer.error = error
     return trainer, environment
 
 
-def test_a_trainer_without_td_errors_is_refused_prioritised_replay() -> None:
-    trainer, environment = prioritised(None)
+def test_a_trainer_without_td_errors_is_refused_prioritized_replay() -> None:
+    trainer, environment = prioritized(None)
     with pytest.raises(ConfigError) as refused:
         learn(trainer, environment, 5)
     assert str(refused.value) == (
@@ -206,7 +206,7 @@ def test_a_trainer_without_td_errors_is_refused_prioritised_replay() -> None:
 
 
 def test_priorities_are_those_of_the_errors() -> None:
-    trainer, environment = prioritised(9.0, batch_size=4)
+    trainer, environment = prioritized(9.0, batch_size=4)
     learn(trainer, environment, 60)
     priorities = trainer.buffer.priorities
     assert priorities is not None
@@ -217,7 +217,7 @@ def test_priorities_are_those_of_the_errors() -> None:
 
 
 def test_the_exponent_of_the_weights_grows_linearly_until_max_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    trainer, environment = prioritised(1.0)
+    trainer, environment = prioritized(1.0)
     betas = []
     sample = trainer.buffer.sample_prioritized
 
@@ -232,7 +232,7 @@ def test_the_exponent_of_the_weights_grows_linearly_until_max_steps(monkeypatch:
         assert beta == pytest.approx(0.4 + 0.6 * min(1, steps / 1000))
 
 
-# ---------------------------------------------------------------- the normaliser
+# ---------------------------------------------------------------- the normalizer
 
 
 def seen_by_agents(trainer: Counter, environment: Environment, steps: int) -> list[NDArray[Any]]:
@@ -252,7 +252,7 @@ def seen_by_agents(trainer: Counter, environment: Environment, steps: int) -> li
     return seen
 
 
-def test_the_normaliser_has_the_mean_and_variance_of_every_observation_once() -> None:
+def test_the_normalizer_has_the_mean_and_variance_of_every_observation_once() -> None:
     environment = IdentityEnvironment(5, continuous=3, episode_length=2)
     trainer = counter(environment, normalize=True, batch_size=4, steps_per_update=0.5)
     seen = seen_by_agents(trainer, environment, 50)
@@ -264,7 +264,7 @@ def test_the_normaliser_has_the_mean_and_variance_of_every_observation_once() ->
     np.testing.assert_allclose(normalizer.m2 / normalizer.count, everything.var(0), rtol=1e-12)
 
 
-def test_the_policy_by_itself_leaves_the_normaliser_alone() -> None:
+def test_the_policy_by_itself_leaves_the_normalizer_alone() -> None:
     environment = IdentityEnvironment(5, continuous=3)
     trainer = counter(environment, normalize=True)
     learn(trainer, environment, 20)
@@ -275,7 +275,7 @@ def test_the_policy_by_itself_leaves_the_normaliser_alone() -> None:
         np.testing.assert_array_equal(array, before[name])
 
 
-def test_acting_only_leaves_the_normaliser_as_it_was_saved() -> None:
+def test_acting_only_leaves_the_normalizer_as_it_was_saved() -> None:
     environment = IdentityEnvironment(5, continuous=3)
     trained = counter(environment, normalize=True)
     learn(trained, environment, 20)
@@ -341,7 +341,7 @@ def test_a_ratio_that_changed_begins_no_earlier() -> None:
 
 
 @pytest.mark.parametrize("buffer", [False, True])
-def test_a_resumed_normaliser_takes_no_observation_twice(buffer: bool) -> None:
+def test_a_resumed_normalizer_takes_no_observation_twice(buffer: bool) -> None:
     environment = IdentityEnvironment(3, continuous=2)
     trainer = counter(environment, normalize=True, save_replay_buffer=buffer)
     learn(trainer, environment, 10)

@@ -1,5 +1,5 @@
 # mypy: allow-untyped-calls
-"""The offline template: recorded episodes as transitions, a normaliser that knows them all, gradient steps, state."""
+"""The offline template: recorded episodes as transitions, a normalizer that knows them all, gradient steps, state."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ def test_an_update_is_one_gradient_step_on_recorded_transitions(recording: Recor
         assert float(batch.discount[n, 0]) == (0.0 if end == "terminated" else np.float32(0.9))
 
 
-def test_the_normaliser_takes_every_recorded_observation_once_and_stays(recording: Recording) -> None:
+def test_the_normalizer_takes_every_recorded_observation_once_and_stays(recording: Recording) -> None:
     trainer = watcher(recording, normalize=True)
     seen = recording.observations["seen"].astype(np.float64)
 

@@ -72,7 +72,7 @@ def test_updates_are_those_of_torch_adam_with_gradient_clipping(kind: type[FlatA
 
 
 @pytest.mark.parametrize(("first", "second"), list(itertools.product(KINDS, KINDS)))
-def test_a_saved_optimiser_continues_in_either_implementation(first: type[FlatAdam], second: type[FlatAdam]) -> None:
+def test_a_saved_optimizer_continues_in_either_implementation(first: type[FlatAdam], second: type[FlatAdam]) -> None:
     whole, restored = model(), model()
     ours = first(whole.parameters(), 0.01, 1e-5)
     steps(ours, whole, 0)
@@ -105,7 +105,7 @@ def test_another_moves_the_same_parameters_by_moments_of_its_own(kind: type[Flat
 
 @BOTH
 def test_gradients_may_come_from_anywhere(kind: type[FlatAdam]) -> None:
-    """Added up by two passes backward, set by hand, or absent: PyTorch's own optimiser is the judge."""
+    """Added up by two passes backward, set by hand, or absent: PyTorch's own optimizer is the judge."""
     plain, owned = model(), model()
     theirs, ours = torch.optim.Adam(plain.parameters(), lr=0.01, eps=1e-5), kind(owned.parameters(), 0.01, 1e-5)
     for step in range(6):

@@ -1,4 +1,4 @@
-"""Proportional prioritisation, against the formulas of Schaul et al. 2016 worked out the long way."""
+"""Proportional prioritization, against the formulas of Schaul et al. 2016 worked out the long way."""
 
 from __future__ import annotations
 

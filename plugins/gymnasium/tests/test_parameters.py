@@ -347,7 +347,7 @@ def test_a_block_says_one_thing(block, message) -> None:
     assert str(refused.value) == message
 
 
-def test_a_vectorised_form_alone_takes_no_parameters(make) -> None:
+def test_a_vectorized_form_alone_takes_no_parameters(make) -> None:
     from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 
     class Other(CartPoleVectorEnv):

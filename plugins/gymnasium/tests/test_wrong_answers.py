@@ -246,7 +246,7 @@ def test_a_run_warns_once_of_an_observation_outside_its_box(
     ]
 
 
-# ---------------------------------------------------------------- natively vectorised
+# ---------------------------------------------------------------- natively vectorized
 
 
 class VectorLiar(VectorEnv[Any, Any, Any]):

@@ -42,7 +42,7 @@ class CriticLoss:
     total: Tensor
     q_losses: tuple[Tensor, Tensor]  # of each critic, without importance weights
     q_values: Tensor  # [B, R] of the first critic
-    # [B], under prioritised replay: the mean over both critics of the absolute error of the sum of values
+    # [B], under prioritized replay: the mean over both critics of the absolute error of the sum of values
     td_error: Tensor | None = None
 
 

@@ -55,7 +55,7 @@ def status_command(
     running = is_locked(directory)
     result = _result(directory / "result.json", damages)
     # The steps after the last checkpoint of a process that ended are lost; those of a running one count.
-    seen = _steps(status, _summarised(directory) if running else {})
+    seen = _steps(status, _summarized(directory) if running else {})
     if as_json:
         report = {
             "run": str(directory),
@@ -181,7 +181,7 @@ def _evaluation(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return scores
 
 
-def _summarised(directory: Path) -> dict[str, int]:
+def _summarized(directory: Path) -> dict[str, int]:
     """The step of each behavior's last summary in ``metrics.jsonl``; empty if there is no such file."""
     from rlcore.builtin.metrics_file import METRICS_FILE
     from rlcore.files.json_files import DamagedFile, is_whole, parse_json, read_tail
@@ -201,11 +201,11 @@ def _summarised(directory: Path) -> dict[str, int]:
     return seen
 
 
-def _steps(status: Mapping[str, Any], summarised: Mapping[str, int]) -> dict[str, int]:
+def _steps(status: Mapping[str, Any], summarized: Mapping[str, int]) -> dict[str, int]:
     """Agent steps by behavior, at the last checkpoint or at the last summary, whichever is later."""
     from rlcore.storage.status import listed_checkpoints
 
-    steps = dict(summarised)
+    steps = dict(summarized)
     for name, section in status.items():
         entries = listed_checkpoints(section)
         if entries:

@@ -1,7 +1,7 @@
 """Printing text from files safely, without escape sequences and markup.
 
 Names and messages come from configurations, run directories and packages of others. A terminal executes escape
-sequences in them (which can set its title, its lines and its clipboard), and rich reads ``[red]`` as a colour.
+sequences in them (which can set its title, its lines and its clipboard), and rich reads ``[red]`` as a color.
 """
 
 from __future__ import annotations

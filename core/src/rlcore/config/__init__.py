@@ -5,7 +5,7 @@ In reading order: :mod:`~rlcore.config.document` (reads YAML, with the line of e
 flags), :mod:`~rlcore.config.plugins_block` (the ``plugins`` block, before plugins are imported),
 :mod:`~rlcore.config.load` (all steps in order), :mod:`~rlcore.config.inherit`, :mod:`~rlcore.config.num_envs` and
 :mod:`~rlcore.config.parameter_blocks` (several ways to write a block become one), :mod:`~rlcore.config.blocks` (each
-block with its settings class), :mod:`~rlcore.config.structure` (unknown keys, wrong types; its neighbours
+block with its settings class), :mod:`~rlcore.config.structure` (unknown keys, wrong types; its neighbors
 :mod:`~rlcore.config.classes` and :mod:`~rlcore.config.scalars`) and :mod:`~rlcore.config.rules` (rules between blocks).
 :mod:`~rlcore.config.collected` and :mod:`~rlcore.config.problems` report all errors at once;
 :mod:`~rlcore.config.dump`, :mod:`~rlcore.config.seal` and :mod:`~rlcore.config.schema` write.

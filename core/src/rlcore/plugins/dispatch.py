@@ -76,7 +76,7 @@ class Dispatch:
             self._blame(self._manager.raised_by(error, hook), hook, error)
 
     def notify(self, hook: str, *, only: str | None = None, **arguments: Any) -> None:
-        """Calls every implementation (of the plugin labelled ``only``, if given).
+        """Calls every implementation (of the plugin labeled ``only``, if given).
 
         A failure is recorded and logged. It is raised if strict, and always for ``rlcore_configured``.
         """

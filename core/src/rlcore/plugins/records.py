@@ -96,7 +96,7 @@ class TrainerSpec(Record):
     the actions it can learn: any of ``"continuous"``, ``"discrete"``, ``"hybrid"``. ``offline``: whether it learns from
     recorded episodes instead of an environment. ``behavioral_cloning``: whether that block of a behavior is
     allowed. :mod:`rlcore.torch.imitation` imitates after the updates of a trainer built on a template of
-    ``rlcore.torch``; another trainer must honour the block itself.
+    ``rlcore.torch``; another trainer must honor the block itself.
     """
 
     kind: ClassVar[str] = "trainer"

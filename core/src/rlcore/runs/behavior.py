@@ -183,8 +183,8 @@ class BehaviorRun:
             moving_averages={tag: fmean(values) for tag, values in self.recent_updates.items() if values},
         )
 
-    def summarise(self) -> dict[str, StatSummary]:
-        return self.window.summarise()
+    def summarize(self) -> dict[str, StatSummary]:
+        return self.window.summarize()
 
     @property
     def mean_reward(self) -> float | None:

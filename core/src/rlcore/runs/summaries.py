@@ -48,7 +48,7 @@ class RunSummaries:
             return True
         return behavior.summary_due
 
-    def summarise(self, behavior: BehaviorRun, steps_per_second: float) -> dict[str, StatSummary]:
+    def summarize(self, behavior: BehaviorRun, steps_per_second: float) -> dict[str, StatSummary]:
         """One summary of ``behavior``, of everything since the one before."""
         inference, curricula = self._context.inference, self._curricula
         # ML-Agents' x value: the boundary that was crossed, not the step that crossed it.
@@ -56,7 +56,7 @@ class RunSummaries:
         behavior.window.add({STEPS_PER_SECOND: steps_per_second, IS_TRAINING: float(not inference)})
         if curricula is not None:
             behavior.window.add(curricula.stats())
-        stats = behavior.summarise()
+        stats = behavior.summarize()
         for tag, summary in stats.items():
             self._timers.set_gauge(gauge_name(behavior.name, tag), summary.mean)
         for writer in self.writers:

@@ -125,7 +125,7 @@ class Training:
         results = {}
         for behavior in behaviors:
             due = self.summaries.due(behavior, evaluation)
-            results[behavior.name] = behavior.result(self.summaries.summarise(behavior, speed) if due else {})
+            results[behavior.name] = behavior.result(self.summaries.summarize(behavior, speed) if due else {})
         if evaluation.overdue is None:  # else everything that is due at this step is left to the resumed run
             if any(behavior.checkpoint_due for behavior in behaviors):
                 self._save_checkpoint()

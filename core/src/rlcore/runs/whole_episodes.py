@@ -44,7 +44,7 @@ def play(
     after ``max_episode_steps`` environment steps counts as truncated there. Raises :class:`Abandoned` after the
     environment step in which ``stop_requested`` has become true.
 
-    Each environment's share is fixed beforehand: counting the first episodes to finish would favour short ones.
+    Each environment's share is fixed beforehand: counting the first episodes to finish would favor short ones.
     """
     checks = checks_of(environment) if checks is None else checks
     share = np.full(environment.num_envs, episodes // environment.num_envs)

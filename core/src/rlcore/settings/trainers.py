@@ -14,7 +14,7 @@ from rlcore.settings.limits import MAX_LAYERS, MAX_N_STEPS, MAX_PASSES, MAX_ROLL
 class NetworkSettings:
     """The network of a policy or a critic."""
 
-    normalize: bool = setting(False, "Normalise vector observations with their running mean and variance.")
+    normalize: bool = setting(False, "Normalize vector observations with their running mean and variance.")
     hidden_units: int = setting(128, "Width of each hidden layer.", minimum=1, maximum=MAX_UNITS)
     num_layers: int = setting(
         2, "Number of hidden layers after the observation encoders.", minimum=0, maximum=MAX_LAYERS
@@ -65,7 +65,7 @@ class OnPolicySettings:
     )
     learning_rate: float = setting(3e-4, "Step size of Adam.", exclusive_minimum=0.0)
     learning_rate_schedule: str = setting("linear", "Schedule of learning_rate over max_steps.", choices=SCHEDULES)
-    lambd: float = setting(0.95, "Lambda of generalised advantage estimation.", minimum=0.0, maximum=1.0)
+    lambd: float = setting(0.95, "Lambda of generalized advantage estimation.", minimum=0.0, maximum=1.0)
     num_epoch: int = setting(3, "Passes over the rollout in one update.", minimum=1, maximum=MAX_PASSES)
     max_grad_norm: float = setting(
         0.5, "Largest L2 norm of the gradient; a larger gradient is scaled down (an rlcore key).", exclusive_minimum=0.0
@@ -77,7 +77,7 @@ class OnPolicySettings:
     )
     advantage_normalization: str = setting(
         "rollout",
-        "Whether advantages are standardised over the rollout, over each minibatch, or not (an rlcore key).",
+        "Whether advantages are standardized over the rollout, over each minibatch, or not (an rlcore key).",
         choices=("rollout", "minibatch", "none"),
     )
     adam_epsilon: float = setting(1e-5, "Epsilon of Adam (an rlcore key).", exclusive_minimum=0.0)
@@ -100,7 +100,7 @@ class MinibatchSettings:
 
 @attrs.frozen(kw_only=True)
 class PrioritizedReplaySettings:
-    """Proportional prioritised replay (Schaul et al. 2016, arXiv:1511.05952)."""
+    """Proportional prioritized replay (Schaul et al. 2016, arXiv:1511.05952)."""
 
     alpha: float = setting(0.6, "Exponent of priorities; 0 is uniform sampling.", minimum=0.0)
     beta: float = setting(0.4, "Exponent of importance weights at the start.", minimum=0.0, maximum=1.0)

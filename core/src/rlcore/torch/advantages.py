@@ -1,4 +1,4 @@
-"""Generalised advantage estimation over a rollout (Schulman et al. 2016, arXiv:1506.02438)."""
+"""Generalized advantage estimation over a rollout (Schulman et al. 2016, arXiv:1506.02438)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def generalised_advantages(
+def generalized_advantages(
     reward: NDArray[np.float32],  # [T, S]
     value: NDArray[np.float32],  # [T, S] of the observation acted on
     next_value: NDArray[np.float32],  # [T, S] what follows: 0 after a termination, the final observation's value after

@@ -13,8 +13,8 @@ from rlcore.rewards import ExtrinsicReward, RewardProvider
 # Losses and gradient norms are sums of squares in float32, which ends at 3.4e38.
 REWARD_OVERFLOWS = 1e17  # a value target is up to hundreds of rewards
 OBSERVATION_OVERFLOWS = 1e9  # a gradient is about an observation times a value, which grows with the observation
-# Normalised observations are squared in float64 only.
-NORMALISED_OVERFLOWS = 1e30
+# Normalized observations are squared in float64 only.
+NORMALIZED_OVERFLOWS = 1e30
 # No overflow by themselves, but more than networks learn from easily.
 LARGE_REWARD, LARGE_OBSERVATION = 1e6, 10.0
 
@@ -33,11 +33,11 @@ class Experience(Protocol):
 
 
 def remedy(
-    experience: Experience, normalised: bool, strength: float, lower: str = "learning_rate", where: str = "environment"
+    experience: Experience, normalized: bool, strength: float, lower: str = "learning_rate", where: str = "environment"
 ) -> str:
     """The advice, with the number that calls for it.
 
-    ``normalised``: observations are; ``strength`` multiplies rewards, and is 0 where no loss is made of them; ``lower``
+    ``normalized``: observations are; ``strength`` multiplies rewards, and is 0 where no loss is made of them; ``lower``
     is the setting to lower if nothing in ``experience`` is to blame; ``where`` observations and rewards come from.
     """
     reward = strength * max(largest(experience.reward), largest(experience.group_reward))
@@ -48,19 +48,19 @@ def remedy(
     rewards = f"the largest reward is {reward:g}" if plain else f"the largest reward times {setting} is {reward:g}"
     shrink = f"scale rewards down in the {where}" if plain else f"lower {setting}, or scale rewards down in the {where}"
     observations = f"the largest value of observation {name!r} is {sizes[name]:g}"
-    normalise = "set network_settings.normalize: true"
+    normalize = "set network_settings.normalize: true"
     causes = []
     if reward >= REWARD_OVERFLOWS:
         causes.append(f"{rewards}, too large to learn from: {shrink}")
-    if sizes[name] >= NORMALISED_OVERFLOWS:
+    if sizes[name] >= NORMALIZED_OVERFLOWS:
         causes.append(f"{observations}, too large to learn from: scale the observation down in the {where}")
-    elif sizes[name] >= OBSERVATION_OVERFLOWS and not normalised:
-        causes.append(f"{observations}, too large to learn from: {normalise}, or scale it down in the {where}")
+    elif sizes[name] >= OBSERVATION_OVERFLOWS and not normalized:
+        causes.append(f"{observations}, too large to learn from: {normalize}, or scale it down in the {where}")
     if causes:
         return "; ".join(causes)
     advice = f"lower {lower}"
-    if sizes[name] > LARGE_OBSERVATION and not normalised:
-        advice += f", or {normalise} ({observations})"
+    if sizes[name] > LARGE_OBSERVATION and not normalized:
+        advice += f", or {normalize} ({observations})"
     if reward > LARGE_REWARD:
         advice += f", or {shrink} ({rewards})"
     return advice

@@ -173,9 +173,9 @@ class BehavioralCloning:
                 losses.append(loss.detach())
         mean = float(torch.stack(losses).mean())
         if not np.isfinite(mean):
-            normalised = self.reader.inputs.normalizer is not None
+            normalized = self.reader.inputs.normalizer is not None
             advice = remedy(
-                self.reader.buffer, normalised, 0.0, lower="behavioral_cloning.strength", where="recorded data"
+                self.reader.buffer, normalized, 0.0, lower="behavioral_cloning.strength", where="recorded data"
             )
             raise TrainingDiverged(
                 f"behavior {self.behavior.name!r}: the loss of behavioral_cloning became {mean:g} in the update at "

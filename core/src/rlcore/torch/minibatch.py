@@ -18,19 +18,19 @@ from rlcore.torch.networks import Inputs
 class Minibatch:
     """B transitions of a rollout."""
 
-    inputs: Inputs  # normalised observations, each [B, ...]
+    inputs: Inputs  # normalized observations, each [B, ...]
     raw: Tensor | None  # [B, continuous] actions as drawn
     choices: Tensor | None  # [B, branches]
     mask: Tensor | None  # [B, logits] True = allowed
     old_log_prob: Tensor  # [B] under the weights that acted
     old_value: Tensor  # [B, R], R reward providers
-    advantage: Tensor  # [B] over all providers, standardised as advantage_normalization says
+    advantage: Tensor  # [B] over all providers, standardized as advantage_normalization says
     returns: Tensor  # [B, R] targets of the value heads
 
 
 @attrs.define(eq=False)
 class Loss:
-    """The result of :meth:`OnPolicyTrainer.loss`: ``total`` is minimised, the rest is reported."""
+    """The result of :meth:`OnPolicyTrainer.loss`: ``total`` is minimized, the rest is reported."""
 
     total: Tensor
     policy: Tensor
@@ -49,8 +49,8 @@ def minibatch_sizes(count: int, batch_size: int) -> list[int]:
     return [count * (k + 1) // parts - count * k // parts for k in range(parts)]
 
 
-def minibatches(rollout: Minibatch, order: Tensor, sizes: Sequence[int], standardised: bool) -> Iterator[Minibatch]:
-    """Cut the rollout, in ``order``, into minibatches; with ``standardised``, standardise the advantages of each.
+def minibatches(rollout: Minibatch, order: Tensor, sizes: Sequence[int], standardized: bool) -> Iterator[Minibatch]:
+    """Cut the rollout, in ``order``, into minibatches; with ``standardized``, standardize the advantages of each.
 
     One gather serves the whole pass: the minibatches are views of it.
     """
@@ -62,11 +62,11 @@ def minibatches(rollout: Minibatch, order: Tensor, sizes: Sequence[int], standar
         return repeat(None) if x is None else parts(x)
 
     advantage = rollout.advantage.index_select(0, order)
-    if standardised:
+    if standardized:
         if len(set(sizes)) == 1:
-            advantage = standardise(advantage.view(len(sizes), -1)).view(-1)
+            advantage = standardize(advantage.view(len(sizes), -1)).view(-1)
         else:
-            advantage = torch.cat([standardise(part) for part in advantage.split(sizes)])  # type: ignore[no-untyped-call]
+            advantage = torch.cat([standardize(part) for part in advantage.split(sizes)])  # type: ignore[no-untyped-call]
     columns = zip(
         zip(*(parts(x) for x in rollout.inputs), strict=True),
         optional(rollout.raw),
@@ -97,7 +97,7 @@ def approximate_kl(log_ratio: Tensor) -> Tensor:
     return (log_ratio.expm1() - log_ratio).mean()
 
 
-def standardise(advantage: Tensor) -> Tensor:
+def standardize(advantage: Tensor) -> Tensor:
     """Shift and scale to mean 0 and standard deviation 1 along the last axis; a single value becomes 0."""
     deviation = advantage - advantage.mean(-1, keepdim=True)
     return deviation / (advantage.std(-1, correction=0, keepdim=True) + 1e-8)

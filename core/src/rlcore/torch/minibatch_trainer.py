@@ -1,6 +1,6 @@
 """The part that the off-policy and offline templates share: gradient steps on minibatches of stored transitions.
 
-A subclass provides a network (:meth:`build_model`), its optimisers (:meth:`build_optimizers`) and one gradient step
+A subclass provides a network (:meth:`build_model`), its optimizers (:meth:`build_optimizers`) and one gradient step
 (:meth:`gradient_step`).
 """
 
@@ -31,7 +31,7 @@ from rlcore.torch.transition_batch import BatchReader, TransitionBatch
 
 @attrs.frozen(eq=False)
 class GradientStep:
-    """The outcome of one gradient step: statistics and errors for prioritised replay.
+    """The outcome of one gradient step: statistics and errors for prioritized replay.
 
     ``stats`` are detached scalars by tag. Every gradient step of a trainer has the same tags; a summary averages them.
     """
@@ -60,11 +60,11 @@ class MinibatchTrainer(TorchTrainer):
     # ------------------------------------------------------------ for a subclass to implement
 
     def build_optimizers(self) -> Mapping[str, Adam]:
-        """An optimiser for each part of the model that learns by itself, by name; see :meth:`adam`."""
+        """An optimizer for each part of the model that learns by itself, by name; see :meth:`adam`."""
         raise NotImplementedError
 
     def gradient_step(self, batch: TransitionBatch) -> GradientStep:
-        """Learn from one minibatch: losses, gradients, optimiser steps, target networks."""
+        """Learn from one minibatch: losses, gradients, optimizer steps, target networks."""
         raise NotImplementedError
 
     # ------------------------------------------------------------ what a subclass may change
@@ -80,13 +80,13 @@ class MinibatchTrainer(TorchTrainer):
     # ------------------------------------------------------------ for subclasses
 
     def set_learning_rates(self) -> dict[str, float]:
-        """Set the schedule's value of this step in every optimiser; returns it as a statistic."""
+        """Set the schedule's value of this step in every optimizer; returns it as a statistic."""
         rate = self.learning_rate(self.steps)
         for optimizer in self.optimizers.values():
             optimizer.learning_rate = rate
         return {"Policy/Learning Rate": rate}
 
-    def summarise(self, steps: Sequence[GradientStep]) -> dict[str, float]:
+    def summarize(self, steps: Sequence[GradientStep]) -> dict[str, float]:
         """Average the statistics of several gradient steps. Raises TrainingDiverged if one is not finite."""
         tags = tuple(steps[0].stats)
         values = torch.stack([torch.stack(tuple(step.stats.values())) for step in steps]).mean(0).tolist()
@@ -98,10 +98,10 @@ class MinibatchTrainer(TorchTrainer):
     def diverged(self, what: str) -> TrainingDiverged:
         """Return the error to raise if ``what`` is not finite."""
         strength = strength_of(self.providers) if self.learns_from_rewards else 0.0
-        normalised = self.model.inputs.normalizer is not None
+        normalized = self.model.inputs.normalizer is not None
         return TrainingDiverged(
             f"behavior {self.behavior.name!r}: learning diverged in the update at step {self.steps} ({what}); "
-            f"{remedy(self.reader.buffer, normalised, strength, where=self.source)}"
+            f"{remedy(self.reader.buffer, normalized, strength, where=self.source)}"
         )
 
     # ------------------------------------------------------------ state

@@ -1,7 +1,7 @@
 """Networks of policies and critics: observation encoders, hidden layers, heads.
 
 Observations enter as a tuple of tensors made by :class:`ObservationInputs`: all vector observations side by side,
-then each image. Weights are initialised as in ML-Agents (Kaiming normal, small policy heads) or orthogonally
+then each image. Weights are initialized as in ML-Agents (Kaiming normal, small policy heads) or orthogonally
 (``network_settings.init``).
 
 Everything here is plain PyTorch, so ``torch.compile`` and ``torch.func`` work on it. With ``torch_settings.fast_cpu`` a
@@ -59,9 +59,9 @@ def dense(
 
 
 class ObservationInputs(nn.Module):
-    """Turns arrays by observation name into a model's inputs, and normalises the vector part if asked to."""
+    """Turns arrays by observation name into a model's inputs, and normalizes the vector part if asked to."""
 
-    normalised_columns: Tensor  # [vector_size] bool
+    normalized_columns: Tensor  # [vector_size] bool
 
     def __init__(self, observations: tuple[ObservationSpec, ...], normalize: bool) -> None:
         super().__init__()
@@ -71,9 +71,9 @@ class ObservationInputs(nn.Module):
         self.normalizer: RunningNormalizer | None = None
         # One-hot observations are left as they are: scaling an indicator by its rarity does not help.
         columns = [torch.full((o.size,), o.kind == "vector") for o in self.vectors]
-        normalised = torch.cat(columns) if columns else torch.empty(0, dtype=torch.bool)
-        self.register_buffer("normalised_columns", normalised, persistent=False)
-        if normalize and bool(self.normalised_columns.any()):
+        normalized = torch.cat(columns) if columns else torch.empty(0, dtype=torch.bool)
+        self.register_buffer("normalized_columns", normalized, persistent=False)
+        if normalize and bool(self.normalized_columns.any()):
             self.normalizer = RunningNormalizer(self.vector_size)
 
     def raw(self, observations: Mapping[str, NDArray[Any]], lead: int = 1) -> Inputs:
@@ -91,17 +91,17 @@ class ObservationInputs(nn.Module):
         return torch.from_numpy(array.reshape(-1, *array.shape[lead:]))
 
     def forward(self, raw: Inputs) -> Inputs:
-        """Normalise the vector part. Called once per rollout or sample, not in every network."""
+        """Normalize the vector part. Called once per rollout or sample, not in every network."""
         if self.normalizer is None:
             return raw
         scaled = self.normalizer(raw[0])
-        if not self.normalised_columns.all():
-            scaled = torch.where(self.normalised_columns, scaled, raw[0])
+        if not self.normalized_columns.all():
+            scaled = torch.where(self.normalized_columns, scaled, raw[0])
         return (scaled, *raw[1:])
 
     @property
     def has_statistics(self) -> bool:
-        """Whether the normaliser, if there is one, has seen anything yet."""
+        """Whether the normalizer, if there is one, has seen anything yet."""
         return self.normalizer is None or bool(self.normalizer.count > 0)
 
     def update_normalizer(self, raw: Inputs) -> None:
@@ -131,7 +131,7 @@ class Body(nn.Module):
         self.layers = nn.ModuleList()
         for _ in range(settings.num_layers):
             layer = nn.Linear(width, settings.hidden_units)
-            initialise(layer, settings.init, gain=2**0.5 if settings.init == "orthogonal" else 1.0)
+            initialize(layer, settings.init, gain=2**0.5 if settings.init == "orthogonal" else 1.0)
             self.layers.append(layer)
             width = settings.hidden_units
         self.features = width
@@ -178,7 +178,7 @@ class PolicyHead(nn.Module):
         self.linear = nn.Linear(features, self.continuous + layout.logits)
         free = layout.continuous and not squashed
         self.log_std = nn.Parameter(torch.full((layout.continuous,), initial_log_std)) if free else None
-        initialise(self.linear, init, gain=0.01 if init == "orthogonal" else 0.1)
+        initialize(self.linear, init, gain=0.01 if init == "orthogonal" else 0.1)
         if init == "kaiming":
             with torch.no_grad():
                 self.linear.weight[: self.continuous] *= 2.0  # ML-Agents: 0.2 for means, 0.1 for logits
@@ -227,7 +227,7 @@ class ActorCritic(Actor):
         super().__init__(behavior, settings, initial_log_std)
         self.critic = self.actor if shared else Body(self.inputs, settings)
         self.value_head = nn.Linear(self.critic.features, value_heads)
-        initialise(self.value_head, settings.init, gain=1.0)
+        initialize(self.value_head, settings.init, gain=1.0)
 
     def value(self, inputs: Inputs) -> Tensor:
         """Values by reward provider, [B, value_heads]."""
@@ -248,7 +248,7 @@ class Critic(nn.Module):
         super().__init__()
         self.body = Body(inputs, settings, extra=continuous)
         self.head = nn.Linear(self.body.features, outputs)
-        initialise(self.head, settings.init, gain=1.0)
+        initialize(self.head, settings.init, gain=1.0)
 
     def forward(self, inputs: Inputs, continuous: Tensor | None = None, frozen: bool = False) -> Tensor:
         """With ``frozen``, ``continuous`` gets a gradient and the weights get none."""
@@ -264,7 +264,7 @@ def linears(layers: nn.ModuleList) -> list[nn.Linear]:
     return [layer for layer in layers if isinstance(layer, nn.Linear)]
 
 
-def initialise(layer: nn.Linear, init: str, gain: float) -> None:
+def initialize(layer: nn.Linear, init: str, gain: float) -> None:
     """Set biases to zero and weights to ``init`` times ``gain``; ``uniform`` keeps PyTorch's own initial values."""
     if init == "uniform":
         return

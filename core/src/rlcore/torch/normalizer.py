@@ -1,4 +1,4 @@
-"""Observation normalisation as a part of the model, so that export, evaluation and resume cannot diverge from it."""
+"""Observation normalization as a part of the model, so that export, evaluation and resume cannot diverge from it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The off-policy template: store transitions, and take gradient steps on samples of them.
 
-A subclass provides a network, optimisers and one gradient step (see :mod:`rlcore.torch.minibatch_trainer`), and may
+A subclass provides a network, optimizers and one gradient step (see :mod:`rlcore.torch.minibatch_trainer`), and may
 change how it explores. The replay buffer, the random beginning, the ratio of gradient steps to agent steps, the
-normaliser and state live here.
+normalizer and state live here.
 """
 
 from __future__ import annotations
@@ -83,10 +83,10 @@ class OffPolicyTrainer(MinibatchTrainer):
     def begin(self, batch: AgentBatch) -> None:
         self.buffer.begin(batch)
         self._begun = True
-        self._normalise(batch)
+        self._normalize(batch)
 
     def act(self, batch: AgentBatch) -> Actions:
-        if not self._begun:  # resumed from a checkpoint without the buffer; the normaliser has seen this batch
+        if not self._begun:  # resumed from a checkpoint without the buffer; the normalizer has seen this batch
             self.buffer.begin(batch)
             self._begun = True
         early = self.steps < self.hyperparameters.buffer_init_steps
@@ -96,7 +96,7 @@ class OffPolicyTrainer(MinibatchTrainer):
 
     def observe(self, actions: Actions, batch: AgentBatch) -> None:
         self.steps += self.buffer.observe(batch)
-        self._normalise(batch)
+        self._normalize(batch)
 
     def ready(self) -> bool:
         return self._ratio.due(self.steps) > 0 and len(self.buffer) > 0
@@ -108,7 +108,7 @@ class OffPolicyTrainer(MinibatchTrainer):
             steps.append(self._learn_from_sample())
             self._ratio.done += 1
             self.gradient_steps += 1
-        stats |= self.summarise(steps)
+        stats |= self.summarize(steps)
         if self.learning_providers:
             stats |= self._update_rewards()
         self.policy.refresh_std()
@@ -156,7 +156,7 @@ class OffPolicyTrainer(MinibatchTrainer):
             self._reward_ratio.done += 1
         return stats
 
-    def _normalise(self, batch: AgentBatch) -> None:
+    def _normalize(self, batch: AgentBatch) -> None:
         """Add the current observations of slots that act next to the running mean and variance."""
         inputs = self.model.inputs
         if inputs.normalizer is None or self._inference:

@@ -1,6 +1,6 @@
 """The offline template: gradient steps on recorded data, with no environment in the loop.
 
-A subclass provides a network, optimisers and one gradient step (see :mod:`rlcore.torch.minibatch_trainer`). The data is
+A subclass provides a network, optimizers and one gradient step (see :mod:`rlcore.torch.minibatch_trainer`). The data is
 read once into the arrays of a replay buffer and never changes. ``steps`` counts gradient steps.
 """
 
@@ -22,7 +22,7 @@ from rlcore.torch.transition_batch import BatchReader
 class OfflineTrainer(MinibatchTrainer):
     """A trainer that learns from recorded data alone.
 
-    Its record sets ``offline=True``, so that no environment is created. The normaliser sees the whole recording before
+    Its record sets ``offline=True``, so that no environment is created. The normalizer sees the whole recording before
     the first step and stays fixed.
     """
 
@@ -58,7 +58,7 @@ class OfflineTrainer(MinibatchTrainer):
     def update(self) -> Mapping[str, float | Sequence[float]]:
         stats = self.set_learning_rates()
         batch_size = self.hyperparameters.batch_size
-        stats |= self.summarise([self.learn_from(self.buffer.sample(batch_size, self.generator))])
+        stats |= self.summarize([self.learn_from(self.buffer.sample(batch_size, self.generator))])
         for provider in self.learning_providers:
             shown = self.reader.transitions(self.buffer.sample(batch_size, self.generator))
             stats |= provider.update(shown)

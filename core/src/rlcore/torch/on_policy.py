@@ -7,11 +7,11 @@ update, in order:
 2. for each reward provider its rewards, and advantages by GAE, which bootstrap from the final observation of a
    truncated episode and from the next row at the end of the rollout;
 3. ``num_epoch`` passes over the shuffled rollout in minibatches of about ``batch_size``;
-4. the observation normaliser adds the rollout to its statistics. It comes last so that acting, step 1 and step 3 all
+4. the observation normalizer adds the rollout to its statistics. It comes last so that acting, step 1 and step 3 all
    see the same inputs.
 
 The first update of a run with ``normalize`` differs: its actions were drawn from raw observations, because there were
-no statistics yet. Step 4 comes first there, and the log-probabilities of step 1 are those of normalised observations.
+no statistics yet. Step 4 comes first there, and the log-probabilities of step 1 are those of normalized observations.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from rlcore.saved_values import fill, saved_array, saved_count, saved_mapping
 from rlcore.seeding import derive_generator, generator_state, restore_generator
 from rlcore.settings import BehaviorSettings, OnPolicySettings
 from rlcore.torch.actions import ActionNoise, joint_log_prob_entropy, mask_logits
-from rlcore.torch.advantages import explained_variance, generalised_advantages, trajectory_cuts
+from rlcore.torch.advantages import explained_variance, generalized_advantages, trajectory_cuts
 from rlcore.torch.divergence import remedy, strength_of
 from rlcore.torch.minibatch import (
     Loss,
@@ -41,7 +41,7 @@ from rlcore.torch.minibatch import (
     minibatch_sizes,
     minibatches,
     rollout_rows,
-    standardise,
+    standardize,
 )
 from rlcore.torch.networks import ActorCritic, Inputs, to_numpy
 from rlcore.torch.optimizer import Adam
@@ -131,10 +131,10 @@ class OnPolicyTrainer(TorchTrainer):
         norms: list[Tensor] = []
         count = len(rollout.advantage)
         sizes = minibatch_sizes(count, h.batch_size)
-        standardised = h.advantage_normalization == "minibatch"
+        standardized = h.advantage_normalization == "minibatch"
         for _ in range(h.num_epoch):
             order = torch.from_numpy(self._minibatch_generator.permutation(count)).to(self.device)
-            for minibatch in minibatches(rollout, order, sizes, standardised):
+            for minibatch in minibatches(rollout, order, sizes, standardized):
                 loss = self.loss(minibatch)
                 self.optimizer.zero_grad()
                 loss.total.backward()  # type: ignore[no-untyped-call]
@@ -146,23 +146,23 @@ class OnPolicyTrainer(TorchTrainer):
                 if float(approximate_kl(last_epoch)) > 1.5 * h.target_kl:
                     break
 
-        learned = self._summarise(losses, norms)
+        learned = self._summarize(losses, norms)
         if unseen is not None:
             self.model.inputs.update_normalizer(unseen)
         self.policy.refresh()
         self.buffer.restart()
         return {**learned, **schedules, **stats}
 
-    def _summarise(self, losses: Sequence[Loss], norms: Sequence[Tensor]) -> dict[str, float]:
+    def _summarize(self, losses: Sequence[Loss], norms: Sequence[Tensor]) -> dict[str, float]:
         """Means over all minibatches of an update. Raises TrainingDiverged if one is not finite."""
         parts = [torch.stack([getattr(loss, name) for loss in losses]) for name in ("policy", "value", "entropy")]
         policy, value, entropy, norm = torch.stack([*parts, torch.stack(tuple(norms))]).mean(1).tolist()
         if not np.isfinite(policy + value + norm):
-            normalised = self.model.inputs.normalizer is not None
+            normalized = self.model.inputs.normalizer is not None
             raise TrainingDiverged(
                 f"behavior {self.behavior.name!r}: the loss became NaN or infinite in the update at step {self.steps} "
                 f"(policy {policy:g}, value {value:g}, gradient norm {norm:g}); "
-                f"{remedy(self.buffer, normalised, strength_of(self.providers))}"
+                f"{remedy(self.buffer, normalized, strength_of(self.providers))}"
             )
         return {
             "Losses/Policy Loss": policy,
@@ -177,7 +177,7 @@ class OnPolicyTrainer(TorchTrainer):
 
     @torch.no_grad()
     def _prepare(self) -> tuple[Minibatch, Inputs | None, dict[str, Statistic]]:
-        """Return the rollout as one large minibatch, inputs that the normaliser has yet to see, and statistics."""
+        """Return the rollout as one large minibatch, inputs that the normalizer has yet to see, and statistics."""
         lengths = self.buffer.lengths()
         num_rows = int(lengths.max())
         stored = None
@@ -190,7 +190,7 @@ class OnPolicyTrainer(TorchTrainer):
         return rollout, unseen, stats
 
     def _network_inputs(self, num_rows: int, stored: Tensor | None) -> tuple[Inputs, Inputs | None]:
-        """Normalised observations [(T + 1) * S, ...], and the raw ones [N, ...] that the normaliser has yet to see.
+        """Normalized observations [(T + 1) * S, ...], and the raw ones [N, ...] that the normalizer has yet to see.
 
         The last S rows are the observations after the rollout. ``stored`` [N] has the indices of the transitions in
         an array [T * S, ...]; None if every index holds one.
@@ -200,7 +200,7 @@ class OnPolicyTrainer(TorchTrainer):
         raw_transitions = _transition_rows(raw_inputs, num_rows * self.behavior.slots, stored)
         if self.model.inputs.has_statistics:
             return self.model.inputs(raw_inputs), raw_transitions
-        # The first update has no statistics to normalise with, and learning from raw inputs is worse than
+        # The first update has no statistics to normalize with, and learning from raw inputs is worse than
         # log-probabilities that are not those the actions were drawn with.
         self.model.inputs.update_normalizer(raw_transitions)
         return self.model.inputs(raw_inputs), None
@@ -240,7 +240,7 @@ class OnPolicyTrainer(TorchTrainer):
         log_prob, _ = joint_log_prob_entropy(self.policy.layout, mean, log_std, logits, raw, choices)
         advantage = flat(advantages)
         if self.hyperparameters.advantage_normalization == "rollout":
-            advantage = standardise(advantage)
+            advantage = standardize(advantage)
         return Minibatch(
             inputs=inputs,
             raw=raw,
@@ -280,7 +280,7 @@ class OnPolicyTrainer(TorchTrainer):
             value, next_value = values[..., k], next_values[..., k]
             if not provider.ignore_done:
                 next_value = np.where(terminated, np.float32(0), next_value)
-            advantage = generalised_advantages(
+            advantage = generalized_advantages(
                 reward, value, next_value, carry, provider.gamma, self.hyperparameters.lambd
             )
             advantages += advantage

@@ -34,7 +34,7 @@ class ActorPolicy:
         self.refresh()
 
     def refresh(self) -> None:
-        """Call after normalisers changed, or parameters moved in memory."""
+        """Call after normalizers changed, or parameters moved in memory."""
         self.refresh_std()
         if self.backend.numpy_actor is not None:
             self._numpy_actor = self.backend.numpy_actor(self.model)

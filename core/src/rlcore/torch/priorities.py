@@ -1,4 +1,4 @@
-"""Proportional prioritised replay (Schaul et al. 2016, arXiv:1511.05952): priorities of rows, and a sum tree to draw
+"""Proportional prioritized replay (Schaul et al. 2016, arXiv:1511.05952): priorities of rows, and a sum tree to draw
 rows by them.
 """
 

@@ -34,7 +34,7 @@ class ReplayRings:
     """The last ``buffer_size`` rows over all slots, final and current observations included."""
 
     def __init__(self, behavior: BehaviorSpec, buffer_size: int, priority_alpha: float | None = None) -> None:
-        """``priority_alpha`` is the exponent of prioritised sampling; without it rows have no priorities.
+        """``priority_alpha`` is the exponent of prioritized sampling; without it rows have no priorities.
 
         Raises ConfigError, before anything is allocated, if ``buffer_size`` leaves a slot fewer than four rows or does
         not fit into memory.

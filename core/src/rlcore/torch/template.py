@@ -1,4 +1,4 @@
-"""The part that the on-policy, off-policy and offline templates share: network, optimisers, rewards, policy."""
+"""The part that the on-policy, off-policy and offline templates share: network, optimizers, rewards, policy."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class TorchTrainer:
         raise NotImplementedError
 
     def actor_optimizer(self) -> Adam:
-        """Return the optimiser that moves the policy's parameters; imitation needs it."""
+        """Return the optimizer that moves the policy's parameters; imitation needs it."""
         raise NotImplementedError
 
     # ------------------------------------------------------------ for subclasses

@@ -23,7 +23,7 @@ FloatArray = NDArray[np.float32]
 class ActionBatch:
     """Observations and actions of agents in B steps: the input of imitation."""
 
-    inputs: Inputs  # normalised observations, each [B, ...]
+    inputs: Inputs  # normalized observations, each [B, ...]
     raw: Tensor | None  # [B, continuous] the action's continuous parts, as a policy draws them
     choices: Tensor | None  # [B, branches] its choices
     mask: Tensor | None  # [B, logits] True = allowed
@@ -37,11 +37,11 @@ class TransitionBatch(ActionBatch):
     The target of a value that ``n_steps`` later is worth ``next_value`` [B, R] is ``reward + discount * next_value``.
     """
 
-    next_inputs: Inputs  # normalised observations at the end, each [B, ...]
+    next_inputs: Inputs  # normalized observations at the end, each [B, ...]
     next_mask: Tensor | None  # [B, logits]
     reward: Tensor  # [B, R] discounted sum over the stretch, strength included
     discount: Tensor  # [B, R] gamma^n, and 0 where the episode terminated (unless the reward ignores that)
-    weight: Tensor | None = None  # [B] of importance, under prioritised replay
+    weight: Tensor | None = None  # [B] of importance, under prioritized replay
 
 
 class BatchReader:

@@ -87,7 +87,7 @@ class IQLTrainer(OfflineTrainer):
         )
 
     def _step(self, loss: Tensor, *names: str) -> None:
-        """Move the parameters of the named optimisers against the gradient of ``loss``."""
+        """Move the parameters of the named optimizers against the gradient of ``loss``."""
         for name in names:
             self.optimizers[name].zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]

@@ -20,10 +20,10 @@ MOST_ROWS = 128  # above this PyTorch is faster
 
 
 def numpy_actor(model: Actor) -> NumpyActor | None:
-    """:meth:`Actor.policy` in NumPy, normalisation included; None for images and for an actor that overrides any part.
+    """:meth:`Actor.policy` in NumPy, normalization included; None for images and for an actor that overrides any part.
 
     The returned function reads the model's own weights, so updates in place need no other call. Call it again if the
-    normaliser changes, or if parameters move to other memory.
+    normalizer changes, or if parameters move to other memory.
     """
     if model.inputs.images or not _is_plain(model):
         return None
@@ -32,11 +32,11 @@ def numpy_actor(model: Actor) -> NumpyActor | None:
     head = model.policy_head
     weight, bias = to_numpy(head.linear.weight).T, to_numpy(head.linear.bias)
     continuous = head.continuous
-    normalise = _normaliser(model.inputs)
+    normalize = _normalizer(model.inputs)
 
     def forward(x: FloatArray) -> tuple[FloatArray | None, FloatArray | None]:
-        if normalise is not None:
-            x = normalise(x)
+        if normalize is not None:
+            x = normalize(x)
         for hidden_weight, hidden_bias in hidden:
             x = x @ hidden_weight
             x += hidden_bias
@@ -59,15 +59,15 @@ def _is_plain(model: Actor) -> bool:
     )
 
 
-def _normaliser(inputs: ObservationInputs) -> Callable[[FloatArray], FloatArray] | None:
+def _normalizer(inputs: ObservationInputs) -> Callable[[FloatArray], FloatArray] | None:
     normalizer = inputs.normalizer
     if normalizer is None:
         return None
-    normalised = to_numpy(inputs.normalised_columns)
+    normalized = to_numpy(inputs.normalized_columns)
     mean, inverse_std = (to_numpy(part) for part in normalizer.scale())
-    limit = np.where(normalised, np.float32(normalizer.clip), np.float32(np.inf))
-    shift = np.where(normalised, mean, 0).astype(np.float32)
-    factor = np.where(normalised, inverse_std, 1).astype(np.float32)
+    limit = np.where(normalized, np.float32(normalizer.clip), np.float32(np.inf))
+    shift = np.where(normalized, mean, 0).astype(np.float32)
+    factor = np.where(normalized, inverse_std, 1).astype(np.float32)
     return lambda x: np.clip((x - shift) * factor, -limit, limit)
 
 

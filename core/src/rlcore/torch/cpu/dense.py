@@ -45,7 +45,7 @@ class _Activation:
 
 
 def _tanh(x: Tensor) -> Tensor:
-    array = x.numpy()  # NumPy's vectorised tanh takes a fifth of the time of PyTorch's
+    array = x.numpy()  # NumPy's vectorized tanh takes a fifth of the time of PyTorch's
     np.tanh(array, out=array)
     return x
 
