@@ -1,4 +1,4 @@
-"""A run as a program uses it: iterate over it, train, evaluate, look at it, stop it.
+"""The class :class:`Run`, with which a program trains, evaluates and stops a run.
 
 The words are explained in the glossary of the documentation's front page.
 """
@@ -31,11 +31,13 @@ __all__ = ["BehaviorResult", "EpochResult", "Run", "RunContext"]
 
 
 class Run:
-    """One training. Iterating continues where the run is, so ``for epoch in run`` can be left and entered again::
+    """A training from one configuration. Iterating over it trains, and gives a result for each epoch::
 
         with Run("examples/cartpole.yaml") as run:
             for epoch in run:
                 print(epoch.behaviors["CartPole"].mean_reward)
+
+    An epoch ends with a summary. The loop may be left and entered again: the training continues where it was.
 
     ``config`` is a configuration file, a mapping of the same shape, or a :class:`RunConfig`. Environment, trainers
     and run directory are created when the first epoch starts, or by :meth:`start`.
@@ -81,9 +83,9 @@ class Run:
             raise
 
     def start(self) -> None:
-        """Create the run directory, environment, trainers and writers, and restore a resumed run. Once.
+        """Create the run directory, environment, trainers and writers, and restore a resumed run.
 
-        No environment is created if the trainers learn from recorded data.
+        Later calls do nothing. No environment is created if the trainers learn from recorded data.
         """
         if self._training is not None:
             return
@@ -105,7 +107,7 @@ class Run:
         """Play ``episodes`` whole episodes with the current policies in an environment of their own.
 
         Equal seeds play equal episodes. Without a seed, they are the episodes of the evaluations within the run. The
-        training does not change, and no score is noted.
+        training does not change, and the score is not recorded.
         """
         self.start()
         training = self._started
@@ -145,7 +147,7 @@ class Run:
 
     @property
     def epoch(self) -> int:
-        """Epochs that this process has trained."""
+        """The number of epochs that this process has trained."""
         return 0 if self._training is None else self._training.epoch
 
     @property
@@ -155,7 +157,7 @@ class Run:
 
     @property
     def nothing_left(self) -> bool:
-        """Whether a run was resumed that had reached its ``max_steps``, or ``stop_at``, before."""
+        """Whether this run was resumed after it had reached its ``max_steps`` or ``stop_at``."""
         return self._training is not None and self._training.nothing_left
 
     @property
@@ -177,12 +179,12 @@ class Run:
 
     @property
     def saved_step(self) -> int | None:
-        """Agent steps of the last checkpoint; None before there is one."""
+        """The agent steps at the last checkpoint; None before the first one."""
         return self._store.saved_step
 
     @property
     def updating(self) -> bool:
-        """Whether a trainer is in its update at this moment, for another thread."""
+        """Whether a trainer is in its update at this moment; may be read from another thread."""
         return self._training is not None and self._training.times.updating_now
 
     @property

@@ -1,4 +1,4 @@
-"""From a configuration to a training that has started, new or resumed."""
+"""Starts a training, new or resumed, from its configuration."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Start:
         close_at_exit(stack, environment, name, EnvironmentFailed, CLOSE_ENVIRONMENT, self.control.current_deadline)
 
     def _restore(self, training: Training, saved: Mapping[str, Any] | None) -> None:
-        """Put the training where ``saved``, a checkpoint's state, left it, or at its first episode."""
+        """Restore the training from ``saved``, the state of a checkpoint; if it is None, start the first episodes."""
         context, state, evaluation, store = training.context, training.state, training.evaluation, self.store
         if saved is not None:
             store.compare_versions(saved)
@@ -148,7 +148,7 @@ class Start:
                 log.warning("%s: its status has no lesson of %s; all begin with their first", origin, names)
 
     def _report_start(self, training: Training) -> None:
-        """Report the start to plugins; the run directory is this run's from here on."""
+        """Report the start to plugins, and mark the run directory as started."""
         context, store = training.context, self.store
         for plugin in self.plugins.loaded:
             log.debug("plugin %s (%s %s): %s", plugin.name, plugin.distribution, plugin.version, plugin.why)

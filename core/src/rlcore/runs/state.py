@@ -1,7 +1,7 @@
 """The state of a run: what its checkpoints save and a resumed run restores.
 
-A checkpoint ends open episodes unless the environment can save itself, in the run that continues as in the run that is
-resumed: therefore both are equal.
+A checkpoint ends open episodes unless the environment can save itself. This is done in a run that continues and in one
+that is resumed, so both are equal.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from rlcore.storage.saved_models import model_of, model_of_path
 
 @attrs.define(eq=False)
 class RunState:
-    """The environment, the behaviors that live in it, and the curricula that change it."""
+    """The environment, its behaviors with their trainers, and the curricula of its parameters."""
 
     seed: int
     environment: Environment | None  # None where trainers learn from recorded data
@@ -58,7 +58,7 @@ class RunState:
         offline: bool,
         lesson_changed: Callable[[int, LessonChange], None],
     ) -> Self:
-        """Everything as it is before the first episode.
+        """Create the state before the first episode.
 
         ``offline``: the trainers learn from recorded data. ``lesson_changed`` is called with the run's step.
         """
@@ -89,14 +89,14 @@ class RunState:
     # ------------------------------------------------------------ episodes
 
     def begin(self) -> None:
-        """Begin the first episode of every environment."""
+        """Start the first episode of every environment."""
         if self.environment is not None:
             self._begin_episodes(self.environment, np.zeros(self.environment.num_envs, np.int64))
         for behavior in self.behaviors.values():
             behavior.finished_at_cut = 0
 
     def reset(self) -> None:
-        """Begin the next episode of every environment; open episodes bootstrap as if truncated."""
+        """Start the next episode of every environment; open episodes bootstrap as if truncated."""
         if self.environment is not None:
             self._begin_episodes(self.environment, self.environment.episodes + 1)
 
@@ -128,7 +128,7 @@ class RunState:
         return NonFiniteError(f"{error} (its episode began with {began})", error.env, error.latest)
 
     def settle_episodes(self) -> list[BehaviorRun]:
-        """Begin new episodes before a checkpoint, unless the environment can save itself.
+        """Start new episodes before a checkpoint, unless the environment can save itself.
 
         Returns the behaviors of which no episode has ended by itself since the checkpoint before.
         """
