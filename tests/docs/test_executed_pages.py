@@ -140,7 +140,7 @@ def test_the_editor_page_runs_and_its_file_keeps_the_schema(
     schema = jsonschema.Draft202012Validator(json.loads(printed[end:]))
     edited = yaml.safe_load((directory / "edited.yaml").read_text())
     assert schema.is_valid(edited)
-    assert not schema.is_valid({**edited, "behaviors": {}})
+    assert not schema.is_valid({**edited, "behavior": {}})
 
 
 def test_the_environment_page_runs_and_its_environment_is_learned(run_page: RunPage) -> None:
