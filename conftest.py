@@ -10,6 +10,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import pytest
 from hypothesis import settings
 
+LONGEST = ("packaging", "learning", "faults")  # marks, in the order in which their tests start
 DEEP = {"RLCORE_ATTACK_TRIALS": "120", "RLCORE_ATTACK_DAMAGES": "all"}
 
 settings.register_profile("quick", max_examples=40, deadline=None)
@@ -44,11 +45,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is marked ``deep``, unless this is a deep run."""
+    """Leave out what is marked ``deep``, unless this is a deep run. The longest tests start first.
+
+    A process that starts one of them last would run it alone, while the others have nothing left to do.
+    """
     if not config.getoption("--deep"):
         left_out = [item for item in items if item.get_closest_marker("deep")]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not item.get_closest_marker("deep")]
+    items.sort(
+        key=lambda item: next((k for k, mark in enumerate(LONGEST) if item.get_closest_marker(mark)), len(LONGEST))
+    )
 
 
 @pytest.fixture(scope="session")

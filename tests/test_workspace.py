@@ -219,3 +219,10 @@ def test_every_direct_dependency_is_pinned_in_the_constraints() -> None:
         if each.name not in ours:
             (pin,) = pins[canonicalize_name(each.name)].specifier
             assert each.specifier.contains(pin.version), f"{each} excludes the version it is tested with"
+
+
+@pytest.mark.xdist_group("known")
+def test_tests_of_one_group_run_in_one_process(request: pytest.FixtureRequest) -> None:
+    """pytest-xdist knows a group by the end of a test's id. Without groups, processes would train the same twice."""
+    if hasattr(request.config, "workerinput"):
+        assert request.node.nodeid.endswith("@known")

@@ -14,17 +14,17 @@ from rlcore.torch.optimizer import BETAS, Adam
 class FlatAdam(Adam):
     """Adam with the interface and the results of :class:`rlcore.torch.optimizer.TorchAdam`.
 
-    The parameters become views of one tensor, so a network works as before. Their gradients are copied into another
-    before a step. PyTorch's kernel is called without ``torch.optim``: its checks of a group of tensors take as long as
-    the step of a small network, and importing it takes longer than everything else between ``import torch`` and the
-    first environment step.
+    The parameters become views of one tensor and their gradients views of another, so a network works as before.
+    PyTorch's kernel is called without ``torch.optim``: its checks of a group of tensors take as long as the step of a
+    small network, and importing it takes longer than everything else between ``import torch`` and the first
+    environment step.
     """
 
     def __init__(self, parameters: Iterable[nn.Parameter], learning_rate: float, epsilon: float) -> None:
         parameters = list(parameters)
         flat = torch.cat([p.detach().reshape(-1) for p in parameters])  # [number of parameters]
         for p, own in zip(parameters, _parts(flat, parameters), strict=True):
-            p.data, p.grad = own, None
+            p.data = own
         self._take(parameters, flat, learning_rate, epsilon)
 
     def _take(self, parameters: Sequence[nn.Parameter], flat: Tensor, learning_rate: float, epsilon: float) -> None:
@@ -41,8 +41,9 @@ class FlatAdam(Adam):
         return made
 
     def zero_grad(self) -> None:
-        for p in self.parameters:
-            p.grad = None  # so that backward stores a gradient, and need not add it to zeros
+        self._grad.zero_()
+        for p, own in zip(self.parameters, self._grads, strict=True):
+            p.grad = own
 
     def clip_grad_norm(self, max_norm: float) -> Tensor:
         self._gather()
@@ -61,16 +62,14 @@ class FlatAdam(Adam):
         )  # fmt: skip
 
     def _gather(self) -> None:
-        """Let each parameter's ``grad`` be its part of the flat one; the part of a parameter without any is zero."""
-        pairs = list(zip(self.parameters, self._grads, strict=True))
-        if all(p.grad is own for p, own in pairs):
-            return
-        grads = [torch.zeros_like(p) if p.grad is None else p.grad for p, _ in pairs]
-        if any(p.grad is own for p, own in pairs):  # what is read must not be written to
-            grads = [grad.clone() for grad in grads]
-        torch.cat([grad.reshape(-1) for grad in grads], out=self._grad)
-        for p, own in pairs:
-            p.grad = own
+        """Copy gradients that are not views of the flat one, such as those after the model's own ``zero_grad``."""
+        for p, own in zip(self.parameters, self._grads, strict=True):
+            if p.grad is not own:
+                if p.grad is None:
+                    own.zero_()
+                else:
+                    own.copy_(p.grad)
+                p.grad = own
 
     def moments(self) -> dict[str, Tensor]:
         return {"mean": self._mean, "square": self._square, "step": self._step}
