@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +17,6 @@ from rlcore.results import EvaluationResult
 from rlcore.runs.saved_run import SavedRun
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-
-
-@pytest.fixture(autouse=True)
-def one_core() -> Iterator[None]:
-    """Keep each process of pytest-xdist on a core of its own, where a run trains with one thread."""
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
-    if not (worker and hasattr(os, "sched_setaffinity")):
-        yield
-        return
-    cores = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {sorted(cores)[int(worker.removeprefix("gw")) % len(cores)]})
-    yield
-    os.sched_setaffinity(0, cores)
 
 
 Measure = Callable[[int], float]

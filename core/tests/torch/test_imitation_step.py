@@ -36,8 +36,8 @@ from rlcore.torch.off_policy import OffPolicyTrainer
 from rlcore.torch.on_policy import OnPolicyTrainer
 from rlcore.torch.optimizer import Adam
 from rlcore.torch.policy import ActorPolicy
+from rlcore.torch.saved_networks import model_state
 from rlcore.torch.template import TorchTrainer
-from rlcore.torch.tensor_state import model_state
 from rlcore.torch.transition_batch import TransitionBatch
 
 PRETRAINING_LOSS = "Losses/Pretraining Loss"  # ML-Agents' tag

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rlcore.environment import ObservationSpec
 from rlcore.torch.networks import ObservationInputs
 from rlcore.torch.normalizer import RunningNormalizer
-from rlcore.torch.tensor_state import load_model_state, model_state
+from rlcore.torch.saved_networks import load_model_state, model_state
 
 
 @given(seed=st.integers(0, 2**32 - 1), sizes=st.lists(st.integers(1, 40), min_size=1, max_size=6))

@@ -9,7 +9,7 @@ from torch import nn
 from rlcore.environment import BehaviorSpec, ObservationSpec
 from rlcore.errors import RunStateError
 from rlcore.torch.actions import ActionNoise
-from rlcore.torch.tensor_state import load_model_state, model_state
+from rlcore.torch.saved_networks import load_model_state, model_state
 
 SPEC = BehaviorSpec(
     "Agent",

@@ -21,7 +21,7 @@ from rlcore.rewards import ExtrinsicReward
 from rlcore.testing.conformance.recordings import record
 from rlcore.testing.conformance.trainer import LearningReward, LearningRewards
 from rlcore.testing.environments import TinyCorridor, identity_continuous, identity_hybrid, identity_multi_branch
-from rlcore.torch.networks import min_q
+from rlcore.torch.double_q import min_q
 from rlcore.torch.transition_batch import ActionBatch, BatchReader, TransitionBatch
 from rlcore_offline.iql import expectile_loss
 

@@ -5,7 +5,7 @@ has one gradient step, from top to bottom. For discrete branches, the losses use
 (Christodoulou 2019, arXiv:1910.07207). Only continuous parts of an action are sampled.
 
 Each of the R reward providers has its own value and its own discount. The policy maximizes the sum of the R values.
-The minimum of the two critics is decided by this sum, not for each value separately. Each value contains 1/R of the
+The minimum of the two critics is decided by this sum (:mod:`rlcore.torch.double_q`). Each value contains 1/R of the
 entropy bonus, so the sum contains it once.
 
 Shapes: B transitions, R reward providers, ``columns`` values per critic (one per combination of discrete options, or
@@ -26,8 +26,8 @@ from torch.nn.functional import mse_loss
 from rlcore import RunContext
 from rlcore.environment import BehaviorSpec
 from rlcore.settings import BehaviorSettings
+from rlcore.torch.double_q import min_q
 from rlcore.torch.minibatch_trainer import GradientStep
-from rlcore.torch.networks import min_q
 from rlcore.torch.off_policy import OffPolicyTrainer
 from rlcore.torch.optimizer import Adam
 from rlcore.torch.transition_batch import TransitionBatch

@@ -20,7 +20,11 @@ OnFailure = Callable[[Plugin, PluginError], None]
 
 
 def load(manager: HookManager, plugins: Sequence[Plugin], on_failure: OnFailure) -> None:
-    """Imports all plugins that are on, then lets each add hooks, then registers each: their order does not matter."""
+    """Imports all plugins that are on, then lets each add hooks, then registers each.
+
+    The order of imports and of ``rlcore_addhooks`` does not matter. The order of registration is the reverse of the
+    order in which hooks are called; see :meth:`HookManager.implementations`.
+    """
     imported: list[tuple[Plugin, object]] = []
     for plugin in plugins:
         if not plugin.on:

@@ -96,7 +96,12 @@ class HookManager(pluggy.PluginManager):
         return registered(caller.spec.function) if caller.spec is not None else None
 
     def implementations(self, hook: str) -> list[pluggy.HookImpl]:
-        """The implementations of a hook in the order pluggy calls them."""
+        """The implementations of a hook in the order pluggy calls them.
+
+        Pluggy calls first what was registered last. ``rlcore.plugins.loading`` registers core, then installed plugins
+        by name, then local ones. So local plugins come first, installed ones follow from z to a, and core is last.
+        ``tryfirst``, ``trylast`` and ``wrapper`` change this order, as pluggy documents.
+        """
         caller: pluggy.HookCaller = getattr(self.hook, hook)
         return list(reversed(caller.get_hookimpls()))
 

@@ -1,4 +1,4 @@
-"""A statistics writer of a run, which continues without it after its first failure."""
+"""A statistics writer that fails: the run continues without it, or ends where plugins are strict."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ class OpenWriter:
     def write(self, behavior: str, step: int, stats: Mapping[str, StatSummary], strict: bool) -> None:
         """Write one summary, unless the writer has failed before.
 
-        A failure is a warning. It is a PluginError where ``strict``, or where the writer wants the process to end.
+        A failure is a warning. It is a PluginError if ``strict`` (``--strict-plugins``), or if the writer raised
+        SystemExit; the caller keeps the error until a checkpoint is saved.
         """
         if self.missed:
             self.missed += 1

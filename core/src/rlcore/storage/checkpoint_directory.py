@@ -12,7 +12,7 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -235,6 +235,15 @@ def remove_checkpoints(directory: Path, checkpoints: list[Checkpoint]) -> None:
             remove_checkpoint(checkpoint.path)
     except OSError as error:
         raise RunStateError(f"{directory}: cannot delete an old checkpoint: {error.strerror or error}") from error
+
+
+def most_kept(numbers: Iterable[int]) -> int:
+    """How many checkpoints of a run to keep, from ``keep_checkpoints`` of each behavior: the largest number.
+
+    0 or less means all, so one behavior with 0 keeps all checkpoints of the run.
+    """
+    numbers = list(numbers)
+    return 0 if min(numbers) <= 0 else max(numbers)
 
 
 def rotate(directory: Path, keep: int, newest: int, is_intact: Callable[[Checkpoint], bool]) -> list[Checkpoint]:

@@ -20,7 +20,7 @@ from rlcore.files.paths import user_path, working_directory
 from rlcore.settings import CheckpointSettings
 from rlcore.storage.checkpoint import CONFIGURATION
 from rlcore.storage.checkpoint_directory import find_checkpoints, require_no_newer
-from rlcore.storage.lock import LOCK, RunLock
+from rlcore.storage.lock import LOCK, RunLock, in_use, is_locked
 from rlcore.storage.replaced_runs import ReplacedRuns, why_force
 from rlcore.storage.run_files import (
     BEST,
@@ -117,6 +117,8 @@ class RunDirectory:
                 require_no_newer(self.best)
         elif mark is not None:
             reason = None if self.settings.force else why_force(self.path, mark)
+            if reason and not self._lock.held and is_locked(self.path):
+                raise RunStateError(in_use(self.path))  # --force would not help
             if reason:
                 raise RunStateError(f"{self.path}: {reason}")
         elif self.path.exists() and not self._is_bare():

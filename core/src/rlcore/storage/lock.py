@@ -38,7 +38,7 @@ class RunLock:
         try:
             self._lock.acquire(timeout=0.2, poll_interval=0.05)  # is_locked() holds it for a moment
         except Timeout as error:
-            raise RunStateError(f"{self.directory}: another process is writing to this run; wait or stop it") from error
+            raise RunStateError(in_use(self.directory)) from error
         self._identity, self._place = _identity(self._file), _identity(self.directory)
 
     def require(self) -> None:
@@ -66,6 +66,11 @@ def _identity(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
+
+
+def in_use(directory: Path) -> str:
+    """The message for a run directory whose lock another process holds."""
+    return f"{directory}: another process is writing to this run; wait or stop it"
 
 
 def is_locked(directory: Path) -> bool:

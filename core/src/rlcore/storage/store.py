@@ -24,6 +24,7 @@ from rlcore.storage.checkpoint_directory import (
     Checkpoint,
     find_checkpoints,
     is_intact,
+    most_kept,
     newest_intact,
     rotate,
     save_checkpoint,
@@ -158,9 +159,9 @@ class RunStore:
         self._newest = SavedStatus.of(Checkpoint(step, path), state)
         self._whole[step] = True
         settle_best(self.directory.best, self._newest.evaluation["best_step"] if self._newest.evaluation else None)
-        keep = [behavior.settings.keep_checkpoints for behavior in behaviors.values()]
+        keep = most_kept(behavior.settings.keep_checkpoints for behavior in behaviors.values())
         # Only now: save_checkpoint has verified the new checkpoint.
-        stay = rotate(self.directory.checkpoints, 0 if min(keep) <= 0 else max(keep), step, self._is_whole)
+        stay = rotate(self.directory.checkpoints, keep, step, self._is_whole)
         kept = {checkpoint.step for checkpoint in stay}
         self._older = [each for each in self._older if each.step in kept - {step}]
         with _status_after(step):

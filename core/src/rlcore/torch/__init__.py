@@ -12,5 +12,5 @@ Templates to derive a trainer from: ``on_policy``, ``off_policy`` and ``offline`
   not finite).
 - Computing: ``backend`` decides, by ``torch_settings``, between plain PyTorch and ``cpu``, code written by hand for a
   CPU, and whether two losses are computed in two threads.
-- The rest: ``memory`` (does it fit), ``tensor_state`` (models in checkpoints).
+- The rest: ``memory`` (does it fit), ``saved_networks`` (networks in checkpoints).
 """

@@ -24,8 +24,8 @@ from rlcore.settings import BehaviorSettings, MinibatchSettings
 from rlcore.torch.divergence import remedy, strength_of
 from rlcore.torch.optimizer import Adam
 from rlcore.torch.policy import ActorPolicy
+from rlcore.torch.saved_networks import load_model_state, model_state
 from rlcore.torch.template import TorchTrainer
-from rlcore.torch.tensor_state import load_model_state, model_state
 from rlcore.torch.transition_batch import BatchReader, TransitionBatch
 
 

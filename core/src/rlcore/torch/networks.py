@@ -255,11 +255,6 @@ class Critic(nn.Module):
         return self.body.into(inputs, self.head, continuous, frozen)
 
 
-def min_q(one: Tensor, two: Tensor) -> Tensor:
-    """Return, in each row of two critics' values [B, R, ...], the critic with the smaller sum over the R rewards."""
-    return torch.where(one.sum(1, keepdim=True) <= two.sum(1, keepdim=True), one, two)
-
-
 def linears(layers: nn.ModuleList) -> list[nn.Linear]:
     return [layer for layer in layers if isinstance(layer, nn.Linear)]
 

@@ -24,6 +24,7 @@ from rlcore.torch.actions import MASKED_LOGIT, ActionNoise
 from rlcore.torch.minibatch_trainer import GradientStep, MinibatchTrainer
 from rlcore.torch.networks import to_numpy
 from rlcore.torch.policy import RawActions
+from rlcore.torch.priorities import importance_exponent
 from rlcore.torch.replay import ReplayBuffer
 from rlcore.torch.replay_rings import LEAST_ROWS
 from rlcore.torch.schedules import UpdateRatio
@@ -132,8 +133,7 @@ class OffPolicyTrainer(MinibatchTrainer):
         h, priorities = self.hyperparameters, self.hyperparameters.prioritized_replay
         if priorities is None:
             return self.gradient_step(self.reader.read(self.buffer.sample(h.batch_size, self.generator)))
-        progress = min(1.0, self.steps / self.settings.max_steps)
-        beta = priorities.beta + (priorities.final_beta - priorities.beta) * progress
+        beta = importance_exponent(priorities, self.steps / self.settings.max_steps)
         rows, weights = self.buffer.sample_prioritized(h.batch_size, self.generator, beta)
         step = self.gradient_step(self.reader.read(rows, weights))
         if step.td_error is None:

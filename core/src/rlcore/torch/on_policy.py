@@ -49,8 +49,8 @@ from rlcore.torch.policy import ActorPolicy
 from rlcore.torch.reward_stats import EpisodeRewards
 from rlcore.torch.rollout import RolloutBuffer, valid_rows
 from rlcore.torch.rollout_state import require_rollout_fit
+from rlcore.torch.saved_networks import load_model_state, model_state
 from rlcore.torch.template import TorchTrainer
-from rlcore.torch.tensor_state import load_model_state, model_state
 
 Statistic = float | Sequence[float]  # of an update, or one for each of several episodes
 
@@ -279,6 +279,7 @@ class OnPolicyTrainer(TorchTrainer):
             reward[rows] = provider.evaluate(transitions) * np.float32(provider.strength)
             value, next_value = values[..., k], next_values[..., k]
             if not provider.ignore_done:
+                # Truncated episodes bootstrap from their final observation, terminated ones have no future.
                 next_value = np.where(terminated, np.float32(0), next_value)
             advantage = generalized_advantages(
                 reward, value, next_value, carry, provider.gamma, self.hyperparameters.lambd

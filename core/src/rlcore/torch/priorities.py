@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.saved_values import SavedValueError, saved_array, saved_float
+from rlcore.settings import PrioritizedReplaySettings
 from rlcore.torch.memory import FANOUT, tree_lengths
 
 Rows = NDArray[np.int64]
@@ -19,6 +20,11 @@ DoubleArray = NDArray[np.float64]
 
 EPSILON = 1e-6  # what the paper adds to |error|, so that a transition without error can still be drawn
 PENDING_ROWS = 1 << 13  # changes kept at most between two samples
+
+
+def importance_exponent(settings: PrioritizedReplaySettings, progress: float) -> float:
+    """The exponent of the importance weights: from ``beta`` to ``final_beta`` as ``progress`` goes from 0 to 1."""
+    return settings.beta + (settings.final_beta - settings.beta) * min(1.0, progress)
 
 
 class SumTree:

@@ -19,8 +19,8 @@ from rlcore.torch.backend import choose_backend
 from rlcore.torch.networks import Actor
 from rlcore.torch.optimizer import Adam
 from rlcore.torch.policy import ActorPolicy
+from rlcore.torch.saved_networks import load_model_state, require_model_fit
 from rlcore.torch.schedules import Schedule
-from rlcore.torch.tensor_state import load_model_state, require_model_fit
 
 IMITATION_STATE = "behavioral_cloning"  # the entry that rlcore.torch.imitation adds to a trainer's state
 

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import mse_loss
 
+from rlcore.torch.double_q import min_q
 from rlcore.torch.minibatch_trainer import GradientStep
-from rlcore.torch.networks import min_q
 from rlcore.torch.offline import OfflineTrainer
 from rlcore.torch.optimizer import Adam
 from rlcore.torch.transition_batch import TransitionBatch

@@ -1,4 +1,4 @@
-"""Models to and from the numpy arrays a checkpoint holds."""
+"""Networks in checkpoints: which saved network fits a configuration, and its values to and from NumPy arrays."""
 
 from __future__ import annotations
 
