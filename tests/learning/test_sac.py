@@ -21,7 +21,7 @@ HYBRID = f"""\
 environment: {{type: gymnasium, id: Landing-v0}}
 behaviors:
   Walker:
-{SMALL_SAC}
+{SMALL_SAC}      steps_per_update: 2
     max_steps: 15000
 stats: {{console: false}}
 """
