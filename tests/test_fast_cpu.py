@@ -22,6 +22,7 @@ from rlcore.recordings import RecordingAbout
 from rlcore.testing.conformance.recordings import record
 from rlcore.testing.conformance.trainer import assert_equal, copied, learn
 from rlcore.testing.environments import ImageIdentity, TinyCorridor, identity_continuous, identity_hybrid
+from rlcore.torch import backend, template
 from rlcore.torch.cpu.dense import fused_dense
 from rlcore.torch.cpu.flat_adam import FlatAdam
 from rlcore.torch.minibatch import Minibatch
@@ -52,6 +53,12 @@ ENVIRONMENTS: Mapping[str, Callable[[], Environment]] = {
 OFFLINE = ("bc", "iql")
 ACTIVATIONS = {"ppo": "tanh", "sac": "relu", "bc": "swish", "iql": "relu"}
 MakeTrainer = Callable[..., Any]
+
+
+@pytest.fixture(autouse=True)
+def settings_choose(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These tests compare both ways, also under ``pytest --plain-torch``."""
+    monkeypatch.setattr(template, "choose_backend", backend.choose_backend)
 
 
 @pytest.fixture
