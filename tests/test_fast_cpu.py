@@ -57,7 +57,7 @@ MakeTrainer = Callable[..., Any]
 
 @pytest.fixture(autouse=True)
 def settings_choose(monkeypatch: pytest.MonkeyPatch) -> None:
-    """These tests compare both ways, also under ``pytest --plain-torch``."""
+    """Let ``torch_settings`` choose, also under ``pytest --plain-torch``: both ways are compared."""
     monkeypatch.setattr(template, "choose_backend", backend.choose_backend)
 
 
