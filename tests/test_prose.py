@@ -18,7 +18,7 @@ from workspace import ROOT
 PATHS = ("README.md", "SECURITY.md", "docs", "examples", "benchmarks", "builtin_trainers", "core", "plugins", "tests")
 
 # A docstring that begins so needs the object before it to be understood.
-UNCLEAR_STARTS = re.compile(r"(The same|Those|These|So do|So does|Of|They|That|One that|What|Likewise|Also)\b")
+UNCLEAR_STARTS = re.compile(r"(The same|Those|These|So do|So does|Of|They|That|One that|What|Which|Likewise|Also)\b")
 
 MANNERISMS = re.compile(
     r"\b(mend(s|ed|ing)?|anew|nobody|somebody|anybody|for ever|misspelt"

@@ -19,7 +19,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
 
 @pytest.fixture(scope="session")
 def chosen(deep: bool) -> str:
-    """Which tests of a distribution run again where nothing else is installed; in a deep run all of them."""
+    """The expression of markers for tests that run again where nothing else is installed; empty, so all, if deep."""
     return "" if deep else "smoke"
 
 

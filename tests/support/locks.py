@@ -51,7 +51,7 @@ class Lock:
         raise NotImplementedError
 
     def right(self, actions: Actions) -> NDArray[np.bool_]:
-        """Which copies act rightly where they are, [N]."""
+        """Whether each of N environments got the right action for its place, [N]."""
         raise NotImplementedError
 
     def _observe(self) -> dict[str, NDArray[Any]]:

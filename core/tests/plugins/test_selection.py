@@ -1,4 +1,4 @@
-"""Which plugins are on: precedence, references, and what is refused before anything is imported."""
+"""The selection of plugins that are on: precedence, references, and what is refused before anything is imported."""
 
 from __future__ import annotations
 

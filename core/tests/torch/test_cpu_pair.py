@@ -133,6 +133,6 @@ def test_the_thread_computes_with_as_many_threads_as_its_owner(threaded: Pair) -
 
 
 def test_autograd_is_on_in_a_new_thread_whatever_its_owner_has(threaded: Pair) -> None:
-    """Which is why functions set it for themselves."""
+    """A function that is given to a pair must set the mode of autograd for itself."""
     with torch.no_grad():
         assert threaded.run(torch.is_grad_enabled, torch.is_grad_enabled) == (False, True)

@@ -9,7 +9,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from rlcore.plugins.dispatch import Dispatch
-from rlcore.plugins.records import CurriculumSpec, EnvironmentSpec, RewardProviderSpec, StatsWriterSpec, TrainerSpec
+from rlcore.plugins.records import (
+    CurriculumSpec,
+    EnvironmentSpec,
+    Record,
+    RewardProviderSpec,
+    StatsWriterSpec,
+    TrainerSpec,
+)
 from rlcore.plugins.targets import call_target, require_protocol, require_space
 
 if TYPE_CHECKING:
@@ -37,28 +44,22 @@ class Factories:
         from rlcore.trainer import Trainer
 
         require_space(spec, behavior)
-        created = self._dispatch.first(
-            "rlcore_create_trainer", spec=spec, settings=settings, behavior=behavior, run=run
-        )
-        require_protocol(created, Trainer, spec.described)
-        return cast(Trainer, created)
+        hook = "rlcore_create_trainer"
+        return cast(Trainer, self._create(hook, Trainer, spec, settings=settings, behavior=behavior, run=run))
 
     def create_reward_provider(
         self, spec: RewardProviderSpec, settings: Any, behavior: BehaviorSpec, run: RunContext
     ) -> RewardProvider:
         from rlcore.rewards import RewardProvider
 
-        created = self._dispatch.first(
-            "rlcore_create_reward_provider", spec=spec, settings=settings, behavior=behavior, run=run
-        )
-        require_protocol(created, RewardProvider, spec.described)
+        hook = "rlcore_create_reward_provider"
+        created = self._create(hook, RewardProvider, spec, settings=settings, behavior=behavior, run=run)
         return cast(RewardProvider, created)
 
     def create_stats_writer(self, spec: StatsWriterSpec, settings: Any, run: RunContext) -> StatsWriter:
         from rlcore.stats import StatsWriter
 
-        created = self._dispatch.first("rlcore_create_stats_writer", spec=spec, settings=settings, run=run)
-        require_protocol(created, StatsWriter, spec.described)
+        created = self._create("rlcore_create_stats_writer", StatsWriter, spec, settings=settings, run=run)
         return cast(StatsWriter, created)
 
     def create_curriculum(self, spec: CurriculumSpec, settings: Mapping[str, Any], run: RunContext) -> Curriculum:
@@ -72,6 +73,11 @@ class Factories:
     def create_environment(self, spec: EnvironmentSpec, settings: EnvironmentSettings, run: RunContext) -> Environment:
         from rlcore.environment import Environment
 
-        created = self._dispatch.first("rlcore_create_environment", spec=spec, settings=settings, run=run)
-        require_protocol(created, Environment, spec.described)
+        created = self._create("rlcore_create_environment", Environment, spec, settings=settings, run=run)
         return cast(Environment, created)
+
+    def _create(self, hook: str, protocol: type, spec: Record, **arguments: Any) -> object:
+        """The first answer to a factory hook, which must fit ``protocol``."""
+        created: object = self._dispatch.first(hook, spec=spec, **arguments)
+        require_protocol(created, protocol, spec.described)
+        return created

@@ -12,8 +12,8 @@ most names says how the hook is called:
 * ``rlcore_report_status`` and ``rlcore_restore_status`` are called in every plugin, one by one, and
   ``rlcore_addhooks`` before all other hooks.
 
-Local plugins are called first, then installed ones from z to a, and core is last; ``tryfirst``, ``trylast`` and
-``wrapper`` of pluggy change this order.
+Local plugins are called first, then installed ones from z to a. ``tryfirst``, ``trylast`` and ``wrapper`` of pluggy
+change this order.
 
 An implementation may name any subset of a hook's arguments. Default values are not allowed, in specifications and
 implementations alike (pluggy 1.6 and 1.7 treat them differently). No hook is called per environment step.

@@ -98,9 +98,9 @@ class HookManager(pluggy.PluginManager):
     def implementations(self, hook: str) -> list[pluggy.HookImpl]:
         """The implementations of a hook in the order pluggy calls them.
 
-        Pluggy calls first what was registered last. ``rlcore.plugins.loading`` registers core, then installed plugins
-        by name, then local ones. So local plugins come first, installed ones follow from z to a, and core is last.
-        ``tryfirst``, ``trylast`` and ``wrapper`` change this order, as pluggy documents.
+        Pluggy calls first what was registered last. ``rlcore.plugins.loading`` registers installed plugins by name,
+        core's own among them, then local ones. So local plugins come first, and installed ones follow from z to a.
+        ``tryfirst``, ``trylast`` and ``wrapper`` change this order; core's defaults of the factories are ``trylast``.
         """
         caller: pluggy.HookCaller = getattr(self.hook, hook)
         return list(reversed(caller.get_hookimpls()))

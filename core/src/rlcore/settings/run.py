@@ -51,7 +51,7 @@ class TorchSettings:
 
 @attrs.frozen(kw_only=True)
 class PluginSettings:
-    """Which plugins are loaded. The choice is made before any plugin is imported."""
+    """The choice of plugins to load. It is made before any plugin is imported."""
 
     autoload: bool = setting(True, "Load every installed plugin that is not disabled.")
     enable: list[str] = setting(factory=list, description="Plugins to load, by NAME or DISTRIBUTION/NAME.")

@@ -1,4 +1,4 @@
-"""Which files in a run directory rlcore and plugins wrote, and which belong to others.
+"""Separate the files in a run directory that rlcore and plugins wrote from those of others.
 
 A directory is a run if it has the mark, ``rlcore_run.json``, which only rlcore writes. The mark also names the files
 that plugins write into the directory. Nothing else in a run directory is ever deleted.
