@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
+from pathlib import Path
 
-# Before numpy is imported here or in a process that a test starts: two processes run tests side by side.
+# Before numpy is imported here or in a process that a test starts: several processes run tests side by side.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Tests start hundreds of processes, and each would compile rlcore again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# Runs wait for the disk at each checkpoint, which keeps what a power failure would lose. Tests kill processes, and what
+# a process has written survives it in memory too.
+MEMORY = Path("/dev/shm")
+if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 4 * 2**30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 import pytest
 from hypothesis import settings

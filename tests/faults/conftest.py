@@ -18,7 +18,8 @@ import attrs
 import pytest
 import yaml
 from fault_cases import ATTACKED, record_cartpole
-from forks import FORKS, ended
+from forks import FORKS, ended, exit_unless_imported
+from made_once import made_once
 
 from rlcore.storage.checkpoint import verify_checkpoint
 from rlcore.storage.checkpoint_directory import find_checkpoints
@@ -138,10 +139,14 @@ class Workplace:
 @pytest.fixture(scope="session")
 def fork_server() -> None:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # as `rlcore run` does before it imports numpy
-    # The fork server looks for what it preloads there alone, and passes over what it does not find.
-    paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+    # The fork server looks for what it preloads in these places alone, and passes over what it cannot import.
+    here, preloaded = Path(__file__).parent, ["fault_child", "hostile_child"]
+    paths = [str(here), str(here.parent / "support"), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
-    FORKS.set_forkserver_preload(["fault_child", "hostile_child"])
+    FORKS.set_forkserver_preload(preloaded)
+    process = FORKS.Process(target=exit_unless_imported, args=(preloaded,))
+    process.start()
+    assert ended(process) == 0, "each command would import PyTorch again"
 
 
 @pytest.fixture
@@ -181,7 +186,7 @@ def workplace(fork_server: None, tmp_path: Path) -> Iterator[NewWorkplace]:
 
 @pytest.fixture(scope="session")
 def lasting_workplace(fork_server: None, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Workplace]:
-    """``lasting_workplace()``: a place for a run that several tests look at."""
+    """``lasting_workplace()``: a place for what several tests of this process look at."""
 
     def make() -> Workplace:
         path = tmp_path_factory.mktemp("lasting")
@@ -191,18 +196,17 @@ def lasting_workplace(fork_server: None, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture(scope="session")
-def whole_run(lasting_workplace: Callable[[], Workplace]) -> Callable[..., Workplace]:
-    """``whole_run(environment="Pendulum-v1")``: a run that was never stopped, made once for all tests."""
-    made: dict[str, Workplace] = {}
+def whole_run(fork_server: None, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Workplace]:
+    """``whole_run(environment="Pendulum-v1")``: a run that was never stopped, made once for all processes of tests."""
 
     def make(**behavior: Any) -> Workplace:
-        key = json.dumps(behavior, sort_keys=True)
-        if key not in made:
-            place = lasting_workplace()
+        def run(directory: Path) -> None:
+            place = Workplace(directory, directory / "results")
             place.configure(**behavior)
             assert place.finish() == 0, place.stderr
-            made[key] = place
-        return made[key]
+
+        path = made_once(tmp_path_factory, f"run {json.dumps(behavior, sort_keys=True)}", run)
+        return Workplace(path, path / "results")
 
     return make
 
@@ -210,15 +214,13 @@ def whole_run(lasting_workplace: Callable[[], Workplace]) -> Callable[..., Workp
 @pytest.fixture(scope="session")
 def case(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, Any]]:
     """``case("IQL, CartPole-v1")``: a behavior's settings, with the place of recorded data that exists."""
-    recorded = tmp_path_factory.mktemp("recorded") / "Agent"
 
     def settings_of(name: str) -> dict[str, Any]:
         behavior = copy.deepcopy(ATTACKED[name])
         for block in (behavior.get("hyperparameters", {}), behavior.get("behavioral_cloning", {})):
             if "demo_path" in block:
-                if not recorded.exists():
-                    record_cartpole(recorded)
-                block["demo_path"] = str(recorded)
+                recorded = made_once(tmp_path_factory, "CartPole", lambda path: record_cartpole(path / "Agent"))
+                block["demo_path"] = str(recorded / "Agent")
         return behavior
 
     return settings_of

@@ -6,7 +6,9 @@ The fork server imports everything once, so that a command costs milliseconds in
 from __future__ import annotations
 
 import ctypes
+import importlib
 import os
+import pkgutil
 import resource
 import sys
 import time
@@ -15,8 +17,13 @@ import gymnasium  # noqa: F401
 import torch  # noqa: F401
 from plain_torch import SWITCH, compute_with_plain_torch
 
-import rlcore_tensorboard.plugin  # noqa: F401
 from rlcore.cli.main import main
+
+for package in ("rlcore", "rlcore_curriculum", "rlcore_gymnasium", "rlcore_offline", "rlcore_ppo", "rlcore_sac"):
+    for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
+        if not module.name.startswith("rlcore.testing"):
+            importlib.import_module(module.name)
+importlib.import_module("rlcore_tensorboard.plugin")
 
 if SWITCH in os.environ:
     compute_with_plain_torch()

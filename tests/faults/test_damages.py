@@ -96,9 +96,10 @@ DAMAGES: list[Callable[[Path, random.Random], None]] = [
 
 
 @pytest.fixture(scope="module")
-def sound(whole_run: Any) -> dict[str, Any]:
+def sound(whole_run: Any, lasting_workplace: Any) -> dict[str, Any]:
     """The run, the step of its best policies, and what ``evaluate`` measures at each of its checkpoints."""
-    place = whole_run(**RUN)
+    place = lasting_workplace()
+    shutil.copytree(whole_run(**RUN).path, place.path, dirs_exist_ok=True)
     (best,) = (path.name for path in (place.checkpoints / "best").iterdir())
     measured = {}
     for checkpoint in ("400", "800", "best"):

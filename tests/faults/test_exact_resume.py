@@ -32,12 +32,12 @@ def test_a_run_killed_and_resumed_equals_the_run_never_stopped(
     process.join()
     assert process.exitcode == -signal.SIGKILL
     last = place.verify()[-1]
-    assert last < 2400
+    assert last < whole.steps[-1]
     assert place.finish("--resume") == 0, place.stderr
     harmless = ("no episode ended between two checkpoints", "a replay buffer of")
     told = [line for line in place.stderr.splitlines() if not any(words in line for words in harmless)]
     assert told == []
-    assert assert_equal_from(place, whole, last)[-1] == 2400
+    assert_equal_from(place, whole, last)
     assert place.json("result.json")["behaviors"] == whole.json("result.json")["behaviors"]
     assert metrics(place) == metrics(whole)
 
@@ -112,7 +112,7 @@ def test_the_comparison_notices_each_group_of_state_that_is_dropped(
     name, path = GROUPS.get(group, (group.removeprefix("nothing of "), ""))
     whole = whole_run(**case(name))
     place = workplace(**case(name))
-    at = 800
+    at = whole.steps[1]
     shutil.copytree(whole.run, place.run)
     for step in whole.steps:
         if step > at:

@@ -23,7 +23,14 @@ SAC = {
         "save_replay_buffer": True,
     },
 }
-IQL = {"trainer_type": "iql", "hyperparameters": {"batch_size": 32, "demo_path": "recorded"}}
+# Each step of these is a gradient step.
+OFFLINE = {
+    "environment": "CartPole-v1",
+    "hyperparameters": {"batch_size": 32, "demo_path": "recorded"},
+    "max_steps": 600,
+    "summary_freq": 150,
+    "checkpoint_interval": 100,
+}
 # CartPole saves its state: episodes go on over a checkpoint. Pendulum cannot: its copies begin new episodes at every
 # checkpoint, in both runs. IQL learns from recorded data and steps no environment.
 CASES: dict[str, dict[str, Any]] = {
@@ -31,7 +38,7 @@ CASES: dict[str, dict[str, Any]] = {
     "PPO, Pendulum-v1": {"environment": "Pendulum-v1"},
     "SAC, CartPole-v1": {"environment": "CartPole-v1", **SAC},
     "SAC, Pendulum-v1": {"environment": "Pendulum-v1", **SAC},
-    "IQL, CartPole-v1": {"environment": "CartPole-v1", **IQL},
+    "IQL, CartPole-v1": {"trainer_type": "iql", **OFFLINE},
 }
 LENGTHS = [
     {"sampler_type": "uniform", "sampler_parameters": {"min_value": low, "max_value": low + 0.2}} for low in (0.3, 0.4)
@@ -45,11 +52,7 @@ ATTACKED: dict[str, dict[str, Any]] = {
         **SAC,
         "hyperparameters": {**SAC["hyperparameters"], "prioritized_replay": None, "n_steps": 1},
     },
-    "BC": {
-        "environment": "CartPole-v1",
-        "trainer_type": "bc",
-        "hyperparameters": {"batch_size": 32, "demo_path": "recorded"},
-    },
+    "BC": {"trainer_type": "bc", **OFFLINE},
     "imitation": {
         "environment": "CartPole-v1",
         "behavioral_cloning": {"demo_path": "recorded", "samples_per_update": 128},

@@ -1,0 +1,26 @@
+"""What several tests look at is made once, by whichever process of pytest-xdist needs it first."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+
+def made_once(factory: pytest.TempPathFactory, key: str, make: Callable[[Path], None]) -> Path:
+    """The directory that ``make(directory)`` filled, in this process or in another one of this session."""
+    base = factory.getbasetemp()  # of this process; its parent belongs to all of them
+    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "made-once"
+    directory = shared / hashlib.sha256(key.encode()).hexdigest()[:16]
+    done = directory.with_suffix(".done")
+    shared.mkdir(exist_ok=True)
+    with FileLock(directory.with_suffix(".lock")):
+        if not done.exists():
+            directory.mkdir()
+            make(directory)
+            done.touch()
+    return directory
