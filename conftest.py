@@ -8,17 +8,11 @@ from pathlib import Path
 
 # Before numpy is imported here or in a process that a test starts: several processes run tests side by side.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# Tests start hundreds of processes, and each would compile rlcore again.
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-# Runs wait for the disk at each checkpoint, which keeps what a power failure would lose. Tests kill processes, and what
-# a process has written survives it in memory too.
-MEMORY = Path("/dev/shm")
-if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 4 * 2**30:
-    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 import pytest
 from hypothesis import settings
 
+MEMORY = Path("/dev/shm")  # the memory file system of Linux
 LONGEST = ("packaging", "learning", "faults")  # marks, in the order in which their tests start
 DEEP = {"RLCORE_ATTACK_TRIALS": "120", "RLCORE_ATTACK_DAMAGES": "all"}
 
@@ -42,6 +36,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # Tests start hundreds of processes, and each would compile rlcore again.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    # Runs wait for the disk at each checkpoint, because of power failures. Tests kill processes, and what a process has
+    # written survives that in memory too.
+    if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 4 * 2**30:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
     if config.getoption("--plain-torch"):
         from plain_torch import compute_with_plain_torch
 

@@ -24,9 +24,9 @@ def reported(trainer: str, environment: str, results: Path) -> set[str]:
         "trainer_type": trainer,
         "hyperparameters": HYPERPARAMETERS[trainer],
         "network_settings": {"hidden_units": 8},
-        "max_steps": 1000,
-        "summary_freq": 500,
-        "checkpoint_interval": 1000,
+        "max_steps": 400,
+        "summary_freq": 200,
+        "checkpoint_interval": 400,
     }
     run = Run({
         "environment": {"type": "gymnasium", "id": environment, "num_envs": 4},

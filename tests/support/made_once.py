@@ -1,4 +1,4 @@
-"""What several tests look at is made once, by whichever process of pytest-xdist needs it first."""
+"""Directories that several tests read, each made once in a session, also with several processes of pytest-xdist."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from filelock import FileLock
 
 
 def made_once(factory: pytest.TempPathFactory, key: str, make: Callable[[Path], None]) -> Path:
-    """The directory that ``make(directory)`` filled, in this process or in another one of this session."""
+    """Return the directory named by ``key``. The first call of a session, in any process, fills it with ``make``."""
     base = factory.getbasetemp()  # of this process; its parent belongs to all of them
     shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "made-once"
     directory = shared / hashlib.sha256(key.encode()).hexdigest()[:16]

@@ -17,8 +17,9 @@ class TestPlugin(PluginConformance):
 
 class TestSAC(TrainerConformance):
     trainer = "rlcore-sac/sac"
-    hyperparameters = {**SMALL, "steps_per_update": 4}
+    hyperparameters = {**SMALL, "buffer_init_steps": 200, "steps_per_update": 4}
     settings = {"network_settings": {"hidden_units": 32, "num_layers": 1}}
+    steps = 120
     learns_within = 4000
 
 
@@ -30,7 +31,7 @@ class TestSACWithEveryOption(TrainerConformance):
         "buffer_init_steps": 64,
         "n_steps": 3,
         "prioritized_replay": {"alpha": 0.6, "beta": 0.4},
-        "steps_per_update": 0.3,
+        "steps_per_update": 0.5,
         "reward_signal_steps_per_update": 4,  # as many as a step brings: one update of the reward with each of ours
         "learning_rate_schedule": "linear",
         "tau": 0.02,
@@ -38,5 +39,5 @@ class TestSACWithEveryOption(TrainerConformance):
     }
     settings = {"network_settings": {"hidden_units": 16, "num_layers": 2, "normalize": True}, "max_steps": 10_000}
     num_envs = 4
-    steps = 40
+    steps = 30
     learns_within = 600

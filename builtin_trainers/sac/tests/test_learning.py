@@ -59,7 +59,7 @@ def test_time_limits_are_bootstrapped_through_and_ends_are_not(
 ) -> None:
     environment = kind(4, max_steps=4)
     trainer = make_trainer(environment, block=discounted(0.9), n_steps=n_steps, **VALUES)
-    updates = learn(trainer, environment, 400)
+    updates = learn(trainer, environment, 200)
     believed = np.mean([stats["Policy/Extrinsic Value"] for stats in updates[-50:]])
     if kind is EndingConstant and n_steps == 3:
         # Stretches of three steps end at an end wherever it comes: 1 + 0.9 + 0.81 + 0.729 v with chance 1/4, and so on.
@@ -70,7 +70,7 @@ def test_time_limits_are_bootstrapped_through_and_ends_are_not(
 def test_the_corridor_has_the_values_of_dynamic_programming(make_trainer: MakeTrainer) -> None:
     environment = TinyCorridor(4)
     trainer = make_trainer(environment, block=discounted(0.9), buffer_init_steps=800, batch_size=64, **VALUES)
-    learn(trainer, environment, 700)
+    learn(trainer, environment, 500)
     value = np.zeros(6)  # of standing in each cell; the last ends the episode
     for _ in range(6):
         left, right = -0.01 + 0.9 * value[[0, 0, 1, 2, 3]], -0.01 + 0.9 * value[1:]
@@ -99,7 +99,7 @@ def test_every_kind_of_action_is_learned(make_trainer: MakeTrainer, kind: str) -
     environment = ENVIRONMENTS[kind]()
     trainer = make_trainer(environment, block=discounted(0.5), **SOON)
     assert mean_reward(trainer, environment) < 0.8
-    learn(trainer, environment, 300)
+    learn(trainer, environment, 200)
     assert mean_reward(trainer, environment) > 0.9
 
 
@@ -132,7 +132,7 @@ def test_a_masked_option_is_never_taken_at_the_beginning_nor_later(make_trainer:
 
 
 def test_whole_runs_evaluate_what_was_learned(make_run: Callable[..., Any]) -> None:
-    with make_run("identity_hybrid", num_envs=4, hyperparameters=SOON, max_steps=1000, **discounted(0.5)) as run:
+    with make_run("identity_hybrid", num_envs=4, hyperparameters=SOON, max_steps=800, **discounted(0.5)) as run:
         run.train()
         evaluation = run.evaluate(episodes=20).behaviors["Agent"]
     assert evaluation.mean_reward >= 0.9 * 8

@@ -18,6 +18,7 @@ class TestDQN(TrainerConformance):
         "exploration_steps": 500,
         "save_replay_buffer": True,
     }
+    learns_within = 4000
     skip = {
         "test_rewards_that_learn_are_updated_saved_and_restored": "it uses two discounts; dqn supports one",
     }
