@@ -39,8 +39,8 @@ def allow_local_option(command: Command) -> Command:
 def warn_of_left_out(document: Document, plugins: Plugins) -> None:
     """Warns of each file and module that the configuration names and that was not imported."""
     from rlcore.config.plugins_block import directory_of, local_references
+    from rlcore.plugins.local_file import anchored
     from rlcore.plugins.plugin import LOCAL_PREFIX
-    from rlcore.plugins.selection import anchored
 
     loaded = {plugin.label for plugin in plugins.found if plugin.on}
     for name in local_references(document):

@@ -19,8 +19,9 @@ from rlcore.config.parameter_blocks import PLACES
 from rlcore.config.problems import ConfigErrors
 from rlcore.config.structure import build
 from rlcore.plugins.calls import Plugins, load_plugins
+from rlcore.plugins.local_file import anchored
 from rlcore.plugins.plugin import LOCAL_PREFIX
-from rlcore.plugins.selection import Selection, anchored, block_problems, is_local, selection_from
+from rlcore.plugins.selection import Selection, block_problems, is_local, selection_from
 from rlcore.settings import PluginSettings
 
 MAX_REFERENCES = 1_000

@@ -16,10 +16,11 @@ from rlcore.errors import PluginError
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.catalog import HOOKS
 from rlcore.plugins.discovery import installed
+from rlcore.plugins.local_file import is_file
 from rlcore.plugins.markers import ENTRY_POINT_GROUP
 from rlcore.plugins.plugin import Plugin
 from rlcore.plugins.records import Record
-from rlcore.plugins.selection import Selection, decide, is_file, obstacles
+from rlcore.plugins.selection import Selection, decide, obstacles
 
 SLOW_IMPORT_SECONDS = 0.05
 # What a light module must not pull in: each start of rlcore would pay for it.

@@ -1,19 +1,20 @@
-"""Imports and registers the plugins that are on. A plugin that fails is left out as a whole."""
+"""Imports and registers the plugins that are on. A plugin that fails is left out as a whole.
+
+:mod:`rlcore.plugins.local_file` imports a plugin that is a Python file.
+"""
 
 from __future__ import annotations
 
 import importlib
-import importlib.util
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from rlcore.errors import PluginError
 from rlcore.plugins.failures import failure
+from rlcore.plugins.local_file import import_file, is_file
 from rlcore.plugins.manager import HookManager
 from rlcore.plugins.plugin import Plugin
-from rlcore.plugins.selection import is_file
 
 # Called with each plugin that cannot be used, and why. Raises if that is fatal, and records it otherwise.
 OnFailure = Callable[[Plugin, PluginError], None]
@@ -48,7 +49,7 @@ def import_plugin(plugin: Plugin) -> object:
     """The light module of a plugin, or the object in it that its entry point names."""
     try:
         if not plugin.distribution and is_file(plugin.module):
-            return _import_file(Path(plugin.module))
+            return import_file(Path(plugin.module))
         name, _, attribute = plugin.module.partition(":")
         found: Any = importlib.import_module(name.strip())
         for part in filter(None, attribute.strip().split(".")):
@@ -58,28 +59,3 @@ def import_plugin(plugin: Plugin) -> object:
     except (Exception, SystemExit) as error:  # never BaseException: Ctrl-C is not a broken plugin
         raise failure(plugin.described, "to load", error) from error
     return found
-
-
-def _import_file(path: Path) -> object:
-    """Import a file as a module with its name, so that its records can name targets in it: ``"hooks:MyReward"``."""
-    path = path.resolve()
-    name = path.stem
-    if not path.is_file():
-        raise FileNotFoundError(f"no file {path}")
-    present = sys.modules.get(name)
-    if present is not None and getattr(present, "__file__", None) == str(path):
-        return present
-    taken = importlib.util.find_spec(name) if name.isidentifier() else None
-    if not name.isidentifier() or (taken is not None and taken.origin != str(path)):
-        raise ImportError(f"{path.name} must be renamed: {name!r} is not a free module name")
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import attrs
 
 from rlcore.errors import ConfigError, PluginError, did_you_mean
-from rlcore.files.paths import user_path
 from rlcore.plugins.discovery import handshake
+from rlcore.plugins.local_file import anchored, is_file
 from rlcore.plugins.plugin import LOCAL_PREFIX, Plugin, Why, canonical
 
 if TYPE_CHECKING:
@@ -197,19 +197,6 @@ def is_local(choice: Choice) -> bool:
 def _local_plugins(selection: Selection) -> list[Plugin]:
     modules = dict.fromkeys(reference.removeprefix(LOCAL_PREFIX) for reference in selection.local)
     return [Plugin(Path(module).stem if is_file(module) else module, module) for module in sorted(modules)]
-
-
-def anchored(reference: str, base: Path | None) -> str:
-    """A reference to a local file with its absolute path, from ``base`` or from here; any other reference unchanged."""
-    module = reference.removeprefix(LOCAL_PREFIX)
-    if module == reference or not is_file(module):
-        return reference
-    return LOCAL_PREFIX + str(((base or Path()) / user_path(module)).resolve())
-
-
-def is_file(module: str) -> bool:
-    """Whether a local plugin is a file (``./hooks.py``) rather than a module (``acme.hooks``)."""
-    return module.endswith(".py") or "/" in module or "\\" in module
 
 
 def _forbidden(plugins: Sequence[Plugin], selection: Selection) -> list[Obstacle]:

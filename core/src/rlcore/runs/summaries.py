@@ -1,7 +1,8 @@
 """The summaries of a run: what its behaviors did in ``summary_freq`` steps, for writers, plugins and curricula.
 
 :meth:`RunSummaries.due` decides when a summary is due, and :meth:`rlcore.runs.training.Training.train_epoch` makes it:
-after the evaluation of the same step, and before the checkpoint.
+after the evaluation of the same step, and before the checkpoint. :meth:`RunSummaries.summarize` decides which step it
+shows: the multiple of ``summary_freq``, not the step that passed it.
 """
 
 from __future__ import annotations

@@ -24,7 +24,10 @@ class ParameterDelivery:
     """Holds the values of the next episode of each environment, and sets them when the episode starts."""
 
     def __init__(self, finder: WayFinder, envs: list[Env], remake: Callable[[int, Mapping[str, Any]], None]) -> None:
-        """``remake(index, arguments)`` replaces ``envs[index]`` by an environment with these arguments."""
+        """``remake(index, arguments)`` replaces ``envs[index]`` by an environment with these arguments.
+
+        It raises ConfigError if the spaces change: :class:`rlcore_gymnasium.in_process.InProcessEnvironment`.
+        """
         self._finder = finder
         self._envs = envs
         self._remake = remake

@@ -20,7 +20,7 @@ from rlcore.recordings import Recording, RecordingAbout
 from rlcore.spaces import OBSERVATION
 from rlcore_offline.layout import RLCORE, action_space, notes, observation_keys, observation_space
 from rlcore_offline.minari_reader import ACTION_MASK
-from rlcore_offline.unfinished import Unfinished
+from rlcore_offline.partial_recordings import PartialRecording
 
 
 class MinariWriter:
@@ -28,11 +28,11 @@ class MinariWriter:
 
     def __init__(self, path: Path, behavior: BehaviorSpec, about: RecordingAbout) -> None:
         self._behavior = behavior
-        self._unfinished = Unfinished(path)
+        self._partial = PartialRecording(path)
         try:
             self._storage = MinariStorage.new(
                 # Absolute: Minari puts a relative path together twice when it adds up the sizes of files.
-                self._unfinished.directory / "data",
+                self._partial.directory / "data",
                 observation_space(behavior),
                 action_space(behavior),
                 env_spec_of(about),
@@ -61,10 +61,10 @@ class MinariWriter:
         )
 
     def close(self) -> None:
-        self._unfinished.finish()
+        self._partial.finish()
 
     def discard(self) -> None:
-        self._unfinished.discard()
+        self._partial.discard()
 
     def _buffer(self, recording: Recording, step: int, row: int, length: int) -> EpisodeBuffer:
         """The episode of ``length`` transitions that begins with transition ``step``, whose observation is ``row``."""

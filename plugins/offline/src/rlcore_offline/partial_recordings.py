@@ -19,7 +19,7 @@ RECORDING = ".rlcore-tmp-recording-"
 LOCK = ".rlcore-tmp-lock-"
 
 
-class Unfinished:
+class PartialRecording:
     """A hidden directory beside ``path``, which takes that name when everything in it is on disk.
 
     The process holds a lock of ``path``, which the operating system frees if the process is killed. The holder of the
