@@ -7,5 +7,6 @@ checkpoint), :mod:`~rlcore.storage.checkpoint_directory` (all of them: save, fin
 :mod:`~rlcore.storage.saved_state` (the entries that a checkpoint must have), :mod:`~rlcore.storage.best` (the policies
 of the best evaluation) and :mod:`~rlcore.storage.status` (the view of the newest checkpoint).
 :mod:`~rlcore.storage.read_other_runs` and :mod:`~rlcore.storage.saved_models` read runs that a new run begins with;
-:mod:`~rlcore.storage.configuration` and :mod:`~rlcore.storage.versions` compare a resumed run with its checkpoint.
+:mod:`~rlcore.storage.configuration` reads the configuration of a run back, from its file or from a checkpoint's copy;
+:mod:`~rlcore.storage.versions` compares the plugins of a resumed run with those of its checkpoint.
 """

@@ -1,4 +1,7 @@
-"""Observation normalization as a part of the model, so that export, evaluation and resume cannot diverge from it."""
+"""Observation normalization as a part of the model, so that export, evaluation and resume cannot diverge from it.
+
+:class:`rlcore.torch.networks.ObservationInputs` decides which observations are normalized.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Environments that are stepped one by one in this process.
 
 Gymnasium's own ``SyncVectorEnv`` merges infos and copies observations at every step. This class steps its
-environments directly and writes results into arrays that are reused. It also creates an environment again when one of its
-constructor arguments is an environment parameter that changed; its spaces must stay as they are.
+environments directly and writes results into arrays that are reused. It also creates an environment again when an
+environment parameter that is a constructor argument changed; its spaces must stay as they are.
 """
 
 from __future__ import annotations

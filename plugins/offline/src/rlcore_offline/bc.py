@@ -18,7 +18,7 @@ from rlcore.torch.offline import OfflineTrainer
 from rlcore.torch.optimizer import Adam
 from rlcore.torch.replay import Rows
 from rlcore.torch.transition_batch import ActionBatch
-from rlcore_offline.imitation import Imitation
+from rlcore_offline.likelihood import Imitation
 from rlcore_offline.settings import BCSettings
 
 

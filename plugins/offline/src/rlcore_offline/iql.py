@@ -22,7 +22,7 @@ from rlcore.torch.minibatch_trainer import GradientStep
 from rlcore.torch.offline import OfflineTrainer
 from rlcore.torch.optimizer import Adam
 from rlcore.torch.transition_batch import TransitionBatch
-from rlcore_offline.imitation import Imitation
+from rlcore_offline.likelihood import Imitation
 from rlcore_offline.networks import ImplicitActorCritic
 from rlcore_offline.settings import IQLSettings
 
