@@ -11,19 +11,28 @@ import numpy as np
 import pytest
 import yaml
 from landing import Landing, best_return
-from small_sac import SMALL_SAC
 
 from rlcore import Run
 
 pytestmark = [pytest.mark.learning, pytest.mark.timeout(2400)]
 
-HYBRID = f"""\
-environment: {{type: gymnasium, id: Landing-v0}}
+HYBRID = """\
+environment: {type: gymnasium, id: Landing-v0}
 behaviors:
   Walker:
-{SMALL_SAC}      steps_per_update: 2
+    trainer_type: sac
+    network_settings: {hidden_units: 32, activation: relu}
+    hyperparameters:
+      batch_size: 64
+      buffer_size: 20000
+      buffer_init_steps: 500
+      steps_per_update: 2
+      learning_rate: 1.0e-3
+      learning_rate_schedule: linear
+      init_entcoef: 0.1
+      tau: 0.01
     max_steps: 15000
-stats: {{console: false}}
+stats: {console: false}
 """
 
 

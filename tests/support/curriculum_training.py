@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from small_sac import SMALL_SAC
 
 from rlcore import Run
 from rlcore.config import config_from_mapping
@@ -45,12 +44,21 @@ behaviors:
     checkpoint_interval: 100000
 """
 
-DIALS_CONFIG = f"""\
-plugins: {{local: [locks]}}
-environment: {{type: lock, id: dials, num_envs: 4}}
+DIALS_CONFIG = """\
+plugins: {local: [locks]}
+environment: {type: lock, id: dials, num_envs: 4}
 behaviors:
   Lock:
-{SMALL_SAC}
+    trainer_type: sac
+    network_settings: {hidden_units: 64, activation: relu}
+    hyperparameters:
+      batch_size: 128
+      buffer_size: 20000
+      buffer_init_steps: 500
+      learning_rate: 1.0e-3
+      learning_rate_schedule: linear
+      init_entcoef: 0.1
+      tau: 0.01
       continuous_target_entropy: -5.0  # a tolerance of 0.01 leaves no room for more
     max_steps: 12000
     checkpoint_interval: 12000
@@ -69,9 +77,9 @@ behaviors:
       lambd: 0.9
       num_epoch: 10
     network_settings: {hidden_units: 64, activation: tanh}
-    max_steps: 1000000
+    max_steps: 700000
     summary_freq: 100000
-    checkpoint_interval: 1000000
+    checkpoint_interval: 700000
 """
 
 

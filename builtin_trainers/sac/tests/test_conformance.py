@@ -23,7 +23,6 @@ class TestSAC(TrainerConformance):
     learns_within = 4000
 
 
-@pytest.mark.smoke
 class TestSACWithEveryOption(TrainerConformance):
     trainer = "sac"
     hyperparameters = {
