@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 
 from rlcore.config import config_from_mapping
-from rlcore.errors import ConfigError
+from rlcore.errors import ConfigError, UnsupportedSpace
 from rlcore.plugins import load_plugins
 from rlcore.testing.conformance.trainer import learn, play
 from rlcore.testing.environments import TinyCorridor, identity_continuous, identity_discrete, identity_hybrid
@@ -54,6 +55,21 @@ def test_a_bad_value_is_told_in_one_sentence(given: dict[str, Any], problem: str
         config_from_mapping({"behaviors": {"Walker": block}}, load_plugins())
     assert str(refused.value).startswith(f"behaviors.Walker.hyperparameters.{problem}")
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("low", "high"), [(-1.0, np.inf), (-np.inf, 1.0), (-np.inf, np.inf)])
+def test_an_action_without_bounds_is_refused_with_its_part(make_trainer: MakeTrainer, low: float, high: float) -> None:
+    """It would be explored within [-1, 1] only."""
+    environment = identity_continuous(2)
+    [(name, behavior)] = environment.behaviors.items()
+    bounds = {"low": np.array([-1.0, low], np.float32), "high": np.array([1.0, high], np.float32)}
+    environment.behaviors = {name: attrs.evolve(behavior, **bounds)}
+    with pytest.raises(UnsupportedSpace) as refused:
+        make_trainer(environment)
+    assert str(refused.value) == (
+        f"behavior 'Identity': part 1 of the 2 continuous parts of an action has the bounds {low:g} and {high:g}, and "
+        "sac acts within bounds only; give the action space finite bounds, or choose trainer_type ppo"
+    )
 
 
 def test_names_and_defaults_are_those_of_ml_agents() -> None:
