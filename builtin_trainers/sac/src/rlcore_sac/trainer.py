@@ -191,6 +191,6 @@ def _require_bounds(behavior: BehaviorSpec) -> None:
         if not np.isfinite(bounds).all():
             raise UnsupportedSpace(
                 f"behavior {behavior.name!r}: part {part} of the {behavior.continuous} continuous parts of an action "
-                f"has the bounds {bounds[0]:g} and {bounds[1]:g}, and sac acts within bounds only; give the action space "
-                "finite bounds, or choose trainer_type ppo"
+                f"has the bounds {bounds[0]:g} and {bounds[1]:g}, and sac acts within bounds only; give the action "
+                "space finite bounds, or choose trainer_type ppo"
             )
