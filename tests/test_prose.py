@@ -18,7 +18,9 @@ from workspace import ROOT
 PATHS = ("README.md", "SECURITY.md", "docs", "examples", "benchmarks", "builtin_trainers", "core", "plugins", "tests")
 
 # A docstring that begins so needs the object before it to be understood.
-UNCLEAR_STARTS = re.compile(r"(The same|Those|These|So do|So does|Of|They|That|One that|What|Which|Likewise|Also)\b")
+UNCLEAR_STARTS = re.compile(
+    r"(The same|Those|These|It|Its|So do|So does|Of|They|That|One that|What|Which|Likewise|Also)\b"
+)
 
 MANNERISMS = re.compile(
     r"\b(mend(s|ed|ing)?|anew|nobody|somebody|anybody|for ever|misspelt"
@@ -99,9 +101,7 @@ def test_spelling_is_american(file: Path) -> None:
 
 
 def test_the_checks_find_what_they_refuse() -> None:
-    source = (
-        'class A:\n    """Those of B."""\n\n    def f(self):\n        """Return 1."""\n        x = 1  # begin anew\n'
-    )
+    source = "class A:\n    'Those of B.'\n\n    def f(self):\n        'Return 1.'\n        x = 1  # begin anew\n"
     assert unclear(source) == ["line 2: Those of B."]
     assert mannered(prose_of(source)) == ["line 6: 'anew'"]
     assert mannered(iter([(1, "There is no run.\nThis is no run; go on\nwith it.")])) == [

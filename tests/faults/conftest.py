@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from multiprocessing.context import ForkServerProcess
@@ -147,17 +146,6 @@ def fork_server() -> None:
     process = FORKS.Process(target=exit_unless_imported, args=(preloaded,))
     process.start()
     assert ended(process) == 0, "each command would import PyTorch again"
-
-
-@pytest.fixture
-def in_memory(tmp_path: Path) -> Iterator[Path]:
-    """A directory where fsync costs nothing, if there is one: a kill loses nothing the system was given."""
-    memory = Path("/dev/shm")
-    if not (memory.is_dir() and os.access(memory, os.W_OK)):
-        yield tmp_path
-        return
-    with tempfile.TemporaryDirectory(dir=memory) as directory:
-        yield Path(directory)
 
 
 NewWorkplace = Callable[..., Workplace]

@@ -19,11 +19,12 @@ from plain_torch import SWITCH, compute_with_plain_torch
 
 from rlcore.cli.main import main
 
-for package in ("rlcore", "rlcore_curriculum", "rlcore_gymnasium", "rlcore_offline", "rlcore_ppo", "rlcore_sac"):
+PLUGINS = ("curriculum", "gymnasium", "offline", "ppo", "sac", "tensorboard")
+
+for package in ("rlcore", *(f"rlcore_{plugin}" for plugin in PLUGINS)):
     for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
         if not module.name.startswith("rlcore.testing"):
             importlib.import_module(module.name)
-importlib.import_module("rlcore_tensorboard.plugin")
 
 if SWITCH in os.environ:
     compute_with_plain_torch()

@@ -1,6 +1,6 @@
 """A forked process of ``test_hostile_inputs.py``: it runs one command and measures it.
 
-What commands import is imported here, by the fork server, so that only what they do counts.
+The fork server has imported what commands import, so that only what they do counts.
 """
 
 from __future__ import annotations
@@ -13,10 +13,6 @@ import time
 
 import h5py  # noqa: F401
 from fault_child import command
-
-import rlcore_sac.trainer  # noqa: F401
-from rlcore.cli import evaluate, run, status, validate  # noqa: F401
-from rlcore.runs.saved_run import SavedRun  # noqa: F401
 
 
 def measured(argv: list[str], directory: str) -> None:

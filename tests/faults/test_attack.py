@@ -11,7 +11,6 @@ import os
 import random
 import signal
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,11 +31,11 @@ def metrics(place: Any) -> list[Any]:
 
 @pytest.mark.parametrize("trial", range(TRIALS))
 def test_a_run_killed_at_random_times_ends_as_the_run_never_stopped(
-    workplace: Any, whole_run: Any, case: Any, in_memory: Path, trial: int
+    workplace: Any, whole_run: Any, case: Any, trial: int
 ) -> None:
     behavior = case(KINDS[trial % len(KINDS)])
     draw = random.Random(f"attack {trial}")
-    whole, place = whole_run(**behavior), workplace(results=in_memory / "results", **behavior)
+    whole, place = whole_run(**behavior), workplace(**behavior)
     flags: list[str] = []
     for _ in range(draw.randint(1, 3)):
         process = place.start(*flags, slow_fsync=0.01)

@@ -6,7 +6,6 @@ import os
 import random
 import signal
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,14 +16,14 @@ SAVES_OFTEN = {"max_steps": 800, "checkpoint_interval": 32, "keep_checkpoints": 
 
 
 def test_every_run_killed_at_a_random_time_resumes_from_a_verified_checkpoint_and_ends_equal(
-    workplace: Any, whole_run: Any, in_memory: Path, deep: bool
+    workplace: Any, whole_run: Any, deep: bool
 ) -> None:
     kills = 20 if deep else 8
     whole = whole_run(**SAVES_OFTEN)
     times = random.Random(20)
     inside, killed_at = 0, []
     for kill in range(kills):
-        place = workplace(f"kill{kill}", in_memory / str(kill), **SAVES_OFTEN)
+        place = workplace(f"kill{kill}", **SAVES_OFTEN)
         process = place.start(slow_fsync=0.005)
         place.wait_for(lambda place=place: bool(place.steps))
         time.sleep(times.uniform(0.0, 0.6))
@@ -47,8 +46,8 @@ def test_every_run_killed_at_a_random_time_resumes_from_a_verified_checkpoint_an
     assert len(set(killed_at)) > kills / 4
 
 
-def test_a_run_killed_again_and_again_ends_as_if_it_never_was(workplace: Any, whole_run: Any, in_memory: Path) -> None:
-    whole, place = whole_run(**SAVES_OFTEN), workplace(results=in_memory / "results", **SAVES_OFTEN)
+def test_a_run_killed_again_and_again_ends_as_if_it_never_was(workplace: Any, whole_run: Any) -> None:
+    whole, place = whole_run(**SAVES_OFTEN), workplace(**SAVES_OFTEN)
     times = random.Random(21)
     flags: list[str] = []
     for _ in range(4):

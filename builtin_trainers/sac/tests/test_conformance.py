@@ -17,7 +17,7 @@ class TestPlugin(PluginConformance):
 
 class TestSAC(TrainerConformance):
     trainer = "rlcore-sac/sac"
-    hyperparameters = {**SMALL, "buffer_init_steps": 200, "steps_per_update": 4}
+    hyperparameters = {**SMALL, "buffer_init_steps": 64, "steps_per_update": 4}
     settings = {"network_settings": {"hidden_units": 32, "num_layers": 1}}
     steps = 120
     learns_within = 4000
@@ -27,7 +27,7 @@ class TestSACWithEveryOption(TrainerConformance):
     trainer = "sac"
     hyperparameters = {
         **SMALL,
-        "buffer_init_steps": 64,
+        "buffer_init_steps": 32,
         "n_steps": 3,
         "prioritized_replay": {"alpha": 0.6, "beta": 0.4},
         "steps_per_update": 0.5,
@@ -39,4 +39,4 @@ class TestSACWithEveryOption(TrainerConformance):
     settings = {"network_settings": {"hidden_units": 16, "num_layers": 2, "normalize": True}, "max_steps": 10_000}
     num_envs = 4
     steps = 30
-    learns_within = 600
+    learns_within = 1000

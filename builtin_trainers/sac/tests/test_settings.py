@@ -59,7 +59,7 @@ def test_a_bad_value_is_told_in_one_sentence(given: dict[str, Any], problem: str
 
 @pytest.mark.parametrize(("low", "high"), [(-1.0, np.inf), (-np.inf, 1.0), (-np.inf, np.inf)])
 def test_an_action_without_bounds_is_refused_with_its_part(make_trainer: MakeTrainer, low: float, high: float) -> None:
-    """It would be explored within [-1, 1] only."""
+    """SAC would explore such an action within [-1, 1] only."""
     environment = identity_continuous(2)
     [(name, behavior)] = environment.behaviors.items()
     bounds = {"low": np.array([-1.0, low], np.float32), "high": np.array([1.0, high], np.float32)}

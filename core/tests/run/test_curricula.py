@@ -61,7 +61,7 @@ def test_every_episode_begins_with_what_was_drawn_for_it(make_run: Any) -> None:
 
 
 def test_an_episode_is_told_with_what_it_began_with(make_run: Any) -> None:
-    """This includes the environment that was playing an earlier stage when the next one came."""
+    """An environment that was playing an earlier stage when the next one came tells the earlier one."""
     changes = {"environment.num_envs": 3, "environment.options": {"uneven": 2}}
     run = make_run({**PACED, **changes}, checkpoint_interval=10_000)
     run.train()

@@ -125,7 +125,7 @@ def test_the_largest_keep_checkpoints_counts_and_all_is_larger_than_any_number(m
 def test_a_run_that_ends_before_its_first_update_says_that_nothing_was_learned(
     make_run: Any, caplog: pytest.LogCaptureFixture, max_steps: int, warned: bool
 ) -> None:
-    """Its trainer updates when it holds 16 steps."""
+    """The trainer updates when it holds 16 steps."""
     run = make_run(max_steps=max_steps)
     assert run.train()["Agent"].updates == (0 if warned else 1)
     found = [record.getMessage() for record in caplog.records if "nothing was learned" in record.getMessage()]
@@ -150,7 +150,7 @@ def cut_warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 def test_checkpoints_so_frequent_that_no_episode_ends_are_warned_of_once(
     make_run: Any, caplog: pytest.LogCaptureFixture, behavior: dict[str, Any], advice: str
 ) -> None:
-    """Its episodes have eight steps, and it cannot save itself."""
+    """Episodes have eight steps, and the environment cannot save itself."""
     run = make_run({"environment.type": "identity"}, **behavior)
     run.train()
     assert run.results()["Agent"].mean_reward is None

@@ -132,7 +132,7 @@ def test_a_seal_fits_what_it_was_made_for_alone(tmp_path: Path) -> None:
 
 
 def test_a_run_that_was_copied_is_resumed_where_it_is(make_run: Any, files: Any, run_rlcore: RunRlcore) -> None:
-    """Its configuration names the directory where the run began."""
+    """The saved configuration still names the directory where the run began."""
     make_run(max_steps=100).train()
     before = files().everything()
     shutil.copytree(files().path, files("copied").path)

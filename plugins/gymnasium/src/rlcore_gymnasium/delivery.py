@@ -26,7 +26,8 @@ class ParameterDelivery:
     def __init__(self, finder: WayFinder, envs: list[Env], remake: Callable[[int, Mapping[str, Any]], None]) -> None:
         """``remake(index, arguments)`` replaces ``envs[index]`` by an environment with these arguments.
 
-        It raises ConfigError if the spaces change: :class:`rlcore_gymnasium.in_process.InProcessEnvironment`.
+        :class:`~rlcore_gymnasium.in_process.InProcessEnvironment` provides it, and raises ConfigError in it if the
+        spaces change.
         """
         self._finder = finder
         self._envs = envs
