@@ -75,17 +75,21 @@ def _example() -> Callable[[str, Path, int], dict[str, Any]]:
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Trained]:
     """``trained("cartpole.yaml", seed, episodes=20)``: that example, trained once and evaluated.
 
+    ``max_steps`` is that of the example unless it is given.
+
     Modules that use the same training belong into one ``xdist_group``: each process of pytest-xdist has its own.
     """
-    made: dict[tuple[str, int, int], Trained] = {}
+    made: dict[tuple[str, int, int, int], Trained] = {}
 
-    def train(name: str, seed: int, episodes: int) -> Trained:
-        if (name, seed, episodes) not in made:
-            config = example(name, tmp_path_factory.mktemp("trained"), seed)
-            [behavior] = config["behaviors"]
+    def train(name: str, seed: int, episodes: int, max_steps: int | None = None) -> Trained:
+        config = example(name, tmp_path_factory.mktemp("trained"), seed)
+        [(behavior, block)] = config["behaviors"].items()
+        block["max_steps"] = max_steps or block["max_steps"]
+        key = (name, seed, episodes, block["max_steps"])
+        if key not in made:
             with Run(config) as run:
                 run.train()
-                made[name, seed, episodes] = Trained(behavior, run.directory.path, run.steps, run.evaluate(episodes))
-        return made[name, seed, episodes]
+                made[key] = Trained(behavior, run.directory.path, run.steps, run.evaluate(episodes))
+        return made[key]
 
     return train
