@@ -44,7 +44,12 @@ def status_command(
     directory = find_run(run)
     document = read_saved_configuration(directory)
     plugins = plugins_for(
-        document, dash_p=dash_p, no_plugins=no_plugins, strict_plugins=strict_plugins, allow_local=allow_local
+        document,
+        dash_p=dash_p,
+        no_plugins=no_plugins,
+        strict_plugins=strict_plugins,
+        allow_local=allow_local,
+        lenient=True,
     )
     damages: list[str] = []
     stored = _stored(plugins, directory / "run_logs", damages)

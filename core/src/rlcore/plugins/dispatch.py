@@ -88,7 +88,8 @@ class Dispatch:
                 self.one(implementation, hook, **arguments)
             except RlcoreError as error:
                 if hook == _CHECKS and isinstance(error, ConfigError):
-                    raise
+                    owner = self._manager.owner(implementation.plugin_name)
+                    raise ConfigError(f"{error} (refused by {owner.described})", key=error.key) from error
                 if isinstance(error.__cause__, SystemExit):  # the plugin wants the process to end, so it ends
                     raise
                 if not isinstance(error, PluginError):
