@@ -34,7 +34,6 @@ from rlcore.plugins.failures import blamed
 from rlcore.plugins.known import LESSONS, NOT_BUILT
 from rlcore.plugins.lookup import section_clash
 from rlcore.settings import (
-    AbsentRewardSettings,
     BehaviorSettings,
     EnvironmentParameter,
     EnvironmentSettings,
@@ -44,6 +43,7 @@ from rlcore.settings import (
     RewardSettings,
     RunConfig,
 )
+from rlcore.settings.trainers import AbsentRewardSettings
 
 if TYPE_CHECKING:
     from rlcore.plugins.calls import Plugins
@@ -58,7 +58,7 @@ class Blocks:
     """Builds every block of the document of ``problems``; what is wrong is added to ``problems``.
 
     ``measuring``: the configuration is for measuring policies only. Blocks that no measurement needs may be of plugins
-    that are absent: rewards become :class:`rlcore.settings.AbsentRewardSettings`, writers and sections are left out.
+    that are absent: rewards become :class:`AbsentRewardSettings`, writers and sections are left out.
     """
 
     def __init__(self, plugins: Plugins, problems: Problems, measuring: bool = False) -> None:

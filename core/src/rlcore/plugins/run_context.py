@@ -102,7 +102,7 @@ class RunContext:
 
     def _reward_provider(self, name: str, block: Any, behavior: BehaviorSpec) -> RewardProvider:
         from rlcore.rewards import AbsentReward
-        from rlcore.settings import AbsentRewardSettings
+        from rlcore.settings.trainers import AbsentRewardSettings
 
         if isinstance(block, AbsentRewardSettings):
             return AbsentReward(name, block.gamma, block.strength)

@@ -16,7 +16,6 @@ from rlcore.settings.fields import FieldInfo, SettingError, field_info, setting
 from rlcore.settings.run import CheckpointSettings, PluginSettings, RunConfig, TorchSettings
 from rlcore.settings.trainers import (
     SCHEDULES,
-    AbsentRewardSettings,
     BehavioralCloningSettings,
     MinibatchSettings,
     NetworkSettings,
@@ -30,7 +29,6 @@ from rlcore.settings.unity import EngineSettings, EnvSettings
 
 __all__ = [
     "SCHEDULES",
-    "AbsentRewardSettings",
     "BehaviorSettings",
     "BehavioralCloningSettings",
     "CheckpointSettings",
