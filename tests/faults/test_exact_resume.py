@@ -123,7 +123,9 @@ def test_the_comparison_notices_each_group_of_state_that_is_dropped(
         drop(state, fresh, path)
     save_checkpoint(place.checkpoints, at, state)
     with Run(configuration(place) | {"checkpoint_settings": {**settings(place), "resume": True}}) as run:
-        run.train()
+        for _ in run:
+            if any(place.content(step) != whole.content(step) for step in place.steps if step > at):
+                break
     equal = place.steps == whole.steps and metrics(place) == metrics(whole)
     equal = equal and all(place.content(step) == whole.content(step) for step in whole.steps if step > at)
     assert equal == (path == "")
