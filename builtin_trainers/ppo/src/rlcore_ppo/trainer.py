@@ -61,7 +61,7 @@ class PPOTrainer(OnPolicyTrainer):
 
     def loss(self, batch: Minibatch) -> Loss:
         """The clipped surrogate (eq. 7), the value loss and the entropy bonus (eq. 9) of one minibatch."""
-        mean, logits, value = self.model.policy_and_value(batch.inputs)
+        mean, logits, value = self.model.policy_and_value(batch.inputs, batch.sequences)
         if batch.mask is not None and logits is not None:
             logits = mask_logits(logits, batch.mask)
         log_std = self.model.policy_head.log_std

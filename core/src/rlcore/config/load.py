@@ -14,7 +14,7 @@ from rlcore.config.document import Document, document_from_mapping
 from rlcore.config.inherit import inherit_defaults
 from rlcore.config.parameter_blocks import with_parameter_blocks
 from rlcore.config.plugins_block import directory_of, recorded
-from rlcore.config.rules import check_curricula, check_names, check_routes, check_start
+from rlcore.config.rules import check_curricula, check_memory, check_names, check_routes, check_start
 from rlcore.settings import RunConfig
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def load_config(document: Document, plugins: Plugins) -> RunConfig:
     if isinstance(config, RunConfig):
         check_data_source(config, plugins, problems)
         check_curricula(config, plugins, problems)
+        check_memory(config, plugins, problems)
         check_routes(config, problems)
         config = attrs.evolve(config, plugins=recorded(config.plugins, directory_of(document), plugins))
     check_names(problems)

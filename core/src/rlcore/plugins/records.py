@@ -94,9 +94,10 @@ class TrainerSpec(Record):
     ``target(settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext)``, called by keyword, returns a
     :class:`rlcore.trainer.Trainer`. ``settings`` names the attrs class of its ``hyperparameters`` block. ``spaces`` are
     the actions it can learn: any of ``"continuous"``, ``"discrete"``, ``"hybrid"``. ``offline``: whether it learns from
-    recorded episodes instead of an environment. ``behavioral_cloning``: whether that block of a behavior is
-    allowed. :mod:`rlcore.torch.imitation` imitates after the updates of a trainer built on a template of
-    ``rlcore.torch``; another trainer must honor the block itself.
+    recorded episodes instead of an environment. ``memory``: whether it learns policies with memory, as
+    ``network_settings.memory`` asks for. ``behavioral_cloning``: whether that block of a behavior is allowed.
+    :mod:`rlcore.torch.imitation` imitates after the updates of a trainer built on a template of ``rlcore.torch``;
+    another trainer must honor the block itself.
     """
 
     kind: ClassVar[str] = "trainer"
@@ -106,6 +107,7 @@ class TrainerSpec(Record):
     spaces: frozenset[str] = attrs.field(default=frozenset({"continuous", "discrete", "hybrid"}), converter=_frozen)
     offline: bool = False
     behavioral_cloning: bool = False
+    memory: bool = False
 
 
 @attrs.frozen(kw_only=True)
