@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -87,8 +88,8 @@ def test_every_rollout_has_the_values_and_probabilities_of_episodes_that_are_rea
         network={"memory": {"memory_size": 10, "sequence_length": 4}},
         lambd=0.0,  # returns are then reward + gamma * next value
         learning_rate=1e-30,  # the weights stay, so that the last rollout can be computed as the first
-        buffer_size=60,
-        batch_size=20,
+        buffer_size=30,
+        batch_size=15,
         shared_critic=shared,
         advantage_normalization="none",
     )
@@ -98,7 +99,7 @@ def test_every_rollout_has_the_values_and_probabilities_of_episodes_that_are_rea
     batch = script.batch(first=True)
     trainer.begin(batch)
     rollouts = 0
-    while rollouts < 3:
+    while rollouts < 10:
         trainer.act(batch)
         acting = np.arange(SLOTS) if batch.needs_action is None else np.flatnonzero(batch.needs_action)
         at = trainer.buffer.lengths()
@@ -125,6 +126,13 @@ def test_every_rollout_has_the_values_and_probabilities_of_episodes_that_are_rea
             trainer.update()
             closed = [[] for _ in range(SLOTS)]
             rollouts += 1
+            reset = rollouts % 3 == 0  # where nothing is collected yet
+        else:
+            reset = script.generator.random() < 0.05
+        if reset:
+            batch = script.batch(first=True)
+            trainer.begin(batch)
+            episodes, open_steps = [[] for _ in range(SLOTS)], [None] * SLOTS
 
 
 def check(trainer: Any, closed: list[list[Step]]) -> None:
@@ -198,3 +206,35 @@ def test_what_a_policy_remembers_belongs_to_rows(make_trainer: MakeTrainer) -> N
         np.testing.assert_array_equal(part.discrete, actions.discrete[rows])
     fresh = policy.act(seen)
     np.testing.assert_array_equal(fresh.continuous, policy.act(seen, memory=np.zeros_like(memory)).continuous)
+
+
+def test_a_resumed_trainer_remembers_what_it_did(make_trainer: MakeTrainer) -> None:
+    """In the middle of an episode and of a rollout that began in the middle of it."""
+    settings: dict[str, Any] = {"network": {"memory": {"memory_size": 8}}, "buffer_size": 30, "batch_size": 15}
+
+    def steps(trainer: Any, script: Script, count: int, batch: AgentBatch) -> AgentBatch:
+        for _ in range(count):
+            trainer.act(batch)
+            batch = script.batch(first=True)  # no episode ends
+            trainer.observe(None, batch)
+            if trainer.ready():
+                trainer.update()
+        return batch
+
+    script = Script(False)
+    trainer = make_trainer(script, **settings)
+    batch = script.batch(first=True)
+    trainer.begin(batch)
+    batch = steps(trainer, script, 23, batch)
+    resumed = make_trainer(Script(False), **settings)
+    resumed.load_state_dict(copy.deepcopy(trainer.state_dict()))
+    assert np.abs(resumed.state_dict()["memory"]["critic"]).min(axis=1).all()
+    other = Script(False)
+    other.generator = copy.deepcopy(script.generator)
+    steps(trainer, script, 12, batch)
+    steps(resumed, other, 12, batch)
+    ours, theirs = trainer.state_dict(), resumed.state_dict()
+    for entry in ("model", "optimizer", "memory"):
+        for name, array in ours[entry].items():
+            np.testing.assert_array_equal(array, theirs[entry][name], err_msg=f"{entry}/{name}")
+    np.testing.assert_array_equal(ours["buffer"]["memory"], theirs["buffer"]["memory"])
