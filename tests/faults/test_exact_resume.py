@@ -83,6 +83,7 @@ GROUPS = {
     "statistics": ("PPO, CartPole-v1", "run/behaviors/Agent/window"),
     "updates": ("PPO, CartPole-v1", "run/behaviors/Agent/updates"),
     "moving averages": ("PPO, CartPole-v1", "run/behaviors/Agent/recent_updates"),
+    "PPO's memory": ("PPO with memory, CartPole-v1", "Agent/memory"),
     "SAC's networks": ("SAC, Pendulum-v1", "Agent/model/*actor*"),
     "SAC's target critics": ("SAC, Pendulum-v1", "Agent/model/*targets*"),
     "SAC's temperature": ("SAC, Pendulum-v1", "Agent/model/log_temperature"),

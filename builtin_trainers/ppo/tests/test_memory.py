@@ -210,7 +210,8 @@ def test_what_a_policy_remembers_belongs_to_rows(make_trainer: MakeTrainer) -> N
 
 def test_a_resumed_trainer_remembers_what_it_did(make_trainer: MakeTrainer) -> None:
     """In the middle of an episode and of a rollout that began in the middle of it."""
-    settings: dict[str, Any] = {"network": {"memory": {"memory_size": 8}}, "buffer_size": 30, "batch_size": 15}
+    memory = {"memory_size": 8, "sequence_length": 8}
+    settings: dict[str, Any] = {"network": {"memory": memory}, "buffer_size": 30, "batch_size": 15}
 
     def steps(trainer: Any, script: Script, count: int, batch: AgentBatch) -> AgentBatch:
         for _ in range(count):

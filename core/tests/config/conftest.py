@@ -142,7 +142,7 @@ class FakePlugins:
 
     def __init__(self) -> None:
         self._records: list[Record] = [
-            TrainerSpec(name="ppo", target="fake:PPO", settings="fake:PPOLike"),
+            TrainerSpec(name="ppo", target="fake:PPO", settings="fake:PPOLike", memory=True),
             TrainerSpec(name="other", target="fake:Other", settings="fake:OtherTrainer"),
             RewardProviderSpec(name="extrinsic", target="fake:Extrinsic", settings="fake:RewardSettings"),
             RewardProviderSpec(name="bonus", target="fake:Bonus", settings="fake:BonusReward"),
