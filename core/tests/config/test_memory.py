@@ -36,8 +36,8 @@ def test_an_empty_block_is_ml_agents_default(load: Any) -> None:
         ),
         (
             block("{}", trainer="other"),
-            "behaviors.B.network_settings.memory: trainer 'other' learns no policy with memory; leave it out, or choose "
-            "trainer_type ppo",
+            "behaviors.B.network_settings.memory: trainer 'other' learns no policy with memory; leave it out, or "
+            "choose trainer_type ppo",
         ),
         (
             block("null", rest="reward_signals: {extrinsic: {network_settings: {memory: {}}}}"),
