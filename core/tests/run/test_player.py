@@ -1,4 +1,4 @@
-"""What agents remember: evaluations, and behaviors that do not learn, keep it for each agent and each episode."""
+"""Evaluations, and behaviors that do not learn, keep what each agent remembers until its episode ends."""
 
 from __future__ import annotations
 

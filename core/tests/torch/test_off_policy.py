@@ -20,7 +20,7 @@ from rlcore.rewards import ExtrinsicReward, RewardProvider, Transitions
 from rlcore.settings import BehaviorSettings, NetworkSettings, OffPolicySettings, PrioritizedReplaySettings, RunConfig
 from rlcore.testing.conformance.trainer import copied, first_batch, learn, play
 from rlcore.testing.environments import ConstantReward, IdentityEnvironment, TinyCorridor, identity_hybrid
-from rlcore.torch import memory
+from rlcore.torch import allocation
 from rlcore.torch.minibatch_trainer import GradientStep
 from rlcore.torch.networks import Actor
 from rlcore.torch.off_policy import OffPolicyTrainer
@@ -401,7 +401,7 @@ def test_errors_to_sample_by_that_are_not_finite_end_the_run_with_advice_too(err
 
 
 def test_a_buffer_that_does_not_fit_is_refused_before_anything_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "available_memory", lambda: 10**6)
+    monkeypatch.setattr(allocation, "available_memory", lambda: 10**6)
     with pytest.raises(
         ConfigError, match=r"buffer_size: 1000000 rows of behavior 'Corridor' need .*; at most \d+ fits"
     ):
@@ -409,7 +409,7 @@ def test_a_buffer_that_does_not_fit_is_refused_before_anything_is_made(monkeypat
 
 
 def test_a_policy_that_only_acts_needs_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "available_memory", lambda: 10**6)
+    monkeypatch.setattr(allocation, "available_memory", lambda: 10**6)
     assert counter(TinyCorridor(3), buffer_size=10**6, inference=True).buffer.capacity == 12
 
 

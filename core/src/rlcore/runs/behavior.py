@@ -136,7 +136,7 @@ class BehaviorRun:
         return self._player.act(self.batch, deterministic)
 
     def observe_frozen(self, batch: AgentBatch) -> None:
-        """What the actions of :meth:`act_frozen` led to."""
+        """Note the step that the actions of :meth:`act_frozen` led to."""
         if self._player is not None:
             self._player.observe(batch)
 

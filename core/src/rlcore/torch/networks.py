@@ -22,8 +22,8 @@ from torch.nn.functional import linear, silu
 from rlcore.environment import BehaviorSpec, ObservationSpec
 from rlcore.settings import NetworkSettings
 from rlcore.torch.actions import ActionLayout
+from rlcore.torch.allocation import require_network_memory
 from rlcore.torch.encoders import image_encoder
-from rlcore.torch.memory import require_network_memory
 from rlcore.torch.normalizer import RunningNormalizer
 from rlcore.torch.recurrent import Recurrent
 from rlcore.torch.sequences import Sequences

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from rlcore.environment import AgentBatch, BehaviorSpec
 from rlcore.errors import ConfigError
-from rlcore.torch.memory import choice_dtype, require_memory
+from rlcore.torch.allocation import choice_dtype, require_memory
 from rlcore.torch.priorities import Priorities
 
 FloatArray = NDArray[np.float32]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.environment import AgentBatch, BehaviorSpec
-from rlcore.torch.memory import require_memory
+from rlcore.torch.allocation import require_memory
 from rlcore.torch.rollout_state import require_rollout_fit
 
 FloatArray = NDArray[np.float32]

@@ -84,7 +84,7 @@ class RolloutSequences:
 
 
 class RolloutMemory:
-    """What the agents of one trainer remember. Rows of :attr:`acting` are zero where an episode begins."""
+    """The memory of the agents of one trainer. Rows of :attr:`acting` are zero where an episode begins."""
 
     def __init__(self, memory_size: int, sequence_length: int, slots: int) -> None:
         self.sequence_length = sequence_length
