@@ -42,6 +42,9 @@ class OffPolicyTrainer(MinibatchTrainer):
     on there is one for every ``steps_per_update`` agent steps.
     """
 
+    # Whether values contain a bonus for the policy's entropy; batches of several steps then have the steps in between.
+    soft_values = False
+
     hyperparameters: OffPolicySettings
 
     def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
@@ -49,7 +52,7 @@ class OffPolicyTrainer(MinibatchTrainer):
         self.buffer = self._make_buffer(behavior, h, run)
         super().__init__(settings, behavior, run)
         self.reader = BatchReader(
-            self.buffer, self.model.inputs, self.policy.layout, self.providers, self.device, h.n_steps
+            self.buffer, self.model.inputs, self.policy.layout, self.providers, self.device, h.n_steps, self.soft_values
         )
         start = max(h.buffer_init_steps, h.batch_size)
         self._ratio = UpdateRatio(h.steps_per_update, start)
