@@ -1,4 +1,4 @@
-# mypy: allow-untyped-calls
+# mypy: allow-untyped-calls, disable-error-code="union-attr,index"
 """Returns of n steps: the soft values of dynamic programming are their fixed point, whatever n is."""
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Walk:
             "Walk", (ObservationSpec("state", (STATES,), np.float32),), continuous, discrete, -bounds, bounds,
             np.arange(SLOTS),
         )  # fmt: skip
-        self.behaviors = {"Walk": behavior}
+        self.behaviors: Mapping[str, BehaviorSpec] = {"Walk": behavior}
         self.random = np.random.default_rng(3)
 
     def shown(self, states: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
