@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec
 from rlcore.plugins import load_plugins
-from rlcore.testing.conformance.trainer import LearningRewards, learn
+from rlcore.testing.conformance.learning_rewards import LearningRewards
+from rlcore.testing.conformance.trainer import learn
 from rlcore.testing.environments import ConstantReward
 from rlcore_sac.trainer import SACTrainer
 

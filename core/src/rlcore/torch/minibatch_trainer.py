@@ -17,7 +17,7 @@ from torch import Tensor
 from rlcore.environment import BehaviorSpec
 from rlcore.errors import PluginError, RunStateError, TrainingDiverged
 from rlcore.plugins.run_context import RunContext
-from rlcore.rewards import ExtrinsicReward
+from rlcore.rewards import ExtrinsicReward, Transitions, recording_gradients
 from rlcore.saved_values import saved_count, saved_mapping
 from rlcore.seeding import derive_generator, generator_state, restore_generator
 from rlcore.settings import BehaviorSettings, MinibatchSettings
@@ -94,6 +94,14 @@ class MinibatchTrainer(TorchTrainer):
             bad = next(f"{tag} is {value:g}" for tag, value in zip(tags, values, strict=True) if not np.isfinite(value))
             raise self.diverged(bad)
         return dict(zip(tags, values, strict=True))
+
+    def update_providers(self, shown: Transitions) -> dict[str, float]:
+        """Let the reward providers that learn do so; return their statistics."""
+        stats: dict[str, float] = {}
+        with recording_gradients(True):
+            for provider in self.learning_providers:
+                stats |= provider.update(shown)
+        return stats
 
     def diverged(self, what: str) -> TrainingDiverged:
         """Return the error to raise if ``what`` is not finite."""

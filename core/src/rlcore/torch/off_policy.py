@@ -154,8 +154,7 @@ class OffPolicyTrainer(MinibatchTrainer):
         stats: dict[str, float] = {}
         for _ in range(self._reward_ratio.due(self.steps)):
             shown = self.reader.transitions(self.buffer.sample(self.hyperparameters.batch_size, self.generator))
-            for provider in self.learning_providers:
-                stats |= provider.update(shown)
+            stats |= self.update_providers(shown)
             self._reward_ratio.done += 1
         return stats
 

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlcore.rewards import RewardProvider, Transitions
+from rlcore.rewards import RewardProvider, Transitions, recording_gradients
 from rlcore.torch.actions import ActionLayout
 from rlcore.torch.networks import Inputs, ObservationInputs
 from rlcore.torch.replay import ReplayBuffer, Rows, Steps
@@ -180,7 +180,9 @@ class BatchReader:
         rewards, discounts = [], []
         for provider in self.providers:
             gamma = np.float32(provider.gamma)
-            given = provider.evaluate(shown) * np.float32(provider.strength)
+            with recording_gradients(False):
+                given = provider.evaluate(shown)
+            given = given * np.float32(provider.strength)
             if n > 1:
                 given = (given.reshape(n, -1) * np.where(valid, gamma**power, np.float32(0))).sum(0)
             discount = np.broadcast_to(gamma**taken, given.shape)
