@@ -145,6 +145,14 @@ class BatchReader:
             following=lambda: TakenRows(buffer.observations, buffer.next_rows(rows)),
         )
 
+    def rewards(self, rows: Rows) -> list[FloatArray]:
+        """Return the rewards of single steps, strength included: [B] for each provider."""
+        return self._evaluate(self.transitions(rows))
+
+    def _evaluate(self, shown: Transitions) -> list[FloatArray]:
+        with recording_gradients(False):
+            return [provider.evaluate(shown) * np.float32(provider.strength) for provider in self.providers]
+
     def _shown(self, steps: Steps) -> Transitions:
         """Return steps that are gathered already as reward providers see them."""
         layout = self.layout
@@ -178,11 +186,8 @@ class BatchReader:
         power = np.arange(n, dtype=np.float32)[:, None]  # [n, 1]
         taken = valid.sum(0) if n > 1 else 1
         rewards, discounts = [], []
-        for provider in self.providers:
+        for provider, given in zip(self.providers, self._evaluate(shown), strict=True):
             gamma = np.float32(provider.gamma)
-            with recording_gradients(False):
-                given = provider.evaluate(shown)
-            given = given * np.float32(provider.strength)
             if n > 1:
                 given = (given.reshape(n, -1) * np.where(valid, gamma**power, np.float32(0))).sum(0)
             discount = np.broadcast_to(gamma**taken, given.shape)
