@@ -148,6 +148,31 @@ def test_a_gradient_step_sees_a_batch_of_what_was_done() -> None:
     assert trainer.choices is not None and trainer.choices.shape == (17, 1)
 
 
+@pytest.mark.parametrize("delay", [1, 2, 3, 100])
+def test_a_statistic_is_the_mean_of_the_gradient_steps_that_have_it(
+    monkeypatch: pytest.MonkeyPatch, delay: int
+) -> None:
+    """A delayed actor (TD3) has no loss in most steps."""
+    environment = identity_hybrid(3)
+    trainer = counter(environment, batch_size=6, steps_per_update=0.5)
+    taken: list[Mapping[str, float]] = []
+
+    def gradient_step(batch: TransitionBatch) -> GradientStep:
+        count = len(taken) + 1
+        stats = {"Losses/Critic": float(count)} | ({"Losses/Actor": count / 7} if count % delay == 0 else {})
+        taken.append(stats if count % 2 else dict(reversed(stats.items())))  # in any order
+        return GradientStep({tag: torch.tensor(value) for tag, value in taken[-1].items()})
+
+    monkeypatch.setattr(trainer, "gradient_step", gradient_step)
+    updates, seen = learn(trainer, environment, 6), 0
+    assert len(taken) == 24
+    for stats, count in zip(updates, (6, 6, 6, 6), strict=True):
+        steps, seen = taken[seen : seen + count], seen + count
+        for tag in ("Losses/Critic", "Losses/Actor"):
+            values = [step[tag] for step in steps if tag in step]
+            assert stats.get(tag) == (pytest.approx(sum(values) / len(values)) if values else None), tag
+
+
 # ---------------------------------------------------------------- the random beginning
 
 

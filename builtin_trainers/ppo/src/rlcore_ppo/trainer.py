@@ -40,6 +40,8 @@ class PPOTrainer(OnPolicyTrainer):
         self._beta = Schedule(h.beta_schedule, h.beta, FINAL_BETA, settings.max_steps)
         self.clip_range = h.epsilon
         self.entropy_weight = h.beta
+        # value_coefficient is the weight of each head's loss; `loss` takes the mean over heads.
+        self._value_weight = h.value_coefficient * len(self.providers)
 
     def build_model(self, value_heads: int) -> ActorCritic:
         h = self.hyperparameters
@@ -81,5 +83,5 @@ class PPOTrainer(OnPolicyTrainer):
             value_loss = torch.max((value - batch.returns).square(), (near_value - batch.returns).square()).mean()
 
         entropy = entropy.mean()
-        total = policy_loss + self.hyperparameters.value_coefficient * value_loss - self.entropy_weight * entropy
+        total = policy_loss + self._value_weight * value_loss - self.entropy_weight * entropy
         return Loss(total, policy_loss, value_loss, entropy, log_ratio)

@@ -27,7 +27,7 @@ from torch import Tensor
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec
 from rlcore.errors import RunStateError, TrainingDiverged
 from rlcore.plugins.run_context import RunContext
-from rlcore.rewards import Transitions
+from rlcore.rewards import Transitions, recording_gradients
 from rlcore.saved_values import fill, saved_array, saved_count, saved_mapping
 from rlcore.seeding import derive_generator, generator_state, restore_generator
 from rlcore.settings import BehaviorSettings, OnPolicySettings
@@ -339,7 +339,8 @@ class OnPolicyTrainer(TorchTrainer):
             episode_rewards = self._rewards[k].record(reward, ended, buffer.cut_rows())
             if episode_rewards:
                 stats[f"Policy/{title} Reward"] = episode_rewards
-            stats.update(provider.update(transitions))
+            with recording_gradients(True):
+                stats.update(provider.update(transitions))
         stats["Losses/Explained Variance"] = explained_variance(values[rows], returns[rows])
         return advantages, returns, stats
 
