@@ -97,7 +97,7 @@ def configurations() -> dict[str, tuple[str, str]]:
             + repeated(lambda i: f"      - {{name: l{i}, value: x}}\n", most=7_000),
             "curriculum",
         ),
-        "an anchor": (BASE + "a: &a [x]\nb: *a\n", "anchors and aliases are not allowed"),
+        "an alias of itself": (BASE + "a: &a [*a]\n", "inside this block repeats the block"),
         "a tag": (BASE + "a: !!python/object/apply:os.system [touch RAN]\n", "not allowed"),
         "not UTF-8": (BASE + "a: \udcff\n", "not UTF-8 text"),
         "larger than a megabyte": (BASE + "#" * 2_000_000, "larger than 1,000,000 bytes"),

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from rlcore.environment import Actions, BehaviorSpec
 from rlcore.errors import ConfigError, did_you_mean
+from rlcore.files.ml_agents import demonstration_problem
 from rlcore.files.paths import user_path
 
 
@@ -192,6 +193,9 @@ def _what_is_there(
     path: Path, written: Path, behavior: str, formats: Sequence[Searchable], stored: Sequence[str]
 ) -> str:
     """Return what exists instead. ``written`` is the user's spelling of ``path``, for the message."""
+    problem = demonstration_problem(path)
+    if problem:
+        return problem
     if path.is_dir():
         children = [child for child in path.iterdir() if not child.name.startswith(".")]  # omits unfinished recordings
         inside = sorted(child.name for child in children if any(each.reads(child) for each in formats))

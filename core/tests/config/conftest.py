@@ -149,6 +149,7 @@ class FakePlugins:
             StatsWriterSpec(name="jsonl", target="fake:Writer", settings="fake:FileWriter"),
             StatsWriterSpec(name="console", target="fake:Console"),
             EnvironmentSpec(name="gymnasium", target="fake:Gym"),
+            EnvironmentSpec(name="lone", target="fake:Lone", names_behaviors=False),
             EnvironmentSpec(name="grid", target="fake:Grid", settings="fake:GridOptions", parameters="fake:GridRoute"),
             CurriculumSpec(name="lessons", target="fake:Lessons", settings="fake:LessonsLike"),
             CurriculumSpec(name="wheel", target="fake:Wheel", settings="fake:WheelLike"),

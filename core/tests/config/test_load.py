@@ -317,7 +317,6 @@ def test_a_team_in_a_behaviors_name_is_refused_with_a_hint(errors: Errors) -> No
     ("text", "path", "part"),
     [
         ("behaviors: {B: {trainer_type: poca}}", "behaviors.B.trainer_type", "the POCA trainer"),
-        ("behaviors: {B: {threaded: true}}", "behaviors.B.threaded", "threaded training"),
         ("behaviors: {B: {self_play: {window: 5}}}", "behaviors.B.self_play", "the ghost trainer"),
         (
             "behaviors: {B: {reward_signals: {gail: {demo_path: x}}}}",
@@ -327,6 +326,7 @@ def test_a_team_in_a_behaviors_name_is_refused_with_a_hint(errors: Errors) -> No
         ("behaviors: {B: {reward_signals: {curiosity: {}}}}", "behaviors.B.reward_signals.curiosity", None),
         ("behaviors: {B: {reward_signals: {rnd: {}}}}", "behaviors.B.reward_signals.rnd", None),
         ("behaviors: {B: {}}\nengine_settings: {width: 100}", "engine_settings.width", "Unity environments"),
+        ("behaviors: {B: {}}\nenvironment: {type: unity}", "environment.type", "Unity environments"),
         ("behaviors: {B: {}}\nenv_settings: {env_path: game}", "env_settings.env_path", "Unity environments"),
         ("behaviors: {B: {}}\nenv_settings: {num_areas: 2}", "env_settings.num_areas", "Unity environments"),
         ("behaviors: {B: {}}\nenv_settings: {timeout_wait: 5}", "env_settings.timeout_wait", "supervised workers"),

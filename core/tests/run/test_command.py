@@ -196,6 +196,25 @@ def test_force_and_resume_cannot_both_be_typed(write: Write, run_rlcore: RunRlco
         (["--no-graphics"], "--no-graphics: not supported yet: Unity environments"),
         (["--timeout-wait", "3"], "--timeout-wait: not supported yet: supervised workers"),
         (["--torch-device", "cpu"], "--torch-device: write --device"),
+        (["--worker-id=3"], "--worker-id: not supported yet: Unity environments"),
+        (["--slow"], "--slow: not supported yet: Unity environments"),
+        (["--keep-checkpoints=3"], "--keep-checkpoints: write --set behaviors.NAME.keep_checkpoints=NUMBER"),
+        (["--save-freq", "9"], "--save-freq: write --set behaviors.NAME.checkpoint_interval=STEPS"),
+        (
+            ["--num-runs=4"],
+            "--num-runs: removed by ML-Agents; start a run for each seed, with its own --run-id and --seed",
+        ),
+        (["--multi-gpu"], "--multi-gpu: removed by ML-Agents; leave it out"),
+        (["--docker-target-name=x"], "--docker-target-name: removed by ML-Agents; leave it out"),
+        (
+            ["--sampler=x.yaml"],
+            "--sampler: removed by ML-Agents; write lessons and samplers in environment_parameters",
+        ),
+        (
+            ["--lesson", "2"],
+            "--lesson: removed by ML-Agents; a run starts with the lessons of another one by --set "
+            "checkpoint_settings.initialize_lessons_from=RUN_ID",
+        ),
     ],
 )
 def test_flags_that_only_ml_agents_has_are_answered(

@@ -18,6 +18,7 @@ from rlcore.seeding import EpisodeSeeds
 from rlcore_gymnasium.cartpole import CartPoleEnvironment
 from rlcore_gymnasium.in_process import InProcessEnvironment
 from rlcore_gymnasium.native import NextStepEnvironment
+from rlcore_gymnasium.plugin import rlcore_environments
 
 
 def register(env_id: str, **how: object) -> str:
@@ -64,10 +65,9 @@ def test_the_behavior_has_the_name_in_the_file_and_one_slot_per_environment(make
     assert spec.name == "Swinger" and spec.env_index.tolist() == [0, 1, 2] and spec.discrete == (3,)
 
 
-@pytest.mark.parametrize(("names", "said"), [((), "the file has none"), (("A", "B"), "the file has 2: A, B")])
-def test_a_file_with_no_or_several_behaviors_is_refused(make, names, said) -> None:
-    with pytest.raises(ConfigError, match=said):
-        make("CartPole-v1", names=names)
+def test_the_record_says_that_the_file_names_the_behavior() -> None:
+    (record,) = rlcore_environments()
+    assert not record.names_behaviors
 
 
 @pytest.mark.parametrize(("env_id", "near"), [("CartPole-v3", "CartPole-v"), ("cartpole-v1", "CartPole-v1")])

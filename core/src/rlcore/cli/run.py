@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rlcore.runs.run import Run
 
 
-# Flags of mlagents-learn that rlcore lacks, and the message for each.
+# Flags of mlagents-learn, of old versions too, that rlcore lacks, and the message for each.
 _UNITY = "not supported yet: Unity environments"
 _WORKERS = "not supported yet: supervised workers"
 ML_AGENTS_FLAGS: Mapping[str, str] = {
@@ -38,6 +38,16 @@ ML_AGENTS_FLAGS: Mapping[str, str] = {
         _WORKERS,
     ),
     **dict.fromkeys(("--torch", "--tensorflow"), "each trainer chooses its own framework; leave it out"),
+    **dict.fromkeys(("--slow", "--worker-id"), _UNITY),
+    **dict.fromkeys(("--docker-target-name", "--multi-gpu"), "removed by ML-Agents; leave it out"),
+    **dict.fromkeys(
+        ("--curriculum", "--sampler"), "removed by ML-Agents; write lessons and samplers in environment_parameters"
+    ),
+    "--lesson": "removed by ML-Agents; a run starts with the lessons of another one by "
+    "--set checkpoint_settings.initialize_lessons_from=RUN_ID",
+    "--num-runs": "removed by ML-Agents; start a run for each seed, with its own --run-id and --seed",
+    "--save-freq": "write --set behaviors.NAME.checkpoint_interval=STEPS",
+    "--keep-checkpoints": "write --set behaviors.NAME.keep_checkpoints=NUMBER",
     "--cpu": "write --device cpu",
     "--torch-device": "write --device",
     "--load": "write --resume",
@@ -46,7 +56,7 @@ ML_AGENTS_FLAGS: Mapping[str, str] = {
 
 
 class RunCommand(click.Command):
-    """Refuses ML-Agents' flags with a message of their own, before click suggests similar flags."""
+    """Refuses ML-Agents' flags with a message for each, before click suggests similar flags."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         for word in args[: args.index("--")] if "--" in args else args:

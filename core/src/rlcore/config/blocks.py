@@ -11,6 +11,15 @@ import attrs
 from rlcore.config.classes import settings_fields
 from rlcore.config.collected import INVALID, Problems
 from rlcore.config.dump import plain
+from rlcore.config.hints import (
+    OLD_SAMPLER,
+    REMOVED_KEYS,
+    is_behavior,
+    misplaced,
+    outside_behaviors,
+    places_at_top,
+    places_in_behavior,
+)
 from rlcore.config.inherit import evaluation_block
 from rlcore.config.nodes import Block, placed_like, with_value
 from rlcore.config.num_envs import ALIAS, given_by_alias, with_num_envs
@@ -23,18 +32,18 @@ from rlcore.plugins.failures import blamed
 from rlcore.plugins.known import LESSONS, NOT_BUILT
 from rlcore.settings import (
     BehaviorSettings,
-    CheckpointSettings,
     EnvironmentParameter,
     EnvironmentSettings,
     EnvSettings,
     EvaluationSettings,
+    NetworkSettings,
+    RewardSettings,
     RunConfig,
-    TorchSettings,
 )
 
 if TYPE_CHECKING:
     from rlcore.plugins.calls import Plugins
-    from rlcore.plugins.records import Record
+    from rlcore.plugins.records import Record, TrainerSpec
 
 MAX_NAMES = 1_000  # behaviors, reward signals, writers, environment parameters
 
@@ -51,10 +60,14 @@ class Blocks:
         """The whole configuration as a RunConfig, or INVALID."""
         data: Mapping[str, Any] = self.data
         sections = self._sections()
+        elsewhere = outside_behaviors(data, {*settings_fields(RunConfig), *sections})
+        for keys, message in elsewhere:
+            self.problems.add((keys[0],), message)
+            data = {key: value for key, value in data.items() if key not in keys}
         ready: dict[str, Any] = {}
         if data.get("default_settings") is not None:  # first: its errors are not to appear as a behavior's
             ready["default_settings"] = self._behavior(data["default_settings"], ("default_settings",))
-        elif not data.get("behaviors"):
+        elif not (data.get("behaviors") or any(is_behavior(self.data[key]) for keys, _ in elsewhere for key in keys)):
             self.problems.add(("behaviors",), "missing; list a behavior, or give default_settings")
         ready["behaviors"] = self._each(data.get("behaviors", {}), ("behaviors",), self._behavior)
         ready["stats"] = self._each(data.get("stats", {}), ("stats",), self._writer)
@@ -84,52 +97,54 @@ class Blocks:
             ready=ready,
             also_allowed=sections,
             no_keys=("sections",),
-            elsewhere=self._elsewhere(),
+            elsewhere=places_at_top(behaviors if isinstance(behaviors := data.get("behaviors"), Mapping) else ()),
         )
-
-    def _elsewhere(self) -> dict[str, str]:
-        """Keys that users may write at the top level by mistake, and where they belong."""
-        behaviors = self.data.get("behaviors")
-        name = next(iter(behaviors), "NAME") if isinstance(behaviors, Mapping) else "NAME"
-        blocks: dict[str, type] = {
-            "torch_settings": TorchSettings,
-            "environment": EnvironmentSettings,
-            "env_settings": EnvSettings,
-            "checkpoint_settings": CheckpointSettings,
-            dotted(("behaviors", name)): BehaviorSettings,
-        }
-        places = {key: f"{block}.{key}" for block, cls in blocks.items() for key in settings_fields(cls)}
-        return {**places, "curriculum": "environment_parameters.NAME.curriculum"}
 
     def _behavior(self, data: Any, path: KeyPath) -> Any:
         if not isinstance(data, Mapping):
             self.problems.add(path, f"must be a mapping of settings, not {shown(data)}; write {{}} for all defaults")
             return INVALID
+        spec = self._trainer(data, path)
+        keys = () if spec is INVALID else settings_fields(spec.resolve("settings"))
+        moved, message = misplaced(data, keys)
+        if moved:
+            self.problems.add((*path, moved[0]), message)
+            data = Block((key, value, None) for key, value in data.items() if key not in moved)
         rewards = data.get("reward_signals") or {"extrinsic": {}}
+        places = places_in_behavior(path, keys)
         ready = {
-            "hyperparameters": self._hyperparameters(data, path),
+            "hyperparameters": INVALID if spec is INVALID else self._hyperparameters(spec, data, path, places),
             "reward_signals": self._each(rewards, (*path, "reward_signals"), self._reward),
         }
-        outside = {key: f"{key} at the top level" for key in settings_fields(RunConfig)}
-        return build(BehaviorSettings, data, path, self.problems, ready=ready, elsewhere=outside)
+        if "network_settings" in data:
+            at, network = (*path, "network_settings"), data["network_settings"]
+            ready["network_settings"] = build(NetworkSettings, network, at, self.problems, elsewhere=places)
+        places |= dict.fromkeys(settings_fields(RunConfig), "the top level of the file")
+        return build(BehaviorSettings, data, path, self.problems, ready=ready, elsewhere=places)
 
-    def _hyperparameters(self, data: Mapping[str, Any], path: KeyPath) -> Any:
+    def _trainer(self, data: Mapping[str, Any], path: KeyPath) -> Any:
+        """The record of the behavior's trainer, or INVALID."""
+        reference = data.get("trainer_type", attrs.fields(BehaviorSettings).trainer_type.default)
+        if not isinstance(reference, str):
+            return INVALID  # build() adds the problem
+        return self._find("trainer", self.plugins.trainer, reference, (*path, "trainer_type"))
+
+    def _hyperparameters(
+        self, spec: TrainerSpec, data: Mapping[str, Any], path: KeyPath, places: Mapping[str, str]
+    ) -> Any:
         """The trainer's own settings. Refuses other keys of the behavior that this trainer does not support."""
         given = data.get("hyperparameters")
         if given is not None and "trainer_type" not in data:
             self.problems.add((*path, "hyperparameters"), "trainer_type must be given when hyperparameters are")
             return INVALID
-        reference = data.get("trainer_type", attrs.fields(BehaviorSettings).trainer_type.default)
-        if not isinstance(reference, str):
-            return INVALID  # build() adds the problem
-        spec = self._find("trainer", self.plugins.trainer, reference, (*path, "trainer_type"))
-        if spec is INVALID:
-            return INVALID
         if data.get("behavioral_cloning") is not None and not spec.behavioral_cloning:
             self.problems.add((*path, "behavioral_cloning"), f"trainer {spec.name!r} does not imitate demonstrations")
-        return self._settings(spec, {} if given is None else given, (*path, "hyperparameters"))
+        return self._settings(spec, {} if given is None else given, (*path, "hyperparameters"), elsewhere=places)
 
     def _reward(self, data: Any, path: KeyPath) -> Any:
+        if path[-1] in settings_fields(RewardSettings) and not isinstance(data, Mapping):
+            self.problems.add(path, f"unknown key; it belongs in {dotted((*path[:-1], 'extrinsic'))}")
+            return INVALID
         spec = self._find("reward", self.plugins.reward_provider, str(path[-1]), path)
         return INVALID if spec is INVALID else self._settings(spec, data, path)
 
@@ -211,6 +226,9 @@ class Blocks:
         return {} if data is None else self._each(data, path, self._parameter)
 
     def _parameter(self, data: Any, path: KeyPath) -> Any:
+        if isinstance(data, Mapping) and OLD_SAMPLER in data:
+            self.problems.add((*path, OLD_SAMPLER), REMOVED_KEYS[OLD_SAMPLER])
+            return INVALID
         if not isinstance(data, Mapping) or not isinstance(data.get("curriculum", {}), Mapping):
             self.problems.add(
                 path,
@@ -274,9 +292,16 @@ class Blocks:
         except PluginError as error:  # two plugins provide it: the file is not wrong, but its line helps
             raise self.problems.plugin_error(path, str(error)) from error
 
-    def _settings(self, record: Record, data: Any, path: KeyPath, attribute: str = "settings") -> Any:
+    def _settings(
+        self,
+        record: Record,
+        data: Any,
+        path: KeyPath,
+        attribute: str = "settings",
+        elsewhere: Mapping[str, str] | None = None,
+    ) -> Any:
         """An instance of the class that ``attribute`` of a record names. An error in the class is its plugin's."""
         cls = record.resolve(attribute)
         doing = f"in its settings class {cls.__name__}"
         with blamed(record.described, doing, partial(self.problems.plugin_error, path)):
-            return build(cls, data, path, self.problems)
+            return build(cls, data, path, self.problems, elsewhere=elsewhere)

@@ -1,13 +1,16 @@
 """Reading a YAML file into plain data that remembers the line of every key.
 
-The reader is stricter than YAML: no duplicate keys (the last one would win silently), no anchors, aliases or merge keys
-(a small file can expand to gigabytes), no tags beyond plain data, text keys only, and limits on size and depth.
+The reader is stricter than YAML: no duplicate keys (the last one would win silently), no tags beyond plain data, text
+keys only, and limits on size and depth. Anchors, aliases and merge keys (``<<``) are expanded, and what they expand to
+has the limits of a file without them: a small file could stand for gigabytes. A value that an alias repeats keeps the
+line it is written on, and has the path it is used at.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -125,23 +128,28 @@ class _Reader:
     def __init__(self, name: str) -> None:
         self.name = name
         self.problems: list[Problem] = []
+        self._values = 0  # read so far; an alias counts as often as it is used
+        self._letters = 0
+        self._reported: set[tuple[int, str]] = set()
+        self._open: set[int] = set()  # the blocks around the value that is read, by identity
 
     def check_events(self, events: Iterator[yaml.Event]) -> None:
-        """Refuse anchors, aliases, bottomless nesting and too many values before anything is built."""
+        """Refuse bottomless nesting, too many values and anchors of one name before anything is built."""
         import yaml
 
         depth = 0
+        anchors: dict[str, int] = {}
         for count, event in enumerate(events):
             if count > MAX_VALUES:
                 raise _refused(self._place(event), f"holds more than {MAX_VALUES:,} values; no configuration does")
-            anchor = getattr(event, "anchor", None)
-            if anchor is not None:
-                sign = "*" if isinstance(event, yaml.AliasEvent) else "&"
+            anchor = None if isinstance(event, yaml.AliasEvent) else getattr(event, "anchor", None)
+            if anchor in anchors:
                 raise _refused(
                     self._place(event),
-                    f"YAML anchors and aliases are not allowed ({sign}{anchor}); write the values out, or use "
-                    "default_settings",
+                    f"the anchor &{anchor} is on line {anchors[anchor]} already; give one of them another name",
                 )
+            if anchor is not None:
+                anchors[anchor] = _line(event)
             if isinstance(event, yaml.CollectionStartEvent):
                 depth += 1
                 if depth > MAX_DEPTH:
@@ -164,14 +172,17 @@ class _Reader:
     def _value(self, loader: yaml.SafeLoader, node: yaml.Node, path: KeyPath) -> Any:
         import yaml
 
+        self._count(node, path)
         if isinstance(node, yaml.MappingNode) and node.tag == _TAG + "map":
-            return self._mapping(loader, node, path)
+            with self._inside(node, path):
+                return self._mapping(loader, node, path)
         if isinstance(node, yaml.SequenceNode) and node.tag == _TAG + "seq":
             paths = [(*path, index) for index in range(len(node.value))]
-            return Items(
-                (self._value(loader, child, at), self._origin(child, at))
-                for child, at in zip(node.value, paths, strict=True)
-            )
+            with self._inside(node, path):
+                return Items(
+                    (self._value(loader, child, at), self._origin(child, at))
+                    for child, at in zip(node.value, paths, strict=True)
+                )
         if isinstance(node, yaml.ScalarNode):
             if node.tag in _TEXTS or (node.tag in _SCALARS and ":" in node.value):  # 1:30 is not ninety
                 return node.value
@@ -187,17 +198,63 @@ class _Reader:
         self._problem(node, path, f"YAML tag {node.tag.replace(_TAG, '!!')} is not allowed; write plain values")
         return None
 
+    def _count(self, node: yaml.Node, path: KeyPath) -> None:
+        """Refuse what aliases expand to beyond the limits of a file without aliases."""
+        self._values += 1
+        self._letters += len(node.value) if isinstance(node.value, str) else 0
+        too_many = self._values > MAX_VALUES or self._letters > MAX_BYTES
+        if too_many or len(path) > MAX_DEPTH:
+            what = f"nested deeper than {MAX_DEPTH} levels" if not too_many else "more than a configuration holds"
+            limits = f"; at most {MAX_VALUES:,} values of {MAX_BYTES:,} letters are allowed" if too_many else ""
+            raise _refused(self._place(node), f"{dotted(path[:3])}: aliases (*) expand this to {what}{limits}")
+
+    @contextmanager
+    def _inside(self, node: yaml.Node, path: KeyPath) -> Iterator[None]:
+        """Refuse a block that an alias puts into itself, while the block is read."""
+        if id(node) in self._open:
+            raise _refused(self._place(node), f"{dotted(path[:3])}: an alias (*) inside this block repeats the block")
+        self._open.add(id(node))
+        yield
+        self._open.discard(id(node))
+
     def _mapping(self, loader: yaml.SafeLoader, node: yaml.MappingNode, path: KeyPath) -> Block:
+        merges = [(key_node, value) for key_node, value in node.value if key_node.tag == _TAG + "merge"]
+        for key_node, _ in merges[1:]:
+            message = f"duplicate key << (first on line {_line(merges[0][0])}); write <<: [*first, *second]"
+            self._problem(key_node, path, message)
+        own = self._own_keys(loader, node, path)
+        if not merges:
+            return own
+        block = self._merged(loader, merges[0][1], path)
+        for key, value, origin in own.entries():
+            block.put(key, value, origin)
+        return block
+
+    def _merged(self, loader: yaml.SafeLoader, node: yaml.Node, path: KeyPath) -> Block:
+        """The entries that a merge key adds. Of several mappings the first one wins, as in YAML."""
+        import yaml
+
+        block = Block()
+        for each in reversed(node.value if isinstance(node, yaml.SequenceNode) else [node]):
+            found = self._value(loader, each, path) if isinstance(each, yaml.MappingNode) else None
+            if not isinstance(found, Block):
+                self._problem(each, path, "a merge key (<<) needs a mapping, such as <<: *name, or a list of them")
+                continue
+            for key, value, origin in found.entries():
+                block.put(key, value, origin)
+        return block
+
+    def _own_keys(self, loader: yaml.SafeLoader, node: yaml.MappingNode, path: KeyPath) -> Block:
         block = Block()
         for key_node, value_node in node.value:
-            key = getattr(key_node, "value", None)
             if key_node.tag == _TAG + "merge":
-                self._problem(key_node, path, "YAML merge keys (<<) are not allowed; use default_settings")
                 continue
+            key = getattr(key_node, "value", None)
             if key_node.tag not in _TEXTS or not isinstance(key, str):
                 hint = f"; write '{key}'" if isinstance(key, str) else ""
                 self._problem(key_node, path, f"keys must be text{hint}")
                 continue
+            self._letters += len(key)
             child = (*path, key)
             if key in block:
                 first = block.origins[key].order
@@ -210,6 +267,10 @@ class _Reader:
         return Origin(self._place(node), _line(node), path)
 
     def _problem(self, node: yaml.Node, path: KeyPath, message: str) -> None:
+        """Add a problem, once if aliases repeat the node."""
+        if (id(node), message) in self._reported:
+            return
+        self._reported.add((id(node), message))
         self.problems.append(Problem(self._place(node), dotted(path), message, _line(node)))
         if len(self.problems) >= MAX_PROBLEMS:
             raise ConfigErrors(self.problems)

@@ -14,7 +14,14 @@ from rlcore.config.document import Document, document_from_mapping
 from rlcore.config.inherit import inherit_defaults
 from rlcore.config.parameter_blocks import with_parameter_blocks
 from rlcore.config.plugins_block import directory_of, recorded
-from rlcore.config.rules import check_curricula, check_memory, check_names, check_routes, check_start
+from rlcore.config.rules import (
+    check_behaviors,
+    check_curricula,
+    check_memory,
+    check_names,
+    check_routes,
+    check_start,
+)
 from rlcore.settings import RunConfig
 
 if TYPE_CHECKING:
@@ -35,6 +42,7 @@ def load_config(document: Document, plugins: Plugins) -> RunConfig:
         check_curricula(config, plugins, problems)
         check_memory(config, plugins, problems)
         check_routes(config, problems)
+        check_behaviors(config, plugins, problems)
         config = attrs.evolve(config, plugins=recorded(config.plugins, directory_of(document), plugins))
     check_names(problems)
     check_start(problems)

@@ -18,6 +18,7 @@ from rlcore.settings import RunConfig
 
 if TYPE_CHECKING:
     from rlcore.plugins.calls import Plugins
+    from rlcore.plugins.records import EnvironmentSpec
 
 
 def check_names(problems: Problems) -> None:
@@ -56,6 +57,27 @@ def check_start(problems: Problems) -> None:
     on_command_line = {problems.document.origin(path).order >= AFTER_THE_FILE for path in (resume, initialize)}
     if len(on_command_line) == 1:
         problems.add(initialize, "resume continues a run and initialize_from starts a new one; give one of them")
+
+
+def check_behaviors(config: RunConfig, plugins: Plugins, problems: Problems) -> None:
+    """Check that an environment whose only behavior has no name finds one in ``behaviors``."""
+    played = None if config.evaluation is None else config.evaluation.environment
+    for environment in (config.environment, played):
+        problem = None if environment is None else behaviors_problem(plugins.environment(environment.type), config)
+        if problem:
+            problems.add(("behaviors",), problem)
+            return
+
+
+def behaviors_problem(environment: EnvironmentSpec, config: RunConfig) -> str | None:
+    """Return why ``behaviors`` does not fit an environment of this kind, or None."""
+    if environment.names_behaviors or len(config.behaviors) == 1:
+        return None
+    found = f"{len(config.behaviors)}: {', '.join(config.behaviors)}" if config.behaviors else "none"
+    return (
+        f"environments of type {environment.name!r} have one behavior, which has the name of the only entry here; "
+        f"there must be one entry, not {found}"
+    )
 
 
 def check_routes(config: RunConfig, problems: Problems) -> None:

@@ -16,17 +16,12 @@ import attrs
 
 from rlcore.config.classes import default_of, field_types, settings_fields
 from rlcore.config.collected import INVALID, Invalid, Problems
+from rlcore.config.hints import REMOVED_KEYS
 from rlcore.config.nodes import Block, Items, without_origins
 from rlcore.config.problems import KeyPath, dotted, shown
 from rlcore.config.scalars import CONVERTERS, NAMES
 from rlcore.errors import ConfigError, PluginError, did_you_mean, nearest
 from rlcore.settings.fields import SettingError, field_info
-
-# Keys that earlier versions or ML-Agents had, and what to do about them.
-_REMOVED_KEYS = {
-    "framework": "removed: every trainer has its own framework; delete this key",
-    "parameter_randomization": "removed: write samplers in environment_parameters, beside lessons",
-}
 
 
 def build(
@@ -43,8 +38,8 @@ def build(
     """An instance of the settings class ``cls`` from a mapping, or INVALID.
 
     ``ready`` has fields that the caller has built, INVALID among them. ``also_allowed`` names keys that the caller
-    handles, ``no_keys`` names fields that are not keys of a file. ``elsewhere`` names the right place of keys that
-    belong in another block.
+    handles, ``no_keys`` names fields that are not keys of a file. ``elsewhere`` names the right block of keys that
+    belong in another one.
     """
     if not isinstance(data, Mapping):
         problems.add(path, f"must be a mapping of settings, not {shown(data)}")
@@ -160,10 +155,11 @@ def build_field(attribute: attrs.Attribute[Any], raw: Any, kind: Any, path: KeyP
 
 
 def _unknown_key(key: str, allowed: Iterable[str], elsewhere: Mapping[str, str]) -> str:
-    if key in _REMOVED_KEYS:
-        return _REMOVED_KEYS[key]
-    hint = f"; did you mean {elsewhere[key]}?" if key in elsewhere else did_you_mean(key, allowed)
-    return f"unknown key{hint} (allowed: {', '.join(allowed) or 'none'})"
+    if key in REMOVED_KEYS:
+        return REMOVED_KEYS[key]
+    if key in elsewhere:
+        return f"unknown key; it belongs in {elsewhere[key]}"
+    return f"unknown key{did_you_mean(key, allowed)} (allowed: {', '.join(allowed) or 'none'})"
 
 
 def _refuse(path: KeyPath, problems: Problems, value: Any, expected: str, choices: Iterable[Any] = ()) -> Invalid:

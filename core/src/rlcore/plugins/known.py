@@ -36,6 +36,7 @@ FIRST_UPDATE_EXAMPLE = "hyperparameters.buffer_size of ppo or buffer_init_steps 
 # Names that ML-Agents knows and no plugin of rlcore provides yet, by kind and name.
 NOT_BUILT = {
     ("trainer", "poca"): "the POCA trainer",
+    ("environment", "unity"): "Unity environments",
     ("reward", "curiosity"): "the curiosity reward",
     ("reward", "gail"): "the GAIL reward",
     ("reward", "rnd"): "the RND reward",

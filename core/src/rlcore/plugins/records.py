@@ -154,6 +154,8 @@ class EnvironmentSpec(Record):
     options on unchecked. ``parameters`` names the attrs class of an entry of ``environment.parameters``, which says how
     the environment parameter of that name reaches the environment; None refuses that block. ``video``: whether the
     environment can write a film of every whole episode into the directory ``run.video``, if that is not None.
+    ``names_behaviors``: whether the environment has names for its behaviors. An environment without names has one
+    behavior, ``run.behavior_names[0]``; a configuration with no or several ``behaviors`` is refused for it.
 
     ``run.config.environment_parameters`` has the names of all parameters that the environment will receive.
     """
@@ -164,6 +166,7 @@ class EnvironmentSpec(Record):
     settings: str | None = attrs.field(default=None, validator=_check_target)
     parameters: str | None = attrs.field(default=None, validator=_check_target)
     video: bool = False
+    names_behaviors: bool = True
 
 
 @attrs.frozen(kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +16,7 @@ from rlcore.config.data_source import learns_offline
 from rlcore.config.document import document_from_mapping
 from rlcore.config.names import behavior_name_problems
 from rlcore.config.plugins_block import recorded
+from rlcore.config.rules import behaviors_problem
 from rlcore.curricula.checked import CheckedCurriculum
 from rlcore.curriculum import Curriculum
 from rlcore.environment import AgentBatch, BehaviorSpec, Environment
@@ -27,6 +29,8 @@ from rlcore.runs.behavior import BehaviorRun
 from rlcore.runs.writers import OpenWriter
 from rlcore.seeding import fresh_seed
 from rlcore.settings import BehaviorSettings, EnvironmentParameter, EnvironmentSettings, RunConfig
+
+log = logging.getLogger(__name__)
 
 
 def resolve_config(
@@ -101,7 +105,11 @@ def environment_name(settings: EnvironmentSettings, plugins: Plugins) -> str:
 def make_environment(config: RunConfig, plugins: Plugins, context: RunContext) -> Environment:
     """The ``context.num_envs`` environments of ``config``."""
     settings = environment_settings(config)
-    environment = plugins.create_environment(plugins.environment(settings.type), settings, context)
+    spec = plugins.environment(settings.type)
+    unnamed = behaviors_problem(spec, config)
+    if unnamed:
+        raise ConfigError(f"behaviors: {unnamed}")
+    environment = plugins.create_environment(spec, settings, context)
     unusable = behavior_name_problems(environment.behaviors)
     problem = ""
     if unusable:
@@ -174,15 +182,15 @@ def make_behavior_runs(
     config: RunConfig, plugins: Plugins, context: RunContext, specs: Mapping[str, BehaviorSpec], offline: bool
 ) -> dict[str, BehaviorRun]:
     """A trainer for every behavior of the environment, or, ``offline``, of the recorded data."""
-    idle = sorted(set(config.behaviors) - set(specs))
-    if idle:
-        raise ConfigError(
-            f"behaviors.{idle[0]}: the environment has no such behavior; it has "
-            f"{', '.join(sorted(specs))}{did_you_mean(idle[0], specs)}"
-        )
+    chosen = {name: settings_of(config, name) for name in specs}
+    for idle in sorted(set(config.behaviors) - set(specs)):
+        log.warning(
+            "behaviors.%s: has no effect, because the environment has no such behavior; it has %s%s",
+            idle, ", ".join(sorted(specs)), did_you_mean(idle, specs),
+        )  # fmt: skip
     runs = {}
     for name, spec in specs.items():
-        settings = settings_of(config, name)
+        settings = chosen[name]
         record = plugins.trainer(settings.trainer_type)
         if record.offline != offline:
             raise ConfigError(

@@ -6,6 +6,7 @@ from typing import Any
 
 import attrs
 
+from rlcore.files.ml_agents import network_problem
 from rlcore.settings.fields import setting
 from rlcore.settings.limits import MAX_CHECKPOINTS, MAX_STEPS
 from rlcore.settings.trainers import BehavioralCloningSettings, NetworkSettings
@@ -24,7 +25,9 @@ class BehaviorSettings:
         factory=dict, description="Rewards by provider name; by default, the environment's own (extrinsic)."
     )
     init_path: str | None = setting(
-        None, "Checkpoint directory, or run directory, whose weights the behavior starts with."
+        None,
+        "Checkpoint directory, or run directory, whose weights the behavior starts with.",
+        check=network_problem,
     )
     keep_checkpoints: int = setting(5, "Number of checkpoints to keep; 0 or less keeps all.", maximum=MAX_CHECKPOINTS)
     even_checkpoints: bool = setting(
@@ -41,7 +44,9 @@ class BehaviorSettings:
         64, "Agent steps of one agent before its trainer bootstraps.", minimum=1, maximum=MAX_STEPS
     )
     summary_freq: int = setting(50_000, "Agent steps between summaries.", minimum=1, maximum=MAX_STEPS)
-    threaded: bool = setting(False, "Train in a thread beside the environment.", not_supported="threaded training")
+    threaded: bool = setting(
+        False, "ML-Agents' scheduling of trainers in threads: accepted without effect, because results do not need it."
+    )
     self_play: dict[str, Any] | None = setting(None, "Self-play.", not_supported="the ghost trainer")
     behavioral_cloning: BehavioralCloningSettings | None = setting(
         None, "Imitation of demonstrations beside reinforcement learning."

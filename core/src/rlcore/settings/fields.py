@@ -40,6 +40,7 @@ class FieldInfo:
     exclusive_minimum: float | None = None
     choices: tuple[Any, ...] | None = None
     not_supported: str | None = None  # the missing part of rlcore; only the default is accepted without it
+    check: Callable[[Any], str | None] | None = None  # returns the problem of a value that is not None
 
     def problem(self, value: Any) -> str | None:
         """Return the problem of a value of the right type, or None. The limits of a list apply to each element."""
@@ -55,7 +56,7 @@ class FieldInfo:
             return f"must be greater than {self.exclusive_minimum:g}"
         if self.maximum is not None and not value <= self.maximum:
             return f"must be at most {self.maximum:g}"
-        return None
+        return None if self.check is None else self.check(value)
 
 
 def setting(
@@ -68,15 +69,16 @@ def setting(
     exclusive_minimum: float | None = None,
     choices: Iterable[Any] | None = None,
     not_supported: str | None = None,
+    check: Callable[[Any], str | None] | None = None,
 ) -> Any:
     """A field of a settings class (an ``attrs.frozen(kw_only=True)`` class).
 
     ``not_supported`` names the part of rlcore that the field needs and that is not built yet: every value but the
-    default is refused, never ignored.
+    default is refused, never ignored. ``check(value)`` returns what is wrong with a value, such as ``"must be even"``,
+    or None; a list's elements are checked one by one.
     """
-    info = FieldInfo(
-        description, minimum, maximum, exclusive_minimum, tuple(choices) if choices is not None else None, not_supported
-    )
+    allowed = tuple(choices) if choices is not None else None
+    info = FieldInfo(description, minimum, maximum, exclusive_minimum, allowed, not_supported, check)
 
     def validate(instance: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         problem = info.problem(value)

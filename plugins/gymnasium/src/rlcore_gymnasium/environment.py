@@ -41,7 +41,7 @@ def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environm
     if not env_id:
         raise ConfigError("environment.id is missing; name a Gymnasium environment, such as CartPole-v1", key=ID)
     options = dict(settings.options or {})
-    behavior = _only_behavior(run.behavior_names, env_id)
+    (behavior,) = run.behavior_names  # the record says that there must be one
     spec = _registered(env_id)
     parameters = tuple(run.config.environment_parameters)
     if spec.vector_entry_point is not None and not spec.additional_wrappers and run.video is None:
@@ -142,16 +142,6 @@ def _install_hint(error: BaseException) -> str:
         if word in text:
             return f"; run: pip install 'gymnasium[{extra}]'"
     return ""
-
-
-def _only_behavior(names: tuple[str, ...], env_id: str) -> str:
-    """Return the only behavior in the file: an environment with a single agent does not name its agents."""
-    if len(names) != 1:
-        found = "none" if not names else f"{len(names)}: {', '.join(names)}"
-        raise ConfigError(
-            f"{env_id} has one agent, whose behavior must be the only entry in behaviors; the file has {found}"
-        )
-    return names[0]
 
 
 def _registered(env_id: str) -> EnvSpec:

@@ -13,6 +13,7 @@ def rlcore_environments() -> list[EnvironmentSpec]:
             target="rlcore_gymnasium.environment:make_environment",
             parameters="rlcore_gymnasium.parameter_settings:ParameterRoute",
             video=True,
+            names_behaviors=False,
             summary="any environment registered with Gymnasium, by its id",
         )
     ]

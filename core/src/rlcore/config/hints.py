@@ -1,0 +1,165 @@
+"""Hints for unknown keys: where a key belongs, and what replaced the keys of older versions of ML-Agents.
+
+ML-Agents up to 0.16 had other files: all keys of a behavior beside each other, behaviors at the top level, and lessons
+and samplers in files of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from rlcore.config.classes import settings_fields
+from rlcore.config.problems import KeyPath, dotted
+from rlcore.settings import (
+    BehaviorSettings,
+    CheckpointSettings,
+    EnvironmentSettings,
+    EnvSettings,
+    NetworkSettings,
+    OffPolicySettings,
+    OnPolicySettings,
+    RewardSettings,
+    TorchSettings,
+)
+
+CONVERTER = "'python -m mlagents.trainers.upgrade_config' of ML-Agents converts old trainer files"
+OLD_SAMPLER = "sampler-type"
+_SAMPLERS = (
+    "the format of ML-Agents up to 0.16; write environment_parameters: {NAME: {sampler_type: uniform, "
+    "sampler_parameters: {min_value: 0.5, max_value: 2}}}"
+)
+_LESSONS = "the format of ML-Agents up to 0.16; write lessons in environment_parameters: {NAME: {curriculum: [...]}}"
+_PATHS = (
+    "removed by ML-Agents: a run writes into the directory RUN_ID of checkpoint_settings.results_dir; delete this key"
+)
+
+# Keys that earlier versions of rlcore or ML-Agents had, and what to do about them.
+REMOVED_KEYS: Mapping[str, str] = MappingProxyType(
+    {
+        "framework": "removed: every trainer has its own framework; delete this key",
+        "parameter_randomization": "removed: write samplers in environment_parameters, beside lessons",
+        "trainer": "renamed by ML-Agents: write trainer_type",
+        "pretraining": "renamed by ML-Agents: write behavioral_cloning",
+        "use_recurrent": "removed by ML-Agents: delete this key; a block network_settings.memory replaces true",
+        "use_curiosity": "removed by ML-Agents: delete this key; a block reward_signals.curiosity replaces true",
+        **dict.fromkeys(("output_path", "summary_path", "model_path"), _PATHS),
+        **dict.fromkeys((OLD_SAMPLER, "resampling-interval"), _SAMPLERS),
+        **dict.fromkeys(("measure", "thresholds"), _LESSONS),
+    }
+)
+_BEHAVIOR = "belongs in behaviors, below the name of the behavior"
+_OLD_BEHAVIOR = (
+    "the format of ML-Agents up to 0.16: behaviors are in behaviors and 'default' is default_settings; in each, keys "
+    f"of the algorithm are in hyperparameters and those of the network in network_settings; {CONVERTER}"
+)
+_REWARDS = ("extrinsic", "curiosity", "gail", "rnd")
+_TRAINER_KEYS = (
+    *("beta", "beta_schedule", "epsilon", "epsilon_schedule", "shared_critic", "tau", "init_entcoef"),
+    *settings_fields(OnPolicySettings),
+    *settings_fields(OffPolicySettings),
+)
+_MEMORY_KEYS = ("memory_size", "sequence_length")  # of the block network_settings.memory
+_MOST_SEPARATE = 2  # misplaced keys of a behavior that are reported one by one
+
+
+def places_at_top(behaviors: Iterable[str]) -> dict[str, str]:
+    """Return the blocks of keys that may stand at the top level by mistake. ``behaviors`` are the file's."""
+    behavior = ("behaviors", next(iter(behaviors), "NAME"))
+    blocks: dict[str, type] = {
+        "torch_settings": TorchSettings,
+        "environment": EnvironmentSettings,
+        "env_settings": EnvSettings,
+        "checkpoint_settings": CheckpointSettings,
+        dotted(behavior): BehaviorSettings,
+    }
+    inner = {key: dotted((*behavior, *block)) for key, block in _inner_places(()).items()}
+    outer = {key: block for block, cls in blocks.items() for key in settings_fields(cls)}
+    return {**inner, **outer, "curriculum": "environment_parameters.NAME"}
+
+
+def places_in_behavior(path: KeyPath, hyperparameters: Iterable[str] = ()) -> dict[str, str]:
+    """Return the blocks of all keys of the behavior at ``path``, with the keys of its trainer's hyperparameters."""
+    inner = {key: dotted((*path, *block)) for key, block in _inner_places(hyperparameters).items()}
+    own = {key: dotted(path) for key in settings_fields(BehaviorSettings)}
+    return {**inner, **own}
+
+
+def misplaced(data: Mapping[str, Any], hyperparameters: Iterable[str]) -> tuple[tuple[str, ...], str]:
+    """Return the keys of a behavior's block that belong in other blocks, and one message about all of them.
+
+    Both are empty for a few keys, which are better reported one by one.
+    """
+    places = _inner_places(hyperparameters)
+    own = settings_fields(BehaviorSettings)
+    moved = {key: places[key] for key in data if key in places and key not in own}
+    if "trainer" not in data:
+        return (tuple(moved), _belonging(moved)) if len(moved) > _MOST_SEPARATE else ((), "")
+    removed = [key for key in data if key in REMOVED_KEYS and key not in own and key != "trainer"]
+    if data.get("use_recurrent") is not True:
+        removed += [key for key in _MEMORY_KEYS if moved.pop(key, None)]
+    parts = [_belonging(moved), "rename trainer to trainer_type", f"delete {', '.join(removed)}" if removed else ""]
+    text = "; ".join(filter(None, (*parts, CONVERTER)))
+    return ("trainer", *moved, *removed), f"the format of ML-Agents up to 0.16: {text}"
+
+
+def _belonging(moved: Mapping[str, KeyPath]) -> str:
+    """``batch_size, beta belong in hyperparameters; gamma belongs in reward_signals.extrinsic``."""
+    by_block: dict[KeyPath, list[str]] = {}
+    for key, block in moved.items():
+        by_block.setdefault(block, []).append(key)
+    return "; ".join(
+        f"{', '.join(keys)} {'belong' if len(keys) > 1 else 'belongs'} in {dotted(block)}"
+        for block, keys in by_block.items()
+    )
+
+
+def outside_behaviors(data: Mapping[str, Any], known: Container[str]) -> list[tuple[list[str], str]]:
+    """Return blocks at the top level that belong elsewhere, grouped by the message about them.
+
+    ``known`` are the keys that may be at the top level.
+    """
+    groups: dict[str, list[str]] = {}
+    for key, block in data.items():
+        if key not in known and isinstance(block, Mapping):
+            kind = _kind_of_block(block, "behaviors" in data)
+            if kind:
+                groups.setdefault(kind, []).append(key)
+    return [(keys, f"{message}{_others(keys)}") for message, keys in groups.items()]
+
+
+def is_behavior(block: Any) -> bool:
+    """Return whether a block that is not in ``behaviors`` describes a behavior."""
+    return isinstance(block, Mapping) and _kind_of_block(block, False) in (_BEHAVIOR, _OLD_BEHAVIOR)
+
+
+def _kind_of_block(block: Mapping[str, Any], has_behaviors: bool) -> str:
+    """The message about a block at the top level whose name is unknown; empty if its keys say nothing."""
+    if OLD_SAMPLER in block:
+        return _SAMPLERS
+    if {"measure", "thresholds"} <= block.keys():
+        return _LESSONS
+    if "trainer_type" in block or "hyperparameters" in block:
+        return _BEHAVIOR
+    places = {**_inner_places(()), **dict.fromkeys(settings_fields(BehaviorSettings), ())}
+    if "trainer" in block or (not has_behaviors and any(key in places for key in block)):
+        return _OLD_BEHAVIOR
+    return ""
+
+
+def _others(keys: Sequence[str]) -> str:
+    return f"; also {', '.join(map(repr, keys[1:]))}" if len(keys) > 1 else ""
+
+
+def _inner_places(hyperparameters: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """The block within a behavior that each key belongs in; ``hyperparameters`` are the keys of its trainer."""
+    rewards = [key for key in settings_fields(RewardSettings) if key != "network_settings"]
+    return {
+        **dict.fromkeys(_TRAINER_KEYS, ("hyperparameters",)),
+        **dict.fromkeys(rewards, ("reward_signals", "extrinsic")),
+        **dict.fromkeys(_REWARDS, ("reward_signals",)),
+        **dict.fromkeys(_MEMORY_KEYS, ("network_settings", "memory")),
+        **dict.fromkeys(settings_fields(NetworkSettings), ("network_settings",)),
+        **dict.fromkeys(hyperparameters, ("hyperparameters",)),
+    }

@@ -1,0 +1,156 @@
+"""Files as users of ML-Agents write them, with the plugins of this repository."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rlcore.config import ConfigErrors, config_from_mapping, load_config, read_document
+from rlcore.config.dump import config_text
+from rlcore.plugins import load_plugins
+from rlcore.testing.fixtures import RunRlcore, run_rlcore
+
+__all__ = ["run_rlcore"]
+
+ENVIRONMENT = "environment: {type: gymnasium, id: CartPole-v1}\n"
+
+# Two teams of robots in a warehouse share their networks through anchors; one lesson after the other widens the hall.
+WAREHOUSE = """\
+behaviors:
+  Picker: &robot
+    trainer_type: ppo
+    hyperparameters: &ppo
+      batch_size: 512
+      buffer_size: 20480
+      learning_rate: 3.0e-4
+      beta: 5.0e-3
+      epsilon: 0.2
+      lambd: 0.95
+      num_epoch: 3
+      learning_rate_schedule: linear
+    network_settings: &network
+      normalize: true
+      hidden_units: 256
+      num_layers: 2
+      vis_encode_type: simple
+    reward_signals:
+      extrinsic: {gamma: 0.995, strength: 1.0}
+    keep_checkpoints: 5
+    max_steps: 2e7
+    time_horizon: 1000
+    summary_freq: 30000
+    threaded: true
+  Stacker:
+    <<: *robot
+    hyperparameters:
+      <<: *ppo
+      learning_rate_schedule: constant
+    network_settings: {<<: *network, hidden_units: 512}
+  Sweeper: *robot
+environment_parameters:
+  hall_width:
+    curriculum:
+      - name: Narrow
+        completion_criteria:
+          measure: reward
+          behavior: Picker
+          signal_smoothing: true
+          min_lesson_length: 100
+          threshold: 0.6
+        value: &narrow {sampler_type: uniform, sampler_parameters: {min_value: 2.0, max_value: 4.0}}
+      - name: Wide
+        value: 12.0
+  friction: *narrow
+engine_settings: {time_scale: 20}
+checkpoint_settings: {run_id: warehouse}
+torch_settings: {device: cpu}
+debug: false
+"""
+
+
+# Imitation beside two rewards, in a file that has one behavior for each of two robots.
+IMITATION = """\
+behaviors:
+  Pusher:
+    trainer_type: sac
+    hyperparameters: {buffer_init_steps: 1000, init_entcoef: 0.01, tau: 0.005, steps_per_update: 10.0}
+    reward_signals:
+      extrinsic: {gamma: 0.99, strength: 1.0}
+      gail: {gamma: 0.99, strength: 0.01, learning_rate: 3.0e-4, demo_path: Demos/ExpertPusher.demo}
+    behavioral_cloning: {demo_path: Demos/ExpertPusher.demo, strength: 0.5, steps: 50000}
+    init_path: models/Pusher.pt
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    return tmp_path / "config.yaml"
+
+
+def test_a_file_with_anchors_means_what_pyyaml_reads(config: Path) -> None:
+    config.write_text(WAREHOUSE)
+    plugins = load_plugins()
+    loaded = load_config(read_document(config), plugins)
+    assert loaded == config_from_mapping(yaml.safe_load(WAREHOUSE), plugins)
+    picker, stacker = loaded.behaviors["Picker"], loaded.behaviors["Stacker"]
+    assert stacker.network_settings.hidden_units == 512 and stacker.network_settings.normalize
+    assert (picker.hyperparameters.beta_schedule, stacker.hyperparameters.beta_schedule) == ("linear", "constant")
+    assert loaded.behaviors["Sweeper"] == picker
+    assert "&" not in config_text(loaded) and "*" not in config_text(loaded)
+
+
+def test_a_mistake_below_an_anchor_names_its_line_and_each_place_that_uses_it(config: Path) -> None:
+    config.write_text(WAREHOUSE.replace("num_epoch", "num_epochs"))
+    with pytest.raises(ConfigErrors) as caught:
+        load_config(read_document(config), load_plugins())
+    place = f"{config}:{1 + WAREHOUSE[: WAREHOUSE.index('num_epoch')].count(chr(10))}"
+    assert [message.partition(": unknown key; did you mean 'num_epoch'?")[0] for message in caught.value.messages] == [
+        f"{place}: behaviors.{name}.hyperparameters.num_epochs" for name in ("Picker", "Stacker", "Sweeper")
+    ]
+
+
+def test_files_of_ml_agents_are_refused_before_a_run(config: Path, run_rlcore: RunRlcore) -> None:
+    config.write_text(IMITATION)
+    checked = run_rlcore("validate", config)
+    gail, cloning, weights = checked.stdout.splitlines()
+    assert gail == f"{config}:7: behaviors.Pusher.reward_signals.gail: not supported yet: the GAIL reward"
+    assert cloning.startswith(f"{config}:8: behaviors.Pusher.behavioral_cloning.demo_path: must be recorded episodes")
+    assert weights.startswith(f"{config}:9: behaviors.Pusher.init_path: must be a run directory of rlcore")
+    assert checked.exit_code == 2
+
+
+@pytest.mark.parametrize("command", ["validate", "run"])
+@pytest.mark.parametrize(
+    ("behaviors", "found"),
+    [("default_settings: {trainer_type: ppo}\n", "none"), ("behaviors: {Left: {}, Right: {}}\n", "2: Left, Right")],
+)
+def test_one_agent_of_gymnasium_needs_one_behavior(
+    config: Path, run_rlcore: RunRlcore, behaviors: str, found: str, command: str
+) -> None:
+    config.write_text(behaviors + ENVIRONMENT)
+    refused = run_rlcore(command, config)
+    assert refused.exit_code == 2
+    assert "behaviors: environments of type 'gymnasium' have one behavior" in refused.stdout + refused.stderr
+    assert f"there must be one entry, not {found}" in refused.stdout + refused.stderr
+
+
+SCHEDULES = """\
+default_settings:
+  trainer_type: ppo
+  hyperparameters: {{learning_rate_schedule: {default}}}
+behaviors:
+  Own: {{hyperparameters: {{learning_rate_schedule: {own}}}}}
+  Said: {{hyperparameters: {{learning_rate_schedule: {own}, beta_schedule: {default}, epsilon_schedule: {default}}}}}
+"""
+
+
+@pytest.mark.parametrize(("default", "own"), [("linear", "constant"), ("constant", "linear")])
+def test_schedules_follow_the_learning_rate_of_their_own_behavior(config: Path, default: str, own: str) -> None:
+    """ML-Agents takes those of ``default_settings``; the page "Migrate from ML-Agents" says how to get them."""
+    config.write_text(SCHEDULES.format(default=default, own=own))
+    behaviors = load_config(read_document(config), load_plugins()).behaviors
+    assert behaviors["Own"].hyperparameters.beta_schedule == behaviors["Own"].hyperparameters.epsilon_schedule == own
+    said = behaviors["Said"].hyperparameters
+    assert (said.learning_rate_schedule, said.beta_schedule, said.epsilon_schedule) == (own, default, default)
