@@ -20,6 +20,7 @@ from rlcore.plugins.records import (
     StatsWriterSpec,
     TrainerSpec,
 )
+from rlcore.plugins.stash import StashKey
 
 if TYPE_CHECKING:
     from rlcore.environment import Actions, AgentBatch, BehaviorSpec, Environment, ObservationSpec
@@ -56,6 +57,7 @@ __all__ = [
     "RewardProviderSpec",
     "Run",
     "RunContext",
+    "StashKey",
     "StatsWriterSpec",
     "TrainerSpec",
     "__version__",

@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -124,7 +125,7 @@ def train(
     if config is not None:
         refuse_configuration_of_another(config, run)
     if run.config.checkpoint_settings.inference:  # it has no other end
-        when_output_is_lost.append(run.request_stop)
+        when_output_is_lost.append(partial(run.request_stop, "the output is lost"))
     if run.offline and flags["num_envs"] is not None and not flags["inference"]:
         raise ConfigError(
             "--num-envs: this run learns from recorded data, so no environment is stepped; the copies of an evaluation "
@@ -158,7 +159,7 @@ def report_end(run: Run, shown: ShownPaths) -> int:
     for failure in run.plugins.failures:
         echo(shown(f"warning: {failure}"), err=True)
     echo(shown(closing_line(run)))
-    return 128 + run.stop_signal if run.outcome == "interrupted" and run.stop_signal is not None else 0
+    return run.stop.exit_code if run.outcome == "interrupted" and run.stop is not None else 0
 
 
 FLAG_KEYS = {
@@ -267,7 +268,9 @@ def closing_line(run: Run) -> str:
         acted = sum(behavior.inferred for behavior in run.behaviors.values())
         return f"stopped after {acted} steps; {', '.join(rewards)}; {run.directory.path}"
     scored = "".join(f"; {text}" for text in evaluation_texts(run))
-    line = f"{run.outcome}: {run.steps} steps; {', '.join(rewards)}{scored}; {run.directory.path}"
+    stop = run.stop if run.outcome == "interrupted" else None
+    reason = f" ({stop.reason})" if stop is not None and stop.reason and not stop.by_signal else ""
+    line = f"{run.outcome}{reason}: {run.steps} steps; {', '.join(rewards)}{scored}; {run.directory.path}"
     return f"{line}; resume with: {resuming(run)}" if run.outcome == "interrupted" else line
 
 

@@ -76,7 +76,8 @@ class Start:
         config = with_seed(self.config, None if saved is None else int(saved["run"]["seed"]))
         self.store.configure(fresh_start(config))
         resumed = {} if saved is None else {name: int(steps) for name, steps in saved["run"]["steps"].items()}
-        context = run_context(config, plugins, self.directory.path, self.directory.working_directory, resumed)
+        place, start = self.directory.path, self.directory.working_directory
+        context = run_context(config, plugins, place, start, resumed, self.control.stops)
         plugins.configured(config)
         notifications = Notifications(plugins, context)
         state = RunState.make(config, plugins, context, self.offline, notifications.lesson_changed)

@@ -265,9 +265,10 @@ class Training:
         return late
 
     def _result(self) -> dict[str, Any]:
-        steps, evaluation = self.state.steps, self.evaluation.to_json()
+        steps, evaluation, stop = self.state.steps, self.evaluation.to_json(), self._control.stops.first
         return {
             "outcome": self.outcome,
+            **({"stop": stop.to_json()} if stop is not None and self.outcome == "interrupted" else {}),
             "wall_seconds": self._wall_seconds(),
             "steps_per_second": steps_per_second(steps - self._steps_at_start, perf_counter() - self._started_at),
             **({} if evaluation is None else {"evaluation": evaluation}),
