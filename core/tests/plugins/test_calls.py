@@ -100,7 +100,7 @@ class Fails:
         raise ValueError("not today")
 
     @hookimpl
-    def rlcore_configured(self, config: Any) -> None:
+    def rlcore_check_config(self, config: Any) -> None:
         raise ValueError("not today")
 
 
@@ -113,8 +113,8 @@ class Hears:
         self.heard.append("started")
 
     @hookimpl
-    def rlcore_configured(self, config: Any) -> None:
-        self.heard.append("configured")
+    def rlcore_check_config(self, config: Any) -> None:
+        self.heard.append("checked")
 
     @hookimpl
     def rlcore_run_finished(self, outcome: str, error: BaseException | None) -> None:
@@ -128,7 +128,7 @@ def test_one_plugins_failure_neither_stops_the_run_nor_reaches_the_others(plugin
     plugins.register(after, "after")
     plugins.run_started(RUN)
     plugins.run_started(RUN)
-    plugins.run_finished(RUN, "failed", ValueError())
+    plugins.run_finished(RUN, "failed", ValueError(), {})
     assert before.heard == after.heard == ["started", "started", "failed"]
     assert plugins.failures == [
         "plugin 'bad' (acme-bad 0.4) failed in rlcore_run_started: ValueError: not today (2 times)"
@@ -142,23 +142,23 @@ def test_strict_makes_a_failed_notification_fatal() -> None:
         plugins.run_started(RUN)
 
 
-def test_configured_may_refuse_with_a_config_error(plugins: Plugins) -> None:
+def test_a_check_may_refuse_with_a_config_error(plugins: Plugins) -> None:
     class Refuses:
         @hookimpl
-        def rlcore_configured(self, config: RunConfig) -> None:
+        def rlcore_check_config(self, config: RunConfig) -> None:
             raise ConfigError("acme needs two behaviors")
 
-    plugins.configured(RunConfig())
+    plugins.check_config(RunConfig())
     plugins.register(Hears(), "hears")
     with pytest.raises(ConfigError, match=r"^acme needs two behaviors$"):
         plugins.register(Refuses(), "refuses")
 
 
-def test_a_bug_in_configured_refuses_too_because_nothing_was_checked(plugins: Plugins) -> None:
+def test_a_bug_in_a_check_refuses_too_because_nothing_was_checked(plugins: Plugins) -> None:
     plugins.register(Fails(), "bad", "acme-bad", "0.4")
     with pytest.raises(PluginError) as caught:
-        plugins.configured(RunConfig())
-    assert str(caught.value) == "plugin 'bad' (acme-bad 0.4) failed in rlcore_configured: ValueError: not today"
+        plugins.check_config(RunConfig())
+    assert str(caught.value) == "plugin 'bad' (acme-bad 0.4) failed in rlcore_check_config: ValueError: not today"
     assert plugins.failures == []
 
 
@@ -173,9 +173,9 @@ def test_run_started_may_not_refuse(plugins: Plugins) -> None:
     assert plugins.failures == ["plugin 'late' (acme-late 1) failed in rlcore_run_started: too late"]
 
 
-def test_configured_is_heard_by_plugins_that_register_later_and_once(plugins: Plugins) -> None:
+def test_a_check_is_made_by_plugins_that_register_later_and_once(plugins: Plugins) -> None:
     early, late = Hears(), Hears()
     plugins.register(early, "early")
-    plugins.configured(RunConfig())
+    plugins.check_config(RunConfig())
     plugins.register(late, "late")
-    assert early.heard == late.heard == ["configured"]
+    assert early.heard == late.heard == ["checked"]

@@ -1,4 +1,4 @@
-"""What a run gives to plugins: a stash, its purpose, a way to stop it, and a logger."""
+"""The context of a run for plugins: a stash, a purpose, a way to stop the run, and a logger."""
 
 from __future__ import annotations
 

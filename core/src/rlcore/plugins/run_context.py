@@ -10,6 +10,7 @@ import attrs
 
 from rlcore.files.paths import user_path, working_directory
 from rlcore.files.patterns import pattern_problem
+from rlcore.plugins.holds import CheckpointHold, CheckpointHolds
 from rlcore.plugins.plugin import PLUGIN_NAME
 from rlcore.plugins.stash import Stash
 from rlcore.plugins.stopping import Stop, StopRequests
@@ -75,6 +76,7 @@ class RunContext:
     stash: Stash = attrs.field(factory=Stash, repr=False)
     # Shared with the context of evaluations, which is an evolved copy.
     _stops: StopRequests = attrs.field(factory=StopRequests, repr=False)
+    _holds: CheckpointHolds = attrs.field(factory=CheckpointHolds, repr=False)
     _files: list[str] = attrs.field(factory=list)
 
     @property
@@ -95,6 +97,14 @@ class RunContext:
         if not 0 <= exit_code <= 255:
             raise ValueError(f"exit code {exit_code} is not between 0 and 255")
         self._stops.add(Stop(" ".join(reason.split()), exit_code))
+
+    def hold_checkpoint(self, step: int) -> CheckpointHold:
+        """Keep the checkpoint of ``step`` from being deleted until the hold is released, for example during an upload.
+
+        ``step`` is that of ``rlcore_checkpoint_saved``. The checkpoint does not count towards ``keep_checkpoints``. May
+        be called in another thread. Raises RunStateError if the run has no such checkpoint (any more).
+        """
+        return self._holds.hold(self.directory / "checkpoints" / str(step), step)
 
     def logger(self, name: str) -> logging.Logger:
         """Return the logger of the plugin called ``name``, whose messages ``rlcore`` commands print after this name.
@@ -119,6 +129,11 @@ class RunContext:
             if problem:
                 raise ValueError(problem)
         self._files += patterns
+
+    @property
+    def held_checkpoints(self) -> CheckpointHolds:
+        """The holds that :meth:`hold_checkpoint` gave."""
+        return self._holds
 
     @property
     def files(self) -> tuple[str, ...]:

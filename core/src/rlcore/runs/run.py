@@ -225,7 +225,7 @@ class Run:
 
     def results(self) -> dict[str, BehaviorResult]:
         """The current result of every behavior."""
-        return {name: behavior.result({}) for name, behavior in self.behaviors.items()}
+        return {} if self._training is None else self._training.state.results()
 
     @property
     def _started(self) -> Training:
