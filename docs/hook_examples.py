@@ -13,6 +13,7 @@ from rlcore import (
     EnvironmentSpec,
     RecordingFormatSpec,
     RewardProviderSpec,
+    RunOptionSpec,
     StatsWriterSpec,
     TrainerSpec,
     hookimpl,
@@ -87,6 +88,11 @@ def rlcore_recording_formats():
 @hookimpl
 def rlcore_commands():
     return [CommandSpec(name="sweep", target="acme_rl.sweep:sweep_command", summary="Try many seeds.")]
+
+
+@hookimpl
+def rlcore_run_options():
+    return [RunOptionSpec(name="acme-team", sets="acme.team", summary="The team that pays for the run.")]
 
 
 @hookimpl

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from rlcore import StatsWriterSpec, TrainerSpec, hookimpl
+from rlcore import TrainerSpec, hookimpl
 from rlcore.errors import ConfigError, PluginError
-from rlcore.plugins import Plugins, load_plugins, selection_from
-from rlcore.settings import RunConfig
+from rlcore.plugins import Plugins, Selection, load_plugins, selection_from
+from rlcore.settings import PluginSettings, RunConfig
 from rlcore.testing.fixtures import InstallPlugin
 
 pytestmark = pytest.mark.smoke
@@ -78,17 +78,37 @@ def test_equal_records_of_two_plugins_keep_their_owners(plugins: Plugins, plugin
     ]
 
 
+WRITES = """\
+from rlcore import StatsWriterSpec, hookimpl
+
+@hookimpl
+def rlcore_stats_writers():
+    return [StatsWriterSpec(name="cloud", target="a:b", default_on=True)]
+"""
+
+
 @pytest.mark.parametrize(("distribution", "honored"), [("rlcore-tensorboard", True), ("acme-logs", False)])
 def test_installing_a_strangers_package_never_turns_a_writer_on(
-    plugins: Plugins, distribution: str, honored: bool
+    installed_plugin: Any, distribution: str, honored: bool
 ) -> None:
-    class Writes:
-        @hookimpl
-        def rlcore_stats_writers(self) -> list[StatsWriterSpec]:
-            return [StatsWriterSpec(name="cloud", target="a:b", default_on=True)]
+    installed_plugin("cloud", distribution, "1", WRITES)
+    writer = load_plugins(selection_from(None, {}, (), False)).stats_writer(f"{distribution}/cloud")
+    assert writer.default_on is honored
 
-    plugins.register(Writes(), "cloud", distribution, "1")
-    assert plugins.stats_writer("cloud").default_on is honored
+
+@pytest.mark.parametrize(
+    "selection",
+    [
+        selection_from(PluginSettings(enable=["cloud"]), {}, (), False),
+        selection_from(None, {"RLCORE_PLUGINS": "cloud"}, (), False),
+        selection_from(None, {}, ("acme-logs/cloud",), False),
+        selection_from(None, {}, ("cloud",), True),
+    ],
+    ids=["enable", "environment", "-p", "--no-plugins -p"],
+)
+def test_a_writer_of_a_plugin_that_the_user_named_is_on(installed_plugin: Any, selection: Selection) -> None:
+    installed_plugin("cloud", "acme-logs", "1", WRITES)
+    assert load_plugins(selection).stats_writer("cloud").default_on
 
 
 # ---------------------------------------------------------------- notifications

@@ -17,6 +17,7 @@ from rlcore.cli.console import lasting_console
 from rlcore.cli.foreign_code import allow_local_option, refuse_code_of_others
 from rlcore.cli.log import show_log
 from rlcore.cli.options import plugin_options, plugins_for
+from rlcore.cli.run_options import before_double_dash, options_of_plugins, taken
 from rlcore.cli.shown_paths import ShownPaths, UserPath
 from rlcore.cli.terminal import echo
 from rlcore.errors import ConfigError
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from rlcore.config import Document
     from rlcore.runs.run import Run
 
+
+_ADDED = "rlcore.cli.run.options_of_plugins"
 
 # Flags of mlagents-learn that rlcore lacks, and the message for each.
 _UNITY = "not supported yet: Unity environments"
@@ -47,14 +50,21 @@ ML_AGENTS_FLAGS: Mapping[str, str] = {
 
 
 class RunCommand(click.Command):
-    """Refuses ML-Agents' flags with a message of their own, before click suggests similar flags."""
+    """Has the options of plugins, and refuses ML-Agents' flags before click suggests similar ones."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        for word in args[: args.index("--")] if "--" in args else args:
+        options = options_of_plugins(args, self.params)
+        added = {option for each in options for option in each.opts}
+        for word in before_double_dash(args):
             flag = word.partition("=")[0]
-            if flag in ML_AGENTS_FLAGS:
+            if flag in ML_AGENTS_FLAGS and flag not in added:
                 raise ConfigError(f"{flag}: {ML_AGENTS_FLAGS[flag]}")
+        ctx.meta[_ADDED] = options
         return super().parse_args(ctx, args)
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        own = super().get_params(ctx)
+        return [*own[:-1], *ctx.meta.get(_ADDED, ()), *own[-1:]]  # the last one is --help
 
 
 @click.command("run", cls=RunCommand)
@@ -90,15 +100,17 @@ def run_command(
     if flags["force"] and flags["resume"]:
         raise click.UsageError("--resume continues a run and --force replaces it; give only one of them")
     limit_threads()
+    options = taken(flags)
     chosen = {"dash_p": dash_p, "no_plugins": no_plugins, "strict_plugins": strict_plugins}
     with lasting_console() as when_output_is_lost:
-        return train(config, sets, flags, allow_local, when_output_is_lost, **chosen)
+        return train(config, sets, flags, options, allow_local, when_output_is_lost, **chosen)
 
 
 def train(
     config: Path | None,
     sets: tuple[str, ...],
     flags: dict[str, Any],
+    options: Mapping[str, str],
     allow_local: bool,
     when_output_is_lost: list[Callable[[], None]],
     **plugin_flags: Any,
@@ -117,7 +129,7 @@ def train(
         flags["results_dir"] = flags["results_dir"] or "results"  # or a copied run would resume the original
     else:
         document = read_document(config)
-    document = apply_overrides(document, sets, typed_flags(flags, document.data))
+    document = apply_overrides(document, sets, typed_flags(flags, document.data), options)
     if config is None and not allow_local:
         refuse_code_of_others(document, run_directory(flags), local=True)
     plugins = plugins_for(document, **plugin_flags)

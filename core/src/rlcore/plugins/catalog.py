@@ -27,6 +27,7 @@ HOOKS: tuple[HookInfo, ...] = (
     HookInfo("rlcore_curricula", "registry"),
     HookInfo("rlcore_recording_formats", "registry"),
     HookInfo("rlcore_commands", "registry"),
+    HookInfo("rlcore_run_options", "registry"),
     HookInfo("rlcore_config_sections", "registry"),
     HookInfo("rlcore_create_trainer", "factory"),
     HookInfo("rlcore_create_reward_provider", "factory"),

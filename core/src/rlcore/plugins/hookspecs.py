@@ -38,6 +38,7 @@ from rlcore.plugins.records import (
     EnvironmentSpec,
     RecordingFormatSpec,
     RewardProviderSpec,
+    RunOptionSpec,
     StatsWriterSpec,
     TrainerSpec,
 )
@@ -114,6 +115,17 @@ def rlcore_commands() -> Iterable[CommandSpec] | None:
 
     Called once per loading of plugins, but only if the command line names a command that is not core's own, or by
     ``rlcore plugins list --provides``. A core command cannot be replaced.
+    """
+
+
+@registry_of(RunOptionSpec)
+def rlcore_run_options() -> Iterable[RunOptionSpec] | None:
+    """The options that this plugin adds to ``rlcore run``.
+
+    Called once per loading of plugins, but only for ``rlcore run --help``, for a command line with an option that is
+    not core's own, and by ``rlcore plugins list --provides``. ``rlcore run`` then loads the installed plugins, and
+    those that ``-p`` and RLCORE_PLUGINS name, a first time before it reads the configuration. An option of core's
+    cannot be replaced.
     """
 
 
@@ -222,7 +234,7 @@ def rlcore_write_status(status: Mapping[str, Any], directory: Path) -> bool | No
 def rlcore_read_status(directory: Path) -> Mapping[str, Any] | None:
     """Read what ``rlcore_write_status`` stored; None if this plugin has nothing there.
 
-    Called once by ``rlcore status``, and once by a new run for the run that
+    Called once by ``rlcore status``, once by ``rlcore.read_run``, and once by a new run for the run that
     ``checkpoint_settings.initialize_lessons_from`` names. A resumed run reads its checkpoint instead. If a plugin
     returns None, rlcore asks the next plugin, and finally reads ``training_status.json``. An error stops the command;
     raise :class:`rlcore.errors.RunStateError` with a message that states the fix.
