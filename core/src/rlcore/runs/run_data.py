@@ -1,4 +1,4 @@
-"""Read what a run has written, for programs and for ``rlcore status``. Nothing in its directory is changed."""
+"""Reads what a run has written, for programs and for ``rlcore status``. Nothing in its directory is changed."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class FoundCheckpoint:
 
 @attrs.frozen(slots=False)
 class RunData:
-    """What a run has written, as :func:`read_run` found it.
+    """The files of a run, as :func:`read_run` found them.
 
     ``configuration`` is the complete configuration as plain data, without secrets. ``status`` is the training status of
     the newest intact checkpoint; empty before the first one. ``result`` is the content of ``result.json``, None while
@@ -90,7 +90,7 @@ def read_run(run: str | Path, plugins: Plugins | None = None) -> RunData:
 
 
 def run_data(directory: Path, document: Document, plugins: Plugins) -> RunData:
-    """What the run in ``directory``, whose configuration is ``document``, has written."""
+    """Read the run in ``directory``, whose configuration is ``document``."""
     damaged: list[str] = []
     stored = _stored(plugins, directory / LOGS, damaged)
     found, newest = _checkpoints(directory / CHECKPOINTS)
