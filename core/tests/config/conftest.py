@@ -167,6 +167,9 @@ class FakePlugins:
             raise NotInstalled(f"unknown {kind} {reference!r}{did_you_mean(reference, names)}")
         return names[reference]
 
+    def modify_config(self, document: Any, changed: Any) -> None:
+        """No plugin changes the document."""
+
     def trainer(self, reference: str) -> Any:
         return self._find("trainer", reference)
 

@@ -215,7 +215,7 @@ class Blocks:
             return INVALID
         if isinstance(base, Block) and environment is not INVALID:
             # Defaults are decided once, so that the configuration that a run writes loads to an equal one.
-            base = placed_like(plain(environment, path[1:]), base)
+            base = placed_like(plain(environment, path[1:], secrets=True), base)
         block = evaluation_block(own, base if isinstance(base, Block) else None)
         self.problems.document = attrs.evolve(
             self.problems.document, data=with_value(self.problems.document.data, path, lambda _: block)

@@ -12,6 +12,7 @@ from rlcore.config.collected import Problems
 from rlcore.config.data_source import check_data_source
 from rlcore.config.document import Document, document_from_mapping
 from rlcore.config.inherit import inherit_defaults
+from rlcore.config.modify import modified_by_plugins
 from rlcore.config.parameter_blocks import with_parameter_blocks
 from rlcore.config.plugins_block import directory_of, recorded
 from rlcore.config.rules import (
@@ -34,7 +35,11 @@ def config_from_mapping(data: Mapping[str, Any], plugins: Plugins) -> RunConfig:
 
 
 def load_config(document: Document, plugins: Plugins) -> RunConfig:
-    """The checked, complete configuration. Raises :class:`rlcore.config.ConfigErrors` with every problem."""
+    """The checked, complete configuration, as plugins modify it.
+
+    Raises :class:`rlcore.config.ConfigErrors` with every problem.
+    """
+    document = modified_by_plugins(document, plugins)
     problems = Problems(with_parameter_blocks(inherit_defaults(document)))
     config = Blocks(plugins, problems).run_config()
     if isinstance(config, RunConfig):
