@@ -1,4 +1,4 @@
-"""PPO's agent steps per second, end to end, against Stable-Baselines3 and Tianshou.
+"""PPO's agent steps per second, end to end, against Stable-Baselines3, sb3-contrib and Tianshou.
 
 Each measurement is one training in a process of its own. The clock runs over the training call and nothing else:
 imports, environments and networks come before it; rollouts, updates, statistics and rlcore's last checkpoint are in
@@ -53,9 +53,11 @@ CARTPOLE_64 = PPOCase(
 HALFCHEETAH = PPOCase(
     env_id="HalfCheetah-v5", num_envs=8, rollout_rows=256, batch_size=256, num_epoch=10, steps=20 * 8 * 256
 )
+CARTPOLE_MEMORY = attrs.evolve(CARTPOLE_8, lstm_units=64, steps=30 * 8 * 128)
 COMPARISONS = {
     "cartpole-8": Comparison(CARTPOLE_8, {"stable-baselines3": 3.0, "tianshou": 5.0}, (4, 2)),
     "cartpole-64": Comparison(CARTPOLE_64, {"stable-baselines3": 2.5}, (4, 2)),
+    "cartpole-8-memory": Comparison(CARTPOLE_MEMORY, {"sb3-contrib": 1.5}, (4, 2)),
     "halfcheetah": Comparison(HALFCHEETAH, {"stable-baselines3": 1.6}, (17, 6)),
 }
 

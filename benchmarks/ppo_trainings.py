@@ -26,6 +26,7 @@ class PPOCase:
     batch_size: int
     num_epoch: int
     steps: int  # agent steps to learn from: whole rollouts
+    lstm_units: int = 0  # of an LSTM in the policy and one in the value, in the place of one layer; 0 for none
     normalize: bool = False  # observations by their running mean and deviation, clipped at 5
     initial_log_std: float = 0.0  # of continuous actions, in the environment's units
     learning_rate: float = 3e-4
@@ -43,7 +44,9 @@ class PPOCase:
 
     def learning_flops(self, observations: int, outputs: int) -> int:
         """FLOPs of all gradient steps: of products alone, forward and backward, for the policy and the value."""
-        weights = sum(WIDTH * (observations + WIDTH + width) for width in (outputs, 1))
+        between = 4 * self.lstm_units * (WIDTH + self.lstm_units) if self.lstm_units else WIDTH * WIDTH
+        last = self.lstm_units or WIDTH
+        weights = sum(WIDTH * observations + between + last * width for width in (outputs, 1))
         inputs = 2 * observations * WIDTH  # a gradient by the observations is not needed
         return 2 * self.steps * self.num_epoch * (3 * weights - inputs)
 
@@ -73,10 +76,11 @@ def rlcore_training(case: PPOCase, seed: int, **blocks: Mapping[str, Any]) -> Tr
         },
         "network_settings": {
             "hidden_units": WIDTH,
-            "num_layers": 2,
+            "num_layers": 1 if case.lstm_units else 2,
             "activation": "tanh",
             "init": "orthogonal",
             "normalize": case.normalize,
+            "memory": {"memory_size": 2 * case.lstm_units, "sequence_length": 64} if case.lstm_units else None,
         },
         "reward_signals": {"extrinsic": {"gamma": case.gamma}},
         "time_horizon": case.rollout_rows,
@@ -141,6 +145,50 @@ class StableBaselines3Training:
         environment = VecNormalize(environment, training=False, norm_obs=True, norm_reward=False, clip_obs=5.0)
         environment.obs_rms = self.environment.obs_rms
         return environment
+
+
+class StableBaselines3ContribTraining:
+    """RecurrentPPO of sb3-contrib. Its LSTM reads the observation, and a layer of 64 units follows it.
+
+    In rlcore the layer comes first, so its LSTM has the larger product.
+    """
+
+    def __init__(self, case: PPOCase, seed: int) -> None:
+        from sb3_contrib import RecurrentPPO
+        from stable_baselines3.common.env_util import make_vec_env
+        from torch import nn
+
+        self.case = case
+        self.model: Any = RecurrentPPO(
+            "MlpLstmPolicy",
+            make_vec_env(case.env_id, n_envs=case.num_envs, seed=seed),
+            n_steps=case.rollout_rows,
+            batch_size=case.batch_size,
+            n_epochs=case.num_epoch,
+            learning_rate=case.learning_rate,
+            gamma=case.gamma,
+            gae_lambda=case.lambd,
+            clip_range=case.epsilon,
+            ent_coef=0.0,
+            vf_coef=case.value_coefficient,
+            max_grad_norm=case.max_grad_norm,
+            policy_kwargs={
+                "net_arch": {"pi": [WIDTH], "vf": [WIDTH]},
+                "lstm_hidden_size": case.lstm_units,
+                "activation_fn": nn.Tanh,
+                "optimizer_kwargs": {"eps": case.adam_epsilon},
+            },
+            seed=seed,
+            device="cpu",
+            verbose=0,
+        )
+
+    def train(self) -> int:
+        self.model.learn(total_timesteps=self.case.steps)
+        return int(self.model.num_timesteps)
+
+    def evaluate(self, episodes: int) -> list[float]:
+        raise NotImplementedError("sb3-contrib is measured for speed only")
 
 
 class TianshouTraining:
@@ -225,6 +273,7 @@ class TianshouTraining:
 LIBRARIES: dict[str, Callable[[PPOCase, int], Training]] = {
     "rlcore": rlcore_training,
     "stable-baselines3": StableBaselines3Training,
+    "sb3-contrib": StableBaselines3ContribTraining,
     "tianshou": TianshouTraining,
 }
 

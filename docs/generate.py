@@ -32,6 +32,7 @@ from rlcore.settings import (
     EnvironmentSettings,
     EnvSettings,
     EvaluationSettings,
+    MemorySettings,
     NetworkSettings,
     PluginSettings,
     PrioritizedReplaySettings,
@@ -53,6 +54,7 @@ KIND_TITLES = {
     "registry": "Registries: what a plugin contains",
     "factory": "Factories: the first result is used",
     "status": "Status: what plugins save besides the weights",
+    "intervention": "Interventions: what plugins may change or refuse",
     "notification": "Notifications: events of a run",
     "extension": "Hooks for plugins with plugins of their own",
 }
@@ -62,9 +64,10 @@ KIND_RULES = {
     "factory": "rlcore uses the first result that is not `None`, and its own implementation comes last. Only these "
     "hooks may be wrapped with `@hookimpl(wrapper=True)`.",
     "status": "rlcore calls every plugin. An error stops the run.",
+    "intervention": "rlcore calls every plugin, one after another. The text of each hook says what an error does.",
     "notification": "rlcore calls every plugin, one after another, and ignores results. An error does not stop the run "
     "or affect other plugins, and is repeated when the run ends. With `--strict-plugins`, the run saves a checkpoint "
-    "and ends. An error in `rlcore_configured` always ends the command.",
+    "and ends.",
     "extension": "Called before any other hook.",
 }
 
@@ -74,6 +77,7 @@ CORE_BLOCKS: tuple[tuple[str, type], ...] = (
     ("behaviors.NAME.network_settings", NetworkSettings),
     ("behaviors.NAME.reward_signals.NAME", RewardSettings),
     ("behaviors.NAME.behavioral_cloning", BehavioralCloningSettings),
+    ("behaviors.NAME.network_settings.memory", MemorySettings),
     ("behaviors.NAME.hyperparameters.prioritized_replay, of trainers with a replay buffer", PrioritizedReplaySettings),
     ("environment", EnvironmentSettings),
     ("environment_parameters.NAME", EnvironmentParameter),

@@ -13,6 +13,7 @@ from rlcore import (
     EnvironmentSpec,
     RecordingFormatSpec,
     RewardProviderSpec,
+    RunOptionSpec,
     StatsWriterSpec,
     TrainerSpec,
     hookimpl,
@@ -90,6 +91,11 @@ def rlcore_commands():
 
 
 @hookimpl
+def rlcore_run_options():
+    return [RunOptionSpec(name="acme-team", sets="acme.team", summary="The team that pays for the run.")]
+
+
+@hookimpl
 def rlcore_config_sections():
     return [ConfigSection(name="acme", target="acme_rl.settings:AcmeSettings", summary="Where results are sent.")]
 
@@ -126,6 +132,13 @@ def rlcore_create_environment(run):
     return environment
 
 
+@hookimpl(wrapper=True)
+def rlcore_create_curriculum(spec, settings):
+    curriculum = yield
+    print(f"{spec.name} decides {', '.join(settings)}")
+    return curriculum
+
+
 @hookimpl
 def rlcore_report_status(run):
     return {"acme": {"machine": "forge-7", "run": run.run_id}}
@@ -156,7 +169,14 @@ def rlcore_read_status(directory):
 
 
 @hookimpl
-def rlcore_configured(config):
+def rlcore_modify_config(document):
+    environment = document.setdefault("environment", {})
+    if environment is not None:
+        environment.setdefault("num_envs", 16)
+
+
+@hookimpl
+def rlcore_check_config(config):
     from rlcore.errors import ConfigError
 
     if config.env_settings.seed == -1:
@@ -164,8 +184,19 @@ def rlcore_configured(config):
 
 
 @hookimpl
+def rlcore_process_summary(stats):
+    reward = stats.get("Environment/Cumulative Reward")
+    return {"Environment/Distance": reward.mean * 0.4} if reward is not None else None
+
+
+@hookimpl
 def rlcore_run_started(run):
     print(f"{run.run_id} starts with seed {run.seed} in {run.directory}")
+
+
+@hookimpl
+def rlcore_run_failed_to_start(directory, error):
+    print(f"{directory.name} did not start: {error}")
 
 
 @hookimpl
@@ -186,14 +217,20 @@ def rlcore_checkpoint_saved(step, path):
 
 
 @hookimpl
+def rlcore_checkpoint_removed(step, path):
+    print(f"step {step} is no longer in {path.parent}")
+
+
+@hookimpl
 def rlcore_lesson_changed(run, step, change):
     with (run.directory / "lessons.txt").open("a") as file:
         file.write(f"{step}: {change.parameter} from {change.previous_name} to {change.name}\n")
 
 
 @hookimpl
-def rlcore_run_finished(run, outcome, error):
-    print(f"{run.run_id}: {outcome}" + (f" ({error})" if error else ""))
+def rlcore_run_finished(run, outcome, error, results):
+    rewards = [f"{name} {result.mean_reward}" for name, result in results.items()]
+    print(f"{run.run_id}: {outcome}; {', '.join(rewards)}" + (f" ({error})" if error else ""))
 
 
 @hookimpl

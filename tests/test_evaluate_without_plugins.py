@@ -12,8 +12,9 @@ import pytest
 import yaml
 
 from rlcore.config import load_config, read_document
+from rlcore.config.document import document_from_mapping
 from rlcore.environment import BehaviorSpec
-from rlcore.errors import PluginError
+from rlcore.errors import ConfigError, PluginError
 from rlcore.plugins import load_plugins
 from rlcore.runs.saved_run import SavedRun
 from rlcore.testing.fixtures import InstallPlugin, RunRlcore, installed_plugin, run_rlcore
@@ -160,6 +161,22 @@ def test_what_a_measurement_needs_is_still_required(trained: Path, run_rlcore: R
     assert mistyped.exit_code == 2 and "unknown key; did you mean 'environment'?" in mistyped.stderr
 
 
+def test_a_section_without_its_required_key_is_left_out_of_a_measurement(
+    trained: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A run does not write a secret, so the file of the run may lack a key that is required."""
+    data = yaml.safe_load((trained / "configuration.yaml").read_text())
+    data["acme"] = {}
+    plugins = load_plugins()
+    with pytest.raises(ConfigError, match=r"^acme.token: missing; it has no default; section of plugin 'acme'"):
+        load_config(document_from_mapping(data), plugins)
+    assert "acme" not in load_config(document_from_mapping(data), plugins, measuring=True).sections
+    assert caplog.messages == [
+        "ignored, because no measurement needs it: acme.token: missing; it has no default; section of plugin 'acme' "
+        "(acme-rl 1.0)"
+    ]
+
+
 def test_a_plugin_that_came_later_may_have_required_keys(
     trained: Path, installed_plugin: InstallPlugin, run_rlcore: RunRlcore
 ) -> None:
@@ -168,7 +185,9 @@ def test_a_plugin_that_came_later_may_have_required_keys(
         "    return [ConfigSection(name='later', target='acme_heavy:Section')]\n"
     )
     installed_plugin("later", "acme-later", "1.0", source)
-    assert run_rlcore("evaluate", trained, "--episodes", "2").exit_code == 0
+    measured = run_rlcore("evaluate", trained, "--episodes", "2")
+    assert measured.exit_code == 0
+    assert "ignored, because no measurement needs it: " in measured.stderr and "later.token: missing" in measured.stderr
     refused = run_rlcore("run", "--resume", "--run-id", "run", "--results-dir", trained.parent)
     assert refused.exit_code == 2
     assert "later.token: missing; it has no default; section of plugin 'later' (acme-later 1.0)" in refused.stderr

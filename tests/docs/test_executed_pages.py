@@ -149,6 +149,15 @@ def test_the_environment_page_runs_and_its_environment_is_learned(run_page: RunP
     assert result["behaviors"]["Walker"]["mean_reward"] > 0.9
 
 
+def test_the_memory_page_runs_and_its_cue_is_remembered(run_page: RunPage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(".")
+    directory = run_page("docs/how-to/memory.md")
+    result = json.loads((directory / "results/cue/result.json").read_text())
+    assert result["behaviors"]["Agent"]["mean_reward"] > 0.9
+    names = run_python_of("docs/how-to/memory.md")
+    assert names["memory"].shape == (2, 16) and names["memory"].any()
+
+
 def test_the_environment_page_keeps_the_rules_of_environments(run_page: RunPage) -> None:
     run_page("docs/how-to/environment.md")
     (block,) = (b for b in blocks("python") if b.page == "docs/how-to/environment.md" and not b.title)

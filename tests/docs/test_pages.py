@@ -132,7 +132,7 @@ def test_the_python_page_runs_from_top_to_bottom_and_again(tmp_path: Path, monke
         names = run_python_of("docs/how-to/python.md")
         assert names["results"]["Pole"].steps >= 6000
         assert names["saved"].step >= 8000
-        assert names["summaries"][-1]["step"] == 8000
+        assert names["finished"].metrics[-1].step == 8000
     assert {path.name for path in (tmp_path / "results").iterdir()} == {"first", "second", "third"}
 
 

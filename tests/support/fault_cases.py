@@ -38,6 +38,10 @@ CASES: dict[str, dict[str, Any]] = {
     "PPO, Pendulum-v1": {"environment": "Pendulum-v1"},
     "SAC, CartPole-v1": {"environment": "CartPole-v1", **SAC},
     "SAC, Pendulum-v1": {"environment": "Pendulum-v1", **SAC},
+    "PPO with memory, CartPole-v1": {
+        "environment": "CartPole-v1",
+        "network_settings": {"hidden_units": 16, "num_layers": 1, "memory": {"memory_size": 8, "sequence_length": 8}},
+    },
     "IQL, CartPole-v1": {"trainer_type": "iql", **OFFLINE},
 }
 LENGTHS = [

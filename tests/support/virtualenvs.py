@@ -87,7 +87,9 @@ class Venv:
         # The pip of this process, which costs seconds less than one in every environment; Python compiles what it
         # imports, a fraction of PyTorch.
         command = [*PIP, "--python", self.binaries / "python", "install", "--no-compile", *constraints, *requirements]
-        subprocess.run(command, cwd=self.directory, env=own_environment(), check=True)
+        # Wheels are copied and unpacked where the environment is, in memory if there is room.
+        env = own_environment() | {"TMPDIR": str(self.directory)}
+        subprocess.run(command, cwd=self.directory, env=env, check=True)
 
     def distributions(self) -> dict[str, str]:
         """The installed distributions with their versions."""

@@ -115,7 +115,8 @@ def naive_loss(trainer: PPOTrainer, batch: Minibatch) -> dict[str, float]:
                 near = old + min(max(predicted - old, -h.value_clip), h.value_clip)
                 error = max(error, (near - target) ** 2)
             value += error / rows / heads
-    total = policy + h.value_coefficient * value - trainer.entropy_weight * entropy
+    # The heads' losses are added up: a second reward must not make the first value learn more slowly.
+    total = policy + h.value_coefficient * heads * value - trainer.entropy_weight * entropy
     return {"total": total, "policy": policy, "value": value, "entropy": entropy}
 
 
@@ -152,6 +153,33 @@ def test_each_reward_provider_has_a_value_head_of_its_own(make_trainer: MakeTrai
     assert batch.returns.shape == (9, 2)
     found, expected = trainer.loss(batch), naive_loss(trainer, batch)
     assert found.total.item() == pytest.approx(expected["total"], rel=1e-4)
+
+
+@pytest.mark.parametrize("value_clip", [None, 0.3])
+def test_a_second_reward_leaves_the_gradient_of_the_first_value_as_it_was(
+    make_trainer: MakeTrainer, value_clip: float | None
+) -> None:
+    environment, gradients = IdentityEnvironment(3, discrete=(4,)), []
+    for names in (["extrinsic"], ["extrinsic", "bonus"]):
+        signals: dict[str, Any] = {name: {} for name in names}
+        block = {"reward_signals": signals}
+        trainer = make_trainer(environment, block=block, plugins=with_bonus(), value_clip=value_clip)
+        model = trainer.model
+        with torch.no_grad():
+            for parameter in model.critic.parameters():
+                parameter.copy_(torch.linspace(-0.4, 0.5, parameter.numel()).view(parameter.shape))
+            model.value_head.weight.copy_(torch.linspace(-1, 1, model.critic.features).expand(len(names), -1))
+        batch = random_minibatch(trainer, 9, masked=False)
+        targets = torch.linspace(-2, 2, 9).unsqueeze(1)
+        batch = attrs.evolve(
+            batch, old_value=0.5 * targets.expand(-1, len(names)), returns=targets.expand(-1, len(names))
+        )
+        trainer.optimizer.zero_grad()
+        trainer.loss(batch).total.backward()
+        assert model.value_head.weight.grad is not None
+        gradients.append(model.value_head.weight.grad[0].clone())
+    assert gradients[0].abs().max() > 0.01
+    torch.testing.assert_close(*gradients)
 
 
 def test_the_ratio_is_of_joint_probabilities(make_trainer: MakeTrainer) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from rlcore.testing import PluginConformance, TrainerConformance
@@ -40,3 +42,18 @@ class TestSACWithEveryOption(TrainerConformance):
     num_envs = 4
     steps = 30
     learns_within = 1000
+
+
+@pytest.mark.parametrize("steps_per_update", [0.5, 4, 50])
+@pytest.mark.parametrize("reward_steps", [None, 16])
+def test_rewards_learn_at_any_ratio_of_steps_to_updates(
+    tmp_path: Path, steps_per_update: float, reward_steps: float | None
+) -> None:
+    ratios = {"steps_per_update": steps_per_update, "reward_signal_steps_per_update": reward_steps}
+
+    class Conformance(TestSAC):
+        hyperparameters = {**TestSAC.hyperparameters, **ratios}
+
+    conformance = Conformance()
+    conformance.directory = tmp_path
+    conformance.test_rewards_that_learn_are_updated_saved_and_restored()

@@ -13,7 +13,8 @@ import pytest
 from rlcore import Run
 from rlcore.environment import Actions, AgentBatch
 from rlcore.plugins import load_plugins
-from rlcore.testing.conformance.trainer import LearningRewards, as_state, assert_equal, copied
+from rlcore.testing.conformance.learning_rewards import LearningRewards
+from rlcore.testing.conformance.trainer import as_state, assert_equal, copied
 from rlcore.testing.environments import IdentityEnvironment, identity_hybrid
 from rlcore_sac.trainer import SACTrainer
 
@@ -149,6 +150,7 @@ FORGOTTEN: Mapping[str, Callable[[dict[str, Any], Mapping[str, Any]], None]] = {
     "the ratio": below("ratio"),
     "the ratio of rewards": below("reward_ratio"),
     "the reward": below("providers/learning"),
+    "the rewards of episodes": below("episode_rewards"),
     "the priorities": forget_priorities,
     "the largest priority": below("buffer/priorities/largest"),
     **{
@@ -180,7 +182,7 @@ def test_no_part_of_the_state_is_left_out_above(make_trainer: MakeTrainer) -> No
     state = made(make_trainer).state_dict()
     assert state.keys() == {
         "model", "optimizers", "steps", "gradient_steps", "generators", "providers", "noise", "ratio", "reward_ratio",
-        "slots", "buffer",
+        "slots", "episode_rewards", "buffer",
     }  # fmt: skip
     assert state["optimizers"].keys() == {"policy", "critic_0", "critic_1", "temperature"}
     assert state["generators"].keys() == {"learning", "actions"}

@@ -14,7 +14,7 @@ from rlcore.errors import ConfigError, UnsupportedSpace
 from rlcore.plugins import load_plugins
 from rlcore.testing.conformance.trainer import learn, play
 from rlcore.testing.environments import TinyCorridor, identity_continuous, identity_discrete, identity_hybrid
-from rlcore.torch import memory
+from rlcore.torch import allocation
 from rlcore.torch.minibatch_trainer import GradientStep
 from rlcore.torch.transition_batch import TransitionBatch
 from rlcore_sac.settings import SACSettings
@@ -83,7 +83,7 @@ def test_names_and_defaults_are_those_of_ml_agents() -> None:
 def test_a_buffer_larger_than_memory_is_refused_before_it_is_made(
     make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory, "available_memory", lambda: 2**20)
+    monkeypatch.setattr(allocation, "available_memory", lambda: 2**20)
     with pytest.raises(ConfigError) as refused:
         make_trainer(identity_hybrid(2), buffer_size=10**8)
     assert str(refused.value).startswith(

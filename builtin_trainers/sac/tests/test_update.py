@@ -16,7 +16,8 @@ from torch.distributions import Categorical, Normal, TanhTransform, TransformedD
 from torch.nn.functional import linear, silu
 
 from rlcore.plugins import load_plugins
-from rlcore.testing.conformance.trainer import LearningRewards, assert_equal
+from rlcore.testing.conformance.learning_rewards import LearningRewards
+from rlcore.testing.conformance.trainer import assert_equal
 from rlcore.testing.environments import IdentityEnvironment
 from rlcore.torch import discrete_options
 from rlcore.torch.actions import LOG_STD_RANGE

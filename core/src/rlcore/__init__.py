@@ -17,9 +17,11 @@ from rlcore.plugins.records import (
     EnvironmentSpec,
     RecordingFormatSpec,
     RewardProviderSpec,
+    RunOptionSpec,
     StatsWriterSpec,
     TrainerSpec,
 )
+from rlcore.plugins.stash import StashKey
 
 if TYPE_CHECKING:
     from rlcore.environment import Actions, AgentBatch, BehaviorSpec, Environment, ObservationSpec
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from rlcore.recordings import Recording
     from rlcore.results import EpochResult
     from rlcore.runs.run import Run
+    from rlcore.runs.run_data import read_run
 
 _LAZY = {
     "Actions": "rlcore.environment",
@@ -38,6 +41,7 @@ _LAZY = {
     "Recording": "rlcore.recordings",
     "Run": "rlcore.runs.run",
     "RunContext": "rlcore.plugins.run_context",
+    "read_run": "rlcore.runs.run_data",
 }
 
 __all__ = [
@@ -56,10 +60,13 @@ __all__ = [
     "RewardProviderSpec",
     "Run",
     "RunContext",
+    "RunOptionSpec",
+    "StashKey",
     "StatsWriterSpec",
     "TrainerSpec",
     "__version__",
     "hookimpl",
+    "read_run",
 ]
 
 

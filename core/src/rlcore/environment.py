@@ -134,16 +134,19 @@ class AgentBatch:
     Same-step autoreset: where ``terminated`` or ``truncated`` is set, the row of ``observations`` already holds the
     first observation of the next episode, and ``final_observations`` has the last one of the ended episode.
 
+    A slot whose transition stays open gets no reward: rlcore takes a reward when the transition closes, which is when
+    the agent acts next or its episode ends. The environment adds up what the agent gets until then.
+
     The arrays belong to the environment and are valid until its next ``step`` or ``reset``: copy what is to be kept.
     """
 
     observations: dict[str, NDArray[Any]]  # each [S, *shape]
-    reward: NDArray[np.float32]  # [S] since the slot's last action; ignored in rows outside `transition_closed`
+    reward: NDArray[np.float32]  # [S] since the slot's last action; 0 in rows outside `transition_closed`
     terminated: NDArray[np.bool_]  # [S] the episode ended by the task's own rule
     truncated: NDArray[np.bool_]  # [S] the episode was cut off (time limit): bootstrap from the final observation
     ended: NDArray[np.intp] = attrs.field()  # [K] rows whose episode ended, ascending
     final_observations: dict[str, NDArray[Any]] | None = None  # each [K, *shape], rows in the order of `ended`
-    group_reward: NDArray[np.float32] | None = None  # [S]
+    group_reward: NDArray[np.float32] | None = None  # [S] since the slot's last action, like `reward`
     needs_action: NDArray[np.bool_] | None = None  # [S]; None: every row acts
     action_mask: NDArray[np.bool_] | None = None  # [S, mask_size], True = allowed; None: everything is
     aborted: NDArray[np.bool_] | None = (

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol, runtime_checkable
 
 import attrs
@@ -15,7 +17,10 @@ from rlcore.errors import PluginError
 
 @attrs.define(eq=False)
 class Transitions:
-    """Transitions to be rewarded. Leading shape ``*L`` is [T, S] for a rollout and [B] for a minibatch."""
+    """Transitions to be rewarded. Leading shape ``*L`` is [T, S] for a rollout and [B] for a minibatch.
+
+    Valid only during the call of ``evaluate`` or ``update``: copy the arrays that the provider keeps.
+    """
 
     observations: Mapping[str, NDArray[Any]]  # each [*L, *shape]
     actions: Actions  # each [*L, columns]
@@ -38,7 +43,12 @@ class Transitions:
 
 @runtime_checkable
 class RewardProvider(Protocol):
-    """Gives transitions a reward. A trainer keeps one value head for each provider."""
+    """Gives transitions a reward. A trainer keeps one value head for each provider.
+
+    PyTorch records no gradients during ``evaluate`` (``torch.no_grad``) and records them during ``update``
+    (``torch.enable_grad``), so a provider written in PyTorch needs neither. The templates of ``rlcore.torch`` set this
+    mode; another trainer sets it with :func:`recording_gradients`.
+    """
 
     name: str
     gamma: float  # discount factor of this reward, in [0, 1]
@@ -50,7 +60,12 @@ class RewardProvider(Protocol):
         ...
 
     def update(self, transitions: Transitions) -> Mapping[str, float]:
-        """Learns from what was collected; returns scalars by tag. Called once per update of the trainer."""
+        """Learn from what was collected; return scalars by tag.
+
+        An on-policy trainer calls it once for each of its updates, with the whole rollout. An off-policy trainer calls
+        it with one minibatch for every ``reward_signal_steps_per_update`` agent steps, an offline trainer with one
+        minibatch for each of its updates.
+        """
         ...
 
     def state_dict(self) -> dict[str, Any]:
@@ -58,6 +73,19 @@ class RewardProvider(Protocol):
         ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+
+
+def recording_gradients(enabled: bool) -> AbstractContextManager[Any]:
+    """Set whether PyTorch records gradients within a ``with`` block. Does nothing if PyTorch is not imported.
+
+    A trainer calls ``evaluate`` of a provider in ``recording_gradients(False)`` and ``update`` in
+    ``recording_gradients(True)``.
+    """
+    torch = sys.modules.get("torch")  # a provider that needs it has imported it
+    if torch is None:
+        return nullcontext()
+    mode: AbstractContextManager[Any] = torch.set_grad_enabled(enabled)
+    return mode
 
 
 class AbsentReward:

@@ -14,7 +14,7 @@ The run calls, for each behavior::
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,64 @@ class Policy(Protocol):
     def seed(self, seed: int) -> None:
         """Seeds the generator that stochastic actions are drawn from."""
         ...
+
+
+@runtime_checkable
+class MemoryPolicy(Policy, Protocol):
+    """A policy with memory, such as a recurrent network: its actions depend on the earlier steps of an episode.
+
+    The caller keeps the memory, [R, memory_size] for R rows, so that rows can be joined, split and copied. A row is
+    zero where an episode begins. :class:`Player` keeps the memory of an environment's agents.
+    """
+
+    memory_size: int  # M, the numbers that a row remembers; a policy with 0 is called without memory
+
+    def act(
+        self,
+        observations: Mapping[str, NDArray[Any]],
+        action_mask: NDArray[np.bool_] | None = None,
+        deterministic: bool = True,
+        memory: NDArray[np.float32] | None = None,
+    ) -> Actions:
+        """Actions as of :meth:`Policy.act`. ``memory`` [R, M] is read, and overwritten by what the rows remember next.
+
+        Without ``memory``, an episode begins in every row.
+        """
+        ...
+
+
+class Player:
+    """Plays for the agents of a behavior with a policy that does not learn, and keeps what they remember."""
+
+    def __init__(self, policy: Policy, slots: int) -> None:
+        """All ``slots`` begin an episode."""
+        self.policy = policy
+        size = getattr(policy, "memory_size", 0)
+        self.memory = np.zeros((slots, size), np.float32) if size else None  # [S, M]
+
+    def act(self, batch: AgentBatch, deterministic: bool = True) -> Actions:
+        """Actions of all slots. Slots that need no action remember what they did before."""
+        if self.memory is None:
+            return self.policy.act(batch.observations, batch.action_mask, deterministic)
+        idle = None if batch.needs_action is None else ~batch.needs_action
+        kept = None if idle is None else self.memory[idle]
+        policy = cast(MemoryPolicy, self.policy)
+        actions = policy.act(batch.observations, batch.action_mask, deterministic, self.memory)
+        if idle is not None:
+            self.memory[idle] = kept
+        return actions
+
+    def observe(self, batch: AgentBatch) -> None:
+        """Forget in the slots whose episode ended, or whose environment was lost, in the step that led to ``batch``."""
+        if self.memory is not None:
+            self.memory[batch.ended] = 0.0
+            if batch.aborted is not None:
+                self.memory[batch.aborted] = 0.0
+
+    def begin(self) -> None:
+        """Begin an episode in all slots: the environment was reset."""
+        if self.memory is not None:
+            self.memory[:] = 0.0
 
 
 @runtime_checkable

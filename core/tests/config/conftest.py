@@ -143,7 +143,7 @@ class FakePlugins:
 
     def __init__(self) -> None:
         self._records: list[Record] = [
-            TrainerSpec(name="ppo", target="fake:PPO", settings="fake:PPOLike"),
+            TrainerSpec(name="ppo", target="fake:PPO", settings="fake:PPOLike", memory=True),
             TrainerSpec(name="other", target="fake:Other", settings="fake:OtherTrainer"),
             RewardProviderSpec(name="extrinsic", target="fake:Extrinsic", settings="fake:RewardSettings"),
             RewardProviderSpec(name="bonus", target="fake:Bonus", settings="fake:BonusReward"),
@@ -167,6 +167,9 @@ class FakePlugins:
         if reference not in names:
             raise NotInstalled(f"unknown {kind} {reference!r}{did_you_mean(reference, names)}")
         return names[reference]
+
+    def modify_config(self, document: Any, changed: Any) -> None:
+        """No plugin changes the document."""
 
     def trainer(self, reference: str) -> Any:
         return self._find("trainer", reference)

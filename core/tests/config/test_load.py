@@ -318,7 +318,6 @@ def test_a_team_in_a_behaviors_name_is_refused_with_a_hint(errors: Errors) -> No
     [
         ("behaviors: {B: {trainer_type: poca}}", "behaviors.B.trainer_type", "the POCA trainer"),
         ("behaviors: {B: {self_play: {window: 5}}}", "behaviors.B.self_play", "the ghost trainer"),
-        ("behaviors: {B: {network_settings: {memory: {memory_size: 8}}}}", "behaviors.B.network_settings.memory", None),
         (
             "behaviors: {B: {reward_signals: {gail: {demo_path: x}}}}",
             "behaviors.B.reward_signals.gail",

@@ -275,6 +275,31 @@ def test_values_are_compared_with_bounds_in_the_first_batches_only(caplog: pytes
     assert warnings_of(caplog) == []
 
 
+@pytest.mark.parametrize("what", ["reward", "group_reward"])
+def test_a_reward_that_no_transition_takes_is_warned_of_once(caplog: pytest.LogCaptureFixture, what: str) -> None:
+    check = check_after(FIRST_BATCHES)
+    sound = batch(1, everything=True)
+    assert sound.needs_action is not None and sound.aborted is not None and sound.group_reward is not None
+    sound.needs_action[:] = [True, False, False]  # slot 1 does not act and its episode ended: its transition closes
+    sound.reward[2] = sound.group_reward[2] = 0.0
+    check.check(sound)
+    sound.aborted[2] = True
+    sound.reward[2] = 1.0  # dropped with its episode
+    check.check(sound)
+    assert caplog.records == []
+    for value in (0.25, 0.5):
+        lost = batch(1, everything=True)
+        lost.needs_action = np.array([True, False, False])
+        lost.reward[2] = lost.group_reward[2] = 0.0  # type: ignore[index]
+        getattr(lost, what)[2] = value
+        check.check(lost)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"behavior 'Agent': {what} of slot 2 (environment 1) is 0.25 at step 60, although needs_action is False and no "
+        "episode ended there; it is ignored: add up what the agent gets until it acts next, and give the sum then "
+        "(reported once)"
+    ]
+
+
 def test_bounds_that_do_not_fit_their_observation_are_refused() -> None:
     for bound in (np.zeros(3), np.zeros((2, 4))):
         with pytest.raises(ValueError, match=r"observation 'place': high has shape .* does not broadcast to \[4\]"):

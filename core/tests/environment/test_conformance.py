@@ -75,6 +75,24 @@ class ForgetsStepsOnRestore(TinyCorridor):
         return super().load_state_dict({**state, "steps": np.zeros(self.num_envs, np.int64)})
 
 
+class RewardsInTurnsOfOthers(TinyCorridor):
+    """Agents act in every second step and are rewarded in every step."""
+
+    shared = False
+
+    def step(self, actions):
+        batches = super().step(actions)
+        for batch in batches.values():
+            batch.needs_action = (np.arange(self.num_envs) + self._steps) % 2 == 0
+            if self.shared:
+                batch.group_reward, batch.reward = batch.reward, np.zeros_like(batch.reward)
+        return batches
+
+
+class SharesRewardsInTurnsOfOthers(RewardsInTurnsOfOthers):
+    shared = True
+
+
 class NothingAllowed(TinyCorridor):
     def action_mask(self):
         return np.zeros((self.num_envs, 2), np.bool_)
@@ -156,6 +174,8 @@ class RestoresOtherParameters(TinyCorridor):
         (LeavesItsBoundsAtTheEnd, "test_batches_have_the_shapes_types_and_flags_of_the_contract"),
         (BothFlags, "test_batches_have_the_shapes_types_and_flags_of_the_contract"),
         (Doubles, "test_reset_gives_first_observations_without_reward_or_ends"),
+        (RewardsInTurnsOfOthers, "test_batches_have_the_shapes_types_and_flags_of_the_contract"),
+        (SharesRewardsInTurnsOfOthers, "test_batches_have_the_shapes_types_and_flags_of_the_contract"),
         (NothingAllowed, "test_batches_have_the_shapes_types_and_flags_of_the_contract"),
         (GeneratorInOrderOfEvents, "test_reset_forgets_what_was_played_before"),
         (GeneratorInOrderOfEvents, "test_an_episode_depends_only_on_its_environment_and_number"),

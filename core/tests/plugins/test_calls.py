@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from rlcore import StatsWriterSpec, TrainerSpec, hookimpl
+from rlcore import TrainerSpec, hookimpl
 from rlcore.errors import ConfigError, PluginError
-from rlcore.plugins import Plugins, load_plugins, selection_from
-from rlcore.settings import RunConfig
+from rlcore.plugins import Plugins, Selection, load_plugins, selection_from
+from rlcore.settings import PluginSettings, RunConfig
 from rlcore.testing.fixtures import InstallPlugin
 
 pytestmark = pytest.mark.smoke
@@ -78,17 +78,37 @@ def test_equal_records_of_two_plugins_keep_their_owners(plugins: Plugins, plugin
     ]
 
 
+WRITES = """\
+from rlcore import StatsWriterSpec, hookimpl
+
+@hookimpl
+def rlcore_stats_writers():
+    return [StatsWriterSpec(name="cloud", target="a:b", default_on=True)]
+"""
+
+
 @pytest.mark.parametrize(("distribution", "honored"), [("rlcore-tensorboard", True), ("acme-logs", False)])
 def test_installing_a_strangers_package_never_turns_a_writer_on(
-    plugins: Plugins, distribution: str, honored: bool
+    installed_plugin: Any, distribution: str, honored: bool
 ) -> None:
-    class Writes:
-        @hookimpl
-        def rlcore_stats_writers(self) -> list[StatsWriterSpec]:
-            return [StatsWriterSpec(name="cloud", target="a:b", default_on=True)]
+    installed_plugin("cloud", distribution, "1", WRITES)
+    writer = load_plugins(selection_from(None, {}, (), False)).stats_writer(f"{distribution}/cloud")
+    assert writer.default_on is honored
 
-    plugins.register(Writes(), "cloud", distribution, "1")
-    assert plugins.stats_writer("cloud").default_on is honored
+
+@pytest.mark.parametrize(
+    "selection",
+    [
+        selection_from(PluginSettings(enable=["cloud"]), {}, (), False),
+        selection_from(None, {"RLCORE_PLUGINS": "cloud"}, (), False),
+        selection_from(None, {}, ("acme-logs/cloud",), False),
+        selection_from(None, {}, ("cloud",), True),
+    ],
+    ids=["enable", "environment", "-p", "--no-plugins -p"],
+)
+def test_a_writer_of_a_plugin_that_the_user_named_is_on(installed_plugin: Any, selection: Selection) -> None:
+    installed_plugin("cloud", "acme-logs", "1", WRITES)
+    assert load_plugins(selection).stats_writer("cloud").default_on
 
 
 # ---------------------------------------------------------------- notifications
@@ -100,7 +120,7 @@ class Fails:
         raise ValueError("not today")
 
     @hookimpl
-    def rlcore_configured(self, config: Any) -> None:
+    def rlcore_check_config(self, config: Any) -> None:
         raise ValueError("not today")
 
 
@@ -113,8 +133,8 @@ class Hears:
         self.heard.append("started")
 
     @hookimpl
-    def rlcore_configured(self, config: Any) -> None:
-        self.heard.append("configured")
+    def rlcore_check_config(self, config: Any) -> None:
+        self.heard.append("checked")
 
     @hookimpl
     def rlcore_run_finished(self, outcome: str, error: BaseException | None) -> None:
@@ -128,7 +148,7 @@ def test_one_plugins_failure_neither_stops_the_run_nor_reaches_the_others(plugin
     plugins.register(after, "after")
     plugins.run_started(RUN)
     plugins.run_started(RUN)
-    plugins.run_finished(RUN, "failed", ValueError())
+    plugins.run_finished(RUN, "failed", ValueError(), {})
     assert before.heard == after.heard == ["started", "started", "failed"]
     assert plugins.failures == [
         "plugin 'bad' (acme-bad 0.4) failed in rlcore_run_started: ValueError: not today (2 times)"
@@ -142,23 +162,23 @@ def test_strict_makes_a_failed_notification_fatal() -> None:
         plugins.run_started(RUN)
 
 
-def test_configured_may_refuse_with_a_config_error(plugins: Plugins) -> None:
+def test_a_check_may_refuse_with_a_config_error(plugins: Plugins) -> None:
     class Refuses:
         @hookimpl
-        def rlcore_configured(self, config: RunConfig) -> None:
+        def rlcore_check_config(self, config: RunConfig) -> None:
             raise ConfigError("acme needs two behaviors")
 
-    plugins.configured(RunConfig())
+    plugins.check_config(RunConfig())
     plugins.register(Hears(), "hears")
     with pytest.raises(ConfigError, match=r"^acme needs two behaviors \(refused by plugin 'refuses' \(acme 1\)\)$"):
         plugins.register(Refuses(), "refuses", "acme", "1")
 
 
-def test_a_bug_in_configured_refuses_too_because_nothing_was_checked(plugins: Plugins) -> None:
+def test_a_bug_in_a_check_refuses_too_because_nothing_was_checked(plugins: Plugins) -> None:
     plugins.register(Fails(), "bad", "acme-bad", "0.4")
     with pytest.raises(PluginError) as caught:
-        plugins.configured(RunConfig())
-    assert str(caught.value) == "plugin 'bad' (acme-bad 0.4) failed in rlcore_configured: ValueError: not today"
+        plugins.check_config(RunConfig())
+    assert str(caught.value) == "plugin 'bad' (acme-bad 0.4) failed in rlcore_check_config: ValueError: not today"
     assert plugins.failures == []
 
 
@@ -173,9 +193,9 @@ def test_run_started_may_not_refuse(plugins: Plugins) -> None:
     assert plugins.failures == ["plugin 'late' (acme-late 1) failed in rlcore_run_started: too late"]
 
 
-def test_configured_is_heard_by_plugins_that_register_later_and_once(plugins: Plugins) -> None:
+def test_a_check_is_made_by_plugins_that_register_later_and_once(plugins: Plugins) -> None:
     early, late = Hears(), Hears()
     plugins.register(early, "early")
-    plugins.configured(RunConfig())
+    plugins.check_config(RunConfig())
     plugins.register(late, "late")
-    assert early.heard == late.heard == ["configured"]
+    assert early.heard == late.heard == ["checked"]

@@ -52,8 +52,8 @@ MISTAKES = {
         "rlcore_run_started is a notification hook and cannot be wrapped",
     ),
     "wrapped historic notification": (
-        "@hookimpl(wrapper=True)\ndef rlcore_configured(config):\n    return (yield)\n",
-        "rlcore_configured is a notification hook and cannot be wrapped",
+        "@hookimpl(wrapper=True)\ndef rlcore_check_config(config):\n    return (yield)\n",
+        "rlcore_check_config is an intervention hook and cannot be wrapped",
     ),
     "wrapped registry": (
         "@hookimpl(wrapper=True)\ndef rlcore_trainers():\n    return (yield)\n",

@@ -22,9 +22,9 @@ SaveSteps = Callable[..., list[Path]]
 
 def test_rotation_keeps_the_newest(tmp_path: Path, save_steps: SaveSteps) -> None:
     save_steps(tmp_path, 10, 9, 100)
-    assert [each.step for each in rotate(tmp_path, 2, 100, is_intact)] == [10, 100]
+    assert [each.step for each in rotate(tmp_path, 2, 100, is_intact)[0]] == [10, 100]
     assert [each.step for each in find_checkpoints(tmp_path)] == [10, 100]
-    assert len(rotate(tmp_path, 0, 100, is_intact)) == 2
+    assert len(rotate(tmp_path, 0, 100, is_intact)[0]) == 2
 
 
 def test_bad_checkpoints_that_a_resumed_run_passed_over_do_not_push_out_good_ones(
@@ -34,17 +34,17 @@ def test_bad_checkpoints_that_a_resumed_run_passed_over_do_not_push_out_good_one
     for bad in ("3", "4"):
         (tmp_path / bad / "state.json").unlink()
     save_checkpoint(tmp_path, 2, {"Agent": {"weights": np.zeros(2)}})
-    assert [each.step for each in rotate(tmp_path, 2, 2, is_intact)] == [1, 2]
+    assert [each.step for each in rotate(tmp_path, 2, 2, is_intact)[0]] == [1, 2]
     assert [each.step for each in find_checkpoints(tmp_path)] == [1, 2, 3, 4], "until the run saves their steps again"
 
 
 def test_a_damaged_checkpoint_does_not_count_among_those_that_are_kept(tmp_path: Path, save_steps: SaveSteps) -> None:
     save_steps(tmp_path, 1, 2, 3, 4, 5)
     (tmp_path / "4" / "Agent.safetensors").write_bytes(b"")
-    assert [each.step for each in rotate(tmp_path, 2, 5, is_intact)] == [3, 5]
+    assert [each.step for each in rotate(tmp_path, 2, 5, is_intact)[0]] == [3, 5]
     assert [each.step for each in find_checkpoints(tmp_path)] == [3, 4, 5]
     save_steps(tmp_path, 6)
-    assert [each.step for each in rotate(tmp_path, 2, 6, is_intact)] == [5, 6]
+    assert [each.step for each in rotate(tmp_path, 2, 6, is_intact)[0]] == [5, 6]
     assert [each.step for each in find_checkpoints(tmp_path)] == [5, 6]
 
 
@@ -57,7 +57,7 @@ def test_nothing_that_rlcore_did_not_write_is_deleted_or_taken_for_a_checkpoint(
     (tmp_path / "1" / "notes.txt").write_text("mine")
     (tmp_path / ".old-papers").mkdir()
     (tmp_path / "0").symlink_to(tmp_path / "2")
-    assert [each.step for each in rotate(tmp_path, 1, 3, is_intact)] == [3]
+    assert [each.step for each in rotate(tmp_path, 1, 3, is_intact)[0]] == [3]
     sweep(tmp_path)
     left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.parent.name != "3"}
     assert left == {"3", "2024", "2024/photo.jpg", "1", "1/notes.txt", ".old-papers", "0"}

@@ -31,8 +31,8 @@ def test_notifications_come_in_order_with_what_they_promise(make_run: Any, files
 
     class Listener:
         @hookimpl
-        def rlcore_configured(self, config: Any) -> None:
-            heard.append("configured")
+        def rlcore_check_config(self, config: Any) -> None:
+            heard.append("checked")
 
         @hookimpl
         def rlcore_run_started(self, run: Any) -> None:
@@ -56,7 +56,7 @@ def test_notifications_come_in_order_with_what_they_promise(make_run: Any, files
     run.plugins.register(Listener(), "listener")
     run.train()
     assert heard == [
-        "configured", "started", ("checkpoint", 40), ("summary", "Agent", 50), ("checkpoint", 80),
+        "checked", "started", ("checkpoint", 40), ("summary", "Agent", 50), ("checkpoint", 80),
         ("summary", "Agent", 100), ("checkpoint", 100), ("done", None),
     ]  # fmt: skip
 

@@ -243,7 +243,7 @@ def test_a_failure_in_run_finished_does_not_hide_what_ended_the_run(configure: A
 
 # ---------------------------------------------------------------- the check of the configuration
 
-CHECKS = "from rlcore import hookimpl\n\n@hookimpl\ndef rlcore_configured(config):\n    config.nonsense\n"
+CHECKS = "from rlcore import hookimpl\n\n@hookimpl\ndef rlcore_check_config(config):\n    config.nonsense\n"
 
 
 @pytest.mark.parametrize("command", ["run", "validate"])
@@ -257,8 +257,8 @@ def test_a_check_of_the_configuration_that_fails_lets_nothing_pass(
     refused = run_rlcore(command, path)
     assert refused.exit_code == 4 and "valid" not in refused.stdout
     assert refused.stderr == (
-        f"error: plugin {policy.stem!r} (local) failed in rlcore_configured: AttributeError: 'RunConfig' object has no "
-        "attribute 'nonsense'; --debug shows the traceback\n"
+        f"error: plugin {policy.stem!r} (local) failed in rlcore_check_config: AttributeError: 'RunConfig' object has "
+        "no attribute 'nonsense'; --debug shows the traceback\n"
     )
     assert not (files().path / "checkpoints").exists()
 

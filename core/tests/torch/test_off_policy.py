@@ -20,7 +20,7 @@ from rlcore.rewards import ExtrinsicReward, RewardProvider, Transitions
 from rlcore.settings import BehaviorSettings, NetworkSettings, OffPolicySettings, PrioritizedReplaySettings, RunConfig
 from rlcore.testing.conformance.trainer import copied, first_batch, learn, play
 from rlcore.testing.environments import ConstantReward, IdentityEnvironment, TinyCorridor, identity_hybrid
-from rlcore.torch import memory
+from rlcore.torch import allocation
 from rlcore.torch.minibatch_trainer import GradientStep
 from rlcore.torch.networks import Actor
 from rlcore.torch.off_policy import OffPolicyTrainer
@@ -146,6 +146,31 @@ def test_a_gradient_step_sees_a_batch_of_what_was_done() -> None:
     assert trainer.taken == (120 - 17) * 2 // 5 and len(updates) == len([k for k in range(18, 121, 3) if k >= 20])
     assert trainer.raw is not None and trainer.raw.shape == (17, 2)
     assert trainer.choices is not None and trainer.choices.shape == (17, 1)
+
+
+@pytest.mark.parametrize("delay", [1, 2, 3, 100])
+def test_a_statistic_is_the_mean_of_the_gradient_steps_that_have_it(
+    monkeypatch: pytest.MonkeyPatch, delay: int
+) -> None:
+    """A delayed actor (TD3) has no loss in most steps."""
+    environment = identity_hybrid(3)
+    trainer = counter(environment, batch_size=6, steps_per_update=0.5)
+    taken: list[Mapping[str, float]] = []
+
+    def gradient_step(batch: TransitionBatch) -> GradientStep:
+        count = len(taken) + 1
+        stats = {"Losses/Critic": float(count)} | ({"Losses/Actor": count / 7} if count % delay == 0 else {})
+        taken.append(stats if count % 2 else dict(reversed(stats.items())))  # in any order
+        return GradientStep({tag: torch.tensor(value) for tag, value in taken[-1].items()})
+
+    monkeypatch.setattr(trainer, "gradient_step", gradient_step)
+    updates, seen = learn(trainer, environment, 6), 0
+    assert len(taken) == 24
+    for stats, count in zip(updates, (6, 6, 6, 6), strict=True):
+        steps, seen = taken[seen : seen + count], seen + count
+        for tag in ("Losses/Critic", "Losses/Actor"):
+            values = [step[tag] for step in steps if tag in step]
+            assert stats.get(tag) == (pytest.approx(sum(values) / len(values)) if values else None), tag
 
 
 # ---------------------------------------------------------------- the random beginning
@@ -401,7 +426,7 @@ def test_errors_to_sample_by_that_are_not_finite_end_the_run_with_advice_too(err
 
 
 def test_a_buffer_that_does_not_fit_is_refused_before_anything_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "available_memory", lambda: 10**6)
+    monkeypatch.setattr(allocation, "available_memory", lambda: 10**6)
     with pytest.raises(
         ConfigError, match=r"buffer_size: 1000000 rows of behavior 'Corridor' need .*; at most \d+ fits"
     ):
@@ -409,7 +434,7 @@ def test_a_buffer_that_does_not_fit_is_refused_before_anything_is_made(monkeypat
 
 
 def test_a_policy_that_only_acts_needs_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "available_memory", lambda: 10**6)
+    monkeypatch.setattr(allocation, "available_memory", lambda: 10**6)
     assert counter(TinyCorridor(3), buffer_size=10**6, inference=True).buffer.capacity == 12
 
 

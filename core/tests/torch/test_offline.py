@@ -20,7 +20,7 @@ from rlcore.settings import BehaviorSettings, NetworkSettings, OfflineSettings, 
 from rlcore.testing.conformance.recordings import record
 from rlcore.testing.conformance.trainer import assert_equal, check_storable, copied
 from rlcore.testing.environments import TinyCorridor, identity_hybrid
-from rlcore.torch import memory
+from rlcore.torch import allocation
 from rlcore.torch.actions import ActionLayout
 from rlcore.torch.minibatch_trainer import GradientStep
 from rlcore.torch.networks import Actor
@@ -201,7 +201,7 @@ def test_recorded_data_that_does_not_fit_into_memory_is_refused_by_what_it_is(
     recording: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not by buffer_size: there is no such key to lower."""
-    monkeypatch.setattr(memory, "available_memory", lambda: 100)
+    monkeypatch.setattr(allocation, "available_memory", lambda: 100)
     with pytest.raises(ConfigError, match=r"^recorded data: 9 rows of behavior 'Agent' need .*; at most \d+ fits$"):
         recorded_transitions(recording, BOUNDED, ActionLayout(BOUNDED))
 

@@ -12,8 +12,8 @@ import pytest
 
 from rlcore.environment import AgentBatch, BehaviorSpec, ObservationSpec
 from rlcore.errors import ConfigError
-from rlcore.torch import memory
-from rlcore.torch.memory import available_memory, estimate, require_memory, require_network_memory
+from rlcore.torch import allocation
+from rlcore.torch.allocation import available_memory, estimate, require_memory, require_network_memory
 from rlcore.torch.replay import ReplayBuffer
 from rlcore.torch.rollout import RolloutBuffer
 
@@ -49,7 +49,7 @@ def test_the_estimate_is_what_a_buffer_takes(buffer_size: int, priorities: bool)
 def test_masks_of_recorded_data_need_room_for_themselves_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rows before them are written, so they are part of what is in use, not of what is still needed."""
     buffer = ReplayBuffer(behavior(1), 100)
-    monkeypatch.setattr(memory, "available_memory", lambda: 100 * 302)
+    monkeypatch.setattr(allocation, "available_memory", lambda: 100 * 302)
     buffer.fill(np.ones(100, np.uint8), np.ones((100, 302), np.bool_))
     assert buffer.masks is not None and len(buffer) == 100
 
@@ -73,7 +73,7 @@ def test_it_says_when_nothing_fits() -> None:
 
 
 def test_nothing_is_allocated_before_the_check(monkeypatch: Any) -> None:
-    monkeypatch.setattr(memory, "available_memory", lambda: 10 * 2**20)
+    monkeypatch.setattr(allocation, "available_memory", lambda: 10 * 2**20)
     tracemalloc.start()
     try:
         with pytest.raises(ConfigError, match=r"buffer_size.*10\.0 MiB are available"):
@@ -86,7 +86,7 @@ def test_nothing_is_allocated_before_the_check(monkeypatch: Any) -> None:
 def test_masks_and_group_rewards_are_checked_when_the_first_one_comes(monkeypatch: Any) -> None:
     spec = behavior()
     without = estimate(spec, 300)
-    monkeypatch.setattr(memory, "available_memory", lambda: without + 100)
+    monkeypatch.setattr(allocation, "available_memory", lambda: without + 100)
     buffer = ReplayBuffer(spec, 300)
     seen = {o.name: np.zeros((3, *o.shape), o.dtype) for o in spec.observations}
     nobody = np.zeros(3, np.bool_)
@@ -159,6 +159,6 @@ def test_a_network_that_does_not_fit_is_refused_before_it_is_allocated() -> None
 
 
 def test_a_rollout_that_does_not_fit_is_refused_before_it_is_allocated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rlcore.torch.memory.available_memory", lambda: 10_000)
+    monkeypatch.setattr("rlcore.torch.allocation.available_memory", lambda: 10_000)
     with pytest.raises(ConfigError, match=r"hyperparameters\.buffer_size: 100000 rows .* need .* of memory"):
         RolloutBuffer(behavior(), 100_000)

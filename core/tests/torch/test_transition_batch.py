@@ -203,3 +203,28 @@ def test_actions_alone_are_those_of_whole_batches(n_steps: int) -> None:
     for name in ("raw", "choices", "mask"):
         np.testing.assert_array_equal(getattr(whole, name), getattr(actions, name))
     np.testing.assert_array_equal(whole.inputs[0], actions.inputs[0])
+
+
+class CountedArray(np.ndarray):
+    """Counts the rows that are taken of it."""
+
+    taken = 0
+
+    def take(self, indices: Any, axis: Any = None, *others: Any, **keywords: Any) -> Any:
+        type(self).taken += len(indices)
+        return np.asarray(self).take(indices, axis, *others, **keywords)
+
+
+@pytest.mark.parametrize(
+    ("rewards", "copies"), [([ExtrinsicReward()], 2), ([ExtrinsicReward(), EverythingReward()], 8)]
+)
+def test_observations_in_between_are_gathered_for_rewards_that_look_at_them(
+    monkeypatch: pytest.MonkeyPatch, rewards: list[Any], copies: int
+) -> None:
+    story = Story(5, steps=60)
+    monkeypatch.setattr(CountedArray, "taken", 0)
+    monkeypatch.setitem(story.buffer.observations, "seen", story.buffer.observations["seen"].view(CountedArray))
+    inputs, layout = ObservationInputs(BEHAVIOR.observations, normalize=False), ActionLayout(BEHAVIOR)
+    rows = np.flatnonzero(story.buffer.flags)
+    BatchReader(story.buffer, inputs, layout, rewards, torch.device("cpu"), n_steps=3).read(rows)
+    assert CountedArray.taken == copies * len(rows)

@@ -18,8 +18,8 @@ from rlcore.errors import ConfigError
 from rlcore.plugins import load_plugins
 from rlcore.recordings import Recording
 from rlcore.rewards import ExtrinsicReward
+from rlcore.testing.conformance.learning_rewards import LearningReward, LearningRewards
 from rlcore.testing.conformance.recordings import record
-from rlcore.testing.conformance.trainer import LearningReward, LearningRewards
 from rlcore.testing.environments import TinyCorridor, identity_continuous, identity_hybrid, identity_multi_branch
 from rlcore.torch.double_q import min_q
 from rlcore.torch.transition_batch import ActionBatch, BatchReader, TransitionBatch

@@ -14,5 +14,6 @@ def rlcore_trainers() -> list[TrainerSpec]:
             settings="rlcore_ppo.settings:PPOSettings",
             summary="proximal policy optimization: on-policy, clipped policy gradient",
             behavioral_cloning=True,
+            memory=True,
         )
     ]

@@ -31,7 +31,7 @@ class PPOSettings(OnPolicySettings):
         "Logarithm of the standard deviation continuous actions start with, where 1 is half their range "
         "(an rlcore key).",
     )
-    value_coefficient: float = setting(0.5, "Weight of the value loss (an rlcore key).", minimum=0.0)
+    value_coefficient: float = setting(0.5, "Weight of the value loss of each reward (an rlcore key).", minimum=0.0)
     value_clip: float | None = setting(
         None, "Clip range of the change of a value; off without it (an rlcore key).", exclusive_minimum=0.0
     )

@@ -40,6 +40,8 @@ class PPOTrainer(OnPolicyTrainer):
         self._beta = Schedule(h.beta_schedule, h.beta, FINAL_BETA, settings.max_steps)
         self.clip_range = h.epsilon
         self.entropy_weight = h.beta
+        # value_coefficient is the weight of each head's loss; `loss` takes the mean over heads.
+        self._value_weight = h.value_coefficient * len(self.providers)
 
     def build_model(self, value_heads: int) -> ActorCritic:
         h = self.hyperparameters
@@ -61,7 +63,7 @@ class PPOTrainer(OnPolicyTrainer):
 
     def loss(self, batch: Minibatch) -> Loss:
         """The clipped surrogate (eq. 7), the value loss and the entropy bonus (eq. 9) of one minibatch."""
-        mean, logits, value = self.model.policy_and_value(batch.inputs)
+        mean, logits, value = self.model.policy_and_value(batch.inputs, batch.sequences)
         if batch.mask is not None and logits is not None:
             logits = mask_logits(logits, batch.mask)
         log_std = self.model.policy_head.log_std
@@ -81,5 +83,5 @@ class PPOTrainer(OnPolicyTrainer):
             value_loss = torch.max((value - batch.returns).square(), (near_value - batch.returns).square()).mean()
 
         entropy = entropy.mean()
-        total = policy_loss + self.hyperparameters.value_coefficient * value_loss - self.entropy_weight * entropy
+        total = policy_loss + self._value_weight * value_loss - self.entropy_weight * entropy
         return Loss(total, policy_loss, value_loss, entropy, log_ratio)

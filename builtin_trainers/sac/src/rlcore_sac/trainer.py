@@ -8,6 +8,12 @@ Each of the R reward providers has its own value and its own discount. The polic
 The minimum of the two critics is decided by this sum (:mod:`rlcore.torch.double_q`). Each value contains 1/R of the
 entropy bonus, so the sum contains it once.
 
+With ``n_steps`` > 1, a target contains the entropy bonus of every step in between: the entropy of the current policy at
+the observations that were stored (for continuous parts, of a fresh draw, because the log-probability of a stored action
+says nothing about the current policy's entropy). The actions in between are those of earlier policies, and no
+importance ratio corrects them, as in most implementations of returns of n steps: the value of what followed is that of
+a mixture of earlier policies and the current one, a bias that grows with n and with the age of the transitions.
+
 Shapes: B transitions, R reward providers, ``columns`` values per critic (one per combination of discrete options, or
 one without branches). ``raw`` are continuous actions in the policy's range [-1, 1]; ``choices`` are the chosen options.
 """
@@ -29,6 +35,7 @@ from rlcore.errors import UnsupportedSpace
 from rlcore.settings import BehaviorSettings
 from rlcore.torch.double_q import min_q
 from rlcore.torch.minibatch_trainer import GradientStep
+from rlcore.torch.networks import Inputs
 from rlcore.torch.off_policy import OffPolicyTrainer
 from rlcore.torch.optimizer import Adam
 from rlcore.torch.transition_batch import TransitionBatch
@@ -51,6 +58,7 @@ class SACTrainer(OffPolicyTrainer):
     """SAC with twin critics and a learned temperature for the continuous parts and for each discrete branch."""
 
     independent_losses = True
+    soft_values = True
     hyperparameters: SACSettings
     model: SoftActorCritic
 
@@ -82,9 +90,11 @@ class SACTrainer(OffPolicyTrainer):
 
         The losses of the policy and of the critics are therefore independent, and two threads can compute them.
         """
-        noise, next_noise = self._noise_like(batch.raw), self._noise_like(batch.raw)
+        noise, next_noise = self._noise_for(batch.inputs), self._noise_for(batch.next_inputs)
+        between_noise = None if batch.between is None else self._noise_for(batch.between.inputs)
         (drawn, policy_loss), critic_loss = self._pair.run(
-            partial(self._policy_gradient, batch, noise), partial(self._critic_gradient, batch, next_noise)
+            partial(self._policy_gradient, batch, noise),
+            partial(self._critic_gradient, batch, next_noise, between_noise),
         )
         for name in ("policy", "critic_0", "critic_1"):
             self.optimizers[name].step()
@@ -95,7 +105,9 @@ class SACTrainer(OffPolicyTrainer):
 
     # ------------------------------------------------------------ the losses
 
-    def critic_loss(self, batch: TransitionBatch, next_noise: Tensor | None) -> CriticLoss:
+    def critic_loss(
+        self, batch: TransitionBatch, next_noise: Tensor | None, between_noise: Tensor | None = None
+    ) -> CriticLoss:
         """Half the squared difference between each critic and the target: reward + discount * soft value (eq. 5, 3)."""
         model, options = self.model, self.model.options
         with torch.no_grad():
@@ -104,6 +116,10 @@ class SACTrainer(OffPolicyTrainer):
             bonus = model.entropy_bonus(next_draw) / len(self.providers)
             next_value = options.expected(next_q, next_draw.probabilities) + bonus.unsqueeze(1)
             target_q = batch.reward + batch.discount * next_value  # [B, R]
+            if (steps := batch.between) is not None:
+                drawn = model.draw(steps.inputs, steps.mask, between_noise)
+                bonus = model.entropy_bonus(drawn).view(len(steps.discount), -1, 1) / len(self.providers)
+                target_q = target_q + (steps.discount * bonus).sum(0)
 
         q1, q2 = (options.chosen(q, batch.choices) for q in model.q_values(model.critics, batch.inputs, batch.raw))
         q1_loss, q2_loss = 0.5 * mse_loss(q1, target_q), 0.5 * mse_loss(q2, target_q)
@@ -138,14 +154,18 @@ class SACTrainer(OffPolicyTrainer):
 
     # ------------------------------------------------------------ the parts of a gradient step
 
-    def _noise_like(self, raw: Tensor | None) -> Tensor | None:
-        if raw is None:
+    def _noise_for(self, inputs: Inputs) -> Tensor | None:
+        """Standard normal noise [B, continuous] for draws at ``inputs``; None without continuous parts."""
+        continuous = self.policy.layout.continuous
+        if not continuous:
             return None
-        noise = self.generator.standard_normal(tuple(raw.shape), dtype=np.float32)
+        noise = self.generator.standard_normal((len(inputs[0]), continuous), dtype=np.float32)
         return torch.from_numpy(noise).to(self.device)
 
-    def _critic_gradient(self, batch: TransitionBatch, next_noise: Tensor | None) -> CriticLoss:
-        loss = self.critic_loss(batch, next_noise)
+    def _critic_gradient(
+        self, batch: TransitionBatch, next_noise: Tensor | None, between_noise: Tensor | None
+    ) -> CriticLoss:
+        loss = self.critic_loss(batch, next_noise, between_noise)
         self.optimizers["critic_0"].zero_grad()
         self.optimizers["critic_1"].zero_grad()
         loss.total.backward()  # type: ignore[no-untyped-call]

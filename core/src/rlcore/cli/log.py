@@ -1,4 +1,4 @@
-"""Prints rlcore's log as lines on standard error."""
+"""Prints the log of rlcore and of plugins as lines on standard error."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import traceback
 
 from rlcore.cli.shown_paths import ShownPaths
 from rlcore.cli.terminal import echo
+from rlcore.plugins.run_context import PLUGIN_LOGGERS
 
 
 class EchoHandler(logging.Handler):
@@ -22,6 +23,8 @@ class EchoHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         kind = "" if record.levelno == logging.INFO else f"{record.levelname.lower()}: "
+        if record.name.startswith(f"{PLUGIN_LOGGERS}."):
+            kind += f"{record.name.removeprefix(f'{PLUGIN_LOGGERS}.')}: "
         echo(f"{kind}{self._shown(' '.join(record.getMessage().splitlines()))}", file=sys.stderr)
         if record.exc_info:
             echo("".join(traceback.format_exception(*record.exc_info)).removesuffix("\n"), file=sys.stderr)

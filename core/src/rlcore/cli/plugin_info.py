@@ -15,7 +15,7 @@ from rlcore.errors import PluginError, did_you_mean
 from rlcore.plugins.diagnosis import loaded_among_others
 from rlcore.plugins.discovery import installed
 from rlcore.plugins.plugin import LOCAL_PREFIX, Plugin
-from rlcore.plugins.records import ConfigSection, Record
+from rlcore.plugins.records import ConfigSection, Record, RunOptionSpec
 from rlcore.plugins.selection import Choice, Selection, decide
 
 
@@ -107,6 +107,8 @@ def _record(record: Record) -> dict[str, Any]:
         "summary": record.summary,
         "target": record.target,
     }
+    if isinstance(record, RunOptionSpec):
+        described["sets"] = record.sets
     for attribute in _settings_of(record):
         settings = getattr(record, attribute, None)
         if settings:
@@ -164,7 +166,11 @@ def _print(report: dict[str, Any]) -> None:
     echo(f"{'requires:':14}{', '.join(report['requires']) or 'nothing of rlcore'}")
     echo(f"{'hooks:':14}{', '.join(report['hooks']) or 'none'}")
     for record in report["records"]:
-        echo(f"\n{record['kind']} {record['name']}: {record['summary']}\n  target {record['target']}")
+        echo(f"\n{record['kind']} {record['name']}: {record['summary']}")
+        if record["target"]:
+            echo(f"  target {record['target']}")
+        if "sets" in record:
+            echo(f"  sets {record['sets']}")
         for attribute in ("settings", "parameters"):
             settings = record.get(attribute)
             if settings:

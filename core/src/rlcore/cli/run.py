@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from rlcore.cli.console import lasting_console
 from rlcore.cli.foreign_code import allow_local_option, refuse_code_of_others
 from rlcore.cli.log import show_log
 from rlcore.cli.options import plugin_options, plugins_for
+from rlcore.cli.run_options import before_double_dash, options_of_plugins, taken
 from rlcore.cli.shown_paths import ShownPaths, UserPath
 from rlcore.cli.terminal import echo
 from rlcore.errors import ConfigError
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from rlcore.config import Document
     from rlcore.runs.run import Run
 
+
+_ADDED = "rlcore.cli.run.options_of_plugins"
 
 # Flags of mlagents-learn, of old versions too, that rlcore lacks, and the message for each.
 _UNITY = "not supported yet: Unity environments"
@@ -56,14 +60,21 @@ ML_AGENTS_FLAGS: Mapping[str, str] = {
 
 
 class RunCommand(click.Command):
-    """Refuses ML-Agents' flags with a message for each, before click suggests similar flags."""
+    """Has the options of plugins, and refuses ML-Agents' flags before click suggests similar ones."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        for word in args[: args.index("--")] if "--" in args else args:
+        options = options_of_plugins(args, self.params)
+        added = {option for each in options for option in each.opts}
+        for word in before_double_dash(args):
             flag = word.partition("=")[0]
-            if flag in ML_AGENTS_FLAGS:
+            if flag in ML_AGENTS_FLAGS and flag not in added:
                 raise ConfigError(f"{flag}: {ML_AGENTS_FLAGS[flag]}")
+        ctx.meta[_ADDED] = options
         return super().parse_args(ctx, args)
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        own = super().get_params(ctx)
+        return [*own[:-1], *ctx.meta.get(_ADDED, ()), *own[-1:]]  # the last one is --help
 
 
 @click.command("run", cls=RunCommand)
@@ -99,15 +110,17 @@ def run_command(
     if flags["force"] and flags["resume"]:
         raise click.UsageError("--resume continues a run and --force replaces it; give only one of them")
     limit_threads()
+    options = taken(flags)
     chosen = {"dash_p": dash_p, "no_plugins": no_plugins, "strict_plugins": strict_plugins}
     with lasting_console() as when_output_is_lost:
-        return train(config, sets, flags, allow_local, when_output_is_lost, **chosen)
+        return train(config, sets, flags, options, allow_local, when_output_is_lost, **chosen)
 
 
 def train(
     config: Path | None,
     sets: tuple[str, ...],
     flags: dict[str, Any],
+    options: Mapping[str, str],
     allow_local: bool,
     when_output_is_lost: list[Callable[[], None]],
     **plugin_flags: Any,
@@ -126,7 +139,7 @@ def train(
         flags["results_dir"] = flags["results_dir"] or "results"  # or a copied run would resume the original
     else:
         document = read_document(config)
-    document = apply_overrides(document, sets, typed_flags(flags, document.data))
+    document = apply_overrides(document, sets, typed_flags(flags, document.data), options)
     if config is None and not allow_local:
         refuse_code_of_others(document, run_directory(flags), local=True)
     plugins = plugins_for(document, **plugin_flags)
@@ -134,7 +147,7 @@ def train(
     if config is not None:
         refuse_configuration_of_another(config, run)
     if run.config.checkpoint_settings.inference:  # it has no other end
-        when_output_is_lost.append(run.request_stop)
+        when_output_is_lost.append(partial(run.request_stop, "the output is lost"))
     if run.offline and flags["num_envs"] is not None and not flags["inference"]:
         raise ConfigError(
             "--num-envs: this run learns from recorded data, so no environment is stepped; the copies of an evaluation "
@@ -168,7 +181,7 @@ def report_end(run: Run, shown: ShownPaths) -> int:
     for failure in run.plugins.failures:
         echo(shown(f"warning: {failure}"), err=True)
     echo(shown(closing_line(run)))
-    return 128 + run.stop_signal if run.outcome == "interrupted" and run.stop_signal is not None else 0
+    return run.stop.exit_code if run.outcome == "interrupted" and run.stop is not None else 0
 
 
 FLAG_KEYS = {
@@ -277,7 +290,9 @@ def closing_line(run: Run) -> str:
         acted = sum(behavior.inferred for behavior in run.behaviors.values())
         return f"stopped after {acted} steps; {', '.join(rewards)}; {run.directory.path}"
     scored = "".join(f"; {text}" for text in evaluation_texts(run))
-    line = f"{run.outcome}: {run.steps} steps; {', '.join(rewards)}{scored}; {run.directory.path}"
+    stop = run.stop if run.outcome == "interrupted" else None
+    reason = f" ({stop.reason})" if stop is not None and stop.reason and not stop.by_signal else ""
+    line = f"{run.outcome}{reason}: {run.steps} steps; {', '.join(rewards)}{scored}; {run.directory.path}"
     return f"{line}; resume with: {resuming(run)}" if run.outcome == "interrupted" else line
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import attrs
 import click
 
 from rlcore.builtin.terminal_text import printable
@@ -16,11 +17,6 @@ from rlcore.cli.options import debug_option, plugin_options, plugins_for
 from rlcore.cli.parameter_table import print_parameters
 from rlcore.cli.shown_paths import UserPath
 from rlcore.cli.terminal import cells, echo, plain_console
-
-if TYPE_CHECKING:
-    from rlcore.plugins.calls import Plugins
-    from rlcore.storage.checkpoint_directory import Checkpoint
-
 
 _LAST_SUMMARIES = 8_000_000  # bytes at the end of metrics.jsonl, in which every behavior has a summary
 
@@ -35,9 +31,9 @@ def status_command(
     run: Path, as_json: bool, dash_p: tuple[str, ...], no_plugins: bool, strict_plugins: bool, allow_local: bool
 ) -> None:
     """Show how far RUN (a run directory, or the id of a run in results/) is."""
+    from rlcore.runs.run_data import run_data
     from rlcore.runs.saved_run import find_run
     from rlcore.storage.configuration import read_saved_configuration
-    from rlcore.storage.lock import is_locked
     from rlcore.storage.status import metadata_of
 
     show_log()
@@ -51,14 +47,10 @@ def status_command(
         allow_local=allow_local,
         lenient=True,
     )
-    damages: list[str] = []
-    stored = _stored(plugins, directory / "run_logs", damages)
-    found, newest = _checkpoints(directory / "checkpoints")
-    status = _status_at(newest, stored)
+    data = run_data(directory, document, plugins)
+    result, status, running = data.result, data.status, data.running
     targets = _targets(document.data, status)
     evaluation = _evaluation(status)
-    running = is_locked(directory)
-    result = _result(directory / "result.json", damages)
     # The steps after the last checkpoint of a process that ended are lost; those of a running one count.
     seen = _steps(status, _summarized(directory) if running else {})
     if as_json:
@@ -69,82 +61,19 @@ def status_command(
             "max_steps": targets,
             "steps": seen,
             "evaluation": evaluation,
-            "checkpoints": found,
-            "damaged": damages,
+            "checkpoints": [{**attrs.asdict(each), "path": str(each.path)} for each in data.checkpoints],
+            "damaged": data.damaged,
             "status": status,
         }
         click.echo(json.dumps(report, indent=4))
         return
     outcome = f"{result['outcome']} after {result['wall_seconds']:.1f} s" if result else "not finished"
-    damages += [checkpoint["problem"] for checkpoint in found if checkpoint["problem"]]
+    intact = [each.step for each in data.checkpoints if not each.problem]
+    damages = [*data.damaged, *(each.problem for each in data.checkpoints if each.problem)]
     _print(directory, "running" if running else outcome, targets, seen, damages, status)
-    print_parameters(document, status, none_yet=newest is None)
-    if not running and newest is not None and metadata_of(stored).get("run_steps") != newest.step:
-        echo(f"the training status {_step_of(stored)}; shown is that of checkpoint {newest.step}")
-
-
-def _stored(plugins: Plugins, logs: Path, damages: list[str]) -> Mapping[str, Any] | None:
-    """The status that the run wrote; None if it is missing, or damaged, which is added to ``damages``."""
-    from rlcore.plugins.status_file import DamagedStatusFile
-
-    try:
-        return plugins.read_status(logs)
-    except DamagedStatusFile as error:
-        damages.append(str(error))
-        return None
-
-
-def _checkpoints(directory: Path) -> tuple[list[dict[str, Any]], Checkpoint | None]:
-    """All checkpoints in ``directory`` with what is wrong with each, and the newest one that is undamaged."""
-    from rlcore.errors import RunStateError
-    from rlcore.storage.checkpoint import load_without_arrays, verify_checkpoint
-    from rlcore.storage.checkpoint_directory import find_checkpoints
-    from rlcore.storage.saved_state import require_run
-
-    listed: list[dict[str, Any]] = []
-    newest: Checkpoint | None = None
-    for checkpoint in find_checkpoints(directory):
-        try:
-            verify_checkpoint(checkpoint.path)
-            require_run(checkpoint.path, load_without_arrays(checkpoint.path))
-            problem, newest = "", checkpoint
-        except RunStateError as error:
-            if not checkpoint.path.is_dir():
-                continue  # the run is training, and has just deleted it
-            problem = str(error)
-        listed.append({"step": checkpoint.step, "path": str(checkpoint.path), "problem": problem})
-    return listed, newest
-
-
-def _status_at(checkpoint: Checkpoint | None, stored: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The status of the newest ``checkpoint``: ``stored``, unless that is missing or of another step."""
-    from rlcore.errors import RunStateError
-    from rlcore.storage.checkpoint import load_without_arrays
-    from rlcore.storage.status import metadata_of, status_in_checkpoints
-
-    if checkpoint is None or metadata_of(stored).get("run_steps") == checkpoint.step:
-        return dict(stored or {})
-    try:
-        return status_in_checkpoints(checkpoint, load_without_arrays(checkpoint.path))
-    except (RunStateError, OSError):  # the run is training, and has just deleted it
-        return dict(stored or {})
-
-
-def _result(path: Path, damages: list[str]) -> dict[str, Any] | None:
-    """How the run ended; None if it did not, or if the file is damaged, which is added to ``damages``."""
-    from rlcore.files.json_files import DamagedFile, is_number, read_object
-
-    try:
-        result = read_object(path)
-    except FileNotFoundError:
-        return None
-    except DamagedFile as error:
-        damages.append(str(error))
-        return None
-    if not isinstance(result.get("outcome"), str) or not is_number(result.get("wall_seconds")):
-        damages.append(f"{path}: has no outcome, or no wall_seconds")
-        return None
-    return result
+    print_parameters(document, status, none_yet=not intact)
+    if not running and intact and metadata_of(data.status_written).get("run_steps") != intact[-1]:
+        echo(f"the training status {_step_of(data.status_written)}; shown is that of checkpoint {intact[-1]}")
 
 
 def _step_of(status: Mapping[str, Any] | None) -> str:
@@ -224,7 +153,7 @@ def _print(
     targets: Mapping[str, int],
     seen: Mapping[str, int],
     damages: Sequence[str],
-    status: dict[str, Any],
+    status: Mapping[str, Any],
 ) -> None:
     from rich.table import Table
 

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic
 from types import FrameType
@@ -36,14 +36,13 @@ def interrupts(run: Run, own_process: bool = False) -> Iterator[None]:
     stays ignored. A second SIGHUP changes nothing: a terminal that closes sends it more than once. ``own_process``:
     once the run is saved, no late signal changes the exit code of the process.
     """
-    asked = 0.0
+    received: list[float] = []  # when the first signal came
 
     def handle(number: int, frame: FrameType | None) -> None:
-        nonlocal asked
-        if run.stop_signal is None:
-            asked = monotonic()
-            run.request_stop(number)
-        elif number in (signal.SIGINT, signal.SIGTERM) and monotonic() - asked >= TWICE_SECONDS:
+        if not received:
+            received.append(monotonic())
+            run.stop_by_signal(number)
+        elif number in (signal.SIGINT, signal.SIGTERM) and monotonic() - received[0] >= TWICE_SECONDS:
             os._exit(128 + number)
 
     before = {number: signal.getsignal(number) for number in STOPS}
@@ -51,7 +50,7 @@ def interrupts(run: Run, own_process: bool = False) -> Iterator[None]:
     for number in ours:
         signal.signal(number, handle)
     over = threading.Event()
-    thread = threading.Thread(target=_print_what_it_waits_for, args=(run, over), name="stopping", daemon=True)
+    thread = threading.Thread(target=_print_what_it_waits_for, args=(run, received, over), name="stopping", daemon=True)
     thread.start()
     try:
         yield
@@ -59,16 +58,16 @@ def interrupts(run: Run, own_process: bool = False) -> Iterator[None]:
         over.set()
         thread.join()
         for number, handler in ours.items():
-            signal.signal(number, signal.SIG_IGN if own_process and run.stop_signal is not None else handler)
+            signal.signal(number, signal.SIG_IGN if own_process and received else handler)
 
 
-def _print_what_it_waits_for(run: Run, over: threading.Event) -> None:
+def _print_what_it_waits_for(run: Run, received: Sequence[float], over: threading.Event) -> None:
     """Prints once what a stopping run still does, so that the user knows what a second signal loses.
 
     Runs in a thread of its own, because a signal handler must not write to a stream that the interrupted loop may be
     writing to.
     """
-    while run.stop_signal is None:
+    while not received:
         if over.wait(LOOK_SECONDS):
             return
     if not over.wait(TWICE_SECONDS):

@@ -65,7 +65,7 @@ def validate_command(
             click.echo(json.dumps(json_schema(plugins), indent=4))
             return EXIT_DONE
         loaded = load_config(document, plugins)
-        plugins.configured(loaded)
+        plugins.check_config(loaded)
     except ConfigError as error:
         _report(config, _problems(error), as_json)
         return EXIT_CONFIG

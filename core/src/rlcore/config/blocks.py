@@ -27,7 +27,7 @@ from rlcore.config.num_envs import ALIAS, given_by_alias, with_num_envs
 from rlcore.config.overrides import AFTER_THE_FILE
 from rlcore.config.parameter_blocks import PLACES
 from rlcore.config.plugins_block import checked_block
-from rlcore.config.problems import KeyPath, dotted, shown
+from rlcore.config.problems import ConfigErrors, KeyPath, dotted, shown
 from rlcore.config.structure import build, structure
 from rlcore.errors import NotInstalled, PluginError
 from rlcore.plugins.failures import blamed
@@ -241,7 +241,7 @@ class Blocks:
             return INVALID
         if isinstance(base, Block) and environment is not INVALID:
             # Defaults are decided once, so that the configuration that a run writes loads to an equal one.
-            base = placed_like(plain(environment, path[1:]), base)
+            base = placed_like(plain(environment, path[1:], secrets=True), base)
         block = evaluation_block(own, base if isinstance(base, Block) else None)
         self.problems.document = attrs.evolve(
             self.problems.document, data=with_value(self.problems.document.data, path, lambda _: block)
@@ -290,23 +290,33 @@ class Blocks:
         for name, records in by_name.items():
             if len(records) > 1:
                 raise PluginError(section_clash(records))
-            # A measurement does not need what a file leaves out, such as a required key.
-            optional = self.measuring and name not in self.data
-            problems = Problems(self.problems.document) if optional else OwnedProblems(self.problems, records[0])
+            collected = Problems(self.problems.document) if self.measuring else self.problems
+            problems = OwnedProblems(collected, records[0])
             section = self._settings(records[0], self.data.get(name, {}), (name,), "target", problems=problems)
-            if not (optional and section is INVALID):
+            if self.measuring and section is INVALID:
+                self._warn_of_section(collected)
+            else:
                 sections[name] = section
         return sections
 
+    def _warn_of_section(self, problems: Problems) -> None:
+        """Warn of a section that is wrong or lacks a required key, and that no measurement needs."""
+        try:
+            problems.raise_any()
+        except ConfigErrors as error:
+            log.warning("ignored, because no measurement needs it: %s", error.problems[0])
+
     def _without_absent(self, data: Mapping[str, Any], sections: Mapping[str, Any]) -> Mapping[str, Any]:
         """``data`` without what no measurement needs: statistics writers, and sections of plugins that are absent."""
-        known = {*settings_fields(RunConfig), *sections}
+        claimed = {record.name for record in self.plugins.records("section")}
+        known = claimed.union(settings_fields(RunConfig))
         absent = [
             key for key in data if key not in known and self.problems.document.origin((key,)).order < AFTER_THE_FILE
         ]
         if absent:
             log.warning("ignored, because no plugin that is on has these blocks: %s", ", ".join(absent))
-        return {key: value for key, value in data.items() if key not in absent and key != "stats"}
+        left_out = {"stats", *absent, *(claimed - sections.keys())}
+        return {key: value for key, value in data.items() if key not in left_out}
 
     def _each(self, data: Any, path: KeyPath, build_one: Callable[[Any, KeyPath], Any]) -> Any:
         if not isinstance(data, Mapping):

@@ -15,10 +15,13 @@ from rlcore.config.problems import KeyPath, dotted, shown
 from rlcore.config.seal import sealed
 from rlcore.errors import ConfigError
 from rlcore.settings import RunConfig
+from rlcore.settings.fields import field_info
 
 
 def dump_config(config: RunConfig) -> dict[str, Any]:
     """The complete configuration as plain data, plugins' blocks included; it loads to an equal RunConfig.
+
+    Fields declared with ``setting(..., secret=True)`` are left out.
 
     ``evaluation.environment`` has only what differs from ``environment``, so that a changed ``environment`` reaches
     evaluations as it does in the file that was loaded.
@@ -49,24 +52,28 @@ def write_config(config: RunConfig, path: Path) -> None:
     write_atomically(path, sealed(config_text(config)).encode())
 
 
-def plain(value: Any, path: KeyPath) -> Any:
-    """A settings object, or any value in it, as plain data; ``path`` names the value in the error."""
+def plain(value: Any, path: KeyPath, secrets: bool = False) -> Any:
+    """A settings object, or any value in it, as plain data; ``path`` names the value in the error.
+
+    Secret fields are left out unless ``secrets`` is True.
+    """
     if isinstance(value, enum.Enum):
-        return plain(value.value, path)
+        return plain(value.value, path, secrets)
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, Mapping):
-        return {str(key): plain(element, (*path, str(key))) for key, element in value.items()}
+        return {str(key): plain(element, (*path, str(key)), secrets) for key, element in value.items()}
     if isinstance(value, set | frozenset):
-        return sorted(plain(element, path) for element in value)
+        return sorted(plain(element, path, secrets) for element in value)
     if isinstance(value, list | tuple):
-        return [plain(element, (*path, index)) for index, element in enumerate(value)]
+        return [plain(element, (*path, index), secrets) for index, element in enumerate(value)]
     if attrs.has(type(value)):
         return {
-            key: plain(getattr(value, attribute.name), (*path, key))
+            key: plain(getattr(value, attribute.name), (*path, key), secrets)
             for key, attribute in settings_fields(type(value)).items()
+            if secrets or not field_info(attribute).secret
         }
     raise ConfigError(f"{dotted(path)}: {shown(value)} cannot be written to a configuration file")
 

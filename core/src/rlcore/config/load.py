@@ -12,9 +12,17 @@ from rlcore.config.collected import Problems
 from rlcore.config.data_source import check_data_source
 from rlcore.config.document import Document, document_from_mapping
 from rlcore.config.inherit import inherit_defaults
+from rlcore.config.modify import modified_by_plugins
 from rlcore.config.parameter_blocks import with_parameter_blocks
 from rlcore.config.plugins_block import directory_of, recorded
-from rlcore.config.rules import check_behaviors, check_curricula, check_names, check_routes, check_start
+from rlcore.config.rules import (
+    check_behaviors,
+    check_curricula,
+    check_memory,
+    check_names,
+    check_routes,
+    check_start,
+)
 from rlcore.settings import RunConfig
 
 if TYPE_CHECKING:
@@ -27,16 +35,19 @@ def config_from_mapping(data: Mapping[str, Any], plugins: Plugins) -> RunConfig:
 
 
 def load_config(document: Document, plugins: Plugins, *, measuring: bool = False) -> RunConfig:
-    """The checked, complete configuration. Raises :class:`rlcore.config.ConfigErrors` with every problem.
+    """The checked, complete configuration, as plugins modify it.
 
-    ``measuring`` is for :class:`rlcore.runs.saved_run.SavedRun`: plugins of rewards, statistics writers and sections
-    may be absent, because measuring policies does not need them.
+    Raises :class:`rlcore.config.ConfigErrors` with every problem. ``measuring`` is for
+    :class:`rlcore.runs.saved_run.SavedRun`: plugins of rewards, statistics writers and sections may be absent, because
+    measuring policies does not need them.
     """
+    document = modified_by_plugins(document, plugins)
     problems = Problems(with_parameter_blocks(inherit_defaults(document)))
     config = Blocks(plugins, problems, measuring).run_config()
     if isinstance(config, RunConfig):
         check_data_source(config, plugins, problems)
         check_curricula(config, plugins, problems)
+        check_memory(config, plugins, problems)
         check_routes(config, problems)
         check_behaviors(config, plugins, problems)
         config = attrs.evolve(config, plugins=recorded(config.plugins, directory_of(document), plugins))

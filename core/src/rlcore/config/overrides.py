@@ -32,12 +32,16 @@ class _Override:
 
 
 def apply_overrides(
-    document: Document, sets: Sequence[str] = (), flags: Mapping[tuple[str, ...], Any] | None = None
+    document: Document,
+    sets: Sequence[str] = (),
+    flags: Mapping[tuple[str, ...], Any] | None = None,
+    options: Mapping[str, str] | None = None,
 ) -> Document:
     """The document as the command line changes it; ``document`` itself stays as it is.
 
     ``sets`` are ``"a.b=value"`` with the value in YAML; a key that contains a dot is quoted: ``a."b.c"=1``. ``flags``
-    maps paths to typed values; None means that the flag was not given. A flag beats a ``--set`` of the same key.
+    maps paths to typed values; None means that the flag was not given. ``options`` are those of plugins, by their names
+    with dashes, with a text as in ``sets``. A flag or an option beats a ``--set`` of the same key.
     """
     overrides = [_parse_set(text) for text in sets]
     for override in overrides:
@@ -47,6 +51,7 @@ def apply_overrides(
         for path, value in (flags or {}).items()
         if value is not None
     ]
+    overrides += [_parse_set(text, option) for option, text in (options or {}).items()]
     data = document.data
     for index, override in enumerate(overrides):
         data = _put(data, override.path, override.value, Origin(override.place, AFTER_THE_FILE + index, ()))
@@ -58,7 +63,8 @@ def apply_overrides(
     return attrs.evolve(document, data=data)
 
 
-def _parse_set(text: str) -> _Override:
+def _parse_set(text: str, option: str = "--set") -> _Override:
+    """The override of ``--set a.b=value``, or of an option of a plugin that stands for it."""
     keys, equals, value = text.partition("=")
     text = " ".join(text.encode("utf-8", "replace").decode().split())  # as the error shows it
     text = text if len(text) <= 200 else f"{text[:197]}..."
@@ -71,10 +77,11 @@ def _parse_set(text: str) -> _Override:
     try:
         parsed = parse_document(f"value:\n {value}", "value")
     except ConfigErrors as error:
-        raise ConfigError(f"--set {text}: the value must be plain YAML: {error.problems[0].message}") from None
+        raise ConfigError(f"{option} {text}: the value must be plain YAML: {error.problems[0].message}") from None
     if set(parsed.data) != {"value"}:
-        raise ConfigError(f"--set {text}: the value must be one YAML value")
-    return _Override(path, without_origins(parsed.data["value"]), f"--set {dotted(path)}")
+        raise ConfigError(f"{option} {text}: the value must be one YAML value")
+    place = f"--set {dotted(path)}" if option == "--set" else option
+    return _Override(path, without_origins(parsed.data["value"]), place)
 
 
 def _check_behavior(listed: Any, path: tuple[str, ...]) -> None:

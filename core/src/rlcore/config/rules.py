@@ -95,6 +95,30 @@ def check_routes(config: RunConfig, problems: Problems) -> None:
                 problems.add((*path, name), f"environment_parameters has no {name!r}{did_you_mean(name, names)}")
 
 
+def check_memory(config: RunConfig, plugins: Plugins, problems: Problems) -> None:
+    """Check ``network_settings.memory``: the trainer must support it, and a minibatch must hold a whole sequence."""
+    for name, behavior in config.behaviors.items():
+        path: KeyPath = ("behaviors", name)
+        for reward, settings in behavior.reward_signals.items():
+            if settings.network_settings.memory is not None:
+                of_reward = (*path, "reward_signals", reward, "network_settings", "memory")
+                problems.add(of_reward, "a reward has no memory; leave it out")
+        memory, at = behavior.network_settings.memory, (*path, "network_settings", "memory")
+        if memory is None:
+            continue
+        if not plugins.trainer(behavior.trainer_type).memory:
+            able = [str(record.name) for record in plugins.records("trainer") if getattr(record, "memory", False)]
+            instead = f", or choose trainer_type {' or '.join(able)}" if able else ""
+            problems.add(at, f"trainer {behavior.trainer_type!r} learns no policy with memory; leave it out{instead}")
+            continue
+        batch_size = getattr(behavior.hyperparameters, "batch_size", memory.sequence_length)
+        if memory.sequence_length > batch_size:
+            problem = f"must be at most hyperparameters.batch_size ({batch_size}), not {memory.sequence_length}"
+            problems.add((*at, "sequence_length"), problem)
+        if behavior.behavioral_cloning is not None:
+            problems.add((*path, "behavioral_cloning"), "a policy with memory does not imitate demonstrations yet")
+
+
 def check_curricula(config: RunConfig, plugins: Plugins, problems: Problems) -> None:
     """Let curricula check the rest of the configuration; see :class:`rlcore.settings.CurriculumSettings`."""
     of_evaluation = {} if config.evaluation is None else config.evaluation.environment_parameters

@@ -223,7 +223,9 @@ class _SchemaWriter:
             limits["enum"] = [*info.choices, *([None] if type(None) in typing.get_args(kind) else [])]
         if limits:
             schema |= {"items": schema["items"] | limits} if "items" in schema else limits
-        if default is not attrs.NOTHING and not attrs.has(type(default)):
+        if info.secret:
+            schema["writeOnly"] = True
+        elif default is not attrs.NOTHING and not attrs.has(type(default)):
             schema["default"] = plain(default, ())
         return _described(schema, info.description)
 

@@ -23,6 +23,8 @@ from rlcore.config.scalars import CONVERTERS, NAMES
 from rlcore.errors import ConfigError, PluginError, did_you_mean, nearest
 from rlcore.settings.fields import SettingError, field_info
 
+_SECRET = "; it is a secret, which the configuration.yaml of a run does not contain: give it again"
+
 
 def build(
     cls: type,
@@ -60,7 +62,7 @@ def build(
         if key in data:
             values[key] = build_field(attribute, data[key], types_of[attribute.name], (*path, key), problems)
         elif attribute.default is attrs.NOTHING:
-            problems.add((*path, key), "missing; it has no default")
+            problems.add((*path, key), f"missing; it has no default{_SECRET if field_info(attribute).secret else ''}")
             missing = True
     if missing or unknown or INVALID in values.values():
         _check_rest(cls, values, unknown, path, problems)
@@ -144,10 +146,15 @@ def build_field(attribute: attrs.Attribute[Any], raw: Any, kind: Any, path: KeyP
             return value
         problems.add(path, f"not supported yet: {info.not_supported}")
         return INVALID
-    value = structure(raw, kind, path, problems)
+    value = structure(raw, kind, path, Problems(problems.document) if info.secret else problems)
+    if value is INVALID and info.secret:
+        problems.add(path, "is not of the right type; the value is a secret and is not shown")
     if value is INVALID:
         return INVALID
     problem = info.problem(value)
+    if problem is not None and info.secret:
+        problems.add(path, problem)
+        return INVALID
     if problem is not None:
         hint = did_you_mean(value, map(str, info.choices)) if info.choices and isinstance(value, str) else ""
         problems.add(path, f"{problem}, not {shown(raw)}{hint}")

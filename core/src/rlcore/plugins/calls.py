@@ -7,7 +7,7 @@ error is found from its traceback.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -21,6 +21,7 @@ from rlcore.plugins.loading import load
 from rlcore.plugins.lookup import find, plugins_off
 from rlcore.plugins.manager import HookManager
 from rlcore.plugins.plugin import Plugin
+from rlcore.plugins.processed_summary import process_summary
 from rlcore.plugins.records import (
     CommandSpec,
     CurriculumSpec,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from rlcore.environment import BehaviorSpec
     from rlcore.plugins.run_context import RunContext
     from rlcore.recordings import Recording
-    from rlcore.results import EvaluationResult
+    from rlcore.results import BehaviorResult, EvaluationResult
     from rlcore.settings import RunConfig
     from rlcore.stats import StatSummary
 
@@ -83,7 +84,7 @@ class Plugins(Factories):
         self.strict = strict
         self.tolerant = tolerant
         self.broken: dict[str, PluginError] = {}
-        self._configured: RunConfig | None = None
+        self._checked: RunConfig | None = None  # the configuration that plugins have checked
         self._manager = HookManager()
         self._manager.register(CoreDefaults(), name=DEFAULTS_NAME)
         super().__init__(Dispatch(self._manager, strict=strict))
@@ -99,11 +100,11 @@ class Plugins(Factories):
             self.records(kind)
 
     def register(self, plugin: object, name: str, distribution: str = "", version: str = "") -> None:
-        """Adds an object with hook implementations, such as a test's; calls its ``rlcore_configured`` if it is due."""
+        """Adds an object with hook implementations, such as a test's; calls its ``rlcore_check_config`` if due."""
         owner = Plugin(name, name, distribution, version, why="-p")
         self._manager.admit(plugin, owner)
-        if self._configured is not None:
-            self._dispatch.notify("rlcore_configured", only=owner.label, config=self._configured)
+        if self._checked is not None:
+            self._dispatch.require("rlcore_check_config", only=owner.label, config=self._checked)
 
     @property
     def loaded(self) -> tuple[Plugin, ...]:
@@ -230,21 +231,49 @@ class Plugins(Factories):
     def read_status(self, directory: Path) -> Mapping[str, Any] | None:
         return status_hooks.read_status(self._dispatch, directory)
 
-    # ------------------------------------------------------------ notifications
+    # ------------------------------------------------------------ interventions
 
-    def configured(self, config: RunConfig) -> None:
-        """The one notification that may refuse the run: its ConfigError passes, others become PluginErrors."""
-        self._configured = config
-        self._dispatch.notify("rlcore_configured", config=config)
+    def modify_config(
+        self, document: Callable[[], dict[str, Any]], changed: Callable[[Plugin, dict[str, Any]], None]
+    ) -> None:
+        """Calls ``changed`` with each plugin, and with the ``document()`` that its ``rlcore_modify_config`` changed."""
+        hook = "rlcore_modify_config"
+        for owner, implementation in self._dispatch.implementations(hook):
+            data = document()
+            answer = self._dispatch.one(implementation, hook, document=data)
+            if answer is not None:
+                raise PluginError(
+                    f"{owner.described}: {hook} returned a {type(answer).__name__}; change the document in place"
+                )
+            changed(owner, data)
+
+    def check_config(self, config: RunConfig) -> None:
+        """A plugin's ConfigError refuses the configuration; any other error becomes a PluginError."""
+        self._checked = config
+        self._dispatch.require("rlcore_check_config", config=config)
+
+    def process_summary(
+        self, run: RunContext, behavior: str, step: int, stats: Mapping[str, StatSummary]
+    ) -> dict[str, StatSummary]:
+        """The summary with what plugins add and replace."""
+        return process_summary(self._dispatch, run, behavior, step, stats)
+
+    # ------------------------------------------------------------ notifications
 
     def run_started(self, run: RunContext) -> None:
         self._dispatch.notify("rlcore_run_started", run=run)
+
+    def run_failed_to_start(self, config: RunConfig, directory: Path, error: BaseException) -> None:
+        self._dispatch.notify("rlcore_run_failed_to_start", config=config, directory=directory, error=error)
 
     def summary_written(self, run: RunContext, behavior: str, step: int, stats: Mapping[str, StatSummary]) -> None:
         self._dispatch.notify("rlcore_summary_written", run=run, behavior=behavior, step=step, stats=stats)
 
     def checkpoint_saved(self, run: RunContext, step: int, path: Path) -> None:
         self._dispatch.notify("rlcore_checkpoint_saved", run=run, step=step, path=path)
+
+    def checkpoint_removed(self, run: RunContext, step: int, path: Path) -> None:
+        self._dispatch.notify("rlcore_checkpoint_removed", run=run, step=step, path=path)
 
     def evaluated(self, run: RunContext, step: int, result: EvaluationResult) -> None:
         self._dispatch.notify("rlcore_evaluated", run=run, step=step, result=result)
@@ -253,9 +282,13 @@ class Plugins(Factories):
         self._dispatch.notify("rlcore_lesson_changed", run=run, step=step, change=change)
 
     def run_finished(
-        self, run: RunContext, outcome: Literal["done", "interrupted", "failed"], error: BaseException | None
+        self,
+        run: RunContext,
+        outcome: Literal["done", "interrupted", "failed"],
+        error: BaseException | None,
+        results: Mapping[str, BehaviorResult],
     ) -> None:
-        self._dispatch.notify("rlcore_run_finished", run=run, outcome=outcome, error=error)
+        self._dispatch.notify("rlcore_run_finished", run=run, outcome=outcome, error=error, results=results)
 
     # ------------------------------------------------------------ inside
 

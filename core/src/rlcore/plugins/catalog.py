@@ -6,7 +6,7 @@ from typing import Literal
 
 import attrs
 
-HookKind = Literal["registry", "factory", "status", "notification", "extension"]
+HookKind = Literal["registry", "factory", "status", "intervention", "notification", "extension"]
 
 
 @attrs.frozen
@@ -27,20 +27,26 @@ HOOKS: tuple[HookInfo, ...] = (
     HookInfo("rlcore_curricula", "registry"),
     HookInfo("rlcore_recording_formats", "registry"),
     HookInfo("rlcore_commands", "registry"),
+    HookInfo("rlcore_run_options", "registry"),
     HookInfo("rlcore_config_sections", "registry"),
     HookInfo("rlcore_create_trainer", "factory"),
     HookInfo("rlcore_create_reward_provider", "factory"),
     HookInfo("rlcore_create_stats_writer", "factory"),
     HookInfo("rlcore_create_environment", "factory"),
+    HookInfo("rlcore_create_curriculum", "factory"),
     HookInfo("rlcore_report_status", "status"),
     HookInfo("rlcore_restore_status", "status"),
     HookInfo("rlcore_write_status", "factory"),
     HookInfo("rlcore_read_status", "factory"),
-    HookInfo("rlcore_configured", "notification"),
+    HookInfo("rlcore_modify_config", "intervention"),
+    HookInfo("rlcore_check_config", "intervention"),
+    HookInfo("rlcore_process_summary", "intervention"),
     HookInfo("rlcore_run_started", "notification"),
+    HookInfo("rlcore_run_failed_to_start", "notification"),
     HookInfo("rlcore_summary_written", "notification"),
     HookInfo("rlcore_evaluated", "notification"),
     HookInfo("rlcore_checkpoint_saved", "notification"),
+    HookInfo("rlcore_checkpoint_removed", "notification"),
     HookInfo("rlcore_lesson_changed", "notification"),
     HookInfo("rlcore_run_finished", "notification"),
     HookInfo("rlcore_addhooks", "extension"),

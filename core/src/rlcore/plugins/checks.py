@@ -96,7 +96,8 @@ def _option_problems(hook: str, options: dict[str, Any]) -> list[str]:
         return [f"{hook}: hookwrapper=True is pluggy's old form; use wrapper=True"]
     kind = KINDS.get(hook)
     if options["wrapper"] and kind not in (None, "factory"):
-        return [f"{hook} is a {kind} hook and cannot be wrapped: its implementations are called one by one"]
+        article = "an" if kind == "intervention" else "a"
+        return [f"{hook} is {article} {kind} hook and cannot be wrapped: its implementations are called one by one"]
     return []
 
 

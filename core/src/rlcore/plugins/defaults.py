@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlcore.plugins.markers import hookimpl
-from rlcore.plugins.records import EnvironmentSpec, RewardProviderSpec, StatsWriterSpec, TrainerSpec
+from rlcore.plugins.records import CurriculumSpec, EnvironmentSpec, RewardProviderSpec, StatsWriterSpec, TrainerSpec
 from rlcore.plugins.targets import call_target
 
 if TYPE_CHECKING:
@@ -40,6 +40,10 @@ class CoreDefaults:
     @hookimpl(trylast=True)
     def rlcore_create_environment(self, spec: EnvironmentSpec, settings: EnvironmentSettings, run: RunContext) -> Any:
         return call_target(spec, "rlcore_create_environment", settings=settings, run=run)
+
+    @hookimpl(trylast=True)
+    def rlcore_create_curriculum(self, spec: CurriculumSpec, settings: Mapping[str, Any], run: RunContext) -> Any:
+        return call_target(spec, "rlcore_create_curriculum", settings=settings, run=run)
 
     @hookimpl(trylast=True)
     def rlcore_write_status(self, status: Mapping[str, Any], directory: Path) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any, NoReturn
 
@@ -19,10 +20,6 @@ from rlcore.plugins.defaults import DEFAULTS_NAME
 from rlcore.plugins.failures import blame, failure
 from rlcore.plugins.manager import HookManager
 from rlcore.plugins.plugin import Plugin
-
-# The one notification that checks something: its ConfigError refuses the run, and any other error ends the run too,
-# because nothing has been checked then.
-_CHECKS = "rlcore_configured"
 
 
 class Dispatch:
@@ -52,10 +49,8 @@ class Dispatch:
 
     def each(self, hook: str, own: Mapping[str, Any] | None = None, **arguments: Any) -> Iterator[tuple[Plugin, Any]]:
         """Each implementation's plugin and answer. Every implementation gets its own copy of the arguments ``own``."""
-        self.calls[hook] += 1
-        for implementation in self._manager.implementations(hook):
-            answer = self.one(implementation, hook, **arguments, **deepcopy(dict(own or {})))
-            yield self._manager.owner(implementation.plugin_name), answer
+        for owner, implementation in self.implementations(hook):
+            yield owner, self.one(implementation, hook, **arguments, **deepcopy(dict(own or {})))
 
     def first_of_own(self, hook: str, own: Mapping[str, Any], **arguments: Any) -> Any:
         """The first answer that is not None. Every implementation gets its own copy of the arguments ``own``.
@@ -75,32 +70,50 @@ class Dispatch:
         except (Exception, SystemExit) as error:
             self._blame(self._manager.raised_by(error, hook), hook, error)
 
-    def notify(self, hook: str, *, only: str | None = None, **arguments: Any) -> None:
-        """Calls every implementation (of the plugin labeled ``only``, if given).
-
-        A failure is recorded and logged. It is raised if strict, and always for ``rlcore_configured``.
-        """
+    def implementations(self, hook: str) -> Iterator[tuple[Plugin, pluggy.HookImpl]]:
+        """The implementations of one call of a hook, which is counted, each with its plugin."""
         self.calls[hook] += 1
         for implementation in self._manager.implementations(hook):
-            if only is not None and implementation.plugin_name != only:
-                continue
-            try:
-                self.one(implementation, hook, **arguments)
-            except RlcoreError as error:
-                if hook == _CHECKS and isinstance(error, ConfigError):
-                    owner = self._manager.owner(implementation.plugin_name)
-                    raise ConfigError(f"{error} (refused by {owner.described})", key=error.key) from error
-                if isinstance(error.__cause__, SystemExit):  # the plugin wants the process to end, so it ends
+            yield self._manager.owner(implementation.plugin_name), implementation
+
+    def require(self, hook: str, *, only: str | None = None, **arguments: Any) -> None:
+        """Calls every implementation (of the plugin labeled ``only``, if given) of a hook that may refuse.
+
+        A ConfigError passes, with the plugin's name, and any other error ends the command as one of the plugin.
+        """
+        for owner, implementation in self.implementations(hook):
+            if only is None or owner.label == only:
+                try:
+                    self.one(implementation, hook, **arguments)
+                except PluginError:
                     raise
-                if not isinstance(error, PluginError):
-                    owner = self._manager.owner(implementation.plugin_name)
-                    error = failure(owner.described, f"in {hook}", error)
-                if self._strict or hook == _CHECKS:
-                    raise error from error.__cause__
-                self.failures[str(error)] += 1
-                if self.failures[str(error)] == 1:  # the closing summary says how often
-                    self._log.error("%s%s", error, traceback_hint(error))
-                    self._log.debug("the traceback of it:", exc_info=error)
+                except ConfigError as error:
+                    raise ConfigError(f"{error} (refused by {owner.described})", key=error.key) from error
+                except RlcoreError as error:
+                    raise failure(owner.described, f"in {hook}", error) from error
+
+    def notify(self, hook: str, **arguments: Any) -> None:
+        """Calls every implementation of a notification."""
+        for owner, implementation in self.implementations(hook):
+            with self.tolerated(owner, hook):
+                self.one(implementation, hook, **arguments)
+
+    @contextmanager
+    def tolerated(self, owner: Plugin, hook: str) -> Iterator[None]:
+        """For a block that calls one implementation: its failure is recorded and logged, and raised if strict."""
+        try:
+            yield
+        except RlcoreError as error:
+            if isinstance(error.__cause__, SystemExit):  # the plugin wants the process to end, so it ends
+                raise
+            if not isinstance(error, PluginError):
+                error = failure(owner.described, f"in {hook}", error)
+            if self._strict:
+                raise error from error.__cause__
+            self.failures[str(error)] += 1
+            if self.failures[str(error)] == 1:  # the closing summary says how often
+                self._log.error("%s%s", error, traceback_hint(error))
+                self._log.debug("the traceback of it:", exc_info=error)
 
     def _blame(self, plugin_name: str | None, hook: str, error: Exception | SystemExit) -> NoReturn:
         """Raises ``error`` as a PluginError of the plugin; unchanged if core's own answer raised it (a full disk)."""

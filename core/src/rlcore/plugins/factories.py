@@ -17,7 +17,7 @@ from rlcore.plugins.records import (
     StatsWriterSpec,
     TrainerSpec,
 )
-from rlcore.plugins.targets import call_target, require_protocol, require_space
+from rlcore.plugins.targets import require_protocol, require_space
 
 if TYPE_CHECKING:
     from rlcore.curriculum import Curriculum
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Factories:
-    """The methods of :class:`rlcore.plugins.Plugins` that create trainers, rewards, writers and environments.
+    """The methods of :class:`rlcore.plugins.Plugins` that create what records describe.
 
     Each method raises PluginError if the created object does not fit its protocol, or if its plugin raises.
     """
@@ -66,8 +66,7 @@ class Factories:
         """The curriculum of all environment parameters in ``settings``, which holds the block of each."""
         from rlcore.curriculum import Curriculum
 
-        created = call_target(spec, "rlcore_curricula", settings=settings, run=run)
-        require_protocol(created, Curriculum, spec.described)
+        created = self._create("rlcore_create_curriculum", Curriculum, spec, settings=settings, run=run)
         return cast(Curriculum, created)
 
     def create_environment(self, spec: EnvironmentSpec, settings: EnvironmentSettings, run: RunContext) -> Environment:

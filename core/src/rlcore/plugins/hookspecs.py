@@ -3,14 +3,19 @@
 This module is the reference documentation; the docs are rendered from it and a test compares the two. The form of
 most names says how the hook is called:
 
-* a plural noun (``rlcore_trainers``) is a *registry*: no arguments, returns records, called at most once per process;
+* a plural noun (``rlcore_trainers``) is a *registry*: no arguments, returns records, called at most once per loading
+  of plugins;
 * ``rlcore_create_*``, ``rlcore_write_*`` and ``rlcore_read_*`` are *factories*: the first answer that is not None
   wins; core's own answer comes last, and an implementation marked ``wrapper=True`` may decorate any answer;
 * a past participle (``rlcore_run_started``) is a *notification*: its return value is ignored, implementations are
   called one by one, and the error of one neither stops the run nor reaches the others (with ``--strict-plugins``
   the run saves a checkpoint and ends);
+* ``rlcore_modify_*``, ``rlcore_check_*`` and ``rlcore_process_*`` are *interventions*: every implementation may change
+  or refuse something; the text of the hook says what its error does;
 * ``rlcore_report_status`` and ``rlcore_restore_status`` are called in every plugin, one by one, and
   ``rlcore_addhooks`` before all other hooks.
+
+A command loads plugins once, and so does each ``Run`` of a program that passes no ``plugins``: "once per loading".
 
 Local plugins are called first, then installed ones from z to a. ``tryfirst``, ``trylast`` and ``wrapper`` of pluggy
 change this order.
@@ -33,6 +38,7 @@ from rlcore.plugins.records import (
     EnvironmentSpec,
     RecordingFormatSpec,
     RewardProviderSpec,
+    RunOptionSpec,
     StatsWriterSpec,
     TrainerSpec,
 )
@@ -40,10 +46,10 @@ from rlcore.plugins.records import (
 if TYPE_CHECKING:
     from pluggy import PluginManager
 
-    from rlcore.curriculum import LessonChange
+    from rlcore.curriculum import Curriculum, LessonChange
     from rlcore.environment import BehaviorSpec, Environment
     from rlcore.plugins.run_context import RunContext
-    from rlcore.results import EvaluationResult
+    from rlcore.results import BehaviorResult, EvaluationResult
     from rlcore.rewards import RewardProvider
     from rlcore.settings import BehaviorSettings, EnvironmentSettings, RunConfig
     from rlcore.stats import StatSummary, StatsWriter
@@ -57,7 +63,7 @@ if TYPE_CHECKING:
 def rlcore_trainers() -> Iterable[TrainerSpec] | None:
     """The trainers that this plugin provides, for ``trainer_type``.
 
-    Called once per process, before the configuration is checked. Must not import torch or numpy.
+    Called once per loading of plugins, before the configuration is checked. Must not import torch or numpy.
     """
 
 
@@ -65,7 +71,7 @@ def rlcore_trainers() -> Iterable[TrainerSpec] | None:
 def rlcore_reward_providers() -> Iterable[RewardProviderSpec] | None:
     """The rewards that this plugin provides, for the keys of ``reward_signals``.
 
-    Called once per process, before the configuration is checked. Must not import torch or numpy.
+    Called once per loading of plugins, before the configuration is checked. Must not import torch or numpy.
     """
 
 
@@ -73,7 +79,7 @@ def rlcore_reward_providers() -> Iterable[RewardProviderSpec] | None:
 def rlcore_stats_writers() -> Iterable[StatsWriterSpec] | None:
     """The statistics writers that this plugin provides, for the keys of ``stats``.
 
-    Called once per process, before the configuration is checked. Must not import torch or numpy.
+    Called once per loading of plugins, before the configuration is checked. Must not import torch or numpy.
     """
 
 
@@ -81,7 +87,7 @@ def rlcore_stats_writers() -> Iterable[StatsWriterSpec] | None:
 def rlcore_environments() -> Iterable[EnvironmentSpec] | None:
     """The kinds of environment that this plugin provides, for ``environment.type``.
 
-    Called once per process, before the configuration is checked. Must not import torch or numpy.
+    Called once per loading of plugins, before the configuration is checked. Must not import torch or numpy.
     """
 
 
@@ -89,7 +95,8 @@ def rlcore_environments() -> Iterable[EnvironmentSpec] | None:
 def rlcore_curricula() -> Iterable[CurriculumSpec] | None:
     """The curricula that this plugin provides, for ``curriculum.type``.
 
-    Called once per process, if the configuration has ``environment_parameters``. Must not import torch or numpy.
+    Called once per loading of plugins, if the configuration has ``environment_parameters``. Must not import torch or
+    numpy.
     """
 
 
@@ -97,8 +104,8 @@ def rlcore_curricula() -> Iterable[CurriculumSpec] | None:
 def rlcore_recording_formats() -> Iterable[RecordingFormatSpec] | None:
     """The file formats of recorded episodes that this plugin reads and writes.
 
-    Called once per process, when a trainer asks for recorded episodes or ``rlcore evaluate --record`` writes them.
-    Must not import torch or numpy.
+    Called once per loading of plugins, when a trainer asks for recorded episodes or ``rlcore evaluate --record`` writes
+    them. Must not import torch or numpy.
     """
 
 
@@ -106,8 +113,19 @@ def rlcore_recording_formats() -> Iterable[RecordingFormatSpec] | None:
 def rlcore_commands() -> Iterable[CommandSpec] | None:
     """The commands that this plugin adds to ``rlcore``.
 
-    Called once per process, but only if the command line names a command that is not core's own, or by
+    Called once per loading of plugins, but only if the command line names a command that is not core's own, or by
     ``rlcore plugins list --provides``. A core command cannot be replaced.
+    """
+
+
+@registry_of(RunOptionSpec)
+def rlcore_run_options() -> Iterable[RunOptionSpec] | None:
+    """The options that this plugin adds to ``rlcore run``.
+
+    Called once per loading of plugins, but only for ``rlcore run --help``, for a command line with an option that is
+    not core's own, and by ``rlcore plugins list --provides``. ``rlcore run`` then loads the installed plugins, and
+    those that ``-p`` and RLCORE_PLUGINS name, a first time before it reads the configuration. An option of core's
+    cannot be replaced.
     """
 
 
@@ -115,7 +133,7 @@ def rlcore_commands() -> Iterable[CommandSpec] | None:
 def rlcore_config_sections() -> Iterable[ConfigSection] | None:
     """The top-level blocks of the configuration file that belong to this plugin.
 
-    Called once per process, before the configuration is checked. A plugin cannot take a block of core's.
+    Called once per loading of plugins, before the configuration is checked. A plugin cannot take a block of core's.
     """
 
 
@@ -128,7 +146,8 @@ def rlcore_create_trainer(
 ) -> Trainer | None:
     """Create the trainer of one behavior.
 
-    Called once per behavior, after the environment was made and before the first step. Core's own answer imports
+    Called once per behavior, after the environment was made and before the first step; ``rlcore evaluate`` creates the
+    trainers of the policies that it plays. Core's own answer imports
     ``spec.target`` and calls it with ``settings``, ``behavior`` and ``run``, by keyword. A wrapper may return another
     trainer that wraps the one that it received.
     """
@@ -140,8 +159,8 @@ def rlcore_create_reward_provider(
 ) -> RewardProvider | None:
     """Create one reward provider of one behavior. ``settings`` is its checked block under ``reward_signals``.
 
-    Called once per behavior and reward, while the trainer is made. Core's own answer calls the target with
-    ``settings``, ``behavior`` and ``run``, by keyword.
+    Called once per behavior and reward, while a trainer that learns from rewards is made. Core's own answer calls the
+    target with ``settings``, ``behavior`` and ``run``, by keyword.
     """
 
 
@@ -164,6 +183,16 @@ def rlcore_create_environment(
     environment of evaluations: when a run with an ``evaluation`` block starts, or without this block at the first
     ``Run.evaluate()``; when an evaluation plays so many episodes that it needs another ``num_envs``; and once in
     ``rlcore evaluate``. Core's own answer calls the target with ``settings`` and ``run``, by keyword.
+    """
+
+
+@hookspec(firstresult=True)
+def rlcore_create_curriculum(spec: CurriculumSpec, settings: Mapping[str, Any], run: RunContext) -> Curriculum | None:
+    """Create the curriculum of all environment parameters that name ``spec``. ``settings`` has the block of each.
+
+    Called once per record that ``environment_parameters`` names, after the environment was made, and again for each
+    evaluation, whose ``run.purpose`` is ``"evaluate"``. Core's own answer calls the target with ``settings`` and
+    ``run``, by keyword.
     """
 
 
@@ -205,31 +234,77 @@ def rlcore_write_status(status: Mapping[str, Any], directory: Path) -> bool | No
 def rlcore_read_status(directory: Path) -> Mapping[str, Any] | None:
     """Read what ``rlcore_write_status`` stored; None if this plugin has nothing there.
 
-    Called once by ``rlcore status``, and once by a new run for the run that
+    Called once by ``rlcore status``, once by ``rlcore.read_run``, and once by a new run for the run that
     ``checkpoint_settings.initialize_lessons_from`` names. A resumed run reads its checkpoint instead. If a plugin
     returns None, rlcore asks the next plugin, and finally reads ``training_status.json``. An error stops the command;
     raise :class:`rlcore.errors.RunStateError` with a message that states the fix.
     """
 
 
-# ---------------------------------------------------------------- notifications
+# ---------------------------------------------------------------- interventions
 
 
-@hookspec(historic=True)
-def rlcore_configured(config: RunConfig) -> None:
-    """The configuration is complete and checked.
+@hookspec
+def rlcore_modify_config(document: dict[str, Any]) -> None:
+    """Change the parsed configuration before it is checked: add defaults of a company, or secrets.
 
-    Called once per process; a plugin that is registered later is called when it is registered. This is the only
-    notification that may stop the run: raise :class:`rlcore.errors.ConfigError` before anything is made. Any other
-    exception also stops the run and is reported as an error of the plugin.
+    ``document`` is the file with the options of the command line, as nested dicts and lists; change it in place. A
+    mistake in a changed key is reported with the name of the plugin. What was changed is in the written
+    ``configuration.yaml``, except fields declared with ``setting(..., secret=True)``.
+
+    Called once for each configuration that is read, by ``rlcore run``, ``validate``, ``evaluate`` and ``Run``, but not
+    for a ``RunConfig`` that a program made. A resume, and ``rlcore evaluate``, read the ``configuration.yaml`` of the
+    run, in which earlier changes are and secrets are missing: fill in what is missing (``setdefault``) and do not add
+    to what is there. Plugins are chosen before, so the ``plugins`` block cannot be changed. A
+    :class:`rlcore.errors.ConfigError` refuses the configuration. Any other exception ends the command as an error of
+    the plugin.
     """
+
+
+@hookspec
+def rlcore_check_config(config: RunConfig) -> None:
+    """Check the complete configuration, and refuse it by raising :class:`rlcore.errors.ConfigError`.
+
+    Called once per run, ``--inference`` included, before anything is created, and once by ``rlcore validate``; not by
+    ``rlcore evaluate``. A plugin that is registered later is called when it is registered. Any other exception also
+    ends the command, as an error of the plugin, because nothing was checked then.
+    """
+
+
+@hookspec
+def rlcore_process_summary(
+    run: RunContext, behavior: str, step: int, stats: Mapping[str, StatSummary]
+) -> Mapping[str, StatSummary | float] | None:
+    """Return statistics to add to a summary, or to replace in it, by tag; None for no change.
+
+    A number becomes a summary of one value. ``stats`` has the changes of the plugins called before; curricula get the
+    statistics without changes.
+
+    Called once per summary of each behavior, before the statistics writers and ``rlcore_summary_written``. An error is
+    treated like that of a notification, and the changes of this plugin are left out.
+    """
+
+
+# ---------------------------------------------------------------- notifications
 
 
 @hookspec
 def rlcore_run_started(run: RunContext) -> None:
     """Environment, trainers and writers are created, a resumed state is restored, and the first step is next.
 
-    Called once per run.
+    Called once per run that starts.
+    """
+
+
+@hookspec
+def rlcore_run_failed_to_start(config: RunConfig, directory: Path, error: BaseException) -> None:
+    """The run failed before ``rlcore_run_started``: a refused configuration, a directory in use, a failing environment.
+
+    ``directory`` is the run directory, which may not exist. ``error`` ends the command after this hook; it may be a
+    KeyboardInterrupt.
+
+    Called once per start that fails, but not if the configuration could not be read. ``rlcore_run_finished`` is called
+    instead once ``rlcore_run_started`` was.
     """
 
 
@@ -237,7 +312,8 @@ def rlcore_run_started(run: RunContext) -> None:
 def rlcore_summary_written(run: RunContext, behavior: str, step: int, stats: Mapping[str, StatSummary]) -> None:
     """A summary of one behavior was passed to the statistics writers.
 
-    Called once per ``summary_freq`` agent steps of each behavior. ``step`` is the boundary that was crossed.
+    Called once per summary of each behavior: for every multiple of ``summary_freq`` agent steps, at ``max_steps``, and
+    when ``evaluation.stop_at`` ends the run. ``step`` is the multiple that was crossed, else the step that was reached.
     """
 
 
@@ -254,7 +330,17 @@ def rlcore_evaluated(run: RunContext, step: int, result: EvaluationResult) -> No
 def rlcore_checkpoint_saved(run: RunContext, step: int, path: Path) -> None:
     """A checkpoint was written, renamed into place and verified. ``path`` is its directory.
 
-    Called once per checkpoint, the last one of a run included.
+    Called once per checkpoint, the last one of a run included, after the training status was written.
+    ``run.hold_checkpoint(step)`` keeps the checkpoint until it is released, for example during an upload.
+    """
+
+
+@hookspec
+def rlcore_checkpoint_removed(run: RunContext, step: int, path: Path) -> None:
+    """A checkpoint beyond ``keep_checkpoints`` was deleted. ``path`` is where it was.
+
+    Called once per checkpoint that a run deletes, after ``rlcore_checkpoint_saved`` of the newer one. Not called for
+    the policies of the best evaluation, for a checkpoint that is written again, and for runs that are replaced.
     """
 
 
@@ -269,9 +355,14 @@ def rlcore_lesson_changed(run: RunContext, step: int, change: LessonChange) -> N
 
 @hookspec
 def rlcore_run_finished(
-    run: RunContext, outcome: Literal["done", "interrupted", "failed"], error: BaseException | None
+    run: RunContext,
+    outcome: Literal["done", "interrupted", "failed"],
+    error: BaseException | None,
+    results: Mapping[str, BehaviorResult],
 ) -> None:
     """The run is over. Its last checkpoint and ``result.json`` are written, unless writing them failed.
+
+    ``results`` has the steps, episodes and mean reward of each behavior, and the values of its last updates.
 
     Called once per run for which ``rlcore_run_started`` was called, however the run ended.
     """
@@ -284,7 +375,7 @@ def rlcore_run_finished(
 def rlcore_addhooks(manager: PluginManager) -> None:
     """Add hook specifications of this plugin's own: ``manager.add_hookspecs(module)``.
 
-    Called once per process, when all plugins are imported and before any other hook. Names must begin with
+    Called once per loading of plugins, when all are imported and before any other hook. Names must begin with
     ``rlcore_``. ``rlcore.plugins.registry_of(ItsRecord)`` declares a registry hook; ``ItsRecord`` derives from
     ``rlcore.plugins.Record``. ``run.plugins.record(ItsRecord, name)`` returns the record with this name.
     """

@@ -42,8 +42,8 @@ NOT_BUILT = {
     ("reward", "rnd"): "the RND reward",
 }
 
-# Distributions whose statistics writers may run without being named in the configuration. Installing any other package
-# must never start to send a run's statistics somewhere.
+# Distributions whose statistics writers may run although neither the writer nor its plugin was named. Installing any
+# other package must never start to send a run's statistics somewhere.
 OWN_DISTRIBUTIONS = ("rlcore", "rlcore-tensorboard")
 
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from rlcore.plugins.plugin import Plugin
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+_OPTION = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+_PATH = re.compile(r"\w+(\.\w+)*")
 _TARGET = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 
@@ -94,9 +96,10 @@ class TrainerSpec(Record):
     ``target(settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext)``, called by keyword, returns a
     :class:`rlcore.trainer.Trainer`. ``settings`` names the attrs class of its ``hyperparameters`` block. ``spaces`` are
     the actions it can learn: any of ``"continuous"``, ``"discrete"``, ``"hybrid"``. ``offline``: whether it learns from
-    recorded episodes instead of an environment. ``behavioral_cloning``: whether that block of a behavior is
-    allowed. :mod:`rlcore.torch.imitation` imitates after the updates of a trainer built on a template of
-    ``rlcore.torch``; another trainer must honor the block itself.
+    recorded episodes instead of an environment. ``memory``: whether it learns policies with memory, as
+    ``network_settings.memory`` asks for. ``behavioral_cloning``: whether that block of a behavior is allowed.
+    :mod:`rlcore.torch.imitation` imitates after the updates of a trainer built on a template of ``rlcore.torch``;
+    another trainer must honor the block itself.
     """
 
     kind: ClassVar[str] = "trainer"
@@ -106,6 +109,7 @@ class TrainerSpec(Record):
     spaces: frozenset[str] = attrs.field(default=frozenset({"continuous", "discrete", "hybrid"}), converter=_frozen)
     offline: bool = False
     behavioral_cloning: bool = False
+    memory: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -129,8 +133,9 @@ class StatsWriterSpec(Record):
 
     ``target(settings, run: RunContext)``, called by keyword, returns a :class:`rlcore.stats.StatsWriter`. ``settings``
     names the attrs class of its block; None if it has no settings. A ``default_on`` writer runs unless the
-    configuration says ``stats: {name: false}``. rlcore ignores ``default_on`` for distributions outside its own
-    repository, so that installing a package never starts to send data anywhere. ``inference``: whether the writer also
+    configuration says ``stats: {name: false}``. In a distribution outside its own repository, rlcore ignores
+    ``default_on`` unless the user named the plugin (``plugins.enable`` or ``local``, RLCORE_PLUGINS, ``-p``), so that
+    installing a package never starts to send data anywhere. ``inference``: whether the writer also
     runs under ``--inference``, which leaves the run's files alone.
     """
 
@@ -198,6 +203,40 @@ class CommandSpec(Record):
 
     kind: ClassVar[str] = "command"
     key: ClassVar[str] = "rlcore"
+
+
+def _check_option(record: Record, attribute: attrs.Attribute[str], value: str) -> None:
+    if not isinstance(value, str) or not _OPTION.fullmatch(value):
+        raise ValueError(f"{type(record).__name__}: name {value!r} must match {_OPTION.pattern}")
+
+
+def _check_path(record: Record, attribute: attrs.Attribute[str], value: str) -> None:
+    if not isinstance(value, str) or not _PATH.fullmatch(value):
+        raise ValueError(f"{type(record).__name__} {record.name!r}: sets {value!r} must be a key such as 'acme.team'")
+
+
+@attrs.frozen(kw_only=True)
+class RunOptionSpec(Record):
+    """An extra option of ``rlcore run``: ``--NAME VALUE`` sets the key ``sets`` of the configuration.
+
+    ``RunOptionSpec(name="acme-team", sets="acme.team")`` makes ``--acme-team vision`` equal ``--set acme.team=vision``,
+    so that the value is checked, written to ``configuration.yaml`` and there when the run is resumed. An option
+    that is a ``flag`` has no value and sets ``true``. A plugin whose only use is in ``plugins.local`` of a
+    configuration cannot add options, because they are read before the configuration.
+    """
+
+    kind: ClassVar[str] = "option"
+    key: ClassVar[str] = "rlcore run"
+
+    name: str = attrs.field(validator=_check_option)
+    target: str = attrs.field(default="", init=False)  # an option names no code
+    sets: str = attrs.field(validator=_check_path)
+    flag: bool = False
+
+    @property
+    def option(self) -> str:
+        """The option with its dashes."""
+        return f"--{self.name}"
 
 
 @attrs.frozen(kw_only=True)

@@ -59,7 +59,9 @@ class Registry:
 
 
 def _consented(record: Record, owner: Plugin) -> Record:
-    if isinstance(record, StatsWriterSpec) and canonical(owner.distribution) not in OWN_DISTRIBUTIONS:
+    """The record of a writer is ``default_on`` only in rlcore's distributions and in plugins that the user named."""
+    own = canonical(owner.distribution) in OWN_DISTRIBUTIONS
+    if isinstance(record, StatsWriterSpec) and not own and not owner.asked:
         return attrs.evolve(record, default_on=False)
     return record
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import attrs
 
 from rlcore.files.paths import user_path, working_directory
 from rlcore.files.patterns import pattern_problem
+from rlcore.plugins.holds import CheckpointHold, CheckpointHolds
+from rlcore.plugins.plugin import PLUGIN_NAME
+from rlcore.plugins.stash import Stash
+from rlcore.plugins.stopping import Stop, StopRequests
 
 if TYPE_CHECKING:
     from rlcore.environment import BehaviorSpec
@@ -19,6 +24,11 @@ if TYPE_CHECKING:
 
 
 R = TypeVar("R", bound="Record")
+
+Purpose = Literal["train", "evaluate", "inference"]
+
+# The loggers of plugins are below this one.
+PLUGIN_LOGGERS = "rlcore.plugin"
 
 
 class RunPlugins(Protocol):
@@ -44,9 +54,13 @@ class RunContext:
     """A run as plugins see it: the argument ``run`` of factories and notifications.
 
     ``directory`` is the run directory; it exists, and the path is absolute. ``seed`` is the run's seed, never -1.
-    ``offline`` is True if the run learns from recorded data and steps no environment. ``resumed_steps`` has the agent
-    steps of each behavior in the checkpoint that the run resumed from. ``video`` is the directory for films if the
-    environment is to record them. Relative paths of the configuration are relative to ``working_directory``.
+    ``purpose`` says what the created objects are for: ``"train"``; ``"evaluate"`` for environments and curricula of
+    evaluations within a run, and for everything in ``rlcore evaluate``; ``"inference"`` under ``--inference``. A plugin
+    that shapes rewards in an environment leaves scores unchanged by doing so only if ``purpose`` is ``"train"``.
+    ``stash`` has the values that plugins keep for this run; evaluations within a run share it. ``offline`` is True if
+    the run learns from recorded data and steps no environment. ``resumed_steps`` has the agent steps of each behavior
+    in the checkpoint that the run resumed from. ``video`` is the directory for films if the environment is to record
+    them. Relative paths of the configuration are relative to ``working_directory``.
     """
 
     config: RunConfig
@@ -54,12 +68,53 @@ class RunContext:
     directory: Path
     seed: int
     num_envs: int
-    inference: bool = False
+    purpose: Purpose = "train"
     offline: bool = False
     resumed_steps: dict[str, int] = attrs.field(factory=dict)
     video: Path | None = None
     working_directory: Path = attrs.field(factory=working_directory)
-    _files: list[str] = attrs.field(factory=list, init=False)
+    stash: Stash = attrs.field(factory=Stash, repr=False)
+    # Shared with the context of evaluations, which is an evolved copy.
+    _stops: StopRequests = attrs.field(factory=StopRequests, repr=False)
+    _holds: CheckpointHolds = attrs.field(factory=CheckpointHolds, repr=False)
+    _files: list[str] = attrs.field(factory=list)
+
+    @property
+    def inference(self) -> bool:
+        """Whether nothing is learned: ``purpose`` is not ``"train"``. Files of the run must not be changed then."""
+        return self.purpose != "train"
+
+    def request_stop(self, reason: str, exit_code: int = 0) -> None:
+        """Request that the run saves a checkpoint and ends after the current environment step, as ``interrupted``.
+
+        ``result.json`` has ``reason`` and ``exit_code`` under ``stop``, and ``rlcore run`` ends with this exit code.
+        The run can be resumed. An update is finished first; an evaluation is abandoned. The first request counts. It
+        has no effect if training ends in the same step anyway. May be called from any hook and thread. Raises
+        ValueError for an empty reason, and for an exit code outside 0 to 255.
+        """
+        if not reason.strip():
+            raise ValueError("request_stop needs a reason; result.json has it")
+        if not 0 <= exit_code <= 255:
+            raise ValueError(f"exit code {exit_code} is not between 0 and 255")
+        self._stops.add(Stop(" ".join(reason.split()), exit_code))
+
+    def hold_checkpoint(self, step: int) -> CheckpointHold:
+        """Keep the checkpoint of ``step`` from being deleted until the hold is released, for example during an upload.
+
+        ``step`` is that of ``rlcore_checkpoint_saved``. The checkpoint does not count towards ``keep_checkpoints``. May
+        be called in another thread. Raises RunStateError if the run has no such checkpoint (any more).
+        """
+        return self._holds.hold(self.directory / "checkpoints" / str(step), step)
+
+    def logger(self, name: str) -> logging.Logger:
+        """Return the logger of the plugin called ``name``, whose messages ``rlcore`` commands print after this name.
+
+        It is Python's ``logging.getLogger("rlcore.plugin.NAME")``, which hooks without a run may use too. Raises
+        ValueError unless ``name`` is the name of a plugin, such as ``acme-hooks``.
+        """
+        if not PLUGIN_NAME.fullmatch(name):
+            raise ValueError(f"logger {name!r}: a plugin's name must match {PLUGIN_NAME.pattern}")
+        return logging.getLogger(f"{PLUGIN_LOGGERS}.{name}")
 
     def own_files(self, *patterns: str) -> None:
         """Declare the files that a plugin writes into ``directory``, so that ``--force`` deletes them with the run.
@@ -74,6 +129,11 @@ class RunContext:
             if problem:
                 raise ValueError(problem)
         self._files += patterns
+
+    @property
+    def held_checkpoints(self) -> CheckpointHolds:
+        """The holds that :meth:`hold_checkpoint` gave."""
+        return self._holds
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ are compared with the bounds of their observation in the first batches only; see
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from math import isfinite
 from typing import Any, NoReturn
@@ -19,6 +20,8 @@ from rlcore.environment import AgentBatch, BehaviorSpec, ObservationSpec
 from rlcore.errors import EnvironmentFailed, NonFiniteError
 from rlcore.finite import first_non_finite
 from rlcore.runs.bounds_check import BoundsCheck, slot_named
+
+log = logging.getLogger(__name__)
 
 # Up to this many numbers, adding them in Python is faster than a call of numpy.
 FEW_SLOTS = 16
@@ -74,6 +77,7 @@ class BatchCheck:
         self._truncated: NDArray[np.bool_] | None = None
         self._observed = [_Observed(o, (slots, *o.shape), o.dtype) for o in spec.observations]
         self._bounds = BoundsCheck(spec, when)
+        self._warned_of_lost = False
 
     def check(self, batch: AgentBatch) -> None:
         """Raise EnvironmentFailed for a batch that breaks its contract, NonFiniteError for a NaN or an infinity."""
@@ -162,9 +166,30 @@ class BatchCheck:
         mask, shape = batch.action_mask, self._mask_shape
         if mask is not None and (not isinstance(mask, np.ndarray) or mask.shape != shape or mask.dtype != _BOOL):
             self._refuse("action_mask", f"{_shown(mask)}, not an array of booleans of shape {list(shape)}")
+        if batch.needs_action is not None and not self._warned_of_lost:
+            self._warn_of_lost_rewards(batch)
         shared = batch.group_reward
         if shared is not None and not isfinite(shared.dot(shared)):
             self._refuse_non_finite("group reward", shared)
+
+    def _warn_of_lost_rewards(self, batch: AgentBatch) -> None:
+        """Warn once of a reward in a row whose transition stays open; an aborted episode is dropped with its reward."""
+        taken = batch.transition_closed
+        assert taken is not None
+        if batch.aborted is not None:
+            taken = taken | batch.aborted
+        for what in ("reward", "group_reward"):
+            rewards = getattr(batch, what)
+            if rewards is None or not (lost := (rewards != 0) & ~taken).any():
+                continue
+            self._warned_of_lost = True
+            slot = int(lost.argmax())
+            log.warning(
+                "behavior %r: %s of %s is %g %s, although needs_action is False and no episode ended there; it is "
+                "ignored: add up what the agent gets until it acts next, and give the sum then (reported once)",
+                self._spec.name, what, slot_named(self._spec, slot), rewards[slot], self._when(),
+            )  # fmt: skip
+            return
 
     # ------------------------------------------------------------ a batch that looks other than the one before
 

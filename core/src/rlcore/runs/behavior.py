@@ -15,11 +15,11 @@ from rlcore.plugins.failures import blamed, trainer_named
 from rlcore.results import BehaviorResult
 from rlcore.runs.batch_check import BatchCheck
 from rlcore.runs.episode_statistics import EpisodeStatistics, FinishedEpisodes
-from rlcore.saved_values import saved_count, saved_entry, saved_mapping
+from rlcore.saved_values import fill, saved_count, saved_entry, saved_mapping
 from rlcore.seeding import derive_seed
 from rlcore.settings import BehaviorSettings
 from rlcore.stats import CUMULATIVE_REWARD, EPISODE_LENGTH, GROUP_REWARD, StatSummary, StatsWindow
-from rlcore.trainer import Policy, Trainer
+from rlcore.trainer import Player, Policy, Trainer
 
 # How many of the latest episodes the mean reward of results and progress is taken over.
 RECENT_EPISODES = 100
@@ -60,6 +60,7 @@ class BehaviorRun:
         self.policy_steps: int | None = None  # that the policy was trained for, where only that was loaded
         self.inferred = 0  # agent steps acted under --inference
         self.frozen_steps = 0  # environment steps since it stopped learning
+        self._player: Player | None = None  # that has acted since then
         self.learning = True
         self.finished_at_cut: int | None = None  # episodes, when a checkpoint last cut the open ones; None: not yet
         self.next_summary = 0
@@ -125,17 +126,26 @@ class BehaviorRun:
     def act_frozen(self) -> Actions:
         """Actions of the current policy, for a behavior that does not learn (any more)."""
         deterministic = self.settings.network_settings.deterministic
-        policy = self.trainer.policy
+        if self._player is None:
+            self._player = Player(self.trainer.policy, self.spec.slots)
+        policy = self._player.policy = self.trainer.policy
         if not deterministic:
             # Checkpoints do not hold a policy's generator, and evaluations seed it: every step has its own seed.
             policy.seed(derive_seed(self.seed, f"{self.name}/exploit", self.frozen_steps))
         self.frozen_steps += 1
-        return policy.act(self.batch.observations, self.batch.action_mask, deterministic)
+        return self._player.act(self.batch, deterministic)
+
+    def observe_frozen(self, batch: AgentBatch) -> None:
+        """Note the step that the actions of :meth:`act_frozen` led to."""
+        if self._player is not None:
+            self._player.observe(batch)
 
     def begin(self, batch: AgentBatch) -> None:
         """All slots start an episode: the environment was reset."""
         self.batch = batch
         self.episodes.begin()
+        if self._player is not None:
+            self._player.begin()
         if not self.offline:
             self.trainer.begin(batch)
 
@@ -192,7 +202,9 @@ class BehaviorRun:
         return float(np.mean(self.recent)) if self.recent else None
 
     def state_dict(self) -> dict[str, Any]:
+        remembered = None if self._player is None else self._player.memory
         return {
+            **({} if remembered is None else {"frozen_memory": remembered.copy()}),
             **self.episodes.state_dict(),
             "recent": list(self.recent),
             "window": self.window.state_dict(),
@@ -209,3 +221,7 @@ class BehaviorRun:
         for tag, values in saved_mapping(state, "recent_updates").items():
             self.recent_updates[tag] = deque(map(float, values), maxlen=RECENT_UPDATES)
         self.frozen_steps = saved_count(state, "exploited")
+        if "frozen_memory" in state:
+            self._player = Player(self.trainer.policy, self.spec.slots)
+            if self._player.memory is not None:
+                fill(self._player.memory, state, "frozen_memory")

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 
 import attrs
 
+from rlcore.plugins.stopping import StopRequests
 from rlcore.runs.closing import CloseDeadline, no_deadline
 
 
@@ -13,8 +14,12 @@ from rlcore.runs.closing import CloseDeadline, no_deadline
 class Control:
     """Shared by a run and its training, which does not know the run: no cycle keeps a dropped run, and its lock."""
 
-    stop_requested: bool = False
+    stops: StopRequests = attrs.field(factory=StopRequests)
     close_deadline: CloseDeadline = no_deadline
+
+    @property
+    def stop_requested(self) -> bool:
+        return self.stops.first is not None
 
     def current_deadline(self, what: str, seconds: float) -> AbstractContextManager[None]:
         """A :data:`CloseDeadline`: the one that is set when something is closed."""

@@ -136,7 +136,7 @@ class Evaluator:
         parameters = self._parameters()
         if not parameters:
             return None
-        context = attrs.evolve(self._context, seed=seed, num_envs=environment.num_envs)
+        context = attrs.evolve(self._context, seed=seed, num_envs=environment.num_envs, purpose="evaluate")
         return target_feed(list(make_curricula(parameters, self._plugins, context).values()), environment, name)
 
     def _parameters(self) -> dict[str, EnvironmentParameter]:
@@ -172,7 +172,7 @@ class Evaluator:
             environment=attrs.evolve(settings, num_envs=num_envs),
             environment_parameters=self._parameters(),
         )
-        context = attrs.evolve(self._context, config=config, num_envs=num_envs, video=self._video)
+        context = attrs.evolve(self._context, config=config, num_envs=num_envs, video=self._video, purpose="evaluate")
         try:
             with _of_an_evaluation():
                 environment = make_environment(config, self._plugins, context)

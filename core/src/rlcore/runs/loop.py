@@ -147,6 +147,8 @@ def _observe(
                 behavior.trainer.observe(actions[behavior.name], batch)
             except (Exception, SystemExit) as error:
                 blame(trainer_named(behavior), "in observe", error)
+        else:
+            behavior.observe_frozen(batch)
     if curricula is not None and curricula.after_step():
         state.reset()
 
@@ -173,6 +175,7 @@ def infer(state: RunState, stop_requested: Callable[[], bool], times: PhaseTimes
             finished = behavior.episodes.record(batch)
             if finished is not None:
                 behavior.episodes_finished(finished)
+            behavior.observe_frozen(batch)
             behavior.inferred += behavior.spec.slots
         if curricula is not None:
             curricula.after_frozen_step()

@@ -53,6 +53,16 @@ class Notifications:
         with self.failing_later():
             self._plugins.summary_written(self._context, behavior, step, stats)
 
+    def processed_summary(self, behavior: str, step: int, stats: dict[str, StatSummary]) -> dict[str, StatSummary]:
+        """The summary as plugins change it; as it was if one of them fails and is to end the run."""
+        with self.failing_later():
+            return self._plugins.process_summary(self._context, behavior, step, stats)
+        return stats
+
+    def checkpoint_removed(self, step: int, path: Path) -> None:
+        with self.failing_later():
+            self._plugins.checkpoint_removed(self._context, step, path)
+
     def checkpoint_saved(self, step: int, path: Path) -> None:
         with self.failing_later():
             self._plugins.checkpoint_saved(self._context, step, path)

@@ -5,6 +5,7 @@ The words are explained in the glossary of the documentation's front page.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -14,6 +15,7 @@ from rlcore.config.data_source import learns_offline
 from rlcore.environment import Environment
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.run_context import RunContext
+from rlcore.plugins.stopping import Stop
 from rlcore.results import BehaviorResult, EpochResult, EvaluationResult
 from rlcore.runs.behavior import BehaviorRun
 from rlcore.runs.closing import CloseDeadline
@@ -48,7 +50,6 @@ class Run:
         self.directory = RunDirectory(self.config.checkpoint_settings)
         self.timers = Timers()
         self.outcome: Outcome | None = None
-        self.stop_signal: int | None = None
         self.offline = learns_offline(self.config, self.plugins)  # from recorded data: no environment is stepped
         self._store = RunStore(self.directory, self.plugins)
         self._training: Training | None = None
@@ -116,13 +117,17 @@ class Run:
         self.plugins.evaluated(training.context, self.steps, result)
         return result
 
-    def request_stop(self, signal_number: int | None = None) -> None:
+    def request_stop(self, reason: str = "", exit_code: int = 0) -> None:
         """Request that the run saves a checkpoint and ends after the current environment step.
 
         Safe in a signal handler. An update is finished first. An evaluation is abandoned; the resumed run plays it.
+        ``result.json`` has ``reason`` and ``exit_code`` under ``stop``. The first request counts.
         """
-        self.stop_signal = signal_number
-        self._control.stop_requested = True
+        self._control.stops.add(Stop(reason, exit_code))
+
+    def stop_by_signal(self, number: int) -> None:
+        """Request a stop because of the signal ``number``; the exit code is 128 + ``number``."""
+        self._control.stops.add(Stop(signal.Signals(number).name, 128 + number, by_signal=True))
 
     def close(self, outcome: Outcome | None = None, error: BaseException | None = None) -> None:
         """End the run, once: save a last checkpoint unless ``error`` ended it, write the result, and close everything.
@@ -159,6 +164,11 @@ class Run:
     def nothing_left(self) -> bool:
         """Whether this run was resumed after it had reached its ``max_steps`` or ``stop_at``."""
         return self._training is not None and self._training.nothing_left
+
+    @property
+    def stop(self) -> Stop | None:
+        """The first request to stop this run, by a signal, a plugin or :meth:`request_stop`; None without one."""
+        return self._control.stops.first
 
     @property
     def resumed_from(self) -> Path | None:
@@ -215,7 +225,7 @@ class Run:
 
     def results(self) -> dict[str, BehaviorResult]:
         """The current result of every behavior."""
-        return {name: behavior.result({}) for name, behavior in self.behaviors.items()}
+        return {} if self._training is None else self._training.state.results()
 
     @property
     def _started(self) -> Training:

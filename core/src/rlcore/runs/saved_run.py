@@ -75,7 +75,7 @@ class SavedRun:
         config = with_seed(config, int(state["run"]["seed"]))
         start = working_directory()
         context = run_context(config, plugins, start / directory, start)
-        context.inference = True  # trainers are created for their policies alone
+        context.purpose = "evaluate"
         return cls(config, plugins, context, found.step, models_in(state))
 
     def policies(self, behaviors: Mapping[str, BehaviorSpec]) -> dict[str, Policy]:

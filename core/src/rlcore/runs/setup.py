@@ -25,6 +25,7 @@ from rlcore.plugins.calls import Plugins
 from rlcore.plugins.known import ENVIRONMENT_EXAMPLE
 from rlcore.plugins.records import CurriculumSpec, StatsWriterSpec
 from rlcore.plugins.run_context import RunContext
+from rlcore.plugins.stopping import StopRequests
 from rlcore.runs.behavior import BehaviorRun
 from rlcore.runs.writers import OpenWriter
 from rlcore.seeding import fresh_seed
@@ -72,6 +73,7 @@ def run_context(
     directory: Path,
     working_directory: Path,
     resumed_steps: Mapping[str, int] | None = None,
+    stops: StopRequests | None = None,
 ) -> RunContext:
     """The run as plugins see it."""
     return RunContext(
@@ -80,10 +82,11 @@ def run_context(
         directory=directory,
         seed=config.env_settings.seed,
         num_envs=config.num_envs,
-        inference=config.checkpoint_settings.inference,
+        purpose="inference" if config.checkpoint_settings.inference else "train",
         resumed_steps=dict(resumed_steps or {}),
         offline=learns_offline(config, plugins),
         working_directory=working_directory,
+        stops=StopRequests() if stops is None else stops,
     )
 
 

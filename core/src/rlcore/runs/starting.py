@@ -50,11 +50,18 @@ class Start:
         the directory must be in order then.
         """
         files: Callable[[], list[str]] = list
+        reported = False
 
         def close_directory() -> None:
             self.directory.close(files())
 
+        def report_failure(kind: Any, error: BaseException | None, traceback: Any) -> None:
+            if error is not None and not reported:
+                with suppress(PluginError):  # plugins are strict; the first error is the one to report
+                    self.plugins.run_failed_to_start(self.config, self.directory.path, error)
+
         with ExitStack() as opened:
+            opened.push(report_failure)
             environments = opened.enter_context(ExitStack())
             self.directory.open()
             opened.callback(close_directory)
@@ -65,6 +72,7 @@ class Start:
             for writer in reversed(made.summaries.writers):
                 deadline = self.control.current_deadline
                 close_at_exit(opened, writer, writer.described, PluginError, CLOSE_WRITER, deadline)
+            reported = True
             self._report_start(made)
             made.opened = opened.pop_all()
         return made
@@ -76,8 +84,9 @@ class Start:
         config = with_seed(self.config, None if saved is None else int(saved["run"]["seed"]))
         self.store.configure(fresh_start(config))
         resumed = {} if saved is None else {name: int(steps) for name, steps in saved["run"]["steps"].items()}
-        context = run_context(config, plugins, self.directory.path, self.directory.working_directory, resumed)
-        plugins.configured(config)
+        place, start = self.directory.path, self.directory.working_directory
+        context = run_context(config, plugins, place, start, resumed, self.control.stops)
+        plugins.check_config(config)
         notifications = Notifications(plugins, context)
         state = RunState.make(config, plugins, context, self.offline, notifications.lesson_changed)
         if state.environment is not None:
@@ -164,7 +173,7 @@ class Start:
                 store.write_configuration()
         except BaseException as error:  # plugins that got the start get the end too
             with suppress(Exception):
-                self.plugins.run_finished(context, outcome_of(error), error)
+                self.plugins.run_finished(context, outcome_of(error), error, training.state.results())
             raise
 
 

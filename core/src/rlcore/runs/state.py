@@ -22,6 +22,7 @@ from rlcore.plugins.calls import Plugins
 from rlcore.plugins.failures import blamed, trainer_named
 from rlcore.plugins.known import FIRST_UPDATE_EXAMPLE
 from rlcore.plugins.run_context import RunContext
+from rlcore.results import BehaviorResult
 from rlcore.runs.batch_check import batch_of
 from rlcore.runs.behavior import BehaviorRun
 from rlcore.runs.run_curricula import RunCurricula
@@ -85,6 +86,10 @@ class RunState:
     def steps(self) -> int:
         """Agent steps of all behaviors."""
         return sum(behavior.steps for behavior in self.behaviors.values())
+
+    def results(self) -> dict[str, BehaviorResult]:
+        """The current result of every behavior."""
+        return {name: behavior.result({}) for name, behavior in self.behaviors.items()}
 
     # ------------------------------------------------------------ episodes
 

@@ -57,7 +57,8 @@ class RunSummaries:
         behavior.window.add({STEPS_PER_SECOND: steps_per_second, IS_TRAINING: float(not inference)})
         if curricula is not None:
             behavior.window.add(curricula.stats())
-        stats = behavior.summarize()
+        measured = behavior.summarize()
+        stats = self._notifications.processed_summary(behavior.name, step, measured)
         for tag, summary in stats.items():
             self._timers.set_gauge(gauge_name(behavior.name, tag), summary.mean)
         for writer in self.writers:
@@ -65,5 +66,5 @@ class RunSummaries:
                 writer.write(behavior.name, step, stats, self._plugins.strict)
         self._notifications.summary_written(behavior.name, step, stats)
         if curricula is not None and not inference:
-            curricula.summarised(behavior.name, stats)
+            curricula.summarised(behavior.name, measured)  # what plugins show must not change what is learned
         return stats

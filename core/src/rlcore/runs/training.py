@@ -195,6 +195,8 @@ class Training:
             for behavior in state.behaviors.values():
                 behavior.checkpoint_saved()
             self.notifications.checkpoint_saved(state.steps, path)
+            for removed in store.removed:
+                self.notifications.checkpoint_removed(removed.step, removed.path)
 
     def _raise_failure(self) -> None:
         """Save a checkpoint and raise the error of a writer or a notification, if it is to end the run."""
@@ -257,7 +259,7 @@ class Training:
             if error is None:
                 self.outcome, late = "failed", problem
         try:
-            self._plugins.run_finished(self.context, self.outcome or "failed", error or late)
+            self._plugins.run_finished(self.context, self.outcome or "failed", error or late, self.state.results())
         except PluginError as failure:
             if error is None and late is None:
                 return failure
@@ -265,9 +267,10 @@ class Training:
         return late
 
     def _result(self) -> dict[str, Any]:
-        steps, evaluation = self.state.steps, self.evaluation.to_json()
+        steps, evaluation, stop = self.state.steps, self.evaluation.to_json(), self._control.stops.first
         return {
             "outcome": self.outcome,
+            **({"stop": stop.to_json()} if stop is not None and self.outcome == "interrupted" else {}),
             "wall_seconds": self._wall_seconds(),
             "steps_per_second": steps_per_second(steps - self._steps_at_start, perf_counter() - self._started_at),
             **({} if evaluation is None else {"evaluation": evaluation}),

@@ -17,7 +17,7 @@ from rlcore.results import BehaviorEvaluation, EvaluationResult
 from rlcore.runs.batch_check import BatchCheck, batch_of
 from rlcore.runs.episode_statistics import EpisodeStatistics
 from rlcore.seeding import EpisodeSeeds, derive_seed
-from rlcore.trainer import Policy
+from rlcore.trainer import Player, Policy
 
 
 class Abandoned(Exception):
@@ -53,6 +53,7 @@ def play(
         name: _Counted(spec, share[spec.env_index].copy(), recorders.get(name))
         for name, spec in environment.behaviors.items()
     }
+    players = {name: Player(policy, environment.behaviors[name].slots) for name, policy in policies.items()}
     for name, policy in policies.items():
         try:
             policy.seed(derive_seed(seed, name))
@@ -64,13 +65,14 @@ def play(
             raise Abandoned
         if not any(each.playing for each in counted.values()):  # all that is missing waits behind episodes without end
             batches = _begin(environment, seed, environment.episodes + 1, feed, counted, named, checks)
+            for player in players.values():
+                player.begin()
         actions = {}
-        for name, policy in policies.items():
-            batch = batches[name]
+        for name, player in players.items():
             try:
-                actions[name] = policy.act(batch.observations, batch.action_mask, deterministic)
+                actions[name] = player.act(batches[name], deterministic)
             except (Exception, SystemExit) as error:
-                blame(policy_named(name, policy), "in act", error)
+                blame(policy_named(name, player.policy), "in act", error)
         for name, recorder in recorders.items():
             recorder.act(batches[name], actions[name])
         with blamed(named, "in step", EnvironmentFailed):
@@ -80,6 +82,8 @@ def play(
             feed.restage(feed.after_step())
         for name, each in counted.items():
             each.observe(batches[name], max_episode_steps)
+        for name, player in players.items():
+            player.observe(batches[name])
     return EvaluationResult({name: each.result() for name, each in counted.items()})
 
 

@@ -17,6 +17,7 @@ from rlcore.settings.run import CheckpointSettings, PluginSettings, RunConfig, T
 from rlcore.settings.trainers import (
     SCHEDULES,
     BehavioralCloningSettings,
+    MemorySettings,
     MinibatchSettings,
     NetworkSettings,
     OfflineSettings,
@@ -39,6 +40,7 @@ __all__ = [
     "EnvironmentSettings",
     "EvaluationSettings",
     "FieldInfo",
+    "MemorySettings",
     "MinibatchSettings",
     "NetworkSettings",
     "OffPolicySettings",

@@ -42,6 +42,7 @@ class FieldInfo:
     choices: tuple[Any, ...] | None = None
     not_supported: str | None = None  # the missing part of rlcore; only the default is accepted without it
     check: Callable[[Any], str | None] | None = None  # returns the problem of a value that is not None
+    secret: bool = False  # neither written to a file nor shown
 
     def problem(self, value: Any) -> str | None:
         """Return the problem of a value of the right type, or None. The limits of a list apply to each element."""
@@ -71,25 +72,28 @@ def setting(
     choices: Iterable[Any] | None = None,
     not_supported: str | None = None,
     check: Callable[[Any], str | None] | None = None,
+    secret: bool = False,
 ) -> Any:
     """A field of a settings class (an ``attrs.frozen(kw_only=True)`` class). Its mappings cannot be changed.
 
     ``not_supported`` names the part of rlcore that the field needs and that is not built yet: every value but the
     default is refused, never ignored. ``check(value)`` returns what is wrong with a value, such as ``"must be even"``,
-    or None; a list's elements are checked one by one.
+    or None; a list's elements are checked one by one. A ``secret``, such as a password, is not in the
+    ``configuration.yaml`` of a run and its checkpoints, nor in messages; a resumed run needs it again.
     """
     allowed = tuple(choices) if choices is not None else None
-    info = FieldInfo(description, minimum, maximum, exclusive_minimum, allowed, not_supported, check)
+    info = FieldInfo(description, minimum, maximum, exclusive_minimum, allowed, not_supported, check, secret)
 
     def validate(instance: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         problem = info.problem(value)
         if problem:
-            raise SettingError(attribute.alias or attribute.name, f"{problem}, not {value!r}", cls=type(instance))
+            shown = problem if secret else f"{problem}, not {value!r}"
+            raise SettingError(attribute.alias or attribute.name, shown, cls=type(instance))
 
     metadata = {METADATA_KEY: info}
     if factory is not None:
-        return attrs.field(factory=factory, metadata=metadata, validator=validate, converter=read_only)
-    return attrs.field(default=default, metadata=metadata, validator=validate, converter=read_only)
+        return attrs.field(factory=factory, metadata=metadata, validator=validate, converter=read_only, repr=not secret)
+    return attrs.field(default=default, metadata=metadata, validator=validate, converter=read_only, repr=not secret)
 
 
 def field_info(attribute: attrs.Attribute[Any]) -> FieldInfo:

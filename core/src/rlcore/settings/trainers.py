@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import attrs
 
 from rlcore.files.ml_agents import demonstration_problem
 from rlcore.settings.fields import SettingError, setting
 from rlcore.settings.limits import MAX_LAYERS, MAX_N_STEPS, MAX_PASSES, MAX_ROLLOUT, MAX_ROWS, MAX_STEPS, MAX_UNITS
+
+
+@attrs.frozen(kw_only=True)
+class MemorySettings:
+    """The memory of a recurrent policy (ML-Agents' ``memory``): an LSTM after the hidden layers."""
+
+    memory_size: int = setting(
+        128, "Numbers that an agent remembers; the LSTM has half as many units.", minimum=2, maximum=2 * MAX_UNITS
+    )
+    sequence_length: int = setting(
+        64, "Steps of an episode that are learned from in one sequence.", minimum=1, maximum=MAX_ROLLOUT
+    )
+
+    def __attrs_post_init__(self) -> None:
+        if self.memory_size % 2:
+            raise SettingError("memory_size", f"must be even, not {self.memory_size}")
 
 
 @attrs.frozen(kw_only=True)
@@ -25,7 +39,7 @@ class NetworkSettings:
         "Encoder of image observations.",
         choices=("simple", "nature_cnn", "resnet", "match3", "fully_connected"),
     )
-    memory: dict[str, Any] | None = setting(None, "Recurrent memory.", not_supported="recurrent policies")
+    memory: MemorySettings | None = setting(None, "Memory of a recurrent policy; null for none.")
     goal_conditioning_type: str = setting(
         "hyper", "How goal observations enter the network, if the environment has any.", choices=("hyper", "none")
     )

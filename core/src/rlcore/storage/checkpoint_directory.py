@@ -21,6 +21,7 @@ from safetensors import SafetensorError
 
 from rlcore.errors import RunStateError
 from rlcore.files.atomic import TEMPORARY, free_name, fsync_directory
+from rlcore.plugins.holds import CheckpointHolds
 from rlcore.storage.checkpoint import (
     MANIFEST,
     STATE,
@@ -246,19 +247,29 @@ def most_kept(numbers: Iterable[int]) -> int:
     return 0 if min(numbers) <= 0 else max(numbers)
 
 
-def rotate(directory: Path, keep: int, newest: int, is_intact: Callable[[Checkpoint], bool]) -> list[Checkpoint]:
-    """Deletes the checkpoints older than the ``keep`` newest intact ones; 0 or less keeps all.
+def rotate(
+    directory: Path,
+    keep: int,
+    newest: int,
+    is_intact: Callable[[Checkpoint], bool],
+    holds: CheckpointHolds | None = None,
+) -> tuple[list[Checkpoint], list[Checkpoint]]:
+    """Deletes the checkpoints older than the ``keep`` newest intact ones, unless they are held; 0 or less keeps all.
 
-    Returns the intact ones that stay, oldest first. ``newest`` is the step just saved. A checkpoint of a later step is
-    damaged, since the run was resumed from an older one; it stays until the run saves that step again. Damaged
-    checkpoints do not count towards ``keep``.
+    Returns the intact ones that stay, and the deleted ones, both oldest first. ``newest`` is the step just saved. A
+    checkpoint of a later step is damaged, since the run was resumed from an older one; it stays until the run saves
+    that step again. Damaged checkpoints do not count towards ``keep``, and held ones only if they are among the newest.
     """
+    holds = CheckpointHolds() if holds is None else holds
     found = [checkpoint for checkpoint in find_checkpoints(directory) if checkpoint.step <= newest]
     stay: list[Checkpoint] = []
     for checkpoint in reversed(found):
         if keep > 0 and len(stay) == keep:
-            remove_checkpoints(directory, [each for each in found if each.step <= checkpoint.step])
-            break
+            old = [each for each in found if each.step <= checkpoint.step]
+            with holds.unheld([each.step for each in old]) as unheld:
+                removed = [each for each in old if each.step in unheld]
+                remove_checkpoints(directory, removed)
+            return [each for each in old if each not in removed and is_intact(each)] + stay[::-1], removed
         if is_intact(checkpoint):
             stay.append(checkpoint)
-    return stay[::-1]
+    return stay[::-1], []

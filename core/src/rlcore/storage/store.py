@@ -54,6 +54,7 @@ class RunStore:
     def __init__(self, directory: RunDirectory, plugins: Plugins) -> None:
         self.directory = directory
         self.plugins = plugins
+        self.removed: list[Checkpoint] = []  # deleted when the last checkpoint was saved
         self._newest: SavedStatus | None = None  # of the checkpoint last written or read
         self._older: list[ListedCheckpoint] = []  # the checkpoints before it in the directory
         self._configuration = ""  # as checkpoints hold it
@@ -161,7 +162,8 @@ class RunStore:
         settle_best(self.directory.best, self._newest.evaluation["best_step"] if self._newest.evaluation else None)
         keep = most_kept(behavior.settings.keep_checkpoints for behavior in behaviors.values())
         # Only now: save_checkpoint has verified the new checkpoint.
-        stay = rotate(self.directory.checkpoints, keep, step, self._is_whole)
+        holds = context.held_checkpoints
+        stay, self.removed = rotate(self.directory.checkpoints, keep, step, self._is_whole, holds)
         kept = {checkpoint.step for checkpoint in stay}
         self._older = [each for each in self._older if each.step in kept - {step}]
         with _status_after(step):

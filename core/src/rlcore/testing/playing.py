@@ -77,6 +77,14 @@ def check_batch(spec: BehaviorSpec, batch: AgentBatch) -> None:
     assert batch.ended.tolist() == np.flatnonzero(batch.terminated | batch.truncated).tolist()
     if batch.needs_action is not None:
         assert batch.needs_action.shape == (slots,) and batch.needs_action.dtype == np.bool_
+        taken = batch.needs_action | batch.terminated | batch.truncated
+        if batch.aborted is not None:
+            taken = taken | batch.aborted
+        for rewards in (batch.reward, batch.group_reward):
+            assert rewards is None or not rewards[~taken].any(), (
+                "a slot whose needs_action is False has a reward, which is ignored: add it to the reward of the step "
+                "in which the agent acts next"
+            )
     if batch.group_reward is not None:
         assert batch.group_reward.shape == (slots,) and batch.group_reward.dtype == np.float32
     if batch.action_mask is not None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rlcore.torch.networks import Inputs
+from rlcore.torch.sequences import Sequences
 
 
 @attrs.define(eq=False)
@@ -26,6 +27,7 @@ class Minibatch:
     old_value: Tensor  # [B, R], R reward providers
     advantage: Tensor  # [B] over all providers, standardized as advantage_normalization says
     returns: Tensor  # [B, R] targets of the value heads
+    sequences: Sequences | None = None  # with memory: how the B rows form sequences of steps
 
 
 @attrs.define(eq=False)

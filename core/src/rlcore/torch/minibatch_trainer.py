@@ -17,7 +17,7 @@ from torch import Tensor
 from rlcore.environment import BehaviorSpec
 from rlcore.errors import PluginError, RunStateError, TrainingDiverged
 from rlcore.plugins.run_context import RunContext
-from rlcore.rewards import ExtrinsicReward
+from rlcore.rewards import ExtrinsicReward, Transitions, recording_gradients
 from rlcore.saved_values import saved_count, saved_mapping
 from rlcore.seeding import derive_generator, generator_state, restore_generator
 from rlcore.settings import BehaviorSettings, MinibatchSettings
@@ -33,7 +33,8 @@ from rlcore.torch.transition_batch import BatchReader, TransitionBatch
 class GradientStep:
     """The outcome of one gradient step: statistics and errors for prioritized replay.
 
-    ``stats`` are detached scalars by tag. Every gradient step of a trainer has the same tags; a summary averages them.
+    ``stats`` are detached scalars by tag. A step may leave tags out, as TD3 does while it delays its actor: a summary
+    averages each tag over the steps that have it.
     """
 
     stats: Mapping[str, Tensor]
@@ -87,13 +88,26 @@ class MinibatchTrainer(TorchTrainer):
         return {"Policy/Learning Rate": rate}
 
     def summarize(self, steps: Sequence[GradientStep]) -> dict[str, float]:
-        """Average the statistics of several gradient steps. Raises TrainingDiverged if one is not finite."""
-        tags = tuple(steps[0].stats)
-        values = torch.stack([torch.stack(tuple(step.stats.values())) for step in steps]).mean(0).tolist()
-        if not np.isfinite(sum(values)):
-            bad = next(f"{tag} is {value:g}" for tag, value in zip(tags, values, strict=True) if not np.isfinite(value))
-            raise self.diverged(bad)
-        return dict(zip(tags, values, strict=True))
+        """Average each statistic over the gradient steps that have it. Raises TrainingDiverged if one is not finite."""
+        tags = [tag for step in steps for tag in step.stats]
+        if not tags:
+            return {}
+        numbers: list[float] = torch.stack([value for step in steps for value in step.stats.values()]).tolist()
+        if not np.isfinite(sum(numbers)):
+            found = zip(tags, numbers, strict=True)
+            raise self.diverged(next(f"{tag} is {value:g}" for tag, value in found if not np.isfinite(value)))
+        of_tag: dict[str, list[float]] = {}
+        for tag, number in zip(tags, numbers, strict=True):
+            of_tag.setdefault(tag, []).append(number)
+        return {tag: sum(values) / len(values) for tag, values in of_tag.items()}
+
+    def update_providers(self, shown: Transitions) -> dict[str, float]:
+        """Let the reward providers that learn do so; return their statistics."""
+        stats: dict[str, float] = {}
+        with recording_gradients(True):
+            for provider in self.learning_providers:
+                stats |= provider.update(shown)
+        return stats
 
     def diverged(self, what: str) -> TrainingDiverged:
         """Return the error to raise if ``what`` is not finite."""

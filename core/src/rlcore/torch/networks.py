@@ -22,9 +22,11 @@ from torch.nn.functional import linear, silu
 from rlcore.environment import BehaviorSpec, ObservationSpec
 from rlcore.settings import NetworkSettings
 from rlcore.torch.actions import ActionLayout
+from rlcore.torch.allocation import require_network_memory
 from rlcore.torch.encoders import image_encoder
-from rlcore.torch.memory import require_network_memory
 from rlcore.torch.normalizer import RunningNormalizer
+from rlcore.torch.recurrent import Recurrent
+from rlcore.torch.sequences import Sequences
 
 Inputs = tuple[Tensor, ...]
 
@@ -134,6 +136,10 @@ class Body(nn.Module):
             initialize(layer, settings.init, gain=2**0.5 if settings.init == "orthogonal" else 1.0)
             self.layers.append(layer)
             width = settings.hidden_units
+        self.recurrent: Recurrent | None = None
+        if settings.memory is not None:
+            self.recurrent = Recurrent(width, settings.memory.memory_size, settings.init)
+            width = self.recurrent.features
         self.features = width
 
     def encode(self, inputs: Inputs, extra: Tensor | None = None, frozen: bool = False) -> Tensor:
@@ -148,7 +154,18 @@ class Body(nn.Module):
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
 
     def forward(self, inputs: Inputs) -> Tensor:
+        """Features of the hidden layers, before a recurrent layer."""
         return self.dense(self.encode(inputs), linears(self.layers), self.activation, activate_last=True)
+
+    def remember(self, inputs: Inputs, sequences: Sequences, memory: Tensor) -> Tensor:
+        """Features [B, features] of a body with memory: B rows of ``sequences`` that begin with ``memory`` [Q, M]."""
+        assert self.recurrent is not None
+        return sequences.unpadded(self.recurrent(sequences.padded(self(inputs)), memory))
+
+    def step(self, inputs: Inputs, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Features [R, features] and the next memory [R, M] of a body with memory, for one step of R rows."""
+        assert self.recurrent is not None
+        return self.recurrent.step(self(inputs), memory)
 
     def into(self, inputs: Inputs, head: nn.Linear, extra: Tensor | None = None, frozen: bool = False) -> Tensor:
         """``head`` applied to the features; with ``frozen`` only ``extra`` gets a gradient, the weights get none."""
@@ -203,6 +220,7 @@ class Actor(nn.Module):
         squashed: bool = False,
     ) -> None:
         super().__init__()
+        self.memory = settings.memory
         self.inputs = ObservationInputs(behavior.observations, settings.normalize)
         self.actor = Body(self.inputs, settings)
         layout = ActionLayout(behavior)
@@ -211,6 +229,23 @@ class Actor(nn.Module):
     def policy(self, inputs: Inputs) -> tuple[Tensor | None, Tensor | None]:
         """Columns of the continuous parts (means, unless squashed) and logits, as :class:`PolicyHead` has them."""
         return self.policy_head.split(self.actor.into(inputs, self.policy_head.linear))
+
+    # ------------------------------------------------------------ with memory
+
+    @property
+    def memory_size(self) -> int:
+        """M, the numbers that each row remembers from step to step; 0 without memory."""
+        return 0 if self.memory is None else self.memory.memory_size
+
+    def policy_step(self, inputs: Inputs, memory: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor]:
+        """The output of :meth:`policy` for one step of R rows with ``memory`` [R, M], and their next memory."""
+        features, memory = self.actor.step(inputs, memory)
+        return *self.policy_head.split(self.policy_head.linear(features)), memory
+
+    def policy_of(self, inputs: Inputs, sequences: Sequences) -> tuple[Tensor | None, Tensor | None]:
+        """The output of :meth:`policy` for the rows of ``sequences``."""
+        features = self.actor.remember(inputs, sequences, sequences.actor_memory)
+        return self.policy_head.split(self.policy_head.linear(features))
 
 
 class ActorCritic(Actor):
@@ -233,11 +268,19 @@ class ActorCritic(Actor):
         """Values by reward provider, [B, value_heads]."""
         return self.critic.into(inputs, self.value_head)
 
-    def policy_and_value(self, inputs: Inputs) -> tuple[Tensor | None, Tensor | None, Tensor]:
-        """``(mean, logits, values)``, running a shared body once."""
+    def policy_and_value(
+        self, inputs: Inputs, sequences: Sequences | None = None
+    ) -> tuple[Tensor | None, Tensor | None, Tensor]:
+        """``(mean, logits, values)``, running a shared body once; with memory for the rows of ``sequences``."""
         if self.critic is not self.actor:
-            return *self.policy(inputs), self.value(inputs)
-        features = self.actor(inputs)
+            if sequences is None:
+                return *self.policy(inputs), self.value(inputs)
+            features = self.critic.remember(inputs, sequences, sequences.critic_memory)
+            return *self.policy_of(inputs, sequences), self.value_head(features)
+        if sequences is None:
+            features = self.actor(inputs)
+        else:
+            features = self.actor.remember(inputs, sequences, sequences.actor_memory)
         return *self.policy_head.split(self.policy_head.linear(features)), self.value_head(features)
 
 

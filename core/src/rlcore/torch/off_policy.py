@@ -27,6 +27,7 @@ from rlcore.torch.policy import RawActions
 from rlcore.torch.priorities import importance_exponent
 from rlcore.torch.replay import ReplayBuffer
 from rlcore.torch.replay_rings import LEAST_ROWS
+from rlcore.torch.reward_stats import StoredEpisodeRewards
 from rlcore.torch.schedules import UpdateRatio
 from rlcore.torch.transition_batch import BatchReader
 
@@ -42,6 +43,9 @@ class OffPolicyTrainer(MinibatchTrainer):
     on there is one for every ``steps_per_update`` agent steps.
     """
 
+    # Whether values contain a bonus for the policy's entropy; batches of several steps then have the steps in between.
+    soft_values = False
+
     hyperparameters: OffPolicySettings
 
     def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
@@ -49,9 +53,10 @@ class OffPolicyTrainer(MinibatchTrainer):
         self.buffer = self._make_buffer(behavior, h, run)
         super().__init__(settings, behavior, run)
         self.reader = BatchReader(
-            self.buffer, self.model.inputs, self.policy.layout, self.providers, self.device, h.n_steps
+            self.buffer, self.model.inputs, self.policy.layout, self.providers, self.device, h.n_steps, self.soft_values
         )
         start = max(h.buffer_init_steps, h.batch_size)
+        self._episode_rewards = StoredEpisodeRewards(self.reader, self.provider_names)
         self._ratio = UpdateRatio(h.steps_per_update, start)
         self._reward_ratio = UpdateRatio(h.reward_signal_steps_per_update or h.steps_per_update, start)
         self.action_generator = derive_generator(run.seed, f"{behavior.name}/actions")
@@ -82,6 +87,7 @@ class OffPolicyTrainer(MinibatchTrainer):
     # ------------------------------------------------------------ the Trainer contract
 
     def begin(self, batch: AgentBatch) -> None:
+        self._episode_rewards.begin()
         self.buffer.begin(batch)
         self._begun = True
         self._normalize(batch)
@@ -96,14 +102,14 @@ class OffPolicyTrainer(MinibatchTrainer):
         return self.policy.layout.actions(raw, choices)
 
     def observe(self, actions: Actions, batch: AgentBatch) -> None:
-        self.steps += self.buffer.observe(batch)
+        self.steps += self._episode_rewards.observe(batch)
         self._normalize(batch)
 
     def ready(self) -> bool:
         return self._ratio.due(self.steps) > 0 and len(self.buffer) > 0
 
     def update(self) -> Mapping[str, float | Sequence[float]]:
-        stats = self.set_learning_rates()
+        stats: dict[str, float | Sequence[float]] = {**self.set_learning_rates(), **self._episode_rewards.report()}
         steps: list[GradientStep] = []
         for _ in range(self._ratio.due(self.steps)):
             steps.append(self._learn_from_sample())
@@ -151,8 +157,7 @@ class OffPolicyTrainer(MinibatchTrainer):
         stats: dict[str, float] = {}
         for _ in range(self._reward_ratio.due(self.steps)):
             shown = self.reader.transitions(self.buffer.sample(self.hyperparameters.batch_size, self.generator))
-            for provider in self.learning_providers:
-                stats |= provider.update(shown)
+            stats |= self.update_providers(shown)
             self._reward_ratio.done += 1
         return stats
 
@@ -178,6 +183,7 @@ class OffPolicyTrainer(MinibatchTrainer):
             "ratio": self._ratio.state_dict(),
             "reward_ratio": self._reward_ratio.state_dict(),
             "slots": self.behavior.slots,
+            "episode_rewards": self._episode_rewards.state_dict(),
         }
         if self.hyperparameters.save_replay_buffer:
             state["buffer"] = self.buffer.state_dict()
@@ -189,6 +195,7 @@ class OffPolicyTrainer(MinibatchTrainer):
         self._noise.load_state_dict(state["noise"])
         self._ratio.load_state_dict(state["ratio"], self.steps)
         self._reward_ratio.load_state_dict(state["reward_ratio"], self.steps)
+        self._episode_rewards.load_state_dict(state["episode_rewards"])
         if "buffer" in state:
             self.buffer.load_state_dict(state["buffer"])
             self._begun = True
@@ -211,5 +218,6 @@ class OffPolicyTrainer(MinibatchTrainer):
                 f"behavior {self.behavior.name!r}: the checkpoint is of {state['slots']} agents, this run has "
                 f"{self.behavior.slots}; set environment.num_envs as it was"
             )
+        self._episode_rewards.require_fit(saved_mapping(state, "episode_rewards"))
         if "buffer" in state:
             self.buffer.require_fit(saved_mapping(state, "buffer"))

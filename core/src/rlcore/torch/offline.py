@@ -59,9 +59,8 @@ class OfflineTrainer(MinibatchTrainer):
         stats = self.set_learning_rates()
         batch_size = self.hyperparameters.batch_size
         stats |= self.summarize([self.learn_from(self.buffer.sample(batch_size, self.generator))])
-        for provider in self.learning_providers:
-            shown = self.reader.transitions(self.buffer.sample(batch_size, self.generator))
-            stats |= provider.update(shown)
+        if self.learning_providers:
+            stats |= self.update_providers(self.reader.transitions(self.buffer.sample(batch_size, self.generator)))
         self.gradient_steps += 1
         self.steps += 1
         self.policy.refresh_std()

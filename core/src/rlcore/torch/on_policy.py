@@ -16,7 +16,7 @@ no statistics yet. Step 4 comes first there, and the log-probabilities of step 1
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from torch import Tensor
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec
 from rlcore.errors import RunStateError, TrainingDiverged
 from rlcore.plugins.run_context import RunContext
-from rlcore.rewards import Transitions
+from rlcore.rewards import Transitions, recording_gradients
 from rlcore.saved_values import fill, saved_array, saved_count, saved_mapping
 from rlcore.seeding import derive_generator, generator_state, restore_generator
 from rlcore.settings import BehaviorSettings, OnPolicySettings
@@ -48,6 +48,7 @@ from rlcore.torch.optimizer import Adam
 from rlcore.torch.policy import ActorPolicy
 from rlcore.torch.reward_stats import EpisodeRewards
 from rlcore.torch.rollout import RolloutBuffer, valid_rows
+from rlcore.torch.rollout_memory import RolloutMemory, RolloutSequences
 from rlcore.torch.rollout_state import require_rollout_fit
 from rlcore.torch.saved_networks import load_model_state, model_state
 from rlcore.torch.template import TorchTrainer
@@ -65,7 +66,11 @@ class OnPolicyTrainer(TorchTrainer):
         super().__init__(settings, behavior, run)
         self.optimizer = self.adam(self.model.parameters())
         self.policy = ActorPolicy(behavior, self.model, self.backend)
-        self.buffer = RolloutBuffer(behavior, self.hyperparameters.buffer_size)
+        self.buffer = RolloutBuffer(behavior, self.hyperparameters.buffer_size, self.model.memory_size)
+        self._memory = None
+        if self.model.memory is not None:
+            memory = self.model.memory
+            self._memory = RolloutMemory(memory.memory_size, memory.sequence_length, behavior.slots)
         self._noise_generator = derive_generator(run.seed, f"{behavior.name}/actions")
         self._minibatch_generator = derive_generator(run.seed, f"{behavior.name}/minibatches")
         self._noise = ActionNoise(behavior, self.buffer.rows, self._noise_generator)
@@ -99,24 +104,40 @@ class OnPolicyTrainer(TorchTrainer):
     # ------------------------------------------------------------ the Trainer contract
 
     def begin(self, batch: AgentBatch) -> None:
-        self._forget_rewards(np.ones(self.behavior.slots, np.bool_))
+        self._forget(np.ones(self.behavior.slots, np.bool_))
         self.buffer.begin(batch)
 
     def act(self, batch: AgentBatch) -> Actions:
         noise = None if self.settings.network_settings.deterministic else self._noise.next()
-        raw, choices = self.policy.choose(self.policy.parameters(batch.observations, batch.action_mask), noise)
-        self.buffer.act(raw, choices)
+        memory = self._memory
+        if memory is None:
+            raw, choices = self.policy.choose(self.policy.parameters(batch.observations, batch.action_mask), noise)
+            self.buffer.act(raw, choices)
+        else:
+            before = memory.acting.copy()
+            parameters = self.policy.parameters(batch.observations, batch.action_mask, memory.acting)
+            memory.keep_idle(before, batch)
+            raw, choices = self.policy.choose(parameters, noise)
+            self.buffer.act(raw, choices, before)
         return self.policy.layout.actions(raw, choices)
 
     def observe(self, actions: Actions, batch: AgentBatch) -> None:
         if batch.aborted is not None:
-            self._forget_rewards(batch.aborted)
+            self._forget(batch.aborted)
+        if self._memory is not None:
+            self._memory.observe(batch)
         self.steps += self.buffer.observe(batch)
 
-    def _forget_rewards(self, cut: NDArray[np.bool_]) -> None:
-        """Reset the reward sums of cut episodes without a transition in the buffer; ``cut_rows`` reports the others."""
+    def _forget(self, cut: NDArray[np.bool_]) -> None:
+        """Forget what was remembered and earned in the episodes of these slots [S], which are cut.
+
+        Reward sums are reset where there is no transition in the buffer; ``cut_rows`` reports the others.
+        """
+        lengths = self.buffer.lengths()
         for rewards in self._rewards:
-            rewards.forget(cut & (self.buffer.lengths() == 0))
+            rewards.forget(cut & (lengths == 0))
+        if self._memory is not None:
+            self._memory.forget(cut, lengths)
 
     def ready(self) -> bool:
         return self.buffer.full
@@ -125,16 +146,13 @@ class OnPolicyTrainer(TorchTrainer):
         h = self.hyperparameters
         schedules = {"Policy/Learning Rate": self.learning_rate(self.steps), **self.schedules()}
         self.optimizer.learning_rate = schedules["Policy/Learning Rate"]
-        rollout, unseen, stats = self._prepare()
+        rollout, sequences, unseen, stats = self._prepare()
 
         losses: list[Loss] = []
         norms: list[Tensor] = []
-        count = len(rollout.advantage)
-        sizes = minibatch_sizes(count, h.batch_size)
-        standardized = h.advantage_normalization == "minibatch"
         for _ in range(h.num_epoch):
-            order = torch.from_numpy(self._minibatch_generator.permutation(count)).to(self.device)
-            for minibatch in minibatches(rollout, order, sizes, standardized):
+            first = len(losses)
+            for minibatch in self._shuffled(rollout, sequences):
                 loss = self.loss(minibatch)
                 self.optimizer.zero_grad()
                 loss.total.backward()  # type: ignore[no-untyped-call]
@@ -142,7 +160,7 @@ class OnPolicyTrainer(TorchTrainer):
                 self.optimizer.step()
                 losses.append(loss.detached())
             if h.target_kl is not None:
-                last_epoch = torch.cat([loss.log_ratio for loss in losses[-len(sizes) :]])
+                last_epoch = torch.cat([loss.log_ratio for loss in losses[first:]])
                 if float(approximate_kl(last_epoch)) > 1.5 * h.target_kl:
                     break
 
@@ -152,6 +170,16 @@ class OnPolicyTrainer(TorchTrainer):
         self.policy.refresh()
         self.buffer.restart()
         return {**learned, **schedules, **stats}
+
+    def _shuffled(self, rollout: Minibatch, sequences: RolloutSequences | None) -> Iterator[Minibatch]:
+        """Minibatches of one pass over the rollout."""
+        h, count, generator = self.hyperparameters, len(rollout.advantage), self._minibatch_generator
+        sizes = minibatch_sizes(count, h.batch_size)
+        standardized = h.advantage_normalization == "minibatch"
+        if sequences is not None:
+            return sequences.minibatches(rollout, generator, len(sizes), standardized)
+        order = torch.from_numpy(generator.permutation(count)).to(self.device)
+        return minibatches(rollout, order, sizes, standardized)
 
     def _summarize(self, losses: Sequence[Loss], norms: Sequence[Tensor]) -> dict[str, float]:
         """Means over all minibatches of an update. Raises TrainingDiverged if one is not finite."""
@@ -176,18 +204,18 @@ class OnPolicyTrainer(TorchTrainer):
     # T rows, S slots, R reward providers; N transitions, which are T * S while all slots act together.
 
     @torch.no_grad()
-    def _prepare(self) -> tuple[Minibatch, Inputs | None, dict[str, Statistic]]:
-        """Return the rollout as one large minibatch, inputs that the normalizer has yet to see, and statistics."""
+    def _prepare(self) -> tuple[Minibatch, RolloutSequences | None, Inputs | None, dict[str, Statistic]]:
+        """Return the rollout as one large minibatch, its sequences, inputs new to the normalizer, and statistics."""
         lengths = self.buffer.lengths()
         num_rows = int(lengths.max())
         stored = None
         if self.buffer.ragged:
             stored = torch.from_numpy(np.flatnonzero(valid_rows(num_rows, lengths))).to(self.device)
         inputs, unseen = self._network_inputs(num_rows, stored)
-        values, next_values = self._value_estimates(inputs, num_rows)
+        values, next_values, sequences = self._value_estimates(inputs, num_rows)
         advantages, returns, stats = self._advantages(values, next_values, lengths)
-        rollout = self._whole_minibatch(inputs, stored, values, advantages, returns)
-        return rollout, unseen, stats
+        rollout = self._whole_minibatch(inputs, stored, values, advantages, returns, sequences)
+        return rollout, sequences, unseen, stats
 
     def _network_inputs(self, num_rows: int, stored: Tensor | None) -> tuple[Inputs, Inputs | None]:
         """Normalized observations [(T + 1) * S, ...], and the raw ones [N, ...] that the normalizer has yet to see.
@@ -205,15 +233,30 @@ class OnPolicyTrainer(TorchTrainer):
         self.model.inputs.update_normalizer(raw_transitions)
         return self.model.inputs(raw_inputs), None
 
-    def _value_estimates(self, inputs: Inputs, num_rows: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Values of the observations acted on and of those that followed, final ones included: both [T, S, R]."""
-        values = to_numpy(self._values(inputs)).reshape(num_rows + 1, self.behavior.slots, -1)
-        next_values = values[1:].copy()
+    def _value_estimates(
+        self, inputs: Inputs, num_rows: int
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32], RolloutSequences | None]:
+        """Values of the observations acted on and of those that followed, final ones included: both [T, S, R].
+
+        With memory, also the sequences of the rollout.
+        """
         finals, final_observations = self.buffer.finals()
+        final_inputs = None
         if len(finals):
             final_inputs = self.model.inputs(self._to_device(self.model.inputs.raw(final_observations)))
-            next_values[finals[:, 0], finals[:, 1]] = to_numpy(self._values(final_inputs))
-        return values[:-1], next_values
+        if self._memory is None:
+            sequences = None
+            values = self._in_parts(self.model.value, inputs)
+            final_values = None if final_inputs is None else self._in_parts(self.model.value, final_inputs)
+        else:
+            features = self._in_parts(self.model.critic, inputs).view(num_rows + 1, self.behavior.slots, -1)
+            final_features = None if final_inputs is None else self._in_parts(self.model.critic, final_inputs)
+            values, final_values, sequences = self._memory.values(self.model, features, final_features, self.buffer)
+        all_values = to_numpy(values).reshape(num_rows + 1, self.behavior.slots, -1)
+        next_values = all_values[1:].copy()
+        if final_values is not None and len(finals):
+            next_values[finals[:, 0], finals[:, 1]] = to_numpy(final_values)
+        return all_values[:-1], next_values, sequences
 
     def _whole_minibatch(
         self,
@@ -222,6 +265,7 @@ class OnPolicyTrainer(TorchTrainer):
         values: NDArray[np.float32],
         advantages: NDArray[np.float32],
         returns: NDArray[np.float32],
+        sequences: RolloutSequences | None,
     ) -> Minibatch:
         """All N transitions, with the log-probabilities of their actions under the weights that acted."""
         buffer, behavior, num_rows = self.buffer, self.behavior, len(values)
@@ -233,7 +277,11 @@ class OnPolicyTrainer(TorchTrainer):
         raw = flat(buffer.raw) if behavior.continuous else None
         choices = flat(buffer.choices) if behavior.discrete else None
         mask = flat(buffer.masks) if buffer.masks is not None else None
-        mean, logits = self._policy_parameters(inputs)
+        if sequences is None:
+            mean, logits = self._policy_parameters(inputs)
+        else:
+            most_rows = self._piece if self.model.inputs.images else None
+            mean, logits = sequences.policy_parameters(self.model, inputs, most_rows)
         if mask is not None and logits is not None:
             logits = mask_logits(logits, mask)
         log_std = self.model.policy_head.log_std
@@ -291,7 +339,8 @@ class OnPolicyTrainer(TorchTrainer):
             episode_rewards = self._rewards[k].record(reward, ended, buffer.cut_rows())
             if episode_rewards:
                 stats[f"Policy/{title} Reward"] = episode_rewards
-            stats.update(provider.update(transitions))
+            with recording_gradients(True):
+                stats.update(provider.update(transitions))
         stats["Losses/Explained Variance"] = explained_variance(values[rows], returns[rows])
         return advantages, returns, stats
 
@@ -316,8 +365,8 @@ class OnPolicyTrainer(TorchTrainer):
             following=lambda: {name: array[rows] for name, array in buffer.next_observations(num_rows).items()},
         )
 
-    def _values(self, inputs: Inputs) -> Tensor:
-        return torch.cat([self.model.value(part) for part in self._parts(inputs)])
+    def _in_parts(self, network: Callable[[Inputs], Tensor], inputs: Inputs) -> Tensor:
+        return torch.cat([network(part) for part in self._parts(inputs)])
 
     def _policy_parameters(self, inputs: Inputs) -> tuple[Tensor | None, Tensor | None]:
         parts = [self.model.policy(part) for part in self._parts(inputs)]
@@ -329,8 +378,13 @@ class OnPolicyTrainer(TorchTrainer):
         """Pieces small enough that a forward pass over images fits in memory."""
         if not self.model.inputs.images:
             return [inputs]
-        size = max(self.hyperparameters.batch_size, 256)
+        size = self._piece
         return [tuple(x[i : i + size] for x in inputs) for i in range(0, len(inputs[0]), size)]
+
+    @property
+    def _piece(self) -> int:
+        """Rows of images that pass through a network at once."""
+        return max(self.hyperparameters.batch_size, 256)
 
     def _to_device(self, inputs: Inputs) -> Inputs:
         return tuple(x.to(self.device) for x in inputs)
@@ -352,6 +406,7 @@ class OnPolicyTrainer(TorchTrainer):
                 name: r.open.copy() for name, r in zip(self.provider_names, self._rewards, strict=True)
             },
             "providers": self.providers_state(),
+            **({} if self._memory is None else {"memory": self._memory.state_dict()}),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -366,6 +421,8 @@ class OnPolicyTrainer(TorchTrainer):
         for name, rewards in zip(self.provider_names, self._rewards, strict=True):
             fill(rewards.open, saved_mapping(state, "episode_rewards"), name)
         self.load_providers(state["providers"])
+        if self._memory is not None:
+            self._memory.load_state_dict(state["memory"])
         self.policy.refresh()
 
     def require_fit(self, state: Mapping[str, Any]) -> None:
@@ -378,6 +435,8 @@ class OnPolicyTrainer(TorchTrainer):
                 f"{self.behavior.slots}; set environment.num_envs as it was"
             )
         require_rollout_fit(self.buffer, buffer)
+        if self._memory is not None:
+            self._memory.require_fit(saved_mapping(state, "memory"))
         self.optimizer.require_fit(saved_mapping(state, "optimizer"))
 
 

@@ -47,10 +47,25 @@ class ActorPolicy:
     def seed(self, seed: int) -> None:
         self._generator = np.random.default_rng(seed)
 
-    def parameters(self, observations: Mapping[str, NDArray[Any]], mask: NDArray[np.bool_] | None) -> Parameters:
-        """The output of :meth:`Actor.policy` for R rows, with a logit of -1e8 for forbidden options."""
+    @property
+    def memory_size(self) -> int:
+        """M, the numbers that each row remembers from step to step; 0 without memory."""
+        return self.model.memory_size
+
+    def parameters(
+        self,
+        observations: Mapping[str, NDArray[Any]],
+        mask: NDArray[np.bool_] | None,
+        memory: NDArray[np.float32] | None = None,
+    ) -> Parameters:
+        """The output of :meth:`Actor.policy` for R rows, with a logit of -1e8 for forbidden options.
+
+        ``memory`` [R, M] of a policy with memory is read and overwritten.
+        """
         vectors = self.model.inputs.vectors
-        if self._numpy_actor is not None and len(observations[vectors[0].name]) <= MOST_ROWS:
+        if self.model.memory_size:
+            mean, logits = self._torch_step(observations, memory)
+        elif self._numpy_actor is not None and len(observations[vectors[0].name]) <= MOST_ROWS:
             parts = [observations[o.name].reshape(-1, o.size) for o in vectors]
             x = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
             mean, logits = self._numpy_actor(x if x.dtype == np.float32 else x.astype(np.float32))
@@ -65,6 +80,17 @@ class ActorPolicy:
         inputs = self.model.inputs
         raw = tuple(x.to(self.backend.device) for x in inputs.raw(observations))
         mean, logits = self.model.policy(inputs(raw))
+        return (None if mean is None else to_numpy(mean), None if logits is None else to_numpy(logits))
+
+    @torch.inference_mode()
+    def _torch_step(self, observations: Mapping[str, NDArray[Any]], memory: NDArray[np.float32] | None) -> Parameters:
+        inputs = self.model.inputs
+        raw = tuple(x.to(self.backend.device) for x in inputs.raw(observations))
+        if memory is None:
+            memory = np.zeros((len(raw[0]), self.model.memory_size), np.float32)
+        before = torch.from_numpy(memory).to(self.backend.device)
+        mean, logits, after = self.model.policy_step(inputs(raw), before)
+        memory[...] = to_numpy(after)
         return (None if mean is None else to_numpy(mean), None if logits is None else to_numpy(logits))
 
     def choose(self, parameters: Parameters, noise: Noise | None) -> tuple[RawActions, NDArray[np.int64] | None]:
@@ -94,8 +120,9 @@ class ActorPolicy:
         observations: Mapping[str, NDArray[Any]],
         action_mask: NDArray[np.bool_] | None = None,
         deterministic: bool = True,
+        memory: NDArray[np.float32] | None = None,
     ) -> Actions:
-        parameters = self.parameters(observations, action_mask)
+        parameters = self.parameters(observations, action_mask, memory)
         noise = None
         if not deterministic:
             rows = len(next(iter(observations.values())))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from rlcore.saved_values import SavedValueError, saved_array, saved_float
 from rlcore.settings import PrioritizedReplaySettings
-from rlcore.torch.memory import FANOUT, tree_lengths
+from rlcore.torch.allocation import FANOUT, tree_lengths
 
 Rows = NDArray[np.int64]
 DoubleArray = NDArray[np.float64]

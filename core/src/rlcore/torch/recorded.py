@@ -9,7 +9,7 @@ from rlcore.errors import ConfigError
 from rlcore.recording.episode_recorder import one_slot
 from rlcore.recordings import Recording
 from rlcore.torch.actions import ActionLayout
-from rlcore.torch.memory import require_memory
+from rlcore.torch.allocation import require_memory
 from rlcore.torch.replay import ReplayBuffer
 from rlcore.torch.replay_rings import CLOSED, LEAST_ROWS, TERMINATED, TRUNCATED
 

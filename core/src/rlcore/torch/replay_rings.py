@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from rlcore.environment import AgentBatch, BehaviorSpec
 from rlcore.errors import ConfigError
-from rlcore.torch.memory import choice_dtype, require_memory
+from rlcore.torch.allocation import choice_dtype, require_memory
 from rlcore.torch.priorities import Priorities
 
 FloatArray = NDArray[np.float32]
@@ -62,6 +62,7 @@ class ReplayRings:
         self.head: Rows = np.arange(slots)  # [S] row of each slot's current observation
         self.open = np.zeros(slots, np.bool_)  # [S] acted on and waiting for what follows
         self.awaiting = np.ones(slots, np.bool_)  # [S] slots that act next
+        self.closed_rows: Rows = np.empty(0, np.int64)  # [K] transitions that the last call of `observe` closed
         self._closed = 0
         self._all_open = False  # open.all() and awaiting.all(), without asking in every step
         self._all_awaiting = True
@@ -116,7 +117,7 @@ class ReplayRings:
             if ended.size and not (kept := moves[ended]).all():
                 ended = ended[kept]
                 finals = None if finals is None else {name: array[kept] for name, array in finals.items()}
-        rows = self.head[closing]  # rows of what closes here; a view of the cursors where everything does
+        self.closed_rows = rows = self.head[closing].copy()
         self.reward[rows] = batch.reward[closing]
         if batch.group_reward is not None:
             self._group_rewards()[rows] = batch.group_reward[closing]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.environment import AgentBatch, BehaviorSpec
-from rlcore.torch.memory import require_memory
+from rlcore.torch.allocation import require_memory
 from rlcore.torch.rollout_state import require_rollout_fit
 
 FloatArray = NDArray[np.float32]
@@ -26,11 +26,12 @@ _OF_AN_UPDATE = 32  # bytes of a step: log-probability, value, advantage, return
 class RolloutBuffer:
     """Transitions of all slots since the last update."""
 
-    def __init__(self, behavior: BehaviorSpec, buffer_size: int) -> None:
-        """Room for ``buffer_size`` agent steps over all slots."""
+    def __init__(self, behavior: BehaviorSpec, buffer_size: int, memory_size: int = 0) -> None:
+        """Room for ``buffer_size`` agent steps over all slots, with ``memory_size`` numbers of memory each."""
         # Beside what a replay buffer has: wider choices, noise for acting, and what an update computes of each step.
         noise = 4 * (behavior.continuous + behavior.mask_size)
-        require_memory(behavior, buffer_size, beside=8 * len(behavior.discrete) + noise + _OF_AN_UPDATE)
+        beside = 8 * len(behavior.discrete) + noise + 4 * memory_size + _OF_AN_UPDATE
+        require_memory(behavior, buffer_size, beside=beside)
         slots = behavior.slots
         self.behavior = behavior
         self.buffer_size = buffer_size
@@ -41,6 +42,8 @@ class RolloutBuffer:
         }  # [T + 1, S, *shape]
         self.raw = np.zeros((*shape, behavior.continuous), np.float32)  # [T, S, continuous] before clipping
         self.choices = np.zeros((*shape, len(behavior.discrete)), np.int64)  # [T, S, branches]
+        # [T, S, M] that the actions were chosen with, in a trainer with memory
+        self.memory = np.zeros((*shape, memory_size), np.float32) if memory_size else None
         self.masks: NDArray[np.bool_] | None = None  # [T + 1, S, mask_size], from the first mask on
         self.reward = np.zeros(shape, np.float32)
         self.group_reward: FloatArray | None = None  # [T, S], from the first group reward on
@@ -68,9 +71,11 @@ class RolloutBuffer:
         else:
             self._write_next_ragged(batch)
 
-    def act(self, raw: FloatArray | None, choices: NDArray[np.int64] | None) -> None:
-        """Store the actions of the slots at their current observation."""
+    def act(self, raw: FloatArray | None, choices: NDArray[np.int64] | None, memory: FloatArray | None = None) -> None:
+        """Store the actions of the slots at their current observation, and the ``memory`` [S, M] that led to them."""
         if not self.ragged:
+            if self.memory is not None:
+                self.memory[self.row] = memory
             if raw is not None:
                 self.raw[self.row] = raw
             if choices is not None:
@@ -82,6 +87,8 @@ class RolloutBuffer:
             self.raw[rows, slots] = raw[slots]
         if choices is not None:
             self.choices[rows, slots] = choices[slots]
+        if self.memory is not None and memory is not None:
+            self.memory[rows, slots] = memory[slots]
         self.open[slots] = True
 
     def observe(self, batch: AgentBatch) -> int:
@@ -126,6 +133,8 @@ class RolloutBuffer:
             still = np.flatnonzero(self.open)
             self.raw[0, still] = self.raw[last[still], still]
             self.choices[0, still] = self.choices[last[still], still]
+            if self.memory is not None:
+                self.memory[0, still] = self.memory[last[still], still]
         self.cursor[:] = 0
         self.row = 0
         self.final_rows.clear()
@@ -194,6 +203,8 @@ class RolloutBuffer:
             state["masks"] = kept(self.masks, seen)
         if self.group_reward is not None:
             state["group_reward"] = kept(self.group_reward, closed)
+        if self.memory is not None:
+            state["memory"] = kept(self.memory, acted)
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -213,7 +224,7 @@ class RolloutBuffer:
         for name, array in self.observations.items():
             saved = state["observations"][name]
             array[: len(saved)] = saved
-        for name in ("raw", "choices", "reward", "terminated", "truncated", "masks", "group_reward"):
+        for name in ("raw", "choices", "reward", "terminated", "truncated", "masks", "group_reward", "memory"):
             if name in state:
                 getattr(self, name)[: len(state[name])] = state[name]
         self.cuts = [state["cuts"]] if len(state["cuts"]) else []
@@ -312,6 +323,7 @@ class RolloutBuffer:
             setattr(self, name, longer(getattr(self, name)))
         self.masks = None if self.masks is None else longer(self.masks)
         self.group_reward = None if self.group_reward is None else longer(self.group_reward)
+        self.memory = None if self.memory is None else longer(self.memory)
 
     def _mask_rows(self) -> NDArray[np.bool_]:
         if self.masks is None:

@@ -18,6 +18,7 @@ class Rollout(Protocol):
     behavior: BehaviorSpec
     cursor: NDArray[np.int64]
     observations: dict[str, NDArray[Any]]
+    memory: NDArray[np.float32] | None
 
 
 def require_rollout_fit(rollout: Rollout, state: Mapping[str, Any]) -> None:
@@ -46,6 +47,8 @@ def _require_rows(rollout: Rollout, state: Mapping[str, Any], rows: int) -> None
     for name in ("raw", "choices", "terminated", "truncated"):
         array = getattr(rollout, name)
         saved_array(state, name, array.dtype, (rows, *array.shape[1:]))
+    if rollout.memory is not None:
+        saved_array(state, "memory", np.float32, (rows, *rollout.memory.shape[1:]))
     if "group_reward" in state:
         saved_array(state, "group_reward", np.float32, (rows, len(rollout.cursor)))
     observations = saved_mapping(state, "observations")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -11,10 +11,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlcore.rewards import RewardProvider, Transitions
+from rlcore.rewards import RewardProvider, Transitions, recording_gradients
 from rlcore.torch.actions import ActionLayout
 from rlcore.torch.networks import Inputs, ObservationInputs
 from rlcore.torch.replay import ReplayBuffer, Rows, Steps
+from rlcore.torch.replay_rings import TERMINATED, TRUNCATED
 
 FloatArray = NDArray[np.float32]
 
@@ -29,12 +30,25 @@ class ActionBatch:
     mask: Tensor | None  # [B, logits] True = allowed
 
 
+@attrs.frozen(eq=False)
+class StepsBetween:
+    """The steps of B stretches between their first step and their end: n - 1 for each stretch of n steps.
+
+    A stretch that ends early repeats its last step, with a discount of 0.
+    """
+
+    inputs: Inputs  # normalized observations, each [(n - 1) * B, ...], step after step
+    mask: Tensor | None  # [(n - 1) * B, logits]
+    discount: Tensor  # [n - 1, B, R] gamma^k of step k
+
+
 @attrs.define(eq=False)
 class TransitionBatch(ActionBatch):
     """B stretches of n steps (n is 1 unless ``n_steps`` says otherwise) and R rewards: first what was seen and done at
     the start of each, then what it led to.
 
     The target of a value that ``n_steps`` later is worth ``next_value`` [B, R] is ``reward + discount * next_value``.
+    A value that contains a bonus for the policy's entropy needs ``between`` too: the bonus of step k counts gamma^k.
     """
 
     next_inputs: Inputs  # normalized observations at the end, each [B, ...]
@@ -42,10 +56,31 @@ class TransitionBatch(ActionBatch):
     reward: Tensor  # [B, R] discounted sum over the stretch, strength included
     discount: Tensor  # [B, R] gamma^n, and 0 where the episode terminated (unless the reward ignores that)
     weight: Tensor | None = None  # [B] of importance, under prioritized replay
+    between: StepsBetween | None = None  # None if n is 1, or if the trainer does not read them
+
+
+class TakenRows(Mapping[str, NDArray[Any]]):
+    """Rows of arrays by name. An array is gathered when it is asked for: most rewards look at no observation."""
+
+    def __init__(self, arrays: Mapping[str, NDArray[Any]], rows: Rows) -> None:
+        self._arrays, self._rows = arrays, rows
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        taken: NDArray[Any] = self._arrays[name].take(self._rows, 0)
+        return taken
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
 
 
 class BatchReader:
-    """Makes batches from rows of a replay buffer."""
+    """Makes batches from rows of a replay buffer.
+
+    ``between``: whether batches of more than one step have :class:`StepsBetween`.
+    """
 
     def __init__(
         self,
@@ -55,6 +90,7 @@ class BatchReader:
         providers: Sequence[RewardProvider],
         device: torch.device,
         n_steps: int = 1,
+        between: bool = False,
     ) -> None:
         self.buffer = buffer
         self.inputs = inputs
@@ -62,6 +98,7 @@ class BatchReader:
         self.providers = providers
         self.device = device
         self.n_steps = n_steps
+        self.between = between and n_steps > 1
 
     def read(self, rows: Rows, weight: FloatArray | None = None) -> TransitionBatch:
         """The transitions that start at ``rows`` [B] of the buffer."""
@@ -78,23 +115,46 @@ class BatchReader:
             reward=self._tensor(reward),
             discount=self._tensor(discount),
             weight=None if weight is None else self._tensor(weight),
+            between=self._between(indices[1:], valid[1:]) if self.between else None,
         )
 
     def actions(self, rows: Rows) -> ActionBatch:
         """Return the observations and actions of ``rows`` [B], without the next observations."""
         buffer, layout = self.buffer, self.layout
         return ActionBatch(
-            inputs=self._inputs({name: array.take(rows, 0) for name, array in buffer.observations.items()}),
+            inputs=self._inputs(TakenRows(buffer.observations, rows)),
             raw=self._tensor(buffer.raw.take(rows, 0)) if layout.continuous else None,
             choices=self._tensor(buffer.choices.take(rows, 0).astype(np.int64)) if layout.branches else None,
             mask=None if buffer.masks is None else self._tensor(buffer.masks.take(rows, 0)),
         )
 
     def transitions(self, rows: Rows) -> Transitions:
-        """Single steps, as reward providers are shown them."""
-        return self._shown(self.buffer.transitions(rows))
+        """Return single steps as reward providers see them; what the provider does not read is not gathered."""
+        buffer, layout = self.buffer, self.layout
+        flags, group_reward = buffer.flags.take(rows), buffer.group_reward
+        return Transitions(
+            observations=TakenRows(buffer.observations, rows),
+            actions=layout.actions(
+                buffer.raw.take(rows, 0) if layout.continuous else None,
+                buffer.choices.take(rows, 0).astype(np.int64) if layout.branches else None,
+            ),
+            reward=buffer.reward.take(rows),
+            terminated=(flags & TERMINATED).astype(np.bool_),
+            truncated=(flags & TRUNCATED).astype(np.bool_),
+            group_reward=None if group_reward is None else group_reward.take(rows),
+            following=lambda: TakenRows(buffer.observations, buffer.next_rows(rows)),
+        )
+
+    def rewards(self, rows: Rows) -> list[FloatArray]:
+        """Return the rewards of single steps, strength included: [B] for each provider."""
+        return self._evaluate(self.transitions(rows))
+
+    def _evaluate(self, shown: Transitions) -> list[FloatArray]:
+        with recording_gradients(False):
+            return [provider.evaluate(shown) * np.float32(provider.strength) for provider in self.providers]
 
     def _shown(self, steps: Steps) -> Transitions:
+        """Return steps that are gathered already as reward providers see them."""
         layout = self.layout
         return Transitions(
             observations=steps.observations,
@@ -108,16 +168,26 @@ class BatchReader:
             following=lambda: steps.next_observations,
         )
 
+    def _between(self, indices: Rows, valid: NDArray[np.bool_]) -> StepsBetween:
+        """The steps after the first one; ``indices`` and ``valid`` are [n - 1, B]."""
+        rows, masks = indices.ravel(), self.buffer.masks
+        gamma = np.array([provider.gamma for provider in self.providers], np.float32)
+        power = np.arange(1, len(indices) + 1, dtype=np.float32)[:, None, None]
+        return StepsBetween(
+            inputs=self._inputs(TakenRows(self.buffer.observations, rows)),
+            mask=None if masks is None else self._tensor(masks.take(rows, 0)),
+            discount=self._tensor(np.where(valid[:, :, None], gamma**power, np.float32(0))),
+        )
+
     def _rewards(self, indices: Rows, valid: NDArray[np.bool_], steps: Steps) -> tuple[FloatArray, FloatArray]:
         """Rewards and discounts, each [B, R]."""
         n = len(indices)
-        shown = self._shown(steps if n == 1 else self.buffer.transitions(indices.ravel()))
+        shown = self._shown(steps) if n == 1 else self.transitions(indices.ravel())
         power = np.arange(n, dtype=np.float32)[:, None]  # [n, 1]
         taken = valid.sum(0) if n > 1 else 1
         rewards, discounts = [], []
-        for provider in self.providers:
+        for provider, given in zip(self.providers, self._evaluate(shown), strict=True):
             gamma = np.float32(provider.gamma)
-            given = provider.evaluate(shown) * np.float32(provider.strength)
             if n > 1:
                 given = (given.reshape(n, -1) * np.where(valid, gamma**power, np.float32(0))).sum(0)
             discount = np.broadcast_to(gamma**taken, given.shape)
@@ -125,7 +195,7 @@ class BatchReader:
             discounts.append(discount if provider.ignore_done else discount * ~steps.terminated)
         return _columns(rewards), _columns(discounts)
 
-    def _inputs(self, observations: dict[str, NDArray[Any]]) -> Inputs:
+    def _inputs(self, observations: Mapping[str, NDArray[Any]]) -> Inputs:
         inputs: Inputs = self.inputs(tuple(x.to(self.device) for x in self.inputs.raw(observations)))
         return inputs
 

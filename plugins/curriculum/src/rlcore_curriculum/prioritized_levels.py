@@ -1,7 +1,8 @@
 """Prioritized level replay (Jiang et al. 2021, arXiv:2010.03934) for a parameter that works like a seed.
 
 An episode plays a new level or repeats a level. The probability of a repeated level falls with its rank by score, mixed
-with a probability that grows with the time since the level was played.
+with a probability that grows with the time since the level was played. Levels with equal scores share the mean of their
+ranks.
 
 Differences from the paper: its scores are value errors of single steps, which curricula do not receive. Here, the score
 of a level is the mean distance between the returns of successive episodes (``change``), or p (1 - p) for the share p of
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from rlcore import RunContext
 
 Levels = NDArray[np.int64]
+ROUNDING = 1e-9  # relative difference of scores that are equal except for rounding
 PRIOR = 2  # episodes, one of them a success, that a level's share of successes starts with (Laplace's rule)
 
 
@@ -102,9 +104,7 @@ class LevelScores:
         seen = (self.plays > 0).nonzero()[0]
         shares = np.zeros(self.block.levels)
         if seen.size:
-            ranks = np.empty(len(seen))
-            ranks[np.argsort(-self.scores()[seen], kind="stable")] = np.arange(1, len(seen) + 1)
-            by_score = ranks ** (-1.0 / self.block.temperature)
+            by_score = mean_ranks(self.scores()[seen]) ** (-1.0 / self.block.temperature)
             age = (self.total - self.played[seen]).astype(np.float64)
             by_age = age if age.sum() > 0.0 else np.ones(len(seen))
             staleness = self.block.staleness
@@ -124,6 +124,22 @@ class LevelScores:
         for name in ("plays", "played", "latest", "means"):
             fill(getattr(self, name), state, name)
         self.total = saved_count(state, "total")
+
+
+def mean_ranks(scores: Array) -> Array:
+    """Return the ranks of scores, [L] of [L]; 1 is the highest score, and equal scores share the mean of their ranks.
+
+    Ties are common: levels that were played once, that never succeed, or whose successes are as frequent as another
+    level's failures. Scores that differ by rounding only are equal.
+    """
+    order = np.argsort(-scores)
+    falling = scores[order]
+    rounding = ROUNDING * np.abs(scores, where=np.isfinite(scores), out=np.zeros_like(scores)).max()
+    new = np.concatenate([[True], falling[1:] < falling[:-1] - rounding])  # whether a lower score begins
+    counts = np.bincount(np.cumsum(new) - 1)  # of equal scores
+    ranks = np.empty(len(scores))
+    ranks[order] = np.repeat(np.cumsum(counts) - (counts - 1) / 2.0, counts)
+    return ranks
 
 
 @attrs.define(eq=False)

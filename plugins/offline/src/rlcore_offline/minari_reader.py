@@ -15,7 +15,7 @@ from rlcore.environment import Actions
 from rlcore.errors import ConfigError, NotInstalled, RlcoreError, one_line
 from rlcore.recordings import Recording
 from rlcore.spaces import MismatchedValue
-from rlcore.torch.memory import require_memory
+from rlcore.torch.allocation import require_memory
 from rlcore_offline.containment import require_contained
 from rlcore_offline.layout import Layout
 

@@ -15,13 +15,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from rlcore.environment import Actions, BehaviorSpec
 from rlcore.errors import ConfigError
 from rlcore.plugins.calls import Plugins, load_plugins
 from rlcore.plugins.run_context import RunContext
 from rlcore.plugins.selection import selection_from
-from rlcore.rewards import RewardProvider, Transitions
+from rlcore.rewards import RewardProvider, Transitions, recording_gradients
 from rlcore.settings import BehaviorSettings, RunConfig
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.checkpoint_directory import save_checkpoint
@@ -63,6 +64,7 @@ class RewardProviderConformance:
         """Return a random rollout, [rows, slots]."""
         random, behavior, lead = np.random.default_rng(seed), self.behavior(), (self.rows, self.slots)
         terminated = random.random(lead) < 0.2
+        following = {o.name: random.random((*lead, *o.shape)).astype(o.dtype) for o in behavior.observations}
         return Transitions(
             observations={o.name: random.random((*lead, *o.shape)).astype(o.dtype) for o in behavior.observations},
             actions=Actions(
@@ -72,6 +74,7 @@ class RewardProviderConformance:
             reward=random.standard_normal(lead).astype(np.float32),
             terminated=terminated,
             truncated=(random.random(lead) < 0.2) & ~terminated,
+            following=lambda: following,
         )
 
     def test_has_the_discount_and_strength_it_was_given(self) -> None:
@@ -86,7 +89,7 @@ class RewardProviderConformance:
 
     def test_rewards_are_finite_and_one_for_each_transition(self) -> None:
         given = self.transitions()
-        reward = self.make().evaluate(given)
+        reward = evaluate(self.make(), given)
         assert reward.shape == (self.rows, self.slots) and reward.dtype == np.float32
         assert np.isfinite(reward).all()
 
@@ -94,37 +97,50 @@ class RewardProviderConformance:
         given = self.transitions()
         flat = first_axes_joined(given)
         np.testing.assert_allclose(
-            self.make().evaluate(flat), self.make().evaluate(given).reshape(-1), rtol=1e-5, atol=1e-6
+            evaluate(self.make(), flat), evaluate(self.make(), given).reshape(-1), rtol=1e-5, atol=1e-6
         )
 
     def test_what_it_is_shown_stays_as_it_is(self) -> None:
         provider, given, untouched = self.make(), self.transitions(), self.transitions()
-        provider.evaluate(given)
-        provider.update(given)
+        evaluate(provider, given)
+        update(provider, given)
         for ours, theirs in zip(arrays_of(given), arrays_of(untouched), strict=True):
             np.testing.assert_array_equal(ours, theirs)
 
     def test_an_update_returns_finite_scalars_by_tag(self) -> None:
-        stats = self.make().update(self.transitions())
+        stats = update(self.make(), self.transitions())
         assert all(isinstance(tag, str) and np.isfinite(value) for tag, value in stats.items())
 
     def test_goes_on_from_its_state_as_if_never_stopped(self) -> None:
         provider, resumed = self.make(), self.make()
         for seed in range(3):
-            provider.evaluate(self.transitions(seed))
-            provider.update(self.transitions(seed))
+            evaluate(provider, self.transitions(seed))
+            update(provider, self.transitions(seed))
         path = save_checkpoint(self.directory, 1, {"provider": provider.state_dict()})
         resumed.load_state_dict(load_checkpoint(path)["provider"])
         for seed in range(3, 6):
             given = self.transitions(seed)
-            np.testing.assert_array_equal(provider.evaluate(given), resumed.evaluate(given))
-            assert dict(provider.update(given)) == dict(resumed.update(given))
+            np.testing.assert_array_equal(evaluate(provider, given), evaluate(resumed, given))
+            assert dict(update(provider, given)) == dict(update(resumed, given))
+
+
+def evaluate(provider: RewardProvider, transitions: Transitions) -> NDArray[np.float32]:
+    """Call ``evaluate`` as a trainer does."""
+    with recording_gradients(False):
+        return provider.evaluate(transitions)
+
+
+def update(provider: RewardProvider, transitions: Transitions) -> Mapping[str, float]:
+    """Call ``update`` as a trainer does."""
+    with recording_gradients(True):
+        return provider.update(transitions)
 
 
 def arrays_of(transitions: Transitions) -> list[Any]:
     actions = transitions.actions
     return [
-        *transitions.observations.values(), actions.continuous, actions.discrete,
+        *transitions.observations.values(), *transitions.next_observations.values(),
+        actions.continuous, actions.discrete,
         transitions.reward, transitions.terminated, transitions.truncated,
     ]  # fmt: skip
 
@@ -141,4 +157,5 @@ def first_axes_joined(transitions: Transitions) -> Transitions:
         reward=joined(transitions.reward),
         terminated=joined(transitions.terminated),
         truncated=joined(transitions.truncated),
+        following=lambda: {name: joined(array) for name, array in transitions.next_observations.items()},
     )

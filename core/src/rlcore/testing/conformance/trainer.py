@@ -13,6 +13,7 @@ from __future__ import annotations
 import gc
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -25,14 +26,11 @@ from rlcore.environment import Actions, AgentBatch, BehaviorSpec, Environment
 from rlcore.errors import ConfigError, RunStateError, UnsupportedSpace
 from rlcore.plugins.calls import Plugins, load_plugins
 from rlcore.plugins.diagnosis import diagnose
-from rlcore.plugins.markers import hookimpl
-from rlcore.plugins.records import RewardProviderSpec
 from rlcore.plugins.selection import selection_from
-from rlcore.rewards import Transitions
 from rlcore.seeding import EpisodeSeeds
-from rlcore.settings import RewardSettings
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.checkpoint_directory import save_checkpoint
+from rlcore.testing.conformance.learning_rewards import TORCH_REWARD, TORCH_TAG, LearningReward, LearningRewards
 from rlcore.testing.environments import (
     ConstantReward,
     IdentityEnvironment,
@@ -273,26 +271,38 @@ class TrainerConformance:
         assert_equal({"all": ours}, {"all": theirs})
 
     def test_rewards_that_learn_are_updated_saved_and_restored(self) -> None:
-        environment, other = self.environment(), self.environment()
-        trainer, reward = self.make_with_a_reward_that_learns(environment)
-        updates = learn(trainer, environment, self.steps)
+        reward = self.check_that_it_learns(LearningReward.name, LearningReward.TAG)
         assert reward.rewarded, "the provider's evaluate() was not called"
-        assert reward.updates == len(updates), "an update of the trainer calls update() of each reward provider once"
-        assert all(stats.get(LearningReward.TAG) for stats in updates), "the statistics of the provider are missing"
+
+    def test_rewards_written_in_torch_learn(self) -> None:
+        """See :class:`rlcore.rewards.RewardProvider` for when PyTorch records gradients."""
+        if find_spec("torch") is None:
+            pytest.skip("PyTorch is not installed")
+        self.check_that_it_learns(TORCH_REWARD, TORCH_TAG)
+
+    def check_that_it_learns(self, name: str, tag: str) -> Any:
+        """Train with the reward provider, save, restore and continue; return the provider of the first trainer."""
+        environment, other = self.environment(), self.environment()
+        trainer, reward = self.make_with_a_reward_that_learns(environment, name)
+        untrained = copied(reward.state_dict())
+        updates = learn(trainer, environment, self.steps)
         state = copied(trainer.state_dict())
+        assert not equal(untrained, reward.state_dict()), "the provider's update() was not called"
+        assert any(tag in stats for stats in updates), "the statistics of the provider are missing"
         check_storable(state)
-        resumed, restored = self.make_with_a_reward_that_learns(other)
+        resumed, restored = self.make_with_a_reward_that_learns(other, name)
         resumed.load_state_dict(load_checkpoint(save_checkpoint(self.directory, 1, {"trainer": state}))["trainer"])
-        assert restored.updates == reward.updates, "the provider's state was not saved and restored"
+        assert_equal(reward.state_dict(), restored.state_dict(), "the provider's state was not saved and restored")
         ours = [*learn(trainer, environment, self.steps, seed=7), trainer.state_dict()]
         theirs = [*learn(resumed, other, self.steps, seed=7), resumed.state_dict()]
         assert_equal({"all": ours}, {"all": theirs})
+        return reward
 
-    def make_with_a_reward_that_learns(self, environment: Environment) -> tuple[Trainer, LearningReward]:
+    def make_with_a_reward_that_learns(self, environment: Environment, name: str = "learning") -> tuple[Trainer, Any]:
         """Create a trainer with two rewards with different discounts; the second one changes with every update."""
         plugins, maker = self.plugins(), LearningRewards()
         plugins.register(maker, "learning-reward")
-        signals = {"extrinsic": {}, LearningReward.name: {"gamma": 0.5, "strength": 0.1}}
+        signals = {"extrinsic": {}, name: {"gamma": 0.5, "strength": 0.1}}
         trainer = self.make(environment, plugins=plugins, reward_signals=signals)
         assert len(maker.made) == 1, "reward providers come from run.create_reward_providers(behavior, settings)"
         return trainer, maker.made[0]
@@ -328,60 +338,6 @@ class TrainerConformance:
 
 
 # ---------------------------------------------------------------- parts of the tests
-
-
-class LearningReward:
-    """The environment's reward, weighted by the number of updates of this provider."""
-
-    name = "learning"
-    ignore_done = False
-    TAG = "Losses/Learning Reward"
-
-    def __init__(self, gamma: float, strength: float) -> None:
-        self.gamma = gamma
-        self.strength = strength
-        self.rewarded = 0
-        self.updates = 0
-
-    def evaluate(self, transitions: Transitions) -> NDArray[np.float32]:
-        self.rewarded += transitions.reward.size
-        return transitions.reward * np.float32(1 + self.updates / 10)
-
-    def update(self, transitions: Transitions) -> Mapping[str, float]:
-        assert transitions.reward.size, "update() received no transitions"
-        self.updates += 1
-        return {self.TAG: float(self.updates)}
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"updates": self.updates}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.updates = int(state["updates"])
-
-
-class LearningRewards:
-    """A plugin that creates :class:`LearningReward` and keeps the created objects."""
-
-    def __init__(self) -> None:
-        self.made: list[LearningReward] = []
-
-    @hookimpl
-    def rlcore_reward_providers(self) -> list[RewardProviderSpec]:
-        return [
-            RewardProviderSpec(
-                name=LearningReward.name,
-                target="rlcore.testing.conformance.trainer:LearningReward",
-                settings="rlcore.settings:RewardSettings",
-                summary="A reward that changes with every update",
-            )
-        ]
-
-    @hookimpl
-    def rlcore_create_reward_provider(self, spec: RewardProviderSpec, settings: RewardSettings) -> Any:
-        if spec.name != LearningReward.name:
-            return None
-        self.made.append(LearningReward(settings.gamma, settings.strength))
-        return self.made[-1]
 
 
 def first_batch(environment: Environment, seed: int = 1) -> AgentBatch:
@@ -462,6 +418,14 @@ def check_storable(state: Any, where: str = "state_dict()") -> None:
     else:
         plain = state is None or isinstance(state, bool | int | float | str | np.ndarray)
         assert plain, f"{where} is a {type(state).__name__}, neither a numpy array nor JSON"
+
+
+def equal(ours: Any, theirs: Any) -> bool:
+    try:
+        assert_equal(ours, theirs)
+    except AssertionError:
+        return False
+    return True
 
 
 def assert_equal(ours: Any, theirs: Any, message: str = "", where: str = "") -> None:

@@ -25,7 +25,7 @@ def numpy_actor(model: Actor) -> NumpyActor | None:
     The returned function reads the model's own weights, so updates in place need no other call. Call it again if the
     normalizer changes, or if parameters move to other memory.
     """
-    if model.inputs.images or not _is_plain(model):
+    if model.inputs.images or model.memory_size or not _is_plain(model):
         return None
     activate = FUNCTIONS[model.actor.activation]
     hidden = [(to_numpy(layer.weight).T, to_numpy(layer.bias)) for layer in linears(model.actor.layers)]

@@ -1,0 +1,241 @@
+"""PPO with memory computes what an LSTM does that reads each episode alone, from its beginning."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from rlcore.environment import AgentBatch, BehaviorSpec, ObservationSpec
+from rlcore.torch.sequences import Sequences
+
+MakeTrainer = Callable[..., Any]
+
+SLOTS = 3
+SPEC = BehaviorSpec(
+    "Agent",
+    (ObservationSpec("seen", (4,), np.float32),),
+    continuous=1,
+    discrete=(3,),
+    low=np.array([-1.0], np.float32),
+    high=np.array([1.0], np.float32),
+    env_index=np.arange(SLOTS),
+)
+
+
+class Script:
+    """Random batches: episodes end at random, and in ``turns`` not every agent acts in every step."""
+
+    def __init__(self, turns: bool) -> None:
+        self.behaviors = {"Agent": SPEC}
+        self.num_envs = SLOTS
+        self.turns = turns
+        self.generator = np.random.default_rng(5)
+
+    def batch(self, first: bool = False) -> AgentBatch:
+        generator = self.generator
+        fate = np.full(SLOTS, 1.0) if first else generator.random(SLOTS)
+        ended = np.flatnonzero(fate < 0.2)
+        mask = generator.random((SLOTS, 3)) < 0.7
+        mask[:, 0] = True
+        return AgentBatch(
+            {"seen": generator.standard_normal((SLOTS, 4)).astype(np.float32)},
+            generator.standard_normal(SLOTS).astype(np.float32),
+            fate < 0.1,
+            (fate >= 0.1) & (fate < 0.2),
+            final_observations={"seen": generator.standard_normal((len(ended), 4)).astype(np.float32)},
+            needs_action=generator.random(SLOTS) < 0.6 if self.turns else None,
+            action_mask=mask,
+        )
+
+
+@attrs.define
+class Step:
+    """A transition as the test saw it; ``seen`` are all observations that the agent acted on, up to this one."""
+
+    seen: list[NDArray[np.float32]]
+    mask: NDArray[np.bool_]
+    raw: NDArray[np.float32]
+    choice: int
+    reward: float = 0.0
+    terminated: bool = False
+    following: list[NDArray[np.float32]] = attrs.field(factory=list)  # what the next value depends on
+
+
+def through_lstm(body: Any, seen: list[NDArray[np.float32]]) -> torch.Tensor:
+    """Features after the last of ``seen``, read one after the other from a memory of zeros."""
+    with torch.no_grad():
+        features = body((torch.from_numpy(np.stack(seen)),))
+        plain = torch.nn.LSTM(features.shape[1], body.recurrent.features)
+        plain.load_state_dict(body.recurrent.lstm.state_dict())
+        return plain(features.unsqueeze(1))[0][-1, 0]  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("turns", [False, True])
+@pytest.mark.parametrize("shared", [False, True])
+def test_every_rollout_has_the_values_and_probabilities_of_episodes_that_are_read_alone(
+    make_trainer: MakeTrainer, turns: bool, shared: bool
+) -> None:
+    script = Script(turns)
+    trainer = make_trainer(
+        script,
+        network={"memory": {"memory_size": 10, "sequence_length": 4}},
+        lambd=0.0,  # returns are then reward + gamma * next value
+        learning_rate=1e-30,  # the weights stay, so that the last rollout can be computed as the first
+        buffer_size=30,
+        batch_size=15,
+        shared_critic=shared,
+        advantage_normalization="none",
+    )
+    episodes: list[list[NDArray[np.float32]]] = [[] for _ in range(SLOTS)]
+    open_steps: list[Step | None] = [None] * SLOTS
+    closed: list[list[Step]] = [[] for _ in range(SLOTS)]
+    batch = script.batch(first=True)
+    trainer.begin(batch)
+    rollouts = 0
+    while rollouts < 10:
+        trainer.act(batch)
+        acting = np.arange(SLOTS) if batch.needs_action is None else np.flatnonzero(batch.needs_action)
+        at = trainer.buffer.lengths()
+        for slot in acting:
+            episodes[slot].append(batch.observations["seen"][slot])
+            raw, choice = trainer.buffer.raw[at[slot], slot], trainer.buffer.choices[at[slot], slot, 0]
+            assert batch.action_mask is not None
+            open_steps[slot] = Step(list(episodes[slot]), batch.action_mask[slot], raw.copy(), int(choice))
+        batch = script.batch()
+        for slot in range(SLOTS):
+            step, ends = open_steps[slot], slot in batch.ended
+            if step is not None and (ends or batch.needs_action is None or batch.needs_action[slot]):
+                assert batch.final_observations is not None
+                final = batch.final_observations["seen"][batch.ended.tolist().index(slot)] if ends else None
+                step.following = [*episodes[slot], batch.observations["seen"][slot] if final is None else final]
+                step.reward, step.terminated = float(batch.reward[slot]), bool(batch.terminated[slot])
+                closed[slot].append(step)
+                open_steps[slot] = None
+            if ends:
+                episodes[slot] = []
+        trainer.observe(None, batch)
+        if trainer.ready():
+            check(trainer, closed)
+            trainer.update()
+            closed = [[] for _ in range(SLOTS)]
+            rollouts += 1
+            reset = rollouts % 3 == 0  # where nothing is collected yet
+        else:
+            reset = script.generator.random() < 0.05
+        if reset:
+            batch = script.batch(first=True)
+            trainer.begin(batch)
+            episodes, open_steps = [[] for _ in range(SLOTS)], [None] * SLOTS
+
+
+def check(trainer: Any, closed: list[list[Step]]) -> None:
+    model = trainer.model
+    critic = trainer.state_dict()["memory"]["critic"]
+    rollout, *_ = trainer._prepare()
+    trainer._memory.critic = critic  # `update` prepares the rollout again
+    in_order = [
+        (k, slot, steps[k]) for k in range(max(map(len, closed))) for slot, steps in enumerate(closed) if k < len(steps)
+    ]
+    assert len(in_order) == len(rollout.old_log_prob)
+    gamma = trainer.providers[0].gamma
+    for row, (_, _, step) in enumerate(in_order):
+        output = model.policy_head.linear(through_lstm(model.actor, step.seen))
+        normal = torch.distributions.Normal(output[:1], model.policy_head.log_std.exp())
+        logits = torch.where(torch.from_numpy(step.mask), output[1:], -1e8)
+        log_prob = normal.log_prob(torch.from_numpy(step.raw)).sum() + logits.log_softmax(0)[step.choice]  # type: ignore[no-untyped-call]
+        assert rollout.old_log_prob[row].item() == pytest.approx(log_prob.item(), abs=2e-4)
+        value = model.value_head(through_lstm(model.critic, step.seen))
+        assert rollout.old_value[row].item() == pytest.approx(value.item(), abs=1e-5)
+        next_value = 0.0 if step.terminated else model.value_head(through_lstm(model.critic, step.following)).item()
+        assert rollout.returns[row].item() == pytest.approx(step.reward + gamma * next_value, abs=1e-5)
+
+
+def test_a_sequence_is_learned_from_as_a_loop_over_its_steps(make_trainer: MakeTrainer) -> None:
+    """Gradients of two sequences of 3 steps and 1 step that begin with some memory."""
+    trainer = make_trainer(Script(False), network={"memory": {"memory_size": 6}})
+    model, generator = trainer.model, torch.Generator().manual_seed(1)
+    seen, memory = torch.randn(4, 4, generator=generator), torch.randn(2, 6, generator=generator)
+    order = torch.tensor([0, 3, 1, 0, 2, 0])  # rows 0, 1, 2 and row 3, step by step; row 0 stands for what is missing
+    sequences = Sequences(order, torch.tensor([0, 2, 4, 1]), memory, torch.zeros(2, 6))
+
+    def gradients(outputs: list[torch.Tensor]) -> list[torch.Tensor]:
+        loss = sum((output * (k + 1)).sum() for k, output in enumerate(outputs))
+        model.zero_grad()
+        loss.backward()  # type: ignore[union-attr]
+        return [p.grad.clone() for p in [*model.actor.parameters(), *model.policy_head.linear.parameters()]]
+
+    mean, logits = model.policy_of((seen,), sequences)
+    ours = gradients(list(torch.cat([mean, logits], dim=1)))
+    cell = torch.nn.LSTMCell(model.actor.recurrent.lstm.input_size, 3)
+    outputs = []
+    for rows, begin in ((range(3), memory[:1]), (range(3, 4), memory[1:])):
+        h, c = begin[:, :3], begin[:, 3:]
+        lstm = model.actor.recurrent.lstm
+        weights = (lstm.weight_ih_l0, lstm.weight_hh_l0, lstm.bias_ih_l0, lstm.bias_hh_l0)
+        for row in rows:
+            names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+            state = dict(zip(names, weights, strict=True))
+            h, c = torch.func.functional_call(cell, state, (model.actor((seen[row : row + 1],)), (h, c)))
+            outputs.append(model.policy_head.linear(h)[0])
+    for one, other in zip(ours, gradients(outputs), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_what_a_policy_remembers_belongs_to_rows(make_trainer: MakeTrainer) -> None:
+    """Rows acted on together, in two calls, and in another order do and remember the same."""
+    policy = make_trainer(Script(False), network={"memory": {"memory_size": 8}}).policy
+    generator = np.random.default_rng(3)
+    memory = generator.standard_normal((SLOTS, 8)).astype(np.float32)
+    seen = {"seen": generator.standard_normal((SLOTS, 4)).astype(np.float32)}
+    together = memory.copy()
+    actions = policy.act(seen, memory=together)
+    assert not np.allclose(together, memory)
+    order = np.array([2, 0, 1])
+    for rows in (order[:1], order[1:]):
+        own = memory[rows]
+        part = policy.act({"seen": seen["seen"][rows]}, memory=own)
+        np.testing.assert_allclose(own, together[rows], atol=1e-6)
+        np.testing.assert_allclose(part.continuous, actions.continuous[rows], atol=1e-6)
+        np.testing.assert_array_equal(part.discrete, actions.discrete[rows])
+    fresh = policy.act(seen)
+    np.testing.assert_array_equal(fresh.continuous, policy.act(seen, memory=np.zeros_like(memory)).continuous)
+
+
+def test_a_resumed_trainer_remembers_what_it_did(make_trainer: MakeTrainer) -> None:
+    """In the middle of an episode and of a rollout that began in the middle of it."""
+    memory = {"memory_size": 8, "sequence_length": 8}
+    settings: dict[str, Any] = {"network": {"memory": memory}, "buffer_size": 30, "batch_size": 15}
+
+    def steps(trainer: Any, script: Script, count: int, batch: AgentBatch) -> AgentBatch:
+        for _ in range(count):
+            trainer.act(batch)
+            batch = script.batch(first=True)  # no episode ends
+            trainer.observe(None, batch)
+            if trainer.ready():
+                trainer.update()
+        return batch
+
+    script = Script(False)
+    trainer = make_trainer(script, **settings)
+    batch = script.batch(first=True)
+    trainer.begin(batch)
+    batch = steps(trainer, script, 23, batch)
+    resumed = make_trainer(Script(False), **settings)
+    resumed.load_state_dict(copy.deepcopy(trainer.state_dict()))
+    assert np.abs(resumed.state_dict()["memory"]["critic"]).min(axis=1).all()
+    other = Script(False)
+    other.generator = copy.deepcopy(script.generator)
+    steps(trainer, script, 12, batch)
+    steps(resumed, other, 12, batch)
+    ours, theirs = trainer.state_dict(), resumed.state_dict()
+    for entry in ("model", "optimizer", "memory"):
+        for name, array in ours[entry].items():
+            np.testing.assert_array_equal(array, theirs[entry][name], err_msg=f"{entry}/{name}")
+    np.testing.assert_array_equal(ours["buffer"]["memory"], theirs["buffer"]["memory"])

@@ -1,0 +1,115 @@
+# mypy: allow-untyped-calls
+"""The rewards of episodes by provider, as statistics, against sums that are kept agent by agent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlcore.environment import Actions, AgentBatch
+from rlcore.plugins import load_plugins
+from rlcore.testing.conformance.learning_rewards import LearningRewards
+from rlcore.testing.conformance.trainer import copied, first_batch, learn
+from rlcore.testing.environments import IdentityEnvironment
+from rlcore_sac.trainer import SACTrainer
+
+MakeTrainer = Callable[..., SACTrainer]
+SLOTS = 5
+TAGS = ("Policy/Extrinsic Reward", "Policy/Learning Reward")
+
+
+class Ragged(IdentityEnvironment):
+    """Random ends; agents that do not act in every step, that are lost, and that share rewards."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(SLOTS, discrete=(3,), episode_length=4)
+        self.kind = kind
+        self.random = np.random.default_rng(1)
+
+    def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
+        [(name, batch)] = super().step(actions).items()
+        if self.kind == "turns":
+            batch.needs_action = (self.random.random(SLOTS) < 0.6) | batch.terminated | batch.truncated
+            batch.reward[~batch.needs_action] = 77.0
+        if self.kind == "aborted":
+            batch.aborted = (self.random.random(SLOTS) < 0.1) & ~(batch.terminated | batch.truncated)
+        if self.kind == "groups":
+            batch.group_reward = self.random.random(SLOTS).astype(np.float32)
+        return {name: batch}
+
+
+def trained(make_trainer: MakeTrainer, environment: Ragged, **hyperparameters: Any) -> SACTrainer:
+    plugins = load_plugins()
+    plugins.register(LearningRewards(), "learning-reward")
+    block = {"reward_signals": {"extrinsic": {}, "learning": {"strength": 0.5}}}
+    options = {"batch_size": 4, "buffer_size": 400, "reward_signal_steps_per_update": 10**6, **hyperparameters}
+    return make_trainer(environment, plugins=plugins, block=block, **options)
+
+
+def check(trainer: SACTrainer, environment: Ragged, steps: int) -> int:
+    """Play, and compare what each update reports with the episodes that ended before; return how many it reported."""
+    [name] = environment.behaviors
+    batch = first_batch(environment)
+    trainer.begin(batch)
+    ended: list[tuple[float, float]] = []  # sums of rewards, with and without the group's
+    sums, waiting, reported = np.zeros((SLOTS, 2)), [True] * SLOTS, 0
+    for _ in range(steps):
+        acting = [True] * SLOTS if batch.needs_action is None else batch.needs_action.tolist()
+        waiting = [w or a for w, a in zip(waiting, acting, strict=True)]
+        actions = trainer.act(batch)
+        batch = environment.step({name: actions})[name]
+        for slot in range(SLOTS):
+            over = bool(batch.terminated[slot] or batch.truncated[slot])
+            if batch.aborted is not None and batch.aborted[slot]:
+                sums[slot] = 0.0
+            elif waiting[slot] and (batch.needs_action is None or batch.needs_action[slot] or over):
+                group = 0.0 if batch.group_reward is None else float(batch.group_reward[slot])
+                sums[slot] += float(batch.reward[slot]) + group, 0.5 * float(batch.reward[slot])
+                waiting[slot] = False
+                if over:
+                    ended.append((sums[slot, 0], sums[slot, 1]))
+                    sums[slot] = 0.0
+        trainer.observe(actions, batch)
+        if trainer.ready():
+            stats = trainer.update()
+            for tag, expected in zip(TAGS, zip(*ended, strict=True), strict=False):
+                np.testing.assert_allclose(np.sort(stats[tag]), np.sort(expected), rtol=1e-5, atol=1e-5)
+            assert ended or not any(tag in stats for tag in TAGS)
+            reported += len(ended)
+            ended.clear()
+    return reported
+
+
+@pytest.mark.parametrize("kind", ["all act", "turns", "aborted", "groups"])
+@pytest.mark.parametrize("options", [{"steps_per_update": 10}, {"steps_per_update": 400}, {"buffer_size": 20}])
+def test_each_provider_reports_the_reward_of_every_episode(
+    make_trainer: MakeTrainer, kind: str, options: dict[str, Any]
+) -> None:
+    environment = Ragged(kind)
+    assert check(trained(make_trainer, environment, **options), environment, 200) > 80
+
+
+def test_episodes_that_a_reset_cuts_are_forgotten(make_trainer: MakeTrainer) -> None:
+    environment = Ragged("all act")
+    trainer = trained(make_trainer, environment)
+    for _ in range(5):
+        updates = learn(trainer, environment, 3)  # episodes have four steps
+        assert not any("Policy/Extrinsic Reward" in stats for stats in updates)
+
+
+def test_saving_keeps_the_rewards_of_open_and_of_unreported_episodes(make_trainer: MakeTrainer) -> None:
+    environment = Ragged("all act")
+    trainer = trained(make_trainer, environment, steps_per_update=10**6)
+    check(trainer, environment, 21)
+    state = copied(trainer.state_dict())
+    assert np.size(state["episode_rewards"]["extrinsic"]["finished"]) == 5 * SLOTS
+    assert np.any(state["episode_rewards"]["extrinsic"]["open"])
+    resumed = trained(make_trainer, Ragged("all act"), steps_per_update=10**6)
+    resumed.load_state_dict(state)
+    assert copied(resumed.state_dict())["episode_rewards"].keys() == state["episode_rewards"].keys()
+    for name, parts in resumed.state_dict()["episode_rewards"].items():
+        for part, array in parts.items():
+            np.testing.assert_array_equal(array, state["episode_rewards"][name][part])

@@ -1,0 +1,179 @@
+# mypy: allow-untyped-calls, disable-error-code="union-attr,index"
+"""Returns of n steps: the soft values of dynamic programming are their fixed point, whatever n is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from rlcore.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec
+from rlcore.plugins import load_plugins
+from rlcore.testing.conformance.learning_rewards import LearningRewards
+from rlcore.testing.conformance.trainer import learn
+from rlcore.testing.environments import ConstantReward
+from rlcore_sac.trainer import SACTrainer
+
+MakeTrainer = Callable[..., SACTrainer]
+
+STATES, SLOTS = 5, 6
+REWARD = np.array([1.0, -2.0, 0.5, 3.0, 0.25], np.float32)  # for leaving a state
+GAMMAS = (0.9, 0.5)
+STRENGTHS = (1.0, 0.1)
+TEMPERATURE = 0.3
+
+
+class Walk:
+    """Moves from state 0 to state 4, whatever agents do, and begins in any state; leaving state 4 ends the episode.
+
+    A time limit cuts episodes of more than three steps.
+    """
+
+    episodes = np.zeros(SLOTS, np.int64)
+    num_envs = SLOTS
+
+    def __init__(self, continuous: int, discrete: tuple[int, ...]) -> None:
+        bounds = np.ones(continuous, np.float32)
+        behavior = BehaviorSpec(
+            "Walk", (ObservationSpec("state", (STATES,), np.float32),), continuous, discrete, -bounds, bounds,
+            np.arange(SLOTS),
+        )  # fmt: skip
+        self.behaviors: Mapping[str, BehaviorSpec] = {"Walk": behavior}
+        self.random = np.random.default_rng(3)
+
+    def shown(self, states: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+        return {"state": np.eye(STATES, dtype=np.float32)[states]}
+
+    def reset(self, seeds: Any, episodes: Any) -> dict[str, AgentBatch]:
+        self.state, self.age = self.random.integers(STATES, size=SLOTS), np.zeros(SLOTS, np.int64)
+        no = np.zeros(SLOTS, np.bool_)
+        return {"Walk": AgentBatch(self.shown(self.state), np.zeros(SLOTS, np.float32), no, no)}
+
+    def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
+        reward = REWARD[self.state]
+        self.age += 1
+        terminated = self.state == STATES - 1
+        truncated = ~terminated & (self.age == 4)
+        after = np.minimum(self.state + 1, STATES - 1)
+        ended = np.flatnonzero(terminated | truncated)
+        finals = self.shown(after[ended])
+        self.state = after
+        self.state[ended] = self.random.integers(STATES, size=len(ended))
+        self.age[ended] = 0
+        return {"Walk": AgentBatch(self.shown(self.state), reward, terminated, truncated, final_observations=finals)}
+
+    def set_parameters(self, parameters: Any) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def entropies(trainer: SACTrainer) -> NDArray[np.float64]:
+    """The policy's entropy in each state, from its parameters: sums over options, and a quadrature over [-1, 1]."""
+    with torch.no_grad():
+        columns, logits = trainer.model.policy((torch.eye(STATES),))
+    total = np.zeros(STATES)
+    if logits is not None:
+        for branch in logits.double().split(trainer.behavior.discrete, dim=1):
+            chance = np.exp(branch.numpy()) / np.exp(branch.numpy()).sum(1, keepdims=True)
+            total -= (chance * np.log(chance)).sum(1)
+    if columns is not None:
+        nodes, weights = np.polynomial.hermite_e.hermegauss(60)
+        means, log_stds = columns.double().numpy().reshape(STATES, 2, -1).transpose(1, 0, 2)
+        for mean, log_std in zip(means.T, log_stds.T, strict=True):
+            u = mean[:, None] + np.exp(log_std)[:, None] * nodes  # [STATES, nodes]
+            slope = (
+                2.0 * (math.log(2.0) - np.logaddexp(u, -u)) @ weights / math.sqrt(2 * math.pi)
+            )  # E log(1 - tanh(u)^2)
+            total += 0.5 * math.log(2 * math.pi * math.e) + log_std + slope
+    return total
+
+
+def soft_values(bonus: NDArray[np.float64], gamma: float, strength: float) -> NDArray[np.float64]:
+    """Q of each state, the same for all actions, from the last state backwards."""
+    q, after = np.zeros(STATES), 0.0
+    for state in range(STATES - 1, -1, -1):
+        q[state] = strength * float(REWARD[state]) + gamma * after
+        after = q[state] + bonus[state]
+    return q
+
+
+def made(make_trainer: MakeTrainer, walk: Walk, n_steps: int, rewards: int = 2) -> SACTrainer:
+    """A trainer whose critics and targets have the soft values of dynamic programming, and a buffer of random walks."""
+    plugins = load_plugins()
+    plugins.register(LearningRewards(), "learning-reward")
+    signals: dict[str, Any] = {"extrinsic": {"gamma": GAMMAS[0]}}
+    if rewards == 2:
+        signals["learning"] = {"gamma": GAMMAS[1], "strength": STRENGTHS[1]}
+    trainer = make_trainer(
+        walk, plugins=plugins, block={"reward_signals": signals}, network={"num_layers": 0}, n_steps=n_steps,
+        init_entcoef=TEMPERATURE, learn_entcoef=False, buffer_init_steps=10**6, batch_size=4096,
+    )  # fmt: skip
+    model = trainer.model
+    with torch.no_grad():
+        model.policy_head.linear.weight.normal_(0, 0.7, generator=torch.Generator().manual_seed(1))
+        bonus = TEMPERATURE * entropies(trainer) / rewards
+        tables = [soft_values(bonus, g, s) for g, s in zip(GAMMAS, STRENGTHS, strict=True)][:rewards]
+        table = np.repeat(np.stack(tables), model.options.columns, axis=0)  # [R * columns, STATES]
+        for critic in (*model.critics, *model.targets):
+            critic.head.weight.zero_()
+            critic.head.weight[:, :STATES] = torch.from_numpy(table)
+            critic.head.bias.zero_()
+    learn(trainer, walk, 120)
+    assert len(trainer.buffer) == 120 * SLOTS
+    return trainer
+
+
+@pytest.mark.parametrize("rewards", [1, 2])
+@pytest.mark.parametrize("n_steps", [1, 2, 3, 6])
+@pytest.mark.parametrize("discrete", [(3,), (2, 3)])
+def test_the_soft_values_of_dynamic_programming_have_no_error(
+    make_trainer: MakeTrainer, discrete: tuple[int, ...], n_steps: int, rewards: int
+) -> None:
+    trainer = made(make_trainer, Walk(0, discrete), n_steps, rewards)
+    step = trainer.gradient_step(trainer.reader.read(np.flatnonzero(trainer.buffer.flags)))
+    assert step.stats["Losses/Q1 Loss"].item() < 1e-10
+    assert step.stats["Losses/Q2 Loss"].item() < 1e-10
+
+
+@pytest.mark.parametrize("n_steps", [1, 3])
+@pytest.mark.parametrize("discrete", [(), (3,)])
+def test_the_entropy_of_continuous_parts_is_that_of_draws(
+    make_trainer: MakeTrainer, discrete: tuple[int, ...], n_steps: int
+) -> None:
+    """A critic's gradient has the mean error of each state; the draws of 30,000 stretches average out."""
+    trainer = made(make_trainer, Walk(2, discrete), n_steps)
+    rows = np.random.default_rng(1).choice(np.flatnonzero(trainer.buffer.flags), 30_000)
+    trainer.gradient_step(trainer.reader.read(rows))
+    slopes = trainer.model.critics[0].head.weight.grad
+    assert slopes is not None
+    # The loss is half the mean over B and R = 2 of squared errors; the columns of a reward share its errors.
+    share = trainer.buffer.observations["state"][rows].mean(0)
+    errors = 2 * slopes[:, :STATES].view(2, -1, STATES).sum(1).numpy() / share
+    assert np.abs(errors).max() < 0.02
+
+
+def test_a_value_learned_from_three_steps_contains_the_entropy_of_all_of_them(make_trainer: MakeTrainer) -> None:
+    """Reward 1 for ever, and two options that make no difference: (1 + gamma a log 2) / (1 - gamma)."""
+    environment = ConstantReward(4, max_steps=4)
+    trainer = make_trainer(
+        environment, block={"reward_signals": {"extrinsic": {"gamma": 0.9}}}, n_steps=3, init_entcoef=1.0,
+        learn_entcoef=False, tau=0.1, learning_rate=1e-2, adam_epsilon=1e-5,
+    )  # fmt: skip
+    updates = learn(trainer, environment, 300)
+    believed = np.mean([stats["Policy/Extrinsic Value"] for stats in updates[-50:]])
+    options = sum(next(iter(environment.behaviors.values())).discrete)
+    assert believed == pytest.approx((1 + 0.9 * math.log(options)) / 0.1, rel=0.05)
+
+
+def test_observations_in_between_are_read_for_more_than_one_step_only(make_trainer: MakeTrainer) -> None:
+    one, three = (made(make_trainer, Walk(2, (3,)), n_steps) for n_steps in (1, 3))
+    rows = np.flatnonzero(three.buffer.flags)[:32]
+    assert one.reader.read(rows).between is None
+    between = three.reader.read(rows).between
+    assert between is not None and between.inputs[0].shape == (2 * 32, STATES)
+    assert between.discount.shape == (2, 32, 2)

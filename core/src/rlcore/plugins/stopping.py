@@ -1,0 +1,30 @@
+"""Requests to end a run in an orderly way, by a signal, a program or a plugin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+
+@attrs.frozen
+class Stop:
+    """Why a run was asked to end, and the exit code of its process if the run ends for that reason."""
+
+    reason: str = ""
+    exit_code: int = 0
+    by_signal: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        return {"reason": self.reason, "exit_code": self.exit_code}
+
+
+@attrs.define(eq=False)
+class StopRequests:
+    """The first request of a run; later ones change nothing. Safe in a signal handler and in other threads."""
+
+    first: Stop | None = None
+
+    def add(self, stop: Stop) -> None:
+        if self.first is None:
+            self.first = stop

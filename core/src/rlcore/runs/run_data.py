@@ -1,0 +1,172 @@
+"""Reads what a run has written, for programs and for ``rlcore status``. Nothing in its directory is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from rlcore.builtin.metrics_file import METRICS_FILE
+from rlcore.config import Document, load_plugins_for
+from rlcore.config.nodes import without_origins
+from rlcore.errors import RunStateError
+from rlcore.files.json_files import DamagedFile, is_number, is_whole, open_regular, parse_json, read_object
+from rlcore.plugins.calls import Plugins
+from rlcore.plugins.status_file import DamagedStatusFile
+from rlcore.runs.saved_run import find_run
+from rlcore.storage.checkpoint import load_without_arrays, verify_checkpoint
+from rlcore.storage.checkpoint_directory import Checkpoint, find_checkpoints
+from rlcore.storage.configuration import read_saved_configuration
+from rlcore.storage.lock import is_locked
+from rlcore.storage.run_files import CHECKPOINTS, LOGS, RESULT
+from rlcore.storage.saved_state import require_run
+from rlcore.storage.status import metadata_of, status_in_checkpoints
+
+
+@attrs.frozen
+class SavedSummary:
+    """One line of ``metrics.jsonl``: the means of one summary of one behavior by tag; None was not finite."""
+
+    behavior: str
+    step: int  # agent steps of the behavior
+    time: float  # seconds since 1970
+    stats: Mapping[str, float | None]
+
+
+@attrs.frozen
+class FoundCheckpoint:
+    """A checkpoint in the directory of a run. ``problem`` says what is damaged; it is empty for an intact one."""
+
+    step: int  # agent steps of all behaviors
+    path: Path
+    problem: str
+
+
+@attrs.frozen(slots=False)
+class RunData:
+    """The files of a run, as :func:`read_run` found them.
+
+    ``configuration`` is the complete configuration as plain data, without secrets. ``status`` is the training status of
+    the newest intact checkpoint; empty before the first one. ``result`` is the content of ``result.json``, None while
+    the run is not over. ``checkpoints`` are in ascending order. ``running``: whether a process writes to the directory.
+    ``damaged`` has a line for each file that cannot be read.
+    """
+
+    directory: Path
+    configuration: Mapping[str, Any]
+    status: Mapping[str, Any]
+    result: Mapping[str, Any] | None
+    checkpoints: tuple[FoundCheckpoint, ...]
+    running: bool
+    damaged: tuple[str, ...]
+    status_written: Mapping[str, Any] | None = attrs.field(repr=False)  # as stored, perhaps of another step
+
+    @cached_property
+    def metrics(self) -> tuple[SavedSummary, ...]:
+        """The summaries in ``metrics.jsonl``, in its order, read on first use; empty without this file.
+
+        Lines that are not summaries are skipped, such as one that is being written.
+        """
+        try:
+            with open_regular(self.directory / METRICS_FILE) as file:
+                return tuple(summary for line in file if (summary := _summary(line)) is not None)
+        except (FileNotFoundError, DamagedFile):
+            return ()
+
+
+def read_run(run: str | Path, plugins: Plugins | None = None) -> RunData:
+    """Read the configuration, status, metrics and result of a run, which may still be training.
+
+    ``run`` is a run directory, or the id of a run in ``results``. Without ``plugins``, the installed plugins that the
+    configuration chooses are loaded, because one of them may store the status; local files are not imported. Raises
+    RunStateError if there is no run, and ConfigError if its configuration cannot be read.
+    """
+    directory = find_run(Path(run))
+    document = read_saved_configuration(directory)
+    return run_data(directory, document, plugins or load_plugins_for(document, allow_local=False))
+
+
+def run_data(directory: Path, document: Document, plugins: Plugins) -> RunData:
+    """Read the run in ``directory``, whose configuration is ``document``."""
+    damaged: list[str] = []
+    stored = _stored(plugins, directory / LOGS, damaged)
+    found, newest = _checkpoints(directory / CHECKPOINTS)
+    return RunData(
+        directory,
+        without_origins(document.data),
+        _status_at(newest, stored),
+        _result(directory / RESULT, damaged),
+        found,
+        is_locked(directory),
+        tuple(damaged),
+        stored,
+    )
+
+
+def _stored(plugins: Plugins, logs: Path, damaged: list[str]) -> Mapping[str, Any] | None:
+    """The status that the run wrote; None if it is missing, or damaged, which is added to ``damaged``."""
+    try:
+        return plugins.read_status(logs)
+    except DamagedStatusFile as error:
+        damaged.append(str(error))
+        return None
+
+
+def _checkpoints(directory: Path) -> tuple[tuple[FoundCheckpoint, ...], Checkpoint | None]:
+    """All checkpoints in ``directory``, and the newest one that is intact."""
+    listed: list[FoundCheckpoint] = []
+    newest: Checkpoint | None = None
+    for checkpoint in find_checkpoints(directory):
+        try:
+            verify_checkpoint(checkpoint.path)
+            require_run(checkpoint.path, load_without_arrays(checkpoint.path))
+            problem, newest = "", checkpoint
+        except RunStateError as error:
+            if not checkpoint.path.is_dir():
+                continue  # the run is training, and has just deleted it
+            problem = str(error)
+        listed.append(FoundCheckpoint(checkpoint.step, checkpoint.path, problem))
+    return tuple(listed), newest
+
+
+def _status_at(checkpoint: Checkpoint | None, stored: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The status of the newest ``checkpoint``: ``stored``, unless that is missing or of another step."""
+    if checkpoint is None or metadata_of(stored).get("run_steps") == checkpoint.step:
+        return dict(stored or {})
+    try:
+        return status_in_checkpoints(checkpoint, load_without_arrays(checkpoint.path))
+    except (RunStateError, OSError):  # the run is training, and has just deleted it
+        return dict(stored or {})
+
+
+def _result(path: Path, damaged: list[str]) -> dict[str, Any] | None:
+    """How the run ended; None if it did not, or if the file is damaged, which is added to ``damaged``."""
+    try:
+        result = read_object(path)
+    except FileNotFoundError:
+        return None
+    except DamagedFile as error:
+        damaged.append(str(error))
+        return None
+    if not isinstance(result.get("outcome"), str) or not is_number(result.get("wall_seconds")):
+        damaged.append(f"{path}: has no outcome, or no wall_seconds")
+        return None
+    return result
+
+
+def _summary(line: bytes) -> SavedSummary | None:
+    """The summary of one line; None if the line is not one."""
+    try:
+        found = parse_json(line)
+    except ValueError:
+        return None
+    if not isinstance(found, dict) or not isinstance(found.get("behavior"), str) or not is_whole(found.get("step")):
+        return None
+    stats, time = found.get("stats"), found.get("time", 0.0)
+    if not isinstance(stats, dict) or not is_number(time):
+        return None
+    numbers = {tag: value for tag, value in stats.items() if value is None or is_number(value)}
+    return SavedSummary(found["behavior"], found["step"], float(time), numbers)

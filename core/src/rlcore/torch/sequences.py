@@ -1,0 +1,102 @@
+"""Sequences of steps: the parts of a rollout that a recurrent network learns from.
+
+A trajectory is cut at the end of each episode and after ``sequence_length`` steps (Hausknecht and Stone 2015,
+arXiv:1507.06527: each sequence starts with the memory that was stored there). Sequences have different lengths, so they
+are padded while they pass through the recurrent layer, and only there: everything else, losses included, sees B rows
+and no padding.
+
+Shapes: B rows (transitions), Q sequences of at most L steps, M numbers of memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import attrs
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+Rows = NDArray[np.int64]
+
+
+@attrs.frozen(eq=False)
+class Sequences:
+    """Q sequences that B rows belong to, and what the networks remember at the start of each."""
+
+    rows: Tensor  # [L * Q] the row at each place, step by step; some row where a sequence is shorter
+    places: Tensor  # [B] the place of each row
+    actor_memory: Tensor  # [Q, M]
+    critic_memory: Tensor  # [Q, M]
+
+    def padded(self, x: Tensor) -> Tensor:
+        """[L, Q, F] from [B, F]."""
+        return x.index_select(0, self.rows).view(-1, len(self.actor_memory), x.shape[1])
+
+    def unpadded(self, y: Tensor) -> Tensor:
+        """[B, H] from [L, Q, H]."""
+        return y.flatten(0, 1).index_select(0, self.places)
+
+
+class SequenceTable:
+    """All sequences of a rollout."""
+
+    def __init__(self, starts: NDArray[np.bool_], valid: NDArray[np.bool_]) -> None:
+        """``starts`` [T, S] marks the first step of each sequence, ``valid`` [T, S] the steps that hold a transition.
+
+        Rows are numbered as the transitions are stored: step by step, slots side by side, and only what is valid.
+        """
+        numbers = np.full(valid.shape, -1, np.int64)
+        numbers[valid] = np.arange(np.count_nonzero(valid))
+        by_slot = valid.T
+        first = starts.T[by_slot]  # [B] slot by slot
+        self._row = numbers.T[by_slot]
+        self._begin = np.flatnonzero(first)  # [Q] of each sequence, in `_row`
+        self._lengths = np.diff(self._begin, append=len(first))
+        self.first_rows = self._row[self._begin]  # [Q] the row that each sequence starts with
+
+    def __len__(self) -> int:
+        """Q."""
+        return len(self._begin)
+
+    def select(self, chosen: Rows, actor_memory: Tensor, critic_memory: Tensor) -> tuple[NDArray[np.int64], Sequences]:
+        """The rows [B] of the sequences ``chosen``, one sequence after the other, and how they lie.
+
+        The memories [Q, M] are those at the start of all sequences.
+        """
+        lengths = self._lengths[chosen]
+        ends = np.cumsum(lengths)
+        sequence = np.repeat(np.arange(len(chosen)), lengths)  # [B]
+        step = np.arange(ends[-1]) - np.repeat(ends - lengths, lengths)  # [B]
+        places = step * len(chosen) + sequence
+        rows = np.zeros(int(lengths.max()) * len(chosen), np.int64)
+        rows[places] = np.arange(len(places))
+        device = actor_memory.device
+        at = torch.from_numpy(chosen).to(device)
+        laid_out = Sequences(
+            torch.from_numpy(rows).to(device),
+            torch.from_numpy(places).to(device),
+            actor_memory.index_select(0, at),
+            critic_memory.index_select(0, at),
+        )
+        return self._row[np.repeat(self._begin[chosen], lengths) + step], laid_out
+
+    def shuffled(self, generator: np.random.Generator, parts: int) -> Iterator[Rows]:
+        """All sequences in random order, in ``parts`` parts with about as many sequences each."""
+        order = generator.permutation(len(self))
+        edges = np.linspace(0, len(self), min(parts, len(self)) + 1).astype(np.int64)
+        for begin, end in pairwise(edges):
+            yield order[begin:end]
+
+
+def sequence_starts(ended: NDArray[np.bool_], length: int) -> NDArray[np.bool_]:
+    """Mark the first step of each sequence, [T, S]: step 0, after an end, and after ``length`` steps of a sequence."""
+    starts = np.zeros_like(ended)
+    age = np.full(ended.shape[1], length)  # [S] steps since the latest start
+    for t in range(len(ended)):
+        starts[t] = age >= length
+        age = np.where(starts[t], 1, age + 1)
+        age[ended[t]] = length
+    return starts

@@ -1,0 +1,154 @@
+"""Deleted checkpoints are reported to plugins, which can keep a checkpoint while they need it."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlcore import RunContext, hookimpl
+from rlcore.errors import RunStateError
+from rlcore.plugins.holds import CheckpointHold, CheckpointHolds
+from rlcore.runs.run import Run
+from rlcore.storage.checkpoint_directory import Checkpoint, rotate
+
+
+class Mirror:
+    """Records saved and removed checkpoints; holds those of ``hold``, and releases each when ``release`` is saved."""
+
+    def __init__(self, *hold: int, release: int | None = None) -> None:
+        self.events: list[tuple[str, int]] = []
+        self.hold, self.release_at, self.held = hold, release, list[CheckpointHold]()
+
+    @hookimpl
+    def rlcore_checkpoint_saved(self, run: RunContext, step: int, path: Path) -> None:
+        self.events.append(("saved", step))
+        assert path == run.directory / "checkpoints" / str(step)
+        if step in self.hold:
+            self.held.append(run.hold_checkpoint(step))
+        if step == self.release_at:
+            for hold in self.held:
+                hold.release()
+
+    @hookimpl
+    def rlcore_checkpoint_removed(self, run: RunContext, step: int, path: Path) -> None:
+        assert path == run.directory / "checkpoints" / str(step) and not path.exists()
+        self.events.append(("removed", step))
+
+
+def train(make_run: Any, mirror: Mirror, changes: Any = None, **behavior: Any) -> Run:
+    run: Run = make_run(changes, **{"max_steps": 200, "keep_checkpoints": 2, **behavior})
+    run.plugins.register(mirror, "mirror")
+    run.train()
+    return run
+
+
+def test_each_deleted_checkpoint_is_reported_after_the_newer_one(make_run: Any, files: Any) -> None:
+    mirror = Mirror()
+    train(make_run, mirror)
+    assert mirror.events == [
+        ("saved", 40), ("saved", 80), ("saved", 120), ("removed", 40), ("saved", 160), ("removed", 80),
+        ("saved", 200), ("removed", 120),
+    ]  # fmt: skip
+    assert files().steps == [160, 200]
+
+
+def test_a_held_checkpoint_stays_until_the_save_after_its_release(make_run: Any, files: Any) -> None:
+    mirror = Mirror(40, release=160)
+    train(make_run, mirror)
+    # 40 was due when 120 was saved; 160 released it after its own deletions.
+    assert mirror.events == [
+        ("saved", 40), ("saved", 80), ("saved", 120), ("saved", 160), ("removed", 80),
+        ("saved", 200), ("removed", 40), ("removed", 120),
+    ]  # fmt: skip
+    assert files().steps == [160, 200]
+
+
+def test_a_checkpoint_that_is_held_at_the_end_is_listed_and_a_resumed_run_deletes_it(make_run: Any, files: Any) -> None:
+    train(make_run, Mirror(40))
+    assert files().steps == [40, 160, 200]
+    assert [entry["run_steps"] for entry in files().status["Agent"]["checkpoints"]] == [40, 160, 200]
+    mirror = Mirror()
+    train(make_run, mirror, {"checkpoint_settings.resume": True}, max_steps=240)
+    assert mirror.events == [("saved", 240), ("removed", 40), ("removed", 160)]
+
+
+def test_a_hold_changes_nothing_that_is_learned(make_run: Any, files: Any) -> None:
+    train(make_run, Mirror(40))
+    make_run({"checkpoint_settings.run_id": "plain"}).train()
+    held, plain = files().checkpoint(200), files("plain").checkpoint(200)
+    for state in (held["state.json"], plain["state.json"]):
+        del state["run"]["versions"]  # of plugins
+    assert held == plain
+
+
+def test_a_checkpoint_that_is_not_there_cannot_be_held(make_run: Any) -> None:
+    class Late:
+        @hookimpl
+        def rlcore_checkpoint_removed(self, run: RunContext, step: int) -> None:
+            run.hold_checkpoint(step)
+
+    run = make_run(max_steps=120, keep_checkpoints=2)
+    run.plugins.register(Late(), "late")
+    run.train()
+    (failure,) = run.plugins.failures
+    assert "there is no checkpoint of step 40 to hold" in failure
+
+
+# ---------------------------------------------------------------- holds
+
+
+def test_a_checkpoint_with_two_holds_waits_for_both(tmp_path: Path) -> None:
+    holds = CheckpointHolds()
+    (tmp_path / "1").mkdir()
+    first, second = holds.hold(tmp_path / "1", 1), holds.hold(tmp_path / "1", 1)
+    for _ in range(2):  # the second call does nothing
+        first.release()
+    with holds.unheld([1, 2]) as free:
+        assert free == [2]
+    with second:
+        pass
+    with holds.unheld([1, 2]) as free:
+        assert free == [1, 2]
+    with pytest.raises(RunStateError, match="step 3"):
+        holds.hold(tmp_path / "3", 3)
+
+
+def test_another_thread_cannot_hold_what_is_being_deleted(tmp_path: Path, save_steps: Any) -> None:
+    holds, deleting, asked = CheckpointHolds(), threading.Event(), threading.Event()
+    save_steps(tmp_path, 1, 2)
+    errors: list[Exception] = []
+
+    def hold() -> None:
+        deleting.wait(10)
+        asked.set()
+        try:
+            holds.hold(tmp_path / "1", 1)
+        except RunStateError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    with holds.unheld([1]) as free:
+        deleting.set()
+        asked.wait(10)
+        for step in free:
+            (tmp_path / str(step)).rename(tmp_path / "gone")
+    thread.join(10)
+    assert len(errors) == 1
+
+
+def test_damaged_checkpoints_and_those_of_later_steps_keep_their_rules(tmp_path: Path, save_steps: Any) -> None:
+    save_steps(tmp_path, 1, 2, 3, 4, 9)
+    holds = CheckpointHolds()
+    holds.hold(tmp_path / "1", 1)
+    holds.hold(tmp_path / "2", 2)
+
+    def intact(checkpoint: Checkpoint) -> bool:
+        return checkpoint.step != 2
+
+    stay, removed = rotate(tmp_path, 1, 4, intact, holds)
+    assert [each.step for each in stay] == [1, 4] and [each.step for each in removed] == [3]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "2", "4", "9"]

@@ -1,0 +1,104 @@
+"""Evaluations, and behaviors that do not learn, keep what each agent remembers until its episode ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from rlcore.environment import Actions, AgentBatch
+from rlcore.runs.whole_episodes import play
+from rlcore.testing.environments import IdentityEnvironment
+from rlcore.trainer import MemoryPolicy, Player, Policy
+
+
+class Counting:
+    """Remembers how often each row has acted, and what it saw last."""
+
+    memory_size = 2
+
+    def __init__(self) -> None:
+        self.before: list[NDArray[np.float32]] = []
+
+    def act(
+        self,
+        observations: Mapping[str, NDArray[Any]],
+        action_mask: NDArray[np.bool_] | None = None,
+        deterministic: bool = True,
+        memory: NDArray[np.float32] | None = None,
+    ) -> Actions:
+        assert memory is not None
+        self.before.append(memory.copy())
+        memory[:, 0] += 1
+        memory[:, 1] = 7
+        return Actions(discrete=np.zeros((len(memory), 1), np.int64))
+
+    def seed(self, seed: int) -> None:
+        """Nothing is drawn."""
+
+
+class Forgetful:
+    """A policy without memory, whose ``act`` has no such argument."""
+
+    def act(self, observations: Any, action_mask: Any = None, deterministic: bool = True) -> Actions:
+        return Actions(discrete=np.zeros((3, 1), np.int64))
+
+    def seed(self, seed: int) -> None:
+        """Nothing is drawn."""
+
+
+def batch(*, ended: tuple[int, ...] = (), idle: tuple[int, ...] = (), aborted: tuple[int, ...] = ()) -> AgentBatch:
+    def flags(rows: tuple[int, ...]) -> NDArray[np.bool_]:
+        return np.isin(np.arange(3), rows)
+
+    return AgentBatch(
+        {},
+        np.zeros(3, np.float32),
+        flags(ended),
+        flags(()),
+        needs_action=~flags(idle) if idle else None,
+        aborted=flags(aborted) if aborted else None,
+    )
+
+
+def test_each_agent_remembers_its_own_steps_until_its_episode_ends() -> None:
+    player = Player(Counting(), 3)
+    assert isinstance(player.policy, MemoryPolicy) and not isinstance(Forgetful(), MemoryPolicy)
+    counts = []
+    for current in (batch(), batch(ended=(1,)), batch(idle=(0,)), batch(idle=(0, 2), aborted=(2,)), batch()):
+        player.observe(current)
+        player.act(current)
+        assert player.memory is not None
+        counts.append(player.memory[:, 0].tolist())
+    assert counts == [[1, 1, 1], [2, 1, 2], [2, 2, 3], [2, 3, 0], [3, 4, 1]]
+    player.begin()
+    assert not player.memory.any()
+
+
+def test_a_policy_without_memory_is_called_without_it() -> None:
+    player = Player(Forgetful(), 3)
+    player.observe(batch(ended=(1,)))
+    player.begin()
+    assert player.memory is None and player.act(batch()).discrete is not None
+
+
+@pytest.mark.parametrize("length", [1, 4])
+def test_an_evaluation_begins_every_episode_without_memory(length: int) -> None:
+    environment = IdentityEnvironment(3, discrete=(2,), episode_length=length)
+    policy = Counting()
+    policies: dict[str, Policy] = {"Identity": policy}
+    play(policies, environment, 6, seed=1, deterministic=True, recorders={})
+    assert [before[:, 0].tolist() for before in policy.before] == 2 * [[k] * 3 for k in range(length)]
+
+
+def test_episodes_that_are_cut_and_begun_again_begin_without_memory() -> None:
+    """An episode that reaches ``max_episode_steps`` runs on, and the environment is reset for the next one."""
+    environment = IdentityEnvironment(1, discrete=(2,), episode_length=50)
+    policy = Counting()
+    policies: dict[str, Policy] = {"Identity": policy}
+    result = play(policies, environment, 2, seed=1, deterministic=True, recorders={}, max_episode_steps=3)
+    assert result.behaviors["Identity"].cut == 2
+    assert [before[0, 0] for before in policy.before] == [0, 1, 2, 0, 1, 2]

@@ -1,0 +1,114 @@
+"""Plugins add statistics to summaries, and change them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from rlcore import hookimpl
+from rlcore.errors import PluginError
+from rlcore.plugins import Plugins
+from rlcore.stats import CUMULATIVE_REWARD, EPISODE_LENGTH, StatSummary
+
+RUN: Any = SimpleNamespace()
+LENGTH = StatSummary.of([2.0, 4.0])
+
+
+class Processes:
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    @hookimpl
+    def rlcore_process_summary(self, stats: Any) -> Any:
+        return self.answer(stats) if callable(self.answer) else self.answer
+
+
+def test_a_run_writes_and_reports_what_plugins_make_of_a_summary(make_run: Any, files: Any) -> None:
+    heard: list[Any] = []
+
+    class Meters:
+        @hookimpl
+        def rlcore_process_summary(self, run: Any, behavior: str, step: int, stats: Any) -> Any:
+            return {"Acme/Meters": stats[EPISODE_LENGTH].mean * 0.5, "Losses/Policy Loss": float(step)}
+
+        @hookimpl
+        def rlcore_summary_written(self, stats: Any) -> None:
+            heard.append(stats["Acme/Meters"])
+
+    run = make_run()
+    run.plugins.register(Meters(), "meters")
+    epochs = [epoch.behaviors["Agent"].stats for epoch in run]
+    for epoch, line, summary in zip(epochs, files().metrics, heard, strict=True):
+        length = line["stats"][EPISODE_LENGTH]
+        assert line["stats"]["Acme/Meters"] == pytest.approx(0.5 * length) == summary.mean
+        assert epoch["Acme/Meters"] == summary == StatSummary.of([summary.mean])
+        assert line["stats"]["Losses/Policy Loss"] == line["step"]
+    assert len(heard) == 4
+
+
+def test_plugins_see_the_changes_of_those_before_them(plugins: Plugins) -> None:
+    plugins.register(Processes(lambda stats: {"a": stats["b"].mean + 1}), "called second")
+    plugins.register(Processes({"b": 2}), "called first")
+    stats = plugins.process_summary(RUN, "Agent", 5, {"b": StatSummary.of([0.0]), EPISODE_LENGTH: LENGTH})
+    assert {tag: summary.mean for tag, summary in stats.items()} == {"a": 3, "b": 2, EPISODE_LENGTH: 3}
+    assert stats[EPISODE_LENGTH] is LENGTH
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        ([1], "returned a list, not a mapping or None"),
+        ({3: 1.0}, "the tag 3, which is not text"),
+        ({"": 1.0}, "the tag '', which is not text"),
+        ({"a": "many"}, "a str for 'a', not a number or a StatSummary"),
+        ({"a": True}, "a bool for 'a', not a number or a StatSummary"),
+        (lambda stats: stats["none"], "failed in rlcore_process_summary: KeyError: 'none'"),
+        (lambda stats: stats.update(a=1), "has no attribute 'update'"),
+    ],
+)
+def test_a_plugin_that_fails_changes_nothing_and_is_reported(plugins: Plugins, answer: Any, problem: str) -> None:
+    plugins.register(Processes({"mine": 1.0}), "works")
+    plugins.register(Processes(answer), "bad", "acme-bad", "1")
+    stats = plugins.process_summary(RUN, "Agent", 5, {EPISODE_LENGTH: LENGTH})
+    assert set(stats) == {"mine", EPISODE_LENGTH}
+    (failure,) = plugins.failures
+    assert failure.startswith("plugin 'bad' (acme-bad 1)") and problem in failure
+
+
+def test_where_plugins_are_strict_a_failure_ends_the_run_after_a_checkpoint(make_run: Any, files: Any) -> None:
+    run = make_run()
+    run.plugins._dispatch._strict = True
+    run.plugins.register(Processes([1]), "bad")
+    with pytest.raises(PluginError, match="returned a list"):
+        run.train()
+    assert files().steps[-1] == 50 and len(files().metrics) == 1  # the summary was written without it
+
+
+def test_curricula_get_what_was_measured(make_run: Any) -> None:
+    got: list[Any] = []
+
+    class Wraps:
+        @hookimpl(wrapper=True)
+        def rlcore_create_curriculum(self, spec: Any, settings: Any, run: Any) -> Any:
+            curriculum = yield
+            assert (spec.name, list(settings), run.purpose) == ("stages", ["pace"], "train")
+            curriculum.summarised = lambda behavior, stats: got.append(dict(stats))
+            return curriculum
+
+    stubs = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_curriculum.py")]
+    run = make_run(
+        {
+            "environment.type": "paced",
+            "plugins.local": stubs,
+            "environment_parameters": {"pace": {"curriculum": {"type": "stages"}}},
+        }
+    )
+    run.plugins.register(Processes({CUMULATIVE_REWARD: 1e9, "Acme/New": 1.0}), "boasts")
+    run.plugins.register(Wraps(), "wraps")
+    shown = [epoch.behaviors["Agent"].stats for epoch in run]
+    assert len(got) == len(shown) == 4
+    assert all(stats[CUMULATIVE_REWARD].mean == 1e9 for stats in shown)
+    assert all("Acme/New" not in stats and stats[CUMULATIVE_REWARD].mean < 1e6 for stats in got)

@@ -1,0 +1,231 @@
+"""The context of a run for plugins: a stash, a purpose, a way to stop the run, and a logger."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlcore import RunContext, StashKey, hookimpl
+from rlcore.plugins import Plugins
+from rlcore.runs.run import Run
+from rlcore.settings import RunConfig
+
+COUNT = StashKey[int]()
+OTHER = StashKey[int]()
+
+
+def context() -> RunContext:
+    return RunContext(RunConfig(), Plugins(), Path(), seed=1, num_envs=1)
+
+
+# ---------------------------------------------------------------- stash
+
+
+def test_a_stash_has_a_value_for_each_key() -> None:
+    stash = context().stash
+    assert COUNT not in stash and stash.get(COUNT, 7) == 7 and len(stash) == 0
+    assert stash.setdefault(COUNT, 3) == stash.setdefault(COUNT, 5) == stash[COUNT] == 3
+    stash[OTHER] = 4
+    assert (stash[COUNT], stash[OTHER], len(stash)) == (3, 4, 2)
+    assert stash.pop(OTHER) == 4 and stash.pop(OTHER, 9) == 9
+    del stash[COUNT]
+    for missing in (lambda: stash[COUNT], lambda: stash.pop(COUNT)):
+        with pytest.raises(KeyError):
+            missing()
+
+
+class Counts:
+    """Counts summaries and the environments of evaluations in the stash of each run."""
+
+    @hookimpl(wrapper=True)
+    def rlcore_create_environment(self, run: RunContext) -> Any:
+        run.stash[OTHER] = run.stash.get(OTHER, 0) + 1
+        return (yield)
+
+    @hookimpl
+    def rlcore_summary_written(self, run: RunContext) -> None:
+        run.stash[COUNT] = run.stash.get(COUNT, 0) + 1
+
+    @hookimpl
+    def rlcore_report_status(self, run: RunContext) -> Any:
+        return {"counts": {"summaries": run.stash.get(COUNT, 0), "environments": run.stash.get(OTHER, 0)}}
+
+
+def test_runs_of_one_plugin_have_their_own_stash_and_evaluations_share_it(make_run: Any, files: Any) -> None:
+    counts = Counts()
+    changes = {"evaluation": {"interval": 100, "episodes": 2}}
+    runs = [make_run({**changes, "checkpoint_settings.run_id": name}) for name in ("first", "second")]
+    for run in runs:
+        run.plugins.register(counts, "counts")
+    for _ in zip(*runs, strict=True):  # side by side
+        pass
+    for name, run in zip(("first", "second"), runs, strict=True):
+        run.close()
+        assert files(name).status["counts"] == {"summaries": 4, "environments": 2}
+
+
+# ---------------------------------------------------------------- purpose
+
+
+class Purposes:
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, str, bool]] = []
+
+    @hookimpl(wrapper=True)
+    def rlcore_create_environment(self, run: RunContext) -> Any:
+        self.seen.append(("environment", run.purpose, run.inference))
+        return (yield)
+
+    @hookimpl(wrapper=True)
+    def rlcore_create_trainer(self, run: RunContext) -> Any:
+        self.seen.append(("trainer", run.purpose, run.inference))
+        return (yield)
+
+
+def test_each_object_is_created_for_its_purpose(make_run: Any, files: Any) -> None:
+    from rlcore.config import load_config, read_document
+    from rlcore.runs.saved_run import SavedRun
+
+    purposes = Purposes()
+    run: Run = make_run({"evaluation": {"interval": 100, "episodes": 2}}, max_steps=100)
+    run.plugins.register(purposes, "purposes")
+    run.train()
+    assert purposes.seen == [
+        ("environment", "train", False), ("trainer", "train", False), ("environment", "evaluate", True),
+    ]  # fmt: skip
+
+    purposes.seen.clear()
+    acting: Run = make_run({"checkpoint_settings.inference": True})
+    acting.plugins.register(purposes, "purposes")
+    with acting:
+        next(acting)
+    assert purposes.seen == [("environment", "inference", True), ("trainer", "inference", True)]
+
+    purposes.seen.clear()
+    config = load_config(read_document(files().path / "configuration.yaml"), run.plugins)
+    SavedRun.load(files().path, config, run.plugins).evaluate(2)
+    assert purposes.seen == [("environment", "evaluate", True), ("trainer", "evaluate", True)]
+
+
+def test_files_that_the_environment_of_an_evaluation_declares_belong_to_the_run(make_run: Any, files: Any) -> None:
+    class Films:
+        @hookimpl(wrapper=True)
+        def rlcore_create_environment(self, run: RunContext) -> Any:
+            if run.purpose == "evaluate":
+                run.own_files("film.txt")
+                (run.directory / "film.txt").write_text("a film")
+            return (yield)
+
+    run: Run = make_run({"evaluation": {"interval": 100, "episodes": 2}}, max_steps=100)
+    run.plugins.register(Films(), "films")
+    run.train()
+    assert "film.txt" in files().json("rlcore_run.json")["files"]
+
+
+# ---------------------------------------------------------------- stops
+
+
+class StopsAt:
+    def __init__(self, hook: str, *arguments: Any) -> None:
+        self.hook, self.arguments = hook, arguments
+
+    def stop(self, hook: str, run: RunContext) -> None:
+        if hook == self.hook:
+            run.request_stop(*self.arguments)
+
+    @hookimpl
+    def rlcore_run_started(self, run: RunContext) -> None:
+        self.stop("started", run)
+
+    @hookimpl
+    def rlcore_summary_written(self, run: RunContext) -> None:
+        self.stop("summary", run)
+
+    @hookimpl
+    def rlcore_checkpoint_saved(self, run: RunContext) -> None:
+        self.stop("checkpoint", run)
+
+    @hookimpl
+    def rlcore_run_finished(self, run: RunContext) -> None:
+        self.stop("finished", run)
+
+
+@pytest.mark.parametrize(("hook", "steps"), [("started", 0), ("checkpoint", 40), ("summary", 50)])
+def test_a_plugin_stops_a_run_after_a_checkpoint(make_run: Any, files: Any, hook: str, steps: int) -> None:
+    run: Run = make_run()
+    run.plugins.register(StopsAt(hook, "the budget\nis spent", 75), "budget")
+    run.train()
+    assert run.outcome == "interrupted" and run.stop is not None and run.stop.reason == "the budget is spent"
+    assert files().result["stop"] == {"reason": "the budget is spent", "exit_code": 75}
+    assert files().steps[-1] == steps
+    resumed: Run = make_run({"checkpoint_settings.resume": True})
+    assert resumed.train()["Agent"].steps == 200
+    assert files().result["outcome"] == "done" and "stop" not in files().result
+
+
+def test_a_run_that_a_plugin_stopped_resumes_like_one_that_was_never_stopped(make_run: Any, files: Any) -> None:
+    make_run({"checkpoint_settings.run_id": "straight"}).train()
+    stopped: Run = make_run()
+    stopped.plugins.register(StopsAt("checkpoint", "enough for today"), "budget")
+    stopped.train()
+    make_run({"checkpoint_settings.resume": True}).train()
+    assert files().checkpoint(200) == files("straight").checkpoint(200)
+
+
+def test_the_first_request_counts_and_one_after_the_end_has_no_effect(make_run: Any, files: Any) -> None:
+    run: Run = make_run(max_steps=50)
+    run.plugins.register(StopsAt("finished", "late", 9), "late")
+    run.train()
+    assert run.outcome == "done" and "stop" not in files().result
+    both: Run = make_run({"checkpoint_settings.run_id": "both"})
+    both.plugins.register(StopsAt("checkpoint", "first", 1), "first")
+    both.plugins.register(StopsAt("summary", "second", 2), "second")
+    both.train()
+    assert files("both").result["stop"] == {"reason": "first", "exit_code": 1}
+
+
+@pytest.mark.parametrize(
+    ("reason", "code", "problem"),
+    [(" \n", 0, "needs a reason"), ("enough", -1, "not between 0 and 255"), ("enough", 256, "not between 0 and 255")],
+)
+def test_a_stop_needs_a_reason_and_an_exit_code_that_exists(reason: str, code: int, problem: str) -> None:
+    run = context()
+    with pytest.raises(ValueError, match=problem):
+        run.request_stop(reason, code)
+
+
+STOPS = """\
+from rlcore import hookimpl
+
+@hookimpl
+def rlcore_summary_written(run):
+    run.logger("acme-budget").warning("spent")
+    run.request_stop("the budget is spent", exit_code=75)
+"""
+
+
+def test_the_command_ends_with_the_exit_code_of_the_stop(run_rlcore: Any, configure: Any, tmp_path: Path) -> None:
+    (tmp_path / "budget.py").write_text(STOPS)
+    config = configure()
+    config["plugins"]["local"].append(str(tmp_path / "budget.py"))
+    (tmp_path / "config.yaml").write_text(json.dumps(config))
+    answer = run_rlcore("run", str(tmp_path / "config.yaml"))
+    assert answer.exit_code == 75
+    assert "warning: acme-budget: spent\n" in answer.stderr
+    assert "interrupted (the budget is spent): 50 steps;" in answer.stdout
+
+
+# ---------------------------------------------------------------- loggers
+
+
+def test_a_plugins_logger_has_the_name_of_the_plugin(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", logger="rlcore.plugin.acme-hooks"):
+        context().logger("acme-hooks").info("uploaded %d files", 3)
+    assert [(record.name, record.getMessage()) for record in caplog.records] == [
+        ("rlcore.plugin.acme-hooks", "uploaded 3 files")
+    ]
+    with pytest.raises(ValueError, match="must match"):
+        context().logger("Acme Hooks")

@@ -1,0 +1,82 @@
+"""Programs read a run back by ``rlcore.read_run``: a finished one, one that trains, and a damaged one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import rlcore
+from rlcore import hookimpl
+from rlcore.errors import RunStateError
+from rlcore.plugins import Plugins
+from rlcore.runs.run import Run
+
+
+def test_a_finished_run_is_read_as_its_files_say(make_run: Any, files: Any) -> None:
+    epochs = list(make_run())
+    data = rlcore.read_run(files().path)
+    assert data.directory == files().path and not data.running and data.damaged == ()
+    assert data.configuration == yaml.safe_load((files().path / "configuration.yaml").read_text())
+    assert data.status == files().status and data.result == files().result
+    assert [each.step for each in data.checkpoints] == files().steps == [40, 80, 120, 160, 200]
+    assert all(each.path.is_dir() and each.problem == "" for each in data.checkpoints)
+    assert [(each.behavior, each.step, each.time, each.stats) for each in data.metrics] == [
+        (line["behavior"], line["step"], line["time"], line["stats"]) for line in files().metrics
+    ]
+    for summary, epoch in zip(data.metrics, epochs, strict=True):
+        stats = epoch.behaviors["Agent"].stats
+        assert summary.stats == {tag: pytest.approx(each.mean) for tag, each in stats.items()}
+
+
+def test_a_run_that_trains_has_no_result_yet(make_run: Any, files: Any) -> None:
+    run: Run = make_run()
+    run.start()
+    before = rlcore.read_run(str(files().path))
+    assert before.running and before.result is None and before.status == {} and before.checkpoints == ()
+    assert before.metrics == ()
+    next(run)
+    data = rlcore.read_run(files().path)
+    assert [each.step for each in data.checkpoints] == [40] and len(data.metrics) == 1
+    assert data.status["metadata"]["run_steps"] == 40
+    run.close()
+
+
+def test_a_run_is_found_by_its_id(make_run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_run(max_steps=50).train()
+    monkeypatch.chdir(tmp_path)
+    assert rlcore.read_run("run").directory == Path("results/run")
+    with pytest.raises(RunStateError, match="neither a run directory nor the id"):
+        rlcore.read_run("none")
+
+
+def test_damaged_files_are_named_and_the_rest_is_read(make_run: Any, files: Any) -> None:
+    make_run().train()
+    path = files().path
+    (path / "result.json").write_text("{")
+    (path / "run_logs/training_status.json").write_text("[]")
+    (path / "checkpoints/200/Agent.safetensors").write_bytes(b"")
+    lines = (path / "metrics.jsonl").read_text().splitlines()
+    bad = ["", "{", "[]", '{"behavior": "Agent", "step": 1}', '{"behavior": 1, "step": 1, "stats": {}}']
+    bad.append(json.dumps({"behavior": "Agent", "step": 7, "time": 1, "stats": {"a": "x", "b": None, "c": 2}}))
+    (path / "metrics.jsonl").write_text("\n".join([*lines, *bad]))
+    data = rlcore.read_run(path)
+    assert data.result is None and len(data.damaged) == 2
+    assert [bool(each.problem) for each in data.checkpoints] == [False] * 4 + [True]
+    assert data.status["metadata"]["run_steps"] == 160  # made from the newest intact checkpoint
+    assert len(data.metrics) == 5 and data.metrics[-1].stats == {"b": None, "c": 2}
+
+
+def test_a_status_that_a_plugin_stores_is_read_by_that_plugin(make_run: Any, files: Any) -> None:
+    class Stores:
+        @hookimpl
+        def rlcore_read_status(self, directory: Path) -> Any:
+            return {"metadata": {"run_steps": 50}, "stored": str(directory)}
+
+    make_run(max_steps=50, checkpoint_interval=50).train()
+    plugins = Plugins()
+    plugins.register(Stores(), "stores")
+    assert rlcore.read_run(files().path, plugins).status["stored"] == str(files().path / "run_logs")

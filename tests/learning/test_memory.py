@@ -1,0 +1,77 @@
+"""PPO with memory solves what no policy without memory can solve."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import pytest
+from memory_tasks import TASKS
+
+from rlcore import Run
+
+pytestmark = [pytest.mark.learning, pytest.mark.timeout(2400)]
+
+SEEDS = (1, 2, 3)
+CUE = {"batch_size": 128, "buffer_size": 1024, "learning_rate": 3e-3, "num_epoch": 4, "beta": 0.01}
+POLE = {"batch_size": 256, "buffer_size": 2048, "learning_rate": 1e-3, "num_epoch": 8, "beta": 0.0}
+TRAININGS: dict[str, dict[str, Any]] = {
+    "Cue-v0": {"max_steps": 20_000, "hyperparameters": CUE, "network_settings": {"hidden_units": 32, "num_layers": 1}},
+    "CueImage-v0": {
+        "max_steps": 20_000,
+        "hyperparameters": CUE,
+        "network_settings": {"hidden_units": 32, "num_layers": 1},
+    },
+    "HiddenVelocities-v0": {
+        "max_steps": 100_000,
+        "time_horizon": 256,
+        "hyperparameters": POLE,
+        "network_settings": {"hidden_units": 64, "num_layers": 1, "normalize": True},
+    },
+}
+MEMORY = {"memory_size": 64, "sequence_length": 16}
+
+
+@pytest.fixture(autouse=True)
+def _tasks() -> Any:
+    for name, make in TASKS.items():
+        gymnasium.register(name, make, max_episode_steps=500)
+    yield
+    for name in TASKS:
+        del gymnasium.registry[name]
+
+
+def mean_return(task: str, seed: int, memory: Any, directory: Path) -> float:
+    block = {**TRAININGS[task], "trainer_type": "ppo"}
+    block["network_settings"] = {**block["network_settings"], "memory": memory}
+    config = {
+        "environment": {"type": "gymnasium", "id": task, "num_envs": 16},
+        "behaviors": {"Agent": block},
+        "env_settings": {"seed": seed},
+        "checkpoint_settings": {"run_id": f"{seed}", "results_dir": str(directory)},
+        "stats": {"console": False},
+    }
+    with Run(config) as run:
+        run.train()
+        return run.evaluate(100).score
+
+
+@pytest.mark.parametrize(
+    ("task", "solved"), [("Cue-v0", 0.9), ("CueImage-v0", 0.9), ("HiddenVelocities-v0", 400.0)], ids=TRAININGS
+)
+def test_memory_solves_it(reached_on_every_seed: Any, tmp_path: Path, task: str, solved: float) -> None:
+    def measure(seed: int) -> float:
+        return mean_return(task, seed, MEMORY, tmp_path)
+
+    reached_on_every_seed(measure, solved, near=0.05 * solved, seeds=SEEDS)
+
+
+@pytest.mark.parametrize(
+    ("task", "most"), [("Cue-v0", 0.35), ("CueImage-v0", 0.35), ("HiddenVelocities-v0", 150.0)], ids=TRAININGS
+)
+def test_no_seed_solves_it_without_memory(tmp_path: Path, task: str, most: float, deep: bool) -> None:
+    for seed in SEEDS if deep else SEEDS[:1]:
+        value = mean_return(task, seed, None, tmp_path)
+        print(f"seed {seed}: {value:.3f}, at most {most:.3f}")
+        assert value <= most
