@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rlcore.results import EpochResult
     from rlcore.runs.run import Run
     from rlcore.runs.run_data import read_run
+    from rlcore.runs.saved_policies import load_policies
 
 _LAZY = {
     "Actions": "rlcore.environment",
@@ -41,6 +42,7 @@ _LAZY = {
     "Recording": "rlcore.recordings",
     "Run": "rlcore.runs.run",
     "RunContext": "rlcore.plugins.run_context",
+    "load_policies": "rlcore.runs.saved_policies",
     "read_run": "rlcore.runs.run_data",
 }
 
@@ -66,6 +68,7 @@ __all__ = [
     "TrainerSpec",
     "__version__",
     "hookimpl",
+    "load_policies",
     "read_run",
 ]
 

@@ -10,6 +10,7 @@ import pytest
 from rlcore import hookimpl
 from rlcore.runs.run import Run
 from rlcore.storage.checkpoint import load_checkpoint
+from rlcore.testing.conformance.trainer import assert_equal
 
 RESUME = {"checkpoint_settings.resume": True}
 WHOLE = {"checkpoint_settings.run_id": "whole"}
@@ -55,7 +56,7 @@ def assert_equal_to_whole(make_run: Any, files: Any, changes: Mapping[str, Any],
     for step in whole.best:
         assert ours.best == whole.best
         kept, theirs = (load_checkpoint(each.path / "checkpoints" / "best" / str(step)) for each in (ours, whole))
-        assert kept["run"] == theirs["run"]
+        assert_equal(kept["run"], theirs["run"])
     assert untimed(ours.metrics) == untimed(whole.metrics)
     for name in ("evaluation", "behaviors", "outcome"):
         assert ours.result[name] == whole.result[name]

@@ -19,6 +19,8 @@ from rlcore.runs.whole_episodes import Abandoned
 from rlcore.settings import EvaluationSettings
 from rlcore.stats import EVALUATION_LENGTH, EVALUATION_REWARD
 from rlcore.storage.best import rank
+from rlcore.storage.saved_specs import ENTRY as SPECS
+from rlcore.storage.saved_specs import spec_state
 from rlcore.storage.store import RunStore
 
 Behaviors = Mapping[str, BehaviorRun]
@@ -133,7 +135,9 @@ class RunEvaluation:
                 with blamed(trainer_named(behavior), "in state_dict"):
                     models[name] = behavior.trainer.state_dict()["model"]
             steps = {name: behavior.steps for name, behavior in behaviors.items()}
-            self._store.save_best(step, models, {"seed": run_seed, "steps": steps, "score": result.score})
+            specs = {name: spec_state(behavior.spec) for name, behavior in behaviors.items()}
+            about = {"seed": run_seed, "steps": steps, "score": result.score, SPECS: specs}
+            self._store.save_best(step, models, about)
         return result
 
     def to_json(self) -> dict[str, Any] | None:

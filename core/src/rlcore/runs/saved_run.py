@@ -30,7 +30,8 @@ from rlcore.storage.checkpoint import CONFIGURATION
 from rlcore.storage.checkpoint_directory import Checkpoint, find_checkpoints, newest_intact
 from rlcore.storage.run_files import BEST, CHECKPOINTS
 from rlcore.storage.saved_models import model_of, models_in
-from rlcore.storage.saved_state import require_models
+from rlcore.storage.saved_specs import specs_in
+from rlcore.storage.saved_state import RUN, require_models
 from rlcore.trainer import Policy
 
 
@@ -62,6 +63,8 @@ class SavedRun:
     context: RunContext
     step: int
     models: dict[str, Any]  # by behavior
+    checkpoint: Path
+    _run: Mapping[str, Any]  # the checkpoint's entry of the run
     # Entered around the close of the environment, as in :class:`rlcore.runs.run.Run`.
     close_deadline: CloseDeadline = attrs.field(default=no_deadline, kw_only=True)
 
@@ -72,14 +75,35 @@ class SavedRun:
         Raises RunStateError if there is no such checkpoint, saying which there are.
         """
         found, state = _find(directory, checkpoint)
-        config = with_seed(config, int(state["run"]["seed"]))
+        return cls._of(found, state, directory, config, plugins)
+
+    @classmethod
+    def of_checkpoint(cls, path: Path, config: RunConfig, plugins: Plugins) -> SavedRun:
+        """The checkpoint in the directory ``path``, wherever its run is. Raises RunStateError if it is not intact."""
+        found, state = newest_intact(path.parent, f"{path}", step=int(path.name), check=require_models)
+        return cls._of(found, state, path, config, plugins)
+
+    @classmethod
+    def _of(
+        cls, found: Checkpoint, state: Mapping[str, Any], directory: Path, config: RunConfig, plugins: Plugins
+    ) -> SavedRun:
+        config = with_seed(config, int(state[RUN]["seed"]))
         start = working_directory()
         context = run_context(config, plugins, start / directory, start)
         context.purpose = "evaluate"
-        return cls(config, plugins, context, found.step, models_in(state))
+        return cls(config, plugins, context, found.step, models_in(state), found.path, state[RUN])
 
-    def policies(self, behaviors: Mapping[str, BehaviorSpec]) -> dict[str, Policy]:
-        """A new policy of every behavior, with the weights of the checkpoint."""
+    @property
+    def specs(self) -> dict[str, BehaviorSpec]:
+        """The behaviors that were trained. Raises RunStateError for a checkpoint of an older rlcore, without them."""
+        return specs_in(self._run, self.checkpoint)
+
+    def policies(self, behaviors: Mapping[str, BehaviorSpec] | None = None) -> dict[str, Policy]:
+        """A new policy of every behavior, with the weights of the checkpoint.
+
+        ``behaviors`` are those of an environment; without it, those that the checkpoint was trained with.
+        """
+        behaviors = self.specs if behaviors is None else behaviors
         policies = {}
         for name, spec in behaviors.items():
             settings = settings_of(self.config, name)

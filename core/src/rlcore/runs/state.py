@@ -38,6 +38,8 @@ from rlcore.saved_values import non_finite, state_taken_up
 from rlcore.seeding import EpisodeSeeds
 from rlcore.settings import RunConfig
 from rlcore.storage.saved_models import model_of, model_of_path
+from rlcore.storage.saved_specs import ENTRY as SPECS
+from rlcore.storage.saved_specs import spec_state
 
 
 @attrs.define(eq=False)
@@ -171,6 +173,7 @@ class RunState:
             "episodes": None if environment is None else environment.episodes.copy(),
             "environment": where,
             "behaviors": {name: behavior.state_dict() for name, behavior in behaviors.items()},
+            SPECS: {name: spec_state(behavior.spec) for name, behavior in behaviors.items()},
             "curricula": None if self.curricula is None else self.curricula.state_dict(),
             "evaluation": evaluation,
             "wall_seconds": wall_seconds,
