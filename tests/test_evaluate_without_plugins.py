@@ -16,6 +16,8 @@ from rlcore.config.document import document_from_mapping
 from rlcore.environment import BehaviorSpec
 from rlcore.errors import ConfigError, PluginError
 from rlcore.plugins import load_plugins
+from rlcore.runs.run_data import read_run
+from rlcore.runs.saved_policies import load_policies
 from rlcore.runs.saved_run import SavedRun
 from rlcore.testing.fixtures import InstallPlugin, RunRlcore, installed_plugin, run_rlcore
 
@@ -126,6 +128,12 @@ def test_the_status_of_a_run_needs_no_plugin_that_only_its_configuration_names(
     uninstall(monkeypatch)
     shown = run_rlcore("status", trained)
     assert shown.exit_code == 0 and "warning: plugin 'acme-rl/acme' (asked for by config)" in shown.stderr
+
+
+def test_policies_and_data_of_a_run_are_read_without_them(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    uninstall(monkeypatch)
+    assert load_policies(trained).keys() == {"Pole"}
+    assert read_run(trained).status["metadata"]["run_steps"] == 200
 
 
 def test_to_train_on_needs_them(trained: Path, run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,7 +86,7 @@ def read_run(run: str | Path, plugins: Plugins | None = None) -> RunData:
     """
     directory = find_run(Path(run))
     document = read_saved_configuration(directory)
-    return run_data(directory, document, plugins or load_plugins_for(document, allow_local=False))
+    return run_data(directory, document, plugins or load_plugins_for(document, allow_local=False, lenient=True))
 
 
 def run_data(directory: Path, document: Document, plugins: Plugins) -> RunData:

@@ -26,8 +26,8 @@ def load_policies(path: str | Path, checkpoint: str = "last", plugins: Plugins |
     path = Path(path)
     alone = path.name.isdecimal() and (path / CONFIGURATION).is_file()
     document = read_document(path / CONFIGURATION) if alone else read_saved_configuration(find_run(path))
-    plugins = plugins or load_plugins_for(document, allow_local=False)
-    config = load_config(document, plugins)
+    plugins = plugins or load_plugins_for(document, allow_local=False, lenient=True)
+    config = load_config(document, plugins, measuring=True)
     if alone:
         return SavedRun.of_checkpoint(path, config, plugins).policies()
     return SavedRun.load(find_run(path), config, plugins, checkpoint).policies()
