@@ -49,6 +49,18 @@ def test_a_key_in_the_wrong_block_names_its_block(errors: Errors, block: str, bl
     assert message.endswith(f"unknown key; it belongs in {block_of_key}")
 
 
+@pytest.mark.parametrize("key", ["tau", "n_steps"])
+def test_a_key_of_another_trainer_is_not_sent_to_the_block_it_is_in(errors: Errors, key: str) -> None:
+    (message,) = errors(f"{BEHAVIOR}    hyperparameters: {{{key}: 5}}\n")
+    assert message.startswith(f"c.yaml:4: behaviors.B.hyperparameters.{key}: unknown key (allowed: batch_size, ")
+
+
+@pytest.mark.parametrize("key", ["model_path", "trainer", "measure"])
+def test_a_section_of_a_plugin_has_no_keys_of_ml_agents(errors: Errors, key: str) -> None:
+    (message,) = errors(f"{BEHAVIOR}acme: {{{key}: 5}}\n")
+    assert message.startswith(f"c.yaml:4: acme.{key}: unknown key")
+
+
 def test_many_misplaced_keys_are_one_message(errors: Errors) -> None:
     keys = "batch_size: 64\n    beta: 0.1\n    max_steps: 9\n    hidden_units: 3\n    gamma: 0.9\n"
     assert errors(f"{BEHAVIOR}    {keys}") == [
@@ -164,11 +176,14 @@ def test_demonstrations_of_unity_are_refused_before_a_run(cls: type, tmp_path: P
     (tmp_path / "demos").mkdir()
     cls(demo_path=str(tmp_path / "demos"))
     (tmp_path / "demos" / "Expert.demo").touch()
+    (tmp_path / "demos" / "Expert.demo.meta").touch()
     for path in ("Project/Expert.demo", str(tmp_path / "demos")):
         with pytest.raises(
             ConfigError, match=r"demo_path: must be recorded episodes.*to convert them, see 'Convert dem"
         ):
             cls(demo_path=path)
+    (tmp_path / "demos" / "Walker").mkdir()  # perhaps a recording
+    cls(demo_path=str(tmp_path / "demos"))
 
 
 def test_threads_change_nothing(load: Callable[..., object]) -> None:

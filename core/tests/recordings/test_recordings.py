@@ -230,6 +230,17 @@ def test_a_path_that_names_nothing_says_what_there_is(
             assert str(caught.value) == expected
 
 
+def test_demonstrations_of_unity_say_that_they_must_be_converted(tmp_path: Path, brings_counts: Any) -> None:
+    plugins = brings_counts("counts")
+    (tmp_path / "demos").mkdir()
+    (tmp_path / "demos" / "Expert.demo").touch()
+    for path in (tmp_path / "demos", tmp_path / "demos" / "Expert.demo", tmp_path / "Absent.demo"):
+        with pytest.raises(
+            ConfigError, match="must be recorded episodes, .* to convert them, see 'Convert demonstrations'"
+        ):
+            recorded_behavior(plugins, path, "Walker")
+
+
 # ------------------------------------------------------------ who is to blame
 
 

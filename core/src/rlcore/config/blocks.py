@@ -14,12 +14,12 @@ from rlcore.config.collected import INVALID, OwnedProblems, Problems
 from rlcore.config.dump import plain
 from rlcore.config.hints import (
     OLD_SAMPLER,
-    REMOVED_KEYS,
+    OLD_SAMPLERS,
+    hints_at_top,
+    hints_in_behavior,
     is_behavior,
     misplaced,
     outside_behaviors,
-    places_at_top,
-    places_in_behavior,
 )
 from rlcore.config.inherit import evaluation_block
 from rlcore.config.nodes import Block, placed_like, with_value
@@ -73,14 +73,14 @@ class Blocks:
         sections = self._sections()
         if self.measuring:
             data = self._without_absent(data, sections)
-        elsewhere = outside_behaviors(data, {*settings_fields(RunConfig), *sections})
-        for keys, message in elsewhere:
+        outside = outside_behaviors(data, {*settings_fields(RunConfig), *sections})
+        for keys, message in outside:
             self.problems.add((keys[0],), message)
             data = {key: value for key, value in data.items() if key not in keys}
         ready: dict[str, Any] = {}
         if data.get("default_settings") is not None:  # first: its errors are not to appear as a behavior's
             ready["default_settings"] = self._behavior(data["default_settings"], ("default_settings",))
-        elif not (data.get("behaviors") or any(is_behavior(self.data[key]) for keys, _ in elsewhere for key in keys)):
+        elif not (data.get("behaviors") or any(is_behavior(self.data[key]) for keys, _ in outside for key in keys)):
             self.problems.add(("behaviors",), "missing; list a behavior, or give default_settings")
         ready["behaviors"] = self._each(data.get("behaviors", {}), ("behaviors",), self._behavior)
         ready["stats"] = self._each(data.get("stats", {}), ("stats",), self._writer)
@@ -110,7 +110,7 @@ class Blocks:
             ready=ready,
             also_allowed=sections,
             no_keys=("sections",),
-            elsewhere=places_at_top(behaviors if isinstance(behaviors := data.get("behaviors"), Mapping) else ()),
+            hints=hints_at_top(behaviors if isinstance(behaviors := data.get("behaviors"), Mapping) else ()),
             absent=self.plugins.absent,
         )
 
@@ -123,18 +123,19 @@ class Blocks:
         moved, message = misplaced(data, keys)
         if moved:
             self.problems.add((*path, moved[0]), message)
-            data = Block((key, value, None) for key, value in data.items() if key not in moved)
+            data = {key: value for key, value in data.items() if key not in moved}
         rewards = data.get("reward_signals") or {"extrinsic": {}}
-        places = places_in_behavior(path, keys)
         ready = {
-            "hyperparameters": INVALID if spec is INVALID else self._hyperparameters(spec, data, path, places),
+            "hyperparameters": INVALID if spec is INVALID else self._hyperparameters(spec, data, path),
             "reward_signals": self._each(rewards, (*path, "reward_signals"), self._reward),
         }
         if "network_settings" in data:
             at, network = (*path, "network_settings"), data["network_settings"]
-            ready["network_settings"] = build(NetworkSettings, network, at, self.problems, elsewhere=places)
-        places |= dict.fromkeys(settings_fields(RunConfig), "the top level of the file")
-        return build(BehaviorSettings, data, path, self.problems, ready=ready, elsewhere=places)
+            hints = hints_in_behavior(path, "network_settings", keys)
+            ready["network_settings"] = build(NetworkSettings, network, at, self.problems, hints=hints)
+        return build(
+            BehaviorSettings, data, path, self.problems, ready=ready, hints=hints_in_behavior(path, None, keys)
+        )
 
     def _trainer(self, data: Mapping[str, Any], path: KeyPath) -> Any:
         """The record of the behavior's trainer, or INVALID."""
@@ -143,9 +144,7 @@ class Blocks:
             return INVALID  # build() adds the problem
         return self._find("trainer", self.plugins.trainer, reference, (*path, "trainer_type"))
 
-    def _hyperparameters(
-        self, spec: TrainerSpec, data: Mapping[str, Any], path: KeyPath, places: Mapping[str, str]
-    ) -> Any:
+    def _hyperparameters(self, spec: TrainerSpec, data: Mapping[str, Any], path: KeyPath) -> Any:
         """The trainer's own settings. Refuses other keys of the behavior that this trainer does not support."""
         given = data.get("hyperparameters")
         if given is not None and "trainer_type" not in data:
@@ -153,7 +152,8 @@ class Blocks:
             return INVALID
         if data.get("behavioral_cloning") is not None and not spec.behavioral_cloning:
             self.problems.add((*path, "behavioral_cloning"), f"trainer {spec.name!r} does not imitate demonstrations")
-        return self._settings(spec, {} if given is None else given, (*path, "hyperparameters"), elsewhere=places)
+        hints = hints_in_behavior(path, "hyperparameters", ())
+        return self._settings(spec, {} if given is None else given, (*path, "hyperparameters"), hints=hints)
 
     def _reward(self, data: Any, path: KeyPath) -> Any:
         if path[-1] in settings_fields(RewardSettings) and not isinstance(data, Mapping):
@@ -170,8 +170,8 @@ class Blocks:
             self.plugins.reward_provider(reference)
         except NotInstalled:
             return False
-        except PluginError:  # several plugins provide it
-            return True
+        except PluginError:  # several plugins provide it, which is reported when it is read
+            pass
         return True
 
     def _writer(self, data: Any, path: KeyPath) -> Any:
@@ -253,7 +253,7 @@ class Blocks:
 
     def _parameter(self, data: Any, path: KeyPath) -> Any:
         if isinstance(data, Mapping) and OLD_SAMPLER in data:
-            self.problems.add((*path, OLD_SAMPLER), REMOVED_KEYS[OLD_SAMPLER])
+            self.problems.add((*path, OLD_SAMPLER), OLD_SAMPLERS)
             return INVALID
         if not isinstance(data, Mapping) or not isinstance(data.get("curriculum", {}), Mapping):
             self.problems.add(
@@ -347,11 +347,11 @@ class Blocks:
         data: Any,
         path: KeyPath,
         attribute: str = "settings",
-        elsewhere: Mapping[str, str] | None = None,
+        hints: Mapping[str, str] | None = None,
         problems: Problems | None = None,
     ) -> Any:
         """An instance of the class that ``attribute`` of a record names. An error in the class is its plugin's."""
         cls = record.resolve(attribute)
         doing = f"in its settings class {cls.__name__}"
         with blamed(record.described, doing, partial(self.problems.plugin_error, path)):
-            return build(cls, data, path, problems or self.problems, elsewhere=elsewhere)
+            return build(cls, data, path, problems or self.problems, hints=hints)

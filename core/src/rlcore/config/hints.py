@@ -21,12 +21,13 @@ from rlcore.settings import (
     OffPolicySettings,
     OnPolicySettings,
     RewardSettings,
+    RunConfig,
     TorchSettings,
 )
 
 CONVERTER = "'python -m mlagents.trainers.upgrade_config' of ML-Agents converts old trainer files"
 OLD_SAMPLER = "sampler-type"
-_SAMPLERS = (
+OLD_SAMPLERS = (
     "the format of ML-Agents up to 0.16; write environment_parameters: {NAME: {sampler_type: uniform, "
     "sampler_parameters: {min_value: 0.5, max_value: 2}}}"
 )
@@ -36,7 +37,7 @@ _PATHS = (
 )
 
 # Keys that earlier versions of rlcore or ML-Agents had, and what to do about them.
-REMOVED_KEYS: Mapping[str, str] = MappingProxyType(
+_REMOVED: Mapping[str, str] = MappingProxyType(
     {
         "framework": "removed: every trainer has its own framework; delete this key",
         "parameter_randomization": "removed: write samplers in environment_parameters, beside lessons",
@@ -45,8 +46,7 @@ REMOVED_KEYS: Mapping[str, str] = MappingProxyType(
         "use_recurrent": "removed by ML-Agents: delete this key; a block network_settings.memory replaces true",
         "use_curiosity": "removed by ML-Agents: delete this key; a block reward_signals.curiosity replaces true",
         **dict.fromkeys(("output_path", "summary_path", "model_path"), _PATHS),
-        **dict.fromkeys((OLD_SAMPLER, "resampling-interval"), _SAMPLERS),
-        **dict.fromkeys(("measure", "thresholds"), _LESSONS),
+        **dict.fromkeys((OLD_SAMPLER, "resampling-interval"), OLD_SAMPLERS),
     }
 )
 _BEHAVIOR = "belongs in behaviors, below the name of the behavior"
@@ -64,8 +64,8 @@ _MEMORY_KEYS = ("memory_size", "sequence_length")  # of the block network_settin
 _MOST_SEPARATE = 2  # misplaced keys of a behavior that are reported one by one
 
 
-def places_at_top(behaviors: Iterable[str]) -> dict[str, str]:
-    """Return the blocks of keys that may stand at the top level by mistake. ``behaviors`` are the file's."""
+def hints_at_top(behaviors: Iterable[str]) -> dict[str, str]:
+    """Return the messages for keys that may stand at the top level by mistake. ``behaviors`` are the file's."""
     behavior = ("behaviors", next(iter(behaviors), "NAME"))
     blocks: dict[str, type] = {
         "torch_settings": TorchSettings,
@@ -76,14 +76,24 @@ def places_at_top(behaviors: Iterable[str]) -> dict[str, str]:
     }
     inner = {key: dotted((*behavior, *block)) for key, block in _inner_places(()).items()}
     outer = {key: block for block, cls in blocks.items() for key in settings_fields(cls)}
-    return {**inner, **outer, "curriculum": "environment_parameters.NAME"}
+    return _messages({**inner, **outer, "curriculum": "environment_parameters.NAME"})
 
 
-def places_in_behavior(path: KeyPath, hyperparameters: Iterable[str] = ()) -> dict[str, str]:
-    """Return the blocks of all keys of the behavior at ``path``, with the keys of its trainer's hyperparameters."""
+def hints_in_behavior(path: KeyPath, block: str | None, hyperparameters: Iterable[str]) -> dict[str, str]:
+    """Return the messages for keys that are unknown in a block of the behavior at ``path``; None is its own block.
+
+    ``hyperparameters`` are the keys of its trainer.
+    """
+    here = dotted(path if block is None else (*path, block))
+    top = dict.fromkeys(settings_fields(RunConfig), "the top level of the file")
     inner = {key: dotted((*path, *block)) for key, block in _inner_places(hyperparameters).items()}
     own = {key: dotted(path) for key in settings_fields(BehaviorSettings)}
-    return {**inner, **own}
+    places = {**top, **inner, **own}
+    return _messages({key: place for key, place in places.items() if place != here})  # else: of another trainer
+
+
+def _messages(places: Mapping[str, str]) -> dict[str, str]:
+    return {**{key: f"unknown key; it belongs in {place}" for key, place in places.items()}, **_REMOVED}
 
 
 def misplaced(data: Mapping[str, Any], hyperparameters: Iterable[str]) -> tuple[tuple[str, ...], str]:
@@ -96,7 +106,7 @@ def misplaced(data: Mapping[str, Any], hyperparameters: Iterable[str]) -> tuple[
     moved = {key: places[key] for key in data if key in places and key not in own}
     if "trainer" not in data:
         return (tuple(moved), _belonging(moved)) if len(moved) > _MOST_SEPARATE else ((), "")
-    removed = [key for key in data if key in REMOVED_KEYS and key not in own and key != "trainer"]
+    removed = [key for key in data if key in _REMOVED and key not in own and key != "trainer"]
     if data.get("use_recurrent") is not True:
         removed += [key for key in _MEMORY_KEYS if moved.pop(key, None)]
     parts = [_belonging(moved), "rename trainer to trainer_type", f"delete {', '.join(removed)}" if removed else ""]
@@ -137,7 +147,7 @@ def is_behavior(block: Any) -> bool:
 def _kind_of_block(block: Mapping[str, Any], has_behaviors: bool) -> str:
     """The message about a block at the top level whose name is unknown; empty if its keys say nothing."""
     if OLD_SAMPLER in block:
-        return _SAMPLERS
+        return OLD_SAMPLERS
     if {"measure", "thresholds"} <= block.keys():
         return _LESSONS
     if "trainer_type" in block or "hyperparameters" in block:

@@ -16,7 +16,6 @@ import attrs
 
 from rlcore.config.classes import default_of, field_types, settings_fields
 from rlcore.config.collected import INVALID, Invalid, Problems
-from rlcore.config.hints import REMOVED_KEYS
 from rlcore.config.nodes import Block, Items, without_origins
 from rlcore.config.problems import KeyPath, dotted, shown
 from rlcore.config.scalars import CONVERTERS, NAMES
@@ -35,14 +34,14 @@ def build(
     ready: Mapping[str, Any] | None = None,
     also_allowed: Iterable[str] = (),
     no_keys: Iterable[str] = (),
-    elsewhere: Mapping[str, str] | None = None,
+    hints: Mapping[str, str] | None = None,
     absent: str = "",
 ) -> Any:
     """An instance of the settings class ``cls`` from a mapping, or INVALID.
 
     ``ready`` has fields that the caller has built, INVALID among them. ``also_allowed`` names keys that the caller
-    handles, ``no_keys`` names fields that are not keys of a file. ``elsewhere`` names the right block of keys that
-    belong in another one. ``absent`` names plugins that may have claimed a key that is unknown without them.
+    handles, ``no_keys`` names fields that are not keys of a file. ``hints`` are the messages for some
+    unknown keys. ``absent`` names plugins that may have claimed a key that is unknown without them.
     """
     if not isinstance(data, Mapping):
         problems.add(path, f"must be a mapping of settings, not {shown(data)}")
@@ -54,7 +53,7 @@ def build(
     allowed = dict.fromkeys(key for key in (*fields, *also_allowed) if key not in no_keys)
     unknown = [key for key in data if key not in allowed]
     for key in unknown:
-        problems.add((*path, key), _unknown_key(key, allowed, elsewhere or {}, absent))
+        problems.add((*path, key), (hints or {}).get(key) or _unknown_key(key, allowed, absent))
     missing = False
     for key, attribute in fields.items():
         if key in also_allowed:
@@ -162,11 +161,7 @@ def build_field(attribute: attrs.Attribute[Any], raw: Any, kind: Any, path: KeyP
     return value
 
 
-def _unknown_key(key: str, allowed: Iterable[str], elsewhere: Mapping[str, str], absent: str) -> str:
-    if key in REMOVED_KEYS:
-        return REMOVED_KEYS[key]
-    if key in elsewhere:
-        return f"unknown key; it belongs in {elsewhere[key]}"
+def _unknown_key(key: str, allowed: Iterable[str], absent: str) -> str:
     hint = f"; {absent}" if absent else ""
     return f"unknown key{did_you_mean(key, allowed)} (allowed: {', '.join(allowed) or 'none'}){hint}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 _DEMONSTRATION = ".demo"
+_BESIDE = (_DEMONSTRATION, ".meta")  # Unity writes Expert.demo.meta
 _NETWORKS = (".pt", ".onnx", ".nn")
 
 CONVERSION = "see 'Convert demonstrations' on the page 'Migrate from ML-Agents'"
@@ -13,14 +14,14 @@ CONVERSION = "see 'Convert demonstrations' on the page 'Migrate from ML-Agents'"
 def demonstration_problem(path: str | Path) -> str | None:
     """Return the problem of a path of recorded data, or None: rlcore cannot read demonstrations of ML-Agents.
 
-    ``path`` may name a directory of demonstrations too.
+    ``path`` may name a directory of demonstrations too, if nothing else is in it.
     """
     path = Path(path)
     try:
-        inside = [each.suffix for each in path.iterdir()] if path.is_dir() else []
+        inside = {each.suffix for each in path.iterdir()} if path.is_dir() else set()
     except OSError:
-        inside = []
-    if _DEMONSTRATION not in (path.suffix, *inside):
+        inside = set()
+    if path.suffix != _DEMONSTRATION and not (_DEMONSTRATION in inside and inside.issubset(_BESIDE)):
         return None
     return (
         "must be recorded episodes, such as a Minari dataset (rlcore cannot read demonstrations of ML-Agents, "
