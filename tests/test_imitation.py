@@ -92,6 +92,7 @@ def make_run(tmp_path: Path, demonstrations: str) -> MakeRun:
         run_id: str = "run",
         seed: int = 1,
         start: Mapping[str, Any] | None = None,
+        options: Mapping[str, Any] | None = None,
         **block: Any,
     ) -> Run:
         settings = {
@@ -107,7 +108,7 @@ def make_run(tmp_path: Path, demonstrations: str) -> MakeRun:
         return Run(
             {
                 "plugins": {"local": ["rlcore.testing.hooks"]},
-                "environment": {"type": "testing", "id": "lock", "num_envs": 4},
+                "environment": {"type": "testing", "id": "lock", "num_envs": 4, "options": options or {}},
                 "env_settings": {"seed": seed},
                 "behaviors": {"Agent": settings},
                 "checkpoint_settings": {"run_id": run_id, "results_dir": str(tmp_path / "results"), **(start or {})},
@@ -159,9 +160,7 @@ def test_demonstrations_that_are_not_there_are_told_at_the_start(make_run: MakeR
 
 
 def test_demonstrations_of_other_agents_are_refused(make_run: MakeRun, tmp_path: Path) -> None:
-    run = make_run("ppo", {})
-    assert run.config.environment is not None
-    run.config.environment.options["dials"] = 5
+    run = make_run("ppo", {}, options={"dials": 5})
     told = r"in the recording, observation 'opened' is \[9\] real numbers instead of \[6\]"
     with pytest.raises(ConfigError, match=told):
         run.train()

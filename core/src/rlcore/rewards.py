@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.environment import Actions
+from rlcore.errors import PluginError
 
 
 @attrs.define(eq=False)
@@ -85,6 +86,36 @@ def recording_gradients(enabled: bool) -> AbstractContextManager[Any]:
         return nullcontext()
     mode: AbstractContextManager[Any] = torch.set_grad_enabled(enabled)
     return mode
+
+
+class AbsentReward:
+    """Stands for a reward whose plugin is absent while policies are measured: a trainer has a value head for it."""
+
+    ignore_done = False
+
+    def __init__(self, name: str, gamma: float, strength: float) -> None:
+        self.name = name
+        self.gamma = gamma
+        self.strength = strength
+
+    def evaluate(self, transitions: Transitions) -> NDArray[np.float32]:
+        """Raises PluginError: the reward cannot be computed."""
+        raise self._absent()
+
+    def update(self, transitions: Transitions) -> Mapping[str, float]:
+        """Raises PluginError: the reward cannot learn."""
+        raise self._absent()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Raises PluginError: the state of the reward is unknown."""
+        raise self._absent()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Raises PluginError: the state of the reward cannot be used."""
+        raise self._absent()
+
+    def _absent(self) -> PluginError:
+        return PluginError(f"reward {self.name!r}: its plugin is absent; install it or turn it on")
 
 
 class ExtrinsicReward:

@@ -139,6 +139,7 @@ class FakePlugins:
 
     selection = Selection()
     found = ()
+    absent = ""
 
     def __init__(self) -> None:
         self._records: list[Record] = [

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from rlcore.config import config_from_mapping, dump_config
 from rlcore.config.nodes import Block
 from rlcore.settings import EnvironmentSettings, EvaluationSettings, RunConfig, SettingError, setting
+from rlcore.settings.read_only import ReadOnlyDict
 
 Load = Callable[..., RunConfig]
 Errors = Callable[..., list[str]]
@@ -67,7 +68,7 @@ def test_no_node_of_the_document_is_left_in_the_settings(load: Load) -> None:
     )
     assert config.environment is not None
     for options in (config.environment.options, played(config)[1]):
-        assert type(options) is dict and type(options["a"]) is dict and type(options["a"]["b"]) is list
+        assert type(options) is ReadOnlyDict and type(options["a"]) is dict and type(options["a"]["b"]) is list
         assert not isinstance(options["a"]["b"][1], Block)
     assert played(config)[1] == {"a": {"b": [1, {"c": 2}], "d": 3}}
 

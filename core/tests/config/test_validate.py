@@ -89,7 +89,9 @@ class TwoRecordsWithoutSection:
 
 def test_two_plugins_with_one_section_are_refused(real: Plugins) -> None:
     real.register(TwoRecords(), "other", "other-rl", "1.0")
-    with pytest.raises(PluginError, match=r"section 'acme' of plugin .* clashes with section 'acme' of plugin"):
+    with pytest.raises(
+        PluginError, match=r"section 'acme' is claimed by plugin .* and plugin .*; turn one of them off"
+    ):
         config_from_mapping({"behaviors": {"B": {"trainer_type": "acme-rl/ppo"}}}, real)
 
 

@@ -170,8 +170,8 @@ def test_a_check_may_refuse_with_a_config_error(plugins: Plugins) -> None:
 
     plugins.check_config(RunConfig())
     plugins.register(Hears(), "hears")
-    with pytest.raises(ConfigError, match=r"^acme needs two behaviors$"):
-        plugins.register(Refuses(), "refuses")
+    with pytest.raises(ConfigError, match=r"^acme needs two behaviors \(refused by plugin 'refuses' \(acme 1\)\)$"):
+        plugins.register(Refuses(), "refuses", "acme", "1")
 
 
 def test_a_bug_in_a_check_refuses_too_because_nothing_was_checked(plugins: Plugins) -> None:

@@ -163,6 +163,17 @@ def test_a_plugin_may_add_a_command(installed_plugin: InstallPlugin, run_rlcore:
     assert "command:sweep" in run_rlcore("plugins", "list", "--provides").stdout
 
 
+@pytest.mark.parametrize(("typed", "meant"), [("acme-reprot", "acme-report"), ("statsu", "status")])
+def test_a_mistyped_command_of_a_plugin_names_the_nearest(
+    installed_plugin: InstallPlugin, run_rlcore: RunRlcore, typed: str, meant: str
+) -> None:
+    installed_plugin("acme", "acme-rl", "1", COMMAND.format(module="acme").replace('"sweep"', '"acme-report"'))
+    refused = run_rlcore(typed)
+    assert refused.exit_code == 2
+    assert f"no command {typed!r}; commands: run, evaluate, " in refused.stderr
+    assert refused.stderr.endswith(f", acme-report; did you mean {meant!r}?\n")
+
+
 def test_two_plugins_with_one_command_are_told_apart_by_distribution(
     installed_plugin: InstallPlugin, run_rlcore: RunRlcore
 ) -> None:

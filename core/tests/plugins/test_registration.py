@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -14,7 +15,7 @@ from rlcore.errors import PluginError
 from rlcore.plugins import Plugins, load_plugins, selection_from
 from rlcore.plugins.manager import HookManager
 from rlcore.plugins.plugin import Plugin
-from rlcore.testing.fixtures import InstallPlugin
+from rlcore.testing.fixtures import InstallPlugin, RunRlcore
 
 pytestmark = pytest.mark.smoke
 
@@ -238,16 +239,29 @@ def test_bad_records_lose_the_whole_plugin_and_are_fatal_only_if_asked_for(
     body, expected = RECORDS[case]
     other = "@hookimpl\ndef rlcore_run_started(run):\n    raise SystemExit('still registered')\n"
     installed_plugin("bad", "acme-bad", "0.4", f"{HEAD}{other}@hookimpl\ndef rlcore_trainers():\n{body}")
-    plugins = load_plugins(selection_from(None, {}, ["bad"] if asked else [], False))
     if asked:
         with pytest.raises(PluginError, match=r"plugin 'bad' \(acme-bad 0.4\)") as caught:
-            plugins.records("trainer")
+            load_plugins(selection_from(None, {}, ["bad"], False))
         assert expected in str(caught.value)
         return
+    plugins = load_plugins()
     assert "bad" not in [record.plugin and record.plugin.name for record in plugins.records("trainer")]
     [warning] = plugins.warnings
     assert expected in warning
     plugins.run_started(SimpleNamespace())  # type: ignore[arg-type]
+
+
+def test_a_broken_registry_of_a_plugin_that_is_only_installed_is_a_warning_of_every_command(
+    installed_plugin: InstallPlugin, run_rlcore: RunRlcore, tmp_path: Path
+) -> None:
+    installed_plugin("bad", "acme-bad", "0.4", f"{HEAD}@hookimpl\ndef rlcore_stats_writers():\n    1 / 0\n")
+    (tmp_path / "c.yaml").write_text("behaviors: {B: {}}\n")
+    said = (
+        "warning: plugin 'bad' (acme-bad 0.4) failed in rlcore_stats_writers: ZeroDivisionError: division by zero; "
+        "run rlcore plugins doctor\n"
+    )
+    assert run_rlcore("validate", tmp_path / "c.yaml").stderr == said
+    assert run_rlcore("no-command").stderr.startswith(said)
 
 
 def test_registries_are_asked_once(plugins: Plugins) -> None:

@@ -10,6 +10,7 @@ import pytest
 from rlcore.config.plugins_block import recorded
 from rlcore.errors import ConfigError, PluginError
 from rlcore.plugins import Plugins, Selection, load_plugins, selection_from
+from rlcore.plugins.discovery import handshake
 from rlcore.plugins.plugin import Plugin
 from rlcore.plugins.selection import decide, obstacles, unmatched
 from rlcore.settings import PluginSettings
@@ -252,6 +253,28 @@ def test_a_plugin_for_another_rlcore_is_refused_before_import(installed_plugin: 
     else:
         [warning] = load_plugins(selection).warnings
         assert warning == f"plugin 'old' (acme-old 3.2): {expected}; run rlcore plugins doctor"
+
+
+@pytest.mark.parametrize(
+    ("requires", "upgrade"),
+    [
+        ("rlcore>=0.2", "'rlcore>=0.2'"),
+        ("rlcore>0.1", "'rlcore>0.1'"),
+        ("rlcore>=0.2,<0.3", "'rlcore<0.3,>=0.2'"),
+        ("rlcore~=0.2.0", "'rlcore~=0.2.0'"),
+        ("rlcore==0.2.*", "'rlcore==0.2.*'"),
+        ("rlcore==0.2", "'rlcore==0.2'"),
+        ("rlcore<0.1", "acme-old"),
+        ("rlcore>=0.0.1,<0.1", "acme-old"),
+        ("rlcore==0.0.*", "acme-old"),
+        ("rlcore~=0.0.5", "acme-old"),
+        ("rlcore!=0.1.0", "acme-old"),
+        ("rlcore===0.0.9", "acme-old"),
+    ],
+)
+def test_the_advice_is_to_upgrade_what_is_too_old(requires: str, upgrade: str) -> None:
+    problem = handshake(Plugin("old", "old", "acme-old", "3.2", (requires,)), "0.1.0")
+    assert problem is not None and problem.endswith(f", this is rlcore 0.1.0; pip install -U {upgrade}")
 
 
 @pytest.mark.parametrize(

@@ -104,9 +104,14 @@ def evaluate_command(
     if not allow_local:
         refuse_code_of_others(document, directory, local=False)
     plugins = plugins_for(
-        document, dash_p=dash_p, no_plugins=no_plugins, strict_plugins=strict_plugins, allow_local=allow_local
+        document,
+        dash_p=dash_p,
+        no_plugins=no_plugins,
+        strict_plugins=strict_plugins,
+        allow_local=allow_local,
+        lenient=True,
     )
-    saved = SavedRun.load(directory, load_config(document, plugins), plugins, checkpoint)
+    saved = SavedRun.load(directory, load_config(document, plugins, measuring=True), plugins, checkpoint)
 
     def last_words(error: BaseException | None) -> int:
         if isinstance(error, Exception):

@@ -12,16 +12,17 @@ from rlcore.plugins.calls import load_plugins
 from rlcore.plugins.selection import selection_from
 
 
-def plugin_command(name: str) -> click.Command | None:
-    """The command called NAME (or DIST/NAME) of an installed plugin; None if there is none."""
+def plugin_command(name: str) -> tuple[click.Command | None, tuple[str, ...]]:
+    """The command called NAME (or DIST/NAME) of an installed plugin, or None, and the names of all of them."""
     plugins = load_plugins(selection_from(None, os.environ, (), False))
     for warning in plugins.warnings:
         echo(f"warning: {warning}", err=True)
-    names = {word for record in plugins.records("command") for word in (record.name, record.reference)}
-    if name not in names:
-        return None
+    records = plugins.records("command")
+    names = tuple(dict.fromkeys(record.name for record in records))
+    if name not in {*names, *(record.reference for record in records)}:
+        return None, names
     record = plugins.command(name)
     command = record.resolve()
     if not isinstance(command, click.Command):
         raise PluginError(f"command {name!r}: {record.target} is a {type(command).__name__}, not a click command")
-    return command
+    return command, names

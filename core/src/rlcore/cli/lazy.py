@@ -18,7 +18,11 @@ class LazyCommand(NamedTuple):
 
 
 class LazyGroup(click.Group):
-    """``lazy`` maps names to commands; ``fallback`` names a function ``(name) -> Command | None`` for all others."""
+    """Import commands on first use.
+
+    ``lazy`` maps names to commands. ``fallback`` names a function for all others: it takes a name and returns its
+    command, or None, and the names that it knows.
+    """
 
     def __init__(
         self, *args: Any, lazy: dict[str, LazyCommand] | None = None, fallback: str | None = None, **kwargs: Any
@@ -42,12 +46,11 @@ class LazyGroup(click.Group):
         name = args[0]
         if name in self.lazy or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
-        command = _load(self.fallback)(name) if self.fallback and not name.startswith("-") else None
+        command, others = _load(self.fallback)(name) if self.fallback and not name.startswith("-") else (None, ())
         if command is not None:
             return name, command, args[1:]
-        raise click.UsageError(
-            f"no command {name!r}; commands: {', '.join(self.lazy)}{did_you_mean(name, self.lazy)}", ctx
-        )
+        known = (*self.lazy, *others)
+        raise click.UsageError(f"no command {name!r}; commands: {', '.join(known)}{did_you_mean(name, known)}", ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -50,11 +50,12 @@ def plugins_for(
     strict_plugins: bool,
     tolerate_errors: bool = False,
     allow_local: bool = True,
+    lenient: bool = False,
 ) -> Plugins:
     """Loads the plugins of a command and prints their warnings, such as one for each plugin that was left out.
 
     Without ``allow_local``, local files and modules that only the document names are left out; see
-    :mod:`rlcore.cli.foreign_code`.
+    :mod:`rlcore.cli.foreign_code`. ``lenient``: plugins that only the document asks for may be missing or broken.
     """
     from rlcore.config import load_plugins_for
 
@@ -65,6 +66,7 @@ def plugins_for(
         strict=strict_plugins,
         tolerate_errors=tolerate_errors,
         allow_local=allow_local,
+        lenient=lenient,
     )
     if not allow_local:
         warn_of_left_out(document, plugins)

@@ -15,7 +15,7 @@ from rlcore.errors import PluginError, did_you_mean
 from rlcore.plugins.diagnosis import loaded_among_others
 from rlcore.plugins.discovery import installed
 from rlcore.plugins.plugin import LOCAL_PREFIX, Plugin
-from rlcore.plugins.records import Record, RunOptionSpec
+from rlcore.plugins.records import ConfigSection, Record, RunOptionSpec
 from rlcore.plugins.selection import Choice, Selection, decide
 
 
@@ -109,14 +109,24 @@ def _record(record: Record) -> dict[str, Any]:
     }
     if isinstance(record, RunOptionSpec):
         described["sets"] = record.sets
-    for attribute in ("settings", "parameters"):
+    for attribute in _settings_of(record):
         settings = getattr(record, attribute, None)
         if settings:
             try:
-                described[attribute] = {"class": settings, "fields": _fields(record.resolve(attribute))}
+                fields = _fields(record.resolve(attribute))
+                described[_shown_as(attribute)] = {"class": settings, "fields": fields}
             except PluginError as error:
-                described[attribute] = {"class": settings, "problem": str(error)}
+                described[_shown_as(attribute)] = {"class": settings, "problem": str(error)}
     return described
+
+
+def _settings_of(record: Record) -> tuple[str, ...]:
+    """The attributes of a record that name settings classes. A section has nothing but settings."""
+    return ("target",) if isinstance(record, ConfigSection) else ("settings", "parameters")
+
+
+def _shown_as(attribute: str) -> str:
+    return "settings" if attribute == "target" else attribute
 
 
 def _fields(settings: Any) -> list[dict[str, Any]]:

@@ -40,7 +40,12 @@ def status_command(
     directory = find_run(run)
     document = read_saved_configuration(directory)
     plugins = plugins_for(
-        document, dash_p=dash_p, no_plugins=no_plugins, strict_plugins=strict_plugins, allow_local=allow_local
+        document,
+        dash_p=dash_p,
+        no_plugins=no_plugins,
+        strict_plugins=strict_plugins,
+        allow_local=allow_local,
+        lenient=True,
     )
     data = run_data(directory, document, plugins)
     result, status, running = data.result, data.status, data.running

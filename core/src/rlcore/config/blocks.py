@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from rlcore.config.classes import settings_fields
-from rlcore.config.collected import INVALID, Problems
+from rlcore.config.collected import INVALID, OwnedProblems, Problems
 from rlcore.config.dump import plain
 from rlcore.config.hints import (
     OLD_SAMPLER,
@@ -23,6 +24,7 @@ from rlcore.config.hints import (
 from rlcore.config.inherit import evaluation_block
 from rlcore.config.nodes import Block, placed_like, with_value
 from rlcore.config.num_envs import ALIAS, given_by_alias, with_num_envs
+from rlcore.config.overrides import AFTER_THE_FILE
 from rlcore.config.parameter_blocks import PLACES
 from rlcore.config.plugins_block import checked_block
 from rlcore.config.problems import KeyPath, dotted, shown
@@ -30,6 +32,7 @@ from rlcore.config.structure import build, structure
 from rlcore.errors import NotInstalled, PluginError
 from rlcore.plugins.failures import blamed
 from rlcore.plugins.known import LESSONS, NOT_BUILT
+from rlcore.plugins.lookup import section_clash
 from rlcore.settings import (
     BehaviorSettings,
     EnvironmentParameter,
@@ -40,19 +43,27 @@ from rlcore.settings import (
     RewardSettings,
     RunConfig,
 )
+from rlcore.settings.trainers import AbsentRewardSettings
 
 if TYPE_CHECKING:
     from rlcore.plugins.calls import Plugins
     from rlcore.plugins.records import Record, TrainerSpec
 
+log = logging.getLogger(__name__)
+
 MAX_NAMES = 1_000  # behaviors, reward signals, writers, environment parameters
 
 
 class Blocks:
-    """Builds every block of the document of ``problems``; what is wrong is added to ``problems``."""
+    """Builds every block of the document of ``problems``; what is wrong is added to ``problems``.
 
-    def __init__(self, plugins: Plugins, problems: Problems) -> None:
+    ``measuring``: the configuration is for measuring policies only. Blocks that no measurement needs may be of plugins
+    that are absent: rewards become :class:`AbsentRewardSettings`, writers and sections are left out.
+    """
+
+    def __init__(self, plugins: Plugins, problems: Problems, measuring: bool = False) -> None:
         self.data = problems.document.data
+        self.measuring = measuring
         self.plugins = plugins
         self.problems = problems
 
@@ -60,6 +71,8 @@ class Blocks:
         """The whole configuration as a RunConfig, or INVALID."""
         data: Mapping[str, Any] = self.data
         sections = self._sections()
+        if self.measuring:
+            data = self._without_absent(data, sections)
         elsewhere = outside_behaviors(data, {*settings_fields(RunConfig), *sections})
         for keys, message in elsewhere:
             self.problems.add((keys[0],), message)
@@ -98,6 +111,7 @@ class Blocks:
             also_allowed=sections,
             no_keys=("sections",),
             elsewhere=places_at_top(behaviors if isinstance(behaviors := data.get("behaviors"), Mapping) else ()),
+            absent=self.plugins.absent,
         )
 
     def _behavior(self, data: Any, path: KeyPath) -> Any:
@@ -145,8 +159,20 @@ class Blocks:
         if path[-1] in settings_fields(RewardSettings) and not isinstance(data, Mapping):
             self.problems.add(path, f"unknown key; it belongs in {dotted((*path[:-1], 'extrinsic'))}")
             return INVALID
+        if self.measuring and isinstance(data, Mapping) and not self._has_reward(str(path[-1])):
+            known = {key: value for key, value in data.items() if key in settings_fields(AbsentRewardSettings)}
+            return build(AbsentRewardSettings, known, path, self.problems)
         spec = self._find("reward", self.plugins.reward_provider, str(path[-1]), path)
         return INVALID if spec is INVALID else self._settings(spec, data, path)
+
+    def _has_reward(self, reference: str) -> bool:
+        try:
+            self.plugins.reward_provider(reference)
+        except NotInstalled:
+            return False
+        except PluginError:  # several plugins provide it
+            return True
+        return True
 
     def _writer(self, data: Any, path: KeyPath) -> Any:
         spec = self._find("writer", self.plugins.stats_writer, str(path[-1]), path)
@@ -257,17 +283,30 @@ class Blocks:
 
     def _sections(self) -> dict[str, Any]:
         """Every plugin's own top-level block by name; a block that the file does not give has its defaults."""
-        owners: dict[str, str] = {}
-        sections = {}
+        by_name: dict[str, list[Record]] = {}
         for record in self.plugins.records("section"):
-            name = record.name
-            if name in owners:
-                raise PluginError(
-                    f"{record.described} clashes with {owners[name]}; turn one off with -p no:DIST/PLUGIN"
-                )
-            owners[name] = record.described
-            sections[name] = self._settings(record, self.data.get(name, {}), (name,), "target")
+            by_name.setdefault(record.name, []).append(record)
+        sections = {}
+        for name, records in by_name.items():
+            if len(records) > 1:
+                raise PluginError(section_clash(records))
+            # A measurement does not need what a file leaves out, such as a required key.
+            optional = self.measuring and name not in self.data
+            problems = Problems(self.problems.document) if optional else OwnedProblems(self.problems, records[0])
+            section = self._settings(records[0], self.data.get(name, {}), (name,), "target", problems=problems)
+            if not (optional and section is INVALID):
+                sections[name] = section
         return sections
+
+    def _without_absent(self, data: Mapping[str, Any], sections: Mapping[str, Any]) -> Mapping[str, Any]:
+        """``data`` without what no measurement needs: statistics writers, and sections of plugins that are absent."""
+        known = {*settings_fields(RunConfig), *sections}
+        absent = [
+            key for key in data if key not in known and self.problems.document.origin((key,)).order < AFTER_THE_FILE
+        ]
+        if absent:
+            log.warning("ignored, because no plugin that is on has these blocks: %s", ", ".join(absent))
+        return {key: value for key, value in data.items() if key not in absent and key != "stats"}
 
     def _each(self, data: Any, path: KeyPath, build_one: Callable[[Any, KeyPath], Any]) -> Any:
         if not isinstance(data, Mapping):
@@ -299,9 +338,10 @@ class Blocks:
         path: KeyPath,
         attribute: str = "settings",
         elsewhere: Mapping[str, str] | None = None,
+        problems: Problems | None = None,
     ) -> Any:
         """An instance of the class that ``attribute`` of a record names. An error in the class is its plugin's."""
         cls = record.resolve(attribute)
         doing = f"in its settings class {cls.__name__}"
         with blamed(record.described, doing, partial(self.problems.plugin_error, path)):
-            return build(cls, data, path, self.problems, elsewhere=elsewhere)
+            return build(cls, data, path, problems or self.problems, elsewhere=elsewhere)

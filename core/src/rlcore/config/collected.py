@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import enum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rlcore.config.document import Document
 from rlcore.config.problems import MAX_PROBLEMS, ConfigErrors, KeyPath, Problem, dotted
 from rlcore.errors import PluginError
+
+if TYPE_CHECKING:
+    from rlcore.plugins.records import Record
 
 MAX_CALLS = 10 * MAX_PROBLEMS
 
@@ -64,3 +67,15 @@ class Problems:
         """Raise :class:`ConfigErrors` if there is a problem."""
         if self._found:
             raise ConfigErrors(self._found.values())
+
+
+class OwnedProblems(Problems):
+    """Adds to other problems, and names the plugin of ``record`` in each: a section's name does not say whose it is."""
+
+    def __init__(self, problems: Problems, record: Record) -> None:
+        super().__init__(problems.document)
+        self._problems = problems
+        self._owner = record.described if record.plugin is None else record.plugin.described
+
+    def add(self, path: KeyPath, message: str, package: str | None = None) -> None:
+        self._problems.add(path, f"{message}; section of {self._owner}", package)

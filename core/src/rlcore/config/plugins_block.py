@@ -35,13 +35,14 @@ def load_plugins_for(
     strict: bool = False,
     tolerate_errors: bool = False,
     allow_local: bool = True,
+    lenient: bool = False,
 ) -> Plugins:
     """Load the plugins that a document, environment variables and the command line choose.
 
     ``dash_p``, ``no_plugins`` and ``strict`` are the command line's options of these names. With ``tolerate_errors``, a
     ``plugins`` block that cannot be used counts as empty: :func:`load_config` reports what is wrong with it. Without
     ``allow_local``, files and modules that only the document names are not imported; :func:`local_references` lists
-    them.
+    them. ``lenient``: a plugin that only the document asks for may be missing or broken, which is a warning.
     """
     try:
         settings = plugin_settings(document)
@@ -52,6 +53,7 @@ def load_plugins_for(
     selection = selection_from(settings, os.environ, dash_p, no_plugins, used=used_references(document))
     if not allow_local:
         selection, _ = selection.without_local_of_config()
+    selection = attrs.evolve(selection, lenient=lenient)
     return load_plugins(selection, strict=strict, config_dir=directory_of(document))
 
 

@@ -36,12 +36,13 @@ def build(
     also_allowed: Iterable[str] = (),
     no_keys: Iterable[str] = (),
     elsewhere: Mapping[str, str] | None = None,
+    absent: str = "",
 ) -> Any:
     """An instance of the settings class ``cls`` from a mapping, or INVALID.
 
     ``ready`` has fields that the caller has built, INVALID among them. ``also_allowed`` names keys that the caller
     handles, ``no_keys`` names fields that are not keys of a file. ``elsewhere`` names the right block of keys that
-    belong in another one.
+    belong in another one. ``absent`` names plugins that may have claimed a key that is unknown without them.
     """
     if not isinstance(data, Mapping):
         problems.add(path, f"must be a mapping of settings, not {shown(data)}")
@@ -53,7 +54,7 @@ def build(
     allowed = dict.fromkeys(key for key in (*fields, *also_allowed) if key not in no_keys)
     unknown = [key for key in data if key not in allowed]
     for key in unknown:
-        problems.add((*path, key), _unknown_key(key, allowed, elsewhere or {}))
+        problems.add((*path, key), _unknown_key(key, allowed, elsewhere or {}, absent))
     missing = False
     for key, attribute in fields.items():
         if key in also_allowed:
@@ -161,12 +162,13 @@ def build_field(attribute: attrs.Attribute[Any], raw: Any, kind: Any, path: KeyP
     return value
 
 
-def _unknown_key(key: str, allowed: Iterable[str], elsewhere: Mapping[str, str]) -> str:
+def _unknown_key(key: str, allowed: Iterable[str], elsewhere: Mapping[str, str], absent: str) -> str:
     if key in REMOVED_KEYS:
         return REMOVED_KEYS[key]
     if key in elsewhere:
         return f"unknown key; it belongs in {elsewhere[key]}"
-    return f"unknown key{did_you_mean(key, allowed)} (allowed: {', '.join(allowed) or 'none'})"
+    hint = f"; {absent}" if absent else ""
+    return f"unknown key{did_you_mean(key, allowed)} (allowed: {', '.join(allowed) or 'none'}){hint}"
 
 
 def _refuse(path: KeyPath, problems: Problems, value: Any, expected: str, choices: Iterable[Any] = ()) -> Invalid:

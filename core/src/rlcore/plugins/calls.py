@@ -18,7 +18,7 @@ from rlcore.plugins.dispatch import Dispatch
 from rlcore.plugins.factories import Factories
 from rlcore.plugins.known import RECORDING_FORMAT
 from rlcore.plugins.loading import load
-from rlcore.plugins.lookup import find
+from rlcore.plugins.lookup import find, plugins_off
 from rlcore.plugins.manager import HookManager
 from rlcore.plugins.plugin import Plugin
 from rlcore.plugins.processed_summary import process_summary
@@ -33,7 +33,7 @@ from rlcore.plugins.records import (
     TrainerSpec,
 )
 from rlcore.plugins.registry import Registry
-from rlcore.plugins.selection import Selection, decide, require_unobstructed, unmatched
+from rlcore.plugins.selection import Selection, decide, not_needed, require_unobstructed, unmatched
 
 if TYPE_CHECKING:
     from rlcore.curriculum import LessonChange
@@ -91,8 +91,13 @@ class Plugins(Factories):
         self._registry = Registry(self._manager, self._dispatch, self._give_up)
 
     def load(self) -> None:
-        """Imports and registers the plugins that are on."""
+        """Imports and registers the plugins that are on, and collects their records.
+
+        Records are collected at once, so that a plugin whose registry fails is left out before any of it is used.
+        """
         load(self._manager, self.found, self._leave_out)
+        for kind in self.kinds:
+            self.records(kind)
 
     def register(self, plugin: object, name: str, distribution: str = "", version: str = "") -> None:
         """Adds an object with hook implementations, such as a test's; calls its ``rlcore_check_config`` if due."""
@@ -108,11 +113,16 @@ class Plugins(Factories):
     @property
     def warnings(self) -> tuple[str, ...]:
         """One line for each plugin that was left out, and for each name turned off that no installed plugin has."""
-        return (*self._left_out, *unmatched(self.found, self.selection))
+        return (*self._left_out, *unmatched(self.found, self.selection), *not_needed(self.found, self.selection))
 
     @property
     def _left_out(self) -> tuple[str, ...]:
         return tuple(f"{error}; run rlcore plugins doctor" for error in self.broken.values())
+
+    @property
+    def absent(self) -> str:
+        """The plugins that are off, and those that were left out, for a message about a name that is unknown."""
+        return "; ".join(filter(None, (plugins_off(self.found), *self._left_out)))
 
     @property
     def failures(self) -> list[str]:
@@ -285,7 +295,8 @@ class Plugins(Factories):
     def _leave_out(self, plugin: Plugin, error: PluginError) -> None:
         """Removes a plugin that cannot be used. Raises its error if it was asked for by name, and records it if not."""
         self._manager.expel(plugin.label)
-        if (self.strict or plugin.asked) and not self.tolerant:
+        asked = plugin.asked and not (plugin.why == "config" and self.selection.lenient)
+        if (self.strict or asked) and not self.tolerant:
             raise error
         self.broken[plugin.label] = error
 

@@ -17,11 +17,13 @@ from rlcore.plugins.calls import Plugins
 from rlcore.plugins.catalog import HOOKS
 from rlcore.plugins.discovery import installed
 from rlcore.plugins.local_file import is_file
+from rlcore.plugins.lookup import section_clash
 from rlcore.plugins.markers import ENTRY_POINT_GROUP
 from rlcore.plugins.plugin import Plugin
-from rlcore.plugins.records import Record
+from rlcore.plugins.records import ConfigSection, Record
 from rlcore.plugins.selection import Selection, decide, obstacles
 
+SECTION = ConfigSection.kind
 SLOW_IMPORT_SECONDS = 0.05
 # What a light module must not pull in: each start of rlcore would pay for it.
 HEAVY = ("torch", "numpy", "gymnasium", "tensorboard")
@@ -120,11 +122,10 @@ def diagnose_together(found: Sequence[Plugin], only: set[str]) -> Iterator[Findi
             by_name.setdefault(record.name, []).append(record)
         for name, rivals in by_name.items():
             if len(rivals) > 1:
-                references = " or ".join(record.reference for record in rivals)
-                advice = f"{kind} {name!r} is provided by {len(rivals)} plugins; users must write {references}"
+                advice = _advice_on_clash(kind, name, rivals)
                 for record in rivals:
                     if record.plugin is not None and record.plugin.label in only:
-                        yield Finding(record.plugin.label, "warning", "clash", advice)
+                        yield Finding(record.plugin.label, "error" if kind == SECTION else "warning", "clash", advice)
     for hook in HOOKS:
         answering = plugins.answering(hook.name) if hook.kind == "factory" else ()
         for owner in answering if len(answering) > 1 else ():
@@ -136,6 +137,13 @@ def diagnose_together(found: Sequence[Plugin], only: set[str]) -> Iterator[Findi
                     f"{hook.name} is answered by {', '.join(each.label for each in answering)} and only one can win; "
                     "turn the others off, or make them wrapper=True",
                 )
+
+
+def _advice_on_clash(kind: str, name: str, rivals: Sequence[Record]) -> str:
+    if kind == SECTION:
+        return section_clash(rivals)
+    references = " or ".join(record.reference for record in rivals)
+    return f"{kind} {name!r} is provided by {len(rivals)} plugins; users must write {references}"
 
 
 def _bounded(requirement: str) -> bool:

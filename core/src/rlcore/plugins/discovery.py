@@ -6,10 +6,14 @@ import json
 import re
 from collections.abc import Iterable
 from importlib import metadata
+from typing import TYPE_CHECKING
 
 from rlcore._version import __version__
 from rlcore.plugins.markers import ENTRY_POINT_GROUP
 from rlcore.plugins.plugin import CORE_DISTRIBUTION, PLUGIN_NAME, Plugin, canonical
+
+if TYPE_CHECKING:
+    from packaging.specifiers import SpecifierSet
 
 _CORE_MODULE = "rlcore.builtin.plugin"
 # "rlcore>=0.1", "rlcore[torch]>=0.1", "rlcore @ ..." but not "rlcore-ppo": cheap, so that `packaging` is only
@@ -40,11 +44,27 @@ def handshake(plugin: Plugin, version: str = __version__) -> str | None:
         if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
             continue
         if not requirement.specifier.contains(version, prereleases=True):
+            newer = _needs_newer(requirement.specifier, version)
+            upgrade = f"'rlcore{requirement.specifier}'" if newer else plugin.distribution
             return (
                 f"{plugin.distribution} {plugin.version} needs rlcore{requirement.specifier}, "
-                f"this is rlcore {version}; pip install -U {plugin.distribution}"
+                f"this is rlcore {version}; pip install -U {upgrade}"
             )
     return None
+
+
+def _needs_newer(specifiers: SpecifierSet, version: str) -> bool:
+    """Whether a version that does not satisfy ``specifiers`` is too old for one of them, not too new."""
+    from packaging.version import InvalidVersion, Version
+
+    for each in specifiers:
+        try:
+            least = Version(each.version.removesuffix(".*"))
+        except InvalidVersion:  # "===anything"
+            continue
+        if each.operator in (">=", ">", "~=", "==") and Version(version) <= least and not each.contains(version, True):
+            return True
+    return False
 
 
 def _entry_points() -> Iterable[metadata.EntryPoint]:

@@ -85,7 +85,9 @@ class Dispatch:
             if only is None or owner.label == only:
                 try:
                     self.one(implementation, hook, **arguments)
-                except (ConfigError, PluginError):
+                except ConfigError as error:
+                    raise ConfigError(f"{error} (refused by {owner.described})", key=error.key) from error
+                except PluginError:
                     raise
                 except RlcoreError as error:
                     raise failure(owner.described, f"in {hook}", error) from error

@@ -24,7 +24,11 @@ def is_file(module: str) -> bool:
 
 
 def import_file(path: Path) -> object:
-    """Import a file as a module with its name, so that its records can name targets in it: ``"hooks:MyReward"``."""
+    """Import a file as a module with its name, so that its records can name targets in it: ``"hooks:MyReward"``.
+
+    The directory of the file is added to the end of the module search path, so that the file can import its siblings,
+    now and when a target is used. A sibling with the name of an installed module is not found.
+    """
     path = path.resolve()
     name = path.stem
     if not path.is_file():
@@ -39,6 +43,8 @@ def import_file(path: Path) -> object:
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)

@@ -40,6 +40,22 @@ def find(
     raise PluginError(f"{_word(record_class)} {reference!r} is provided by {owners}; {advice}")
 
 
+def section_clash(rivals: Sequence[Record]) -> str:
+    """Return the message about sections of one name: a file has only one block of that name, so nothing can run."""
+    owners = " and ".join(record.plugin.described for record in rivals if record.plugin is not None)
+    off = " or ".join(f"-p no:{record.plugin.label}" for record in rivals if record.plugin is not None)
+    return f"the configuration section {rivals[0].name!r} is claimed by {owners}; turn one of them off with {off}"
+
+
+def plugins_off(found: Sequence[Plugin]) -> str:
+    """Return the plugins that are off and how to turn them on, for a message about a name that is unknown."""
+    off = [plugin for plugin in found if not plugin.on]
+    if not off:
+        return ""
+    advice = f"-p {off[0].name} turns it on" if len(off) == 1 else "-p NAME turns one on"
+    return f"turned off: {', '.join(plugin.described for plugin in off)}; {advice}"
+
+
 def _unknown(
     record_class: type[Record],
     reference: str,
@@ -61,11 +77,14 @@ def _unknown(
         parts.append(f"pip install {package}")
     if source and canonical(source) not in present and not any(_is_of(source, record) for record in records):
         parts.append(f"nothing called {source!r} is installed")
-    off = [plugin.described for plugin in found if not plugin.on]
-    if off:
-        parts.append(f"turned off: {', '.join(off)}; -p NAME turns one on")
-    parts += left_out
+    off = [plugin for plugin in found if not plugin.on]
+    parts += filter(None, (plugins_off([plugin for plugin in off if _provides(plugin, kind, name)] or off), *left_out))
     raise NotInstalled("; ".join(parts) + did_you_mean(reference, allowed), package)
+
+
+def _provides(plugin: Plugin, kind: str, name: str) -> bool:
+    """Whether a plugin that is off is known to provide a record, without importing it."""
+    return canonical(plugin.distribution) == package_of(kind, name) or plugin.name == name
 
 
 def _is_of(source: str, record: Record) -> bool:

@@ -154,11 +154,19 @@ class RunContext:
         return self.working_directory / user_path(path)
 
     def create_reward_providers(self, behavior: BehaviorSpec, settings: BehaviorSettings) -> list[RewardProvider]:
-        """Create the behavior's reward providers, in the order of its ``reward_signals``."""
-        return [
-            self.plugins.create_reward_provider(self.plugins.reward_provider(name), block, behavior, self)
-            for name, block in settings.reward_signals.items()
-        ]
+        """Create the behavior's reward providers, in the order of its ``reward_signals``.
+
+        While policies are measured, a reward whose plugin is absent is an :class:`rlcore.rewards.AbsentReward`.
+        """
+        return [self._reward_provider(name, block, behavior) for name, block in settings.reward_signals.items()]
+
+    def _reward_provider(self, name: str, block: Any, behavior: BehaviorSpec) -> RewardProvider:
+        from rlcore.rewards import AbsentReward
+        from rlcore.settings.trainers import AbsentRewardSettings
+
+        if isinstance(block, AbsentRewardSettings):
+            return AbsentReward(name, block.gamma, block.strength)
+        return self.plugins.create_reward_provider(self.plugins.reward_provider(name), block, behavior, self)
 
     def read_recording(self, path: str | Path, behavior_name: str) -> Recording:
         """Return the recorded episodes that ``path`` names.

@@ -46,11 +46,15 @@ class Choice:
 
 @attrs.frozen
 class Selection:
-    """The plugins that were asked for, from all sources. Can be pickled, for worker processes."""
+    """The plugins that were asked for, from all sources. Can be pickled, for worker processes.
+
+    ``lenient``: a plugin that only the configuration asks for may be missing or broken, which is a warning.
+    """
 
     autoload: bool = True
     choices: tuple[Choice, ...] = ()  # in ascending precedence
     autoload_why: Why = "autoload"  # what turned autoload on or off
+    lenient: bool = False
 
     @property
     def enable(self) -> tuple[str, ...]:
@@ -212,19 +216,31 @@ def _forbidden(plugins: Sequence[Plugin], selection: Selection) -> list[Obstacle
 
 
 def _missing(plugins: Sequence[Plugin], selection: Selection) -> list[Obstacle]:
-    found = []
-    names = {plugin.name for plugin in plugins if plugin.distribution}
-    allowed = _names(plugins)
+    needed = (choice for choice in _absent(plugins, selection) if not (selection.lenient and choice.why == "config"))
+    return [Obstacle(_not_installed(choice, plugins)) for choice in needed]
+
+
+def not_needed(plugins: Sequence[Plugin], selection: Selection) -> tuple[str, ...]:
+    """A warning for each plugin that a lenient selection does without."""
+    missing = (choice for choice in _absent(plugins, selection) if selection.lenient and choice.why == "config")
+    return tuple(_not_installed(choice, plugins) for choice in missing)
+
+
+def _not_installed(choice: Choice, plugins: Sequence[Plugin]) -> str:
+    names = sorted({plugin.name for plugin in plugins if plugin.distribution})
+    hint = did_you_mean(choice.reference, _names(plugins)) or f"; installed: {', '.join(names)}"
+    return f"plugin {choice.reference!r} (asked for by {choice.why}) is not installed{hint}"
+
+
+def _absent(plugins: Sequence[Plugin], selection: Selection) -> Iterator[Choice]:
+    """The choices that turn on a plugin which is not installed."""
     last_off = {choice.reference: index for index, choice in enumerate(selection.choices) if not choice.on}
     for index, choice in enumerate(selection.choices):
         if choice.reference.endswith(_ALL_OF):
             continue  # of a DIST/NAME in the configuration: a local plugin's, or a mistake reported at its key
         withdrawn = last_off.get(choice.reference, -1) > index
-        if not choice.on or withdrawn or any(map(choice.matches, plugins)):
-            continue
-        hint = did_you_mean(choice.reference, allowed) or f"; installed: {', '.join(sorted(names))}"
-        found.append(Obstacle(f"plugin {choice.reference!r} (asked for by {choice.why}) is not installed{hint}"))
-    return found
+        if choice.on and not withdrawn and not any(map(choice.matches, plugins)):
+            yield choice
 
 
 def unmatched(plugins: Sequence[Plugin], selection: Selection) -> tuple[str, ...]:

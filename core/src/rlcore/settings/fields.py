@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 
 from rlcore.errors import ConfigError
+from rlcore.settings.read_only import read_only
 
 METADATA_KEY = "rlcore"
 
@@ -73,7 +74,7 @@ def setting(
     check: Callable[[Any], str | None] | None = None,
     secret: bool = False,
 ) -> Any:
-    """A field of a settings class (an ``attrs.frozen(kw_only=True)`` class).
+    """A field of a settings class (an ``attrs.frozen(kw_only=True)`` class). Its mappings cannot be changed.
 
     ``not_supported`` names the part of rlcore that the field needs and that is not built yet: every value but the
     default is refused, never ignored. ``check(value)`` returns what is wrong with a value, such as ``"must be even"``,
@@ -91,8 +92,8 @@ def setting(
 
     metadata = {METADATA_KEY: info}
     if factory is not None:
-        return attrs.field(factory=factory, metadata=metadata, validator=validate, repr=not secret)
-    return attrs.field(default=default, metadata=metadata, validator=validate, repr=not secret)
+        return attrs.field(factory=factory, metadata=metadata, validator=validate, converter=read_only, repr=not secret)
+    return attrs.field(default=default, metadata=metadata, validator=validate, converter=read_only, repr=not secret)
 
 
 def field_info(attribute: attrs.Attribute[Any]) -> FieldInfo:

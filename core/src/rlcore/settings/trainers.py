@@ -67,6 +67,11 @@ class RewardSettings:
     )
 
 
+@attrs.frozen(kw_only=True)
+class AbsentRewardSettings(RewardSettings):
+    """A reward whose plugin is absent, in a configuration that is loaded to measure policies."""
+
+
 SCHEDULES = ("linear", "constant")
 
 

@@ -1,0 +1,125 @@
+"""A file that names something of a plugin that is off or broken: the error names the plugin, and how to turn it on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rlcore.testing.fixtures import InstallPlugin, RunRlcore
+
+ACME = """
+import attrs
+from rlcore import ConfigSection, CurriculumSpec, EnvironmentSpec, RewardProviderSpec, StatsWriterSpec, TrainerSpec
+from rlcore import hookimpl
+from rlcore.settings import RewardSettings, setting
+
+@attrs.frozen(kw_only=True)
+class Tracker:
+    token: str = setting(description="Who reports.")
+    port: int = setting(80, "Where to.", minimum=1)
+
+@hookimpl
+def rlcore_trainers():
+    return [TrainerSpec(name="walker", target="a:b", settings="rlcore.settings:TorchSettings")]
+
+@hookimpl
+def rlcore_reward_providers():
+    return [RewardProviderSpec(name="bonus", target="a:b", settings="rlcore.settings:RewardSettings")]
+
+@hookimpl
+def rlcore_stats_writers():
+    return [StatsWriterSpec(name="tracker", target="a:b")]
+
+@hookimpl
+def rlcore_environments():
+    return [EnvironmentSpec(name="hall", target="a:b")]
+
+@hookimpl
+def rlcore_config_sections():
+    return [ConfigSection(name="acme_tracker", target="acme_rl_acme_hooks:Tracker", summary="Where reports go.")]
+"""
+FILE = """\
+behaviors:
+  B: {trainer_type: walker, reward_signals: {bonus: {}}}
+environment: {type: hall}
+stats: {tracker: {}}
+acme_tracker: {token: me}
+"""
+OFF = "turned off: plugin 'acme' (acme-rl 1.0); -p acme turns it on"
+PLACES = (
+    "2: behaviors.B.trainer_type: unknown trainer 'walker'",
+    "2: behaviors.B.reward_signals.bonus: unknown reward provider 'bonus'",
+    "3: environment.type: unknown environment 'hall'",
+    "4: stats.tracker: unknown statistics writer 'tracker'",
+    "5: acme_tracker: unknown key",
+)
+
+
+@pytest.fixture
+def file(installed_plugin: InstallPlugin, tmp_path: Path) -> Path:
+    """A file that names everything of the plugin ``acme``, which is installed."""
+    installed_plugin("acme", "acme-rl", "1.0", ACME)
+    path = tmp_path / "acme.yaml"
+    path.write_text(FILE)
+    return path
+
+
+def test_the_file_is_valid_while_the_plugin_is_on(file: Path, run_rlcore: RunRlcore) -> None:
+    assert run_rlcore("validate", file).stdout == f"{file}: valid\n"
+
+
+@pytest.mark.parametrize("how", [["-p", "no:acme"], ["-p", "no:acme-rl/acme"], ["--no-plugins"]])
+def test_everything_of_a_plugin_that_is_off_names_it(file: Path, run_rlcore: RunRlcore, how: list[str]) -> None:
+    checked = run_rlcore("validate", file, *how)
+    assert checked.exit_code == 2
+    for line, place in zip(checked.stdout.splitlines(), PLACES, strict=True):
+        assert line.startswith(f"{file}:{place}") and "turned off: " in line and "plugin 'acme' (acme-rl 1.0)" in line
+        if "--no-plugins" not in how:
+            assert OFF in line
+    assert run_rlcore("validate", file, *how, "-p", "acme").exit_code == 0
+
+
+def test_a_key_of_a_plugin_that_is_broken_names_the_reason(
+    file: Path, installed_plugin: InstallPlugin, run_rlcore: RunRlcore
+) -> None:
+    file.write_text("behaviors:\n  B: {trainer_type: walker}\nacme_tracker: {token: me}\nother: {}\n")
+    installed_plugin("other", "other-rl", "2.0", "import a_module_that_is_absent\n")
+    (line,) = run_rlcore("validate", file).stdout.splitlines()
+    assert "other: unknown key" in line and "plugin 'other' (other-rl 2.0) failed to load: ModuleNotFoundError" in line
+
+
+def test_a_mistake_in_a_section_names_its_plugin(file: Path, run_rlcore: RunRlcore) -> None:
+    file.write_text(FILE.replace("{token: me}", "{port: 0, prot: 1}"))
+    assert run_rlcore("validate", file).stdout.splitlines() == [
+        f"{file}:5: acme_tracker.prot: unknown key; did you mean 'port'? (allowed: token, port); "
+        "section of plugin 'acme' (acme-rl 1.0)",
+        f"{file}:5: acme_tracker.token: missing; it has no default; section of plugin 'acme' (acme-rl 1.0)",
+        f"{file}:5: acme_tracker.port: must be at least 1, not 0; section of plugin 'acme' (acme-rl 1.0)",
+    ]
+    file.write_text(FILE.replace("acme_tracker: {token: me}\n", ""))
+    assert run_rlcore("validate", file).stdout == (
+        f"{file}: acme_tracker.token: missing; it has no default; section of plugin 'acme' (acme-rl 1.0)\n"
+    )
+
+
+def test_info_shows_the_settings_of_a_section(file: Path, run_rlcore: RunRlcore) -> None:
+    text = run_rlcore("plugins", "info", "acme").stdout
+    assert "section acme_tracker: Where reports go." in text
+    assert "token = required  Who reports." in text and "port = 80  Where to." in text
+
+
+def test_two_plugins_with_one_section_are_an_error_of_doctor_as_of_a_run(
+    file: Path, installed_plugin: InstallPlugin, run_rlcore: RunRlcore
+) -> None:
+    source = ACME[: ACME.index("@hookimpl")] + ACME[ACME.rindex("@hookimpl") :]
+    installed_plugin("twin", "acme-twin", "1.0", source)
+    said = (
+        "the configuration section 'acme_tracker' is claimed by plugin 'acme' (acme-rl 1.0) and plugin 'twin' "
+        "(acme-twin 1.0); turn one of them off with -p no:acme-rl/acme or -p no:acme-twin/twin"
+    )
+    doctor = run_rlcore("plugins", "doctor", "twin")
+    assert doctor.exit_code == 1 and f"  error: {said}\n" in doctor.stdout
+    refused = run_rlcore("validate", file)
+    assert (refused.exit_code, refused.stderr) == (4, f"error: {said}\n")
+    assert run_rlcore("validate", file, "-p", "no:twin").exit_code == 0

@@ -1,0 +1,174 @@
+"""``rlcore evaluate`` and ``rlcore status`` on the machine of a colleague who lacks the plugins of a run."""
+
+from __future__ import annotations
+
+import copy
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rlcore.config import load_config, read_document
+from rlcore.environment import BehaviorSpec
+from rlcore.errors import PluginError
+from rlcore.plugins import load_plugins
+from rlcore.runs.saved_run import SavedRun
+from rlcore.testing.fixtures import InstallPlugin, RunRlcore, installed_plugin, run_rlcore
+
+__all__ = ["installed_plugin", "run_rlcore"]
+
+ACME = """
+import attrs
+from rlcore import ConfigSection, RewardProviderSpec, StatsWriterSpec, hookimpl
+
+@hookimpl
+def rlcore_reward_providers():
+    return [RewardProviderSpec(name="bonus", target="{heavy}:Bonus", settings="{heavy}:BonusSettings")]
+
+@hookimpl
+def rlcore_stats_writers():
+    return [StatsWriterSpec(name="tracker", target="{heavy}:make_tracker", settings="{heavy}:Tracker")]
+
+@hookimpl
+def rlcore_config_sections():
+    return [ConfigSection(name="acme", target="{heavy}:Section")]
+"""
+HEAVY = """
+import attrs
+from rlcore.rewards import ExtrinsicReward
+from rlcore.settings import RewardSettings, setting
+
+@attrs.frozen(kw_only=True)
+class BonusSettings(RewardSettings):
+    scale: float = setting(2.0, "Scale.")
+
+class Bonus(ExtrinsicReward):
+    name = "bonus"
+    def __new__(cls, settings, behavior, run):
+        return object.__new__(cls)
+    def __init__(self, settings, behavior, run):
+        super().__init__(settings.gamma, settings.strength * settings.scale)
+
+@attrs.frozen(kw_only=True)
+class Tracker:
+    project: str = setting(description="Project.")
+
+class make_tracker:
+    def __init__(self, settings, run): pass
+    def write(self, behavior, step, stats): pass
+    def flush(self): pass
+    def close(self): pass
+
+@attrs.frozen(kw_only=True)
+class Section:
+    token: str = setting(description="Who reports.")
+"""
+CONFIG: dict[str, Any] = {
+    "environment": {"type": "gymnasium", "id": "CartPole-v1", "num_envs": 2},
+    "env_settings": {"seed": 3},
+    "behaviors": {
+        "Pole": {
+            "hyperparameters": {"buffer_size": 64, "batch_size": 32},
+            "reward_signals": {"extrinsic": {}, "bonus": {"gamma": 0.9, "scale": 3.0}},
+            "max_steps": 200,
+            "checkpoint_interval": 100,
+        }
+    },
+    "stats": {"console": False, "tensorboard": False, "tracker": {"project": "poles"}},
+    "acme": {"token": "me"},
+    "checkpoint_settings": {"run_id": "run"},
+}
+
+
+@pytest.fixture(params=["ppo", "sac"])
+def trained(
+    request: pytest.FixtureRequest, tmp_path: Path, installed_plugin: InstallPlugin, run_rlcore: RunRlcore
+) -> Path:
+    """The directory of a run that was trained with ``-p acme``, a plugin with a reward, a writer and a section."""
+    config = copy.deepcopy(CONFIG)
+    block = config["behaviors"]["Pole"]
+    block["trainer_type"] = request.param
+    if request.param == "sac":
+        block["hyperparameters"] = {"buffer_init_steps": 100, "batch_size": 16, "steps_per_update": 10}
+    installed = installed_plugin("acme", "acme-rl", "1.0", ACME.format(heavy="acme_heavy"))
+    (installed.directory / "acme_heavy.py").write_text(HEAVY)
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
+    done = run_rlcore("run", tmp_path / "config.yaml", "-p", "acme")
+    sys.modules.pop("acme_heavy")
+    assert done.exit_code == 0, done.stderr
+    return tmp_path / "working" / "results" / "run"
+
+
+def uninstall(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if "acme-rl" not in path])
+
+
+def test_a_run_is_measured_without_its_rewards_writers_and_sections(
+    trained: Path, run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_all = run_rlcore("evaluate", trained, "--episodes", "3", "--json")
+    off = run_rlcore("evaluate", trained, "--episodes", "3", "--json", "-p", "no:acme")
+    uninstall(monkeypatch)
+    absent = run_rlcore("evaluate", trained, "--episodes", "3", "--json")
+    assert (with_all.exit_code, off.exit_code, absent.exit_code) == (0, 0, 0), off.stderr + absent.stderr
+    assert json.loads(with_all.stdout) == json.loads(off.stdout) == json.loads(absent.stdout)
+    assert "ignored, because no plugin that is on has these blocks: acme" in off.stderr
+    assert "warning: plugin 'acme-rl/acme' (asked for by config) is not installed" in absent.stderr
+
+
+def test_the_status_of_a_run_needs_no_plugin_that_only_its_configuration_names(
+    trained: Path, run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uninstall(monkeypatch)
+    shown = run_rlcore("status", trained)
+    assert shown.exit_code == 0 and "warning: plugin 'acme-rl/acme' (asked for by config)" in shown.stderr
+
+
+def test_to_train_on_needs_them(trained: Path, run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch) -> None:
+    uninstall(monkeypatch)
+    refused = run_rlcore("run", "--resume", "--run-id", "run")
+    assert refused.exit_code == 4 and "plugin 'acme-rl/acme' (asked for by config) is not installed" in refused.stderr
+    refused = run_rlcore("run", "--resume", "--run-id", "run", "-p", "no:acme-rl/acme")
+    assert refused.exit_code == 2 and "unknown reward provider 'bonus'" in refused.stderr
+
+
+def test_a_reward_that_is_absent_cannot_be_computed(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    uninstall(monkeypatch)
+    plugins = load_plugins()
+    config = load_config(read_document(trained / "configuration.yaml"), plugins, measuring=True)
+    saved = SavedRun.load(trained, config, plugins)
+    behavior = BehaviorSpec("Pole", (), discrete=(2,))
+    extrinsic, bonus = saved.context.create_reward_providers(behavior, config.behaviors["Pole"])
+    assert (extrinsic.name, bonus.name, bonus.gamma, bonus.ignore_done) == ("extrinsic", "bonus", 0.9, False)
+    transitions: Any = None
+    for use in (bonus.evaluate, bonus.update, bonus.load_state_dict):
+        with pytest.raises(PluginError, match="reward 'bonus': its plugin is absent; install it or turn it on"):
+            use(transitions)
+    with pytest.raises(PluginError):
+        bonus.state_dict()
+
+
+def test_what_a_measurement_needs_is_still_required(trained: Path, run_rlcore: RunRlcore) -> None:
+    name = yaml.safe_load((trained / "configuration.yaml").read_text())["behaviors"]["Pole"]["trainer_type"]
+    refused = run_rlcore("evaluate", trained, "-p", f"no:{name}")
+    assert refused.exit_code == 2
+    assert f"unknown trainer {name!r}" in refused.stderr and f"-p {name} turns it on" in refused.stderr
+    mistyped = run_rlcore("evaluate", trained, "--set", "enviroment.id=CartPole-v1")
+    assert mistyped.exit_code == 2 and "unknown key; did you mean 'environment'?" in mistyped.stderr
+
+
+def test_a_plugin_that_came_later_may_have_required_keys(
+    trained: Path, installed_plugin: InstallPlugin, run_rlcore: RunRlcore
+) -> None:
+    source = (
+        "from rlcore import ConfigSection, hookimpl\n@hookimpl\ndef rlcore_config_sections():\n"
+        "    return [ConfigSection(name='later', target='acme_heavy:Section')]\n"
+    )
+    installed_plugin("later", "acme-later", "1.0", source)
+    assert run_rlcore("evaluate", trained, "--episodes", "2").exit_code == 0
+    refused = run_rlcore("run", "--resume", "--run-id", "run", "--results-dir", trained.parent)
+    assert refused.exit_code == 2
+    assert "later.token: missing; it has no default; section of plugin 'later' (acme-later 1.0)" in refused.stderr
