@@ -72,15 +72,15 @@ def test_a_configuration_is_copied_pickled_and_written(load: Callable[[str], Run
 def test_a_plugin_that_changes_it_by_accident_is_named() -> None:
     class Careless:
         @hookimpl
-        def rlcore_configured(self, config: RunConfig) -> None:
+        def rlcore_check_config(self, config: RunConfig) -> None:
             config.stats["tracker"] = {}
 
     real = Plugins()
     real.register(Careless(), "careless", "acme-careless", "1.0")
     with pytest.raises(
-        PluginError, match=r"plugin 'careless' \(acme-careless 1.0\) failed in rlcore_configured: TypeErr"
+        PluginError, match=r"plugin 'careless' \(acme-careless 1.0\) failed in rlcore_check_config: TypeErr"
     ):
-        real.configured(RunConfig())
+        real.check_config(RunConfig())
 
 
 def test_settings_made_in_python_are_read_only_too_and_keep_their_own_dict() -> None:
