@@ -73,7 +73,8 @@ class ObservationInputs(nn.Module):
         columns = [torch.full((o.size,), o.kind == "vector") for o in self.vectors]
         normalized = torch.cat(columns) if columns else torch.empty(0, dtype=torch.bool)
         self.register_buffer("normalized_columns", normalized, persistent=False)
-        if normalize and bool(self.normalized_columns.any()):
+        self.all_normalized = bool(normalized.all())
+        if normalize and bool(normalized.any()):
             self.normalizer = RunningNormalizer(self.vector_size)
 
     def raw(self, observations: Mapping[str, NDArray[Any]], lead: int = 1) -> Inputs:
@@ -95,7 +96,7 @@ class ObservationInputs(nn.Module):
         if self.normalizer is None:
             return raw
         scaled = self.normalizer(raw[0])
-        if not self.normalized_columns.all():
+        if not self.all_normalized:
             scaled = torch.where(self.normalized_columns, scaled, raw[0])
         return (scaled, *raw[1:])
 
@@ -107,7 +108,7 @@ class ObservationInputs(nn.Module):
     def update_normalizer(self, raw: Inputs) -> None:
         """Add the vector part of ``raw``, [B, vector_size] on any device, to the running mean and variance."""
         if self.normalizer is not None:
-            self.normalizer.update(raw[0].to(self.normalizer.mean.device))
+            self.normalizer.update(raw[0])
 
 
 class Body(nn.Module):
