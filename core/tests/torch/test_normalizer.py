@@ -14,8 +14,9 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from rlcore.environment import ObservationSpec
-from rlcore.torch.networks import ObservationInputs
+from rlcore.environment import BehaviorSpec, ObservationSpec
+from rlcore.settings import NetworkSettings
+from rlcore.torch.networks import Actor, ObservationInputs
 from rlcore.torch.normalizer import RunningNormalizer
 from rlcore.torch.saved_networks import load_model_state, model_state
 
@@ -42,6 +43,15 @@ def test_values_are_clipped_at_five_deviations() -> None:
     normalizer = RunningNormalizer(1)
     normalizer.update(torch.tensor([[-1.0], [1.0]]))
     assert normalizer(torch.tensor([[100.0], [-100.0]])).tolist() == [[5.0], [-5.0]]
+
+
+@pytest.mark.parametrize("limit", [0.5, 5.0, 10.0])
+def test_the_limit_of_normalized_values_is_a_setting(limit: float) -> None:
+    spec = BehaviorSpec("Agent", (ObservationSpec("own", (1,), np.float32),), discrete=(2,))
+    model = Actor(spec, NetworkSettings(normalize=True, normalize_clip=limit, hidden_units=2))
+    model.inputs.update_normalizer((torch.tensor([[-1.0], [1.0]]),))
+    (shown,) = model.inputs((torch.tensor([[100.0], [-100.0], [0.25]]),))
+    assert shown.flatten().tolist() == pytest.approx([limit, -limit, 0.25])
 
 
 def test_values_pass_through_before_there_is_data() -> None:

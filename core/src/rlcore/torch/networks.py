@@ -17,18 +17,31 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.functional import linear, silu
+from torch.nn import functional
+from torch.nn.functional import linear
 
 from rlcore.environment import BehaviorSpec, ObservationSpec
 from rlcore.settings import NetworkSettings
 from rlcore.torch.actions import ActionLayout
 from rlcore.torch.encoders import image_encoder
 from rlcore.torch.memory import require_network_memory
-from rlcore.torch.normalizer import RunningNormalizer
+from rlcore.torch.normalizer import CLIP, RunningNormalizer
 
 Inputs = tuple[Tensor, ...]
 
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"swish": silu, "tanh": torch.tanh, "relu": torch.relu}
+# Those of NetworkSettings.activation.
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "swish": functional.silu,
+    "tanh": torch.tanh,
+    "relu": torch.relu,
+    "leaky_relu": functional.leaky_relu,
+    "elu": functional.elu,
+    "selu": functional.selu,
+    "gelu": functional.gelu,
+    "mish": functional.mish,
+    "softplus": functional.softplus,
+    "sigmoid": torch.sigmoid,
+}
 
 
 class Dense(Protocol):
@@ -63,7 +76,7 @@ class ObservationInputs(nn.Module):
 
     normalized_columns: Tensor  # [vector_size] bool
 
-    def __init__(self, observations: tuple[ObservationSpec, ...], normalize: bool) -> None:
+    def __init__(self, observations: tuple[ObservationSpec, ...], normalize: bool, clip: float = CLIP) -> None:
         super().__init__()
         self.vectors = tuple(o for o in observations if o.kind != "image")
         self.images = tuple(o for o in observations if o.kind == "image")
@@ -75,7 +88,7 @@ class ObservationInputs(nn.Module):
         self.register_buffer("normalized_columns", normalized, persistent=False)
         self.all_normalized = bool(normalized.all())
         if normalize and bool(normalized.any()):
-            self.normalizer = RunningNormalizer(self.vector_size)
+            self.normalizer = RunningNormalizer(self.vector_size, clip)
 
     def raw(self, observations: Mapping[str, NDArray[Any]], lead: int = 1) -> Inputs:
         """Tensors that share the arrays' memory where possible. The ``lead`` leading axes become one."""
@@ -204,7 +217,7 @@ class Actor(nn.Module):
         squashed: bool = False,
     ) -> None:
         super().__init__()
-        self.inputs = ObservationInputs(behavior.observations, settings.normalize)
+        self.inputs = ObservationInputs(behavior.observations, settings.normalize, settings.normalize_clip)
         self.actor = Body(self.inputs, settings)
         layout = ActionLayout(behavior)
         self.policy_head = PolicyHead(self.actor.features, layout, settings.init, initial_log_std, squashed)

@@ -27,8 +27,8 @@ from rlcore.torch.policy import RawActions
 from rlcore.torch.priorities import importance_exponent
 from rlcore.torch.replay import ReplayBuffer
 from rlcore.torch.replay_rings import LEAST_ROWS
-from rlcore.torch.reward_stats import StoredEpisodeRewards
 from rlcore.torch.schedules import UpdateRatio
+from rlcore.torch.stored_rewards import StoredEpisodeRewards
 from rlcore.torch.transition_batch import BatchReader
 
 log = logging.getLogger(__name__)

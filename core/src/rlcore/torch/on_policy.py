@@ -16,6 +16,7 @@ no statistics yet. Step 4 comes first there, and the log-probabilities of step 1
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -51,6 +52,8 @@ from rlcore.torch.rollout import RolloutBuffer, valid_rows
 from rlcore.torch.rollout_state import require_rollout_fit
 from rlcore.torch.saved_networks import load_model_state, model_state
 from rlcore.torch.template import TorchTrainer
+
+log = logging.getLogger(__name__)
 
 Statistic = float | Sequence[float]  # of an update, or one for each of several episodes
 
@@ -111,7 +114,19 @@ class OnPolicyTrainer(TorchTrainer):
     def observe(self, actions: Actions, batch: AgentBatch) -> None:
         if batch.aborted is not None:
             self._forget_rewards(batch.aborted)
+        before = self.steps
         self.steps += self.buffer.observe(batch)
+        if before < self.settings.max_steps <= self.steps:
+            self._report_unlearned()
+
+    def _report_unlearned(self) -> None:
+        """Log how many steps at the end of the run fill no rollout. A run reports by itself if it learned nothing."""
+        if not self.ready() and 0 < self.buffer.size < self.steps:
+            log.info(
+                "behavior %r: the last %d of %d steps are not learned from: they fill no rollout of buffer_size %d; "
+                "max_steps at a multiple of buffer_size leaves none",
+                self.behavior.name, self.buffer.size, self.steps, self.hyperparameters.buffer_size,
+            )  # fmt: skip
 
     def _forget_rewards(self, cut: NDArray[np.bool_]) -> None:
         """Reset the reward sums of cut episodes without a transition in the buffer; ``cut_rows`` reports the others."""
