@@ -43,7 +43,7 @@ class PPOSettings(OnPolicySettings):
     initial_log_std: float = setting(
         0.0,
         "Logarithm of the standard deviation continuous actions start with, where 1 is half their range "
-        "(an rlcore key).",
+        "(an rlcore key). ML-Agents starts with a third of the default's deviation: -1.0986.",
     )
     value_coefficient: float = setting(0.5, "Weight of the value loss of each reward (an rlcore key).", minimum=0.0)
     value_clip: float | None = setting(

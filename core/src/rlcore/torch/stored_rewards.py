@@ -33,7 +33,7 @@ class StoredEpisodeRewards:
         self.finished: dict[str, list[float]] = {name: [] for name in names}  # sums that no update has reported
         self._rows: list[Rows] = []  # transitions of each step whose rewards are not computed
         self._ended = False  # whether an episode ended in one of them
-        # A step takes up to two rows of a slot's ring: its observation, and the final one of an episode.
+        # A step needs at most two rows of a slot's ring: its observation, and the final one of an episode.
         self._most = max(1, min(MOST_STEPS, buffer.capacity // buffer.slots // 2 - 1))
 
     def begin(self) -> None:
