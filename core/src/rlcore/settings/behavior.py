@@ -42,7 +42,7 @@ class BehaviorSettings:
     )
     summary_freq: int = setting(50_000, "Agent steps between summaries.", minimum=1, maximum=MAX_STEPS)
     threaded: bool = setting(False, "Train in a thread beside the environment.", not_supported="threaded training")
-    self_play: dict[str, Any] | None = setting(None, "Self-play.", not_supported="the ghost trainer")
     behavioral_cloning: BehavioralCloningSettings | None = setting(
         None, "Imitation of demonstrations beside reinforcement learning."
     )
+    sections: dict[str, Any] = setting(factory=dict, description="Plugins' own blocks of the behavior, by key.")
