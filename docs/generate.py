@@ -98,6 +98,7 @@ PLUGIN_BLOCKS = (
     ("sampler", "sampler_parameters, if sampler_type is {name}", "settings"),
     ("writer", "stats.{name}", "settings"),
     ("section", "{name}", "target"),
+    ("behavior", "behaviors.NAME.{name}", "target"),
 )
 
 

@@ -7,6 +7,7 @@ import sqlite3
 from contextlib import closing
 
 from rlcore import (
+    BehaviorSection,
     CommandSpec,
     ConfigSection,
     CurriculumSpec,
@@ -98,6 +99,11 @@ def rlcore_run_options():
 @hookimpl
 def rlcore_config_sections():
     return [ConfigSection(name="acme", target="acme_rl.settings:AcmeSettings", summary="Where results are sent.")]
+
+
+@hookimpl
+def rlcore_behavior_sections():
+    return [BehaviorSection(name="acme_league", target="acme_rl.settings:LeagueSettings", summary="Our league.")]
 
 
 @hookimpl(wrapper=True)

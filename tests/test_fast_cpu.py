@@ -80,6 +80,7 @@ def make_trainer(tmp_path: Path) -> MakeTrainer:
         fast: bool,
         imitate: bool = False,
         num_threads: int = 1,
+        activation: str | None = None,
     ) -> Any:
         [behavior] = environment.behaviors.values()
         settings: dict[str, Any] = {
@@ -89,7 +90,7 @@ def make_trainer(tmp_path: Path) -> MakeTrainer:
                 "hidden_units": 24,
                 "num_layers": 2,
                 "normalize": name != "iql",
-                "activation": ACTIVATIONS[name],
+                "activation": activation or ACTIVATIONS[name],
             },
             "max_steps": 5000,
         }
@@ -128,11 +129,22 @@ CASES = [
 
 @pytest.mark.parametrize(("name", "space", "imitate"), CASES)
 def test_switched_off_equals_plain_pytorch(make_trainer: MakeTrainer, name: str, space: str, imitate: bool) -> None:
+    compare(make_trainer, name, space, imitate)
+
+
+@pytest.mark.parametrize("activation", ["leaky_relu", "elu", "selu", "gelu", "mish", "softplus", "sigmoid"])
+def test_other_activations_are_those_of_plain_pytorch(make_trainer: MakeTrainer, activation: str) -> None:
+    compare(make_trainer, "ppo", "hybrid", activation=activation)
+
+
+def compare(
+    make_trainer: MakeTrainer, name: str, space: str, imitate: bool = False, activation: str | None = None
+) -> None:
     """Both compute in float32, with sums in another order: errors of 1e-7 that a dozen updates make a hundredfold."""
     outcomes = []
     for fast in (True, False):
         environment = ENVIRONMENTS[space]()
-        trainer = make_trainer(name, environment, fast, imitate)
+        trainer = make_trainer(name, environment, fast, imitate, activation=activation)
         before = copied(trainer.state_dict()["model"])
         assert trainer.model.actor.dense is (fused_dense if fast else dense)
         assert type(trainer.actor_optimizer()) is (FlatAdam if fast else TorchAdam)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import subprocess
@@ -20,7 +21,7 @@ from workspace import ROOT
 from rlcore import Run
 from rlcore.cli.main import main
 from rlcore.errors import RunStateError
-from rlcore.plugins import Plugins, load_plugins, read_recording, selection_from
+from rlcore.plugins import HOOKS, Plugins, load_plugins, read_recording, selection_from
 from rlcore.plugins.scaffold import write_plugin
 
 EXECUTED = sorted({block.page for block in blocks("yaml") if block.title})
@@ -89,6 +90,36 @@ def test_the_page_of_the_example_status_shows_its_code() -> None:
     hooks = set(re.findall(r"def (rlcore_\w+)", code))
     assert set(re.findall(r"def (rlcore_\w+)", "".join(block.text for block in shown))) == hooks
     assert {f"rlcore_{name}_status" for name in ("report", "restore", "write", "read")} < hooks
+
+
+def test_the_page_of_the_company_hooks_shows_their_code_and_the_order_of_all_hooks(run_page: RunPage) -> None:
+    page = "docs/how-to/company-package.md"
+    code = (ROOT / "examples/company_hooks/src/acme_hooks/plugin.py").read_text(encoding="utf-8")
+    assert [str(block) for block in blocks("py") if block.page == page and block.text not in code] == []
+    called = (run_page("docs/how-to/company-package.md") / "order.txt").read_text()
+    (shown,) = (block.text for block in blocks("text") if block.page == page)
+    assert called == shown
+    # Those that a run to its end does not call, or that examples/company_status shows.
+    others = {"restore_status", "read_status", "run_failed_to_start", "lesson_changed"}
+    kinds = {hook.name: hook.kind for hook in HOOKS}
+    late = {name for name, kind in kinds.items() if kind not in ("registry", "extension")}
+    assert set(called.split()) == late - {f"rlcore_{name}" for name in others}
+
+
+def test_the_company_hooks_use_what_their_readme_says_in_fewer_than_80_lines() -> None:
+    example = ROOT / "examples/company_hooks"
+    code = (example / "src/acme_hooks/plugin.py").read_text(encoding="utf-8")
+    readme = (example / "README.md").read_text(encoding="utf-8")
+    used = set(re.findall(r"def (rlcore_\w+)|(run\.(?:stash|purpose|request_stop|hold_checkpoint|logger))", code))
+    names = {first or second for first, second in used}
+    assert {name for name in names if f"`{name}" not in readme} == set() and len(names) == 18
+    tree = ast.parse(code)
+    texts = [node for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)]
+    prose = {line for node in texts for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
+    written = [n for n, text in enumerate(code.splitlines(), 1) if text.strip() and not text.strip().startswith("#")]
+    count = len(set(written) - prose)
+    assert count < 80 and f"{count} lines" in readme
+    assert f"{count} lines" in (ROOT / "docs/how-to/company-package.md").read_text(encoding="utf-8")
 
 
 def test_the_second_tutorial_changes_what_the_trainer_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

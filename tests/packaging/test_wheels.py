@@ -153,6 +153,23 @@ def test_the_example_of_a_status_in_a_database_passes_its_tests_and_trains(
     assert "2 (short)" in shown and "60000 (100%)" in shown
 
 
+def test_the_example_of_a_companys_hooks_passes_its_tests_and_trains(
+    make_venv: Callable[..., Venv], wheels: Mapping[str, Path], with_torch: Venv, tmp_path: Path
+) -> None:
+    """As its README says: a company's package beside the core and what its configuration names."""
+    example = ROOT / "examples/company_hooks"
+    copied = shutil.copytree(example, tmp_path / "copied")
+    named = ("rlcore-curriculum", "rlcore-gymnasium", "rlcore-ppo")
+    venv = make_venv(build_wheel(copied, tmp_path), *(wheels[name] for name in named), below=with_torch)
+    venv.test(example / "tests", tmp_path)
+    refused = venv.rlcore("run", example / "cartpole.yaml", cwd=tmp_path, code=2)
+    assert "name the team that pays" in refused.stderr
+    venv.rlcore("run", example / "cartpole.yaml", "--acme-team", "vision", "--seed", "1", cwd=tmp_path)
+    copies = sorted(int(path.name) for path in (tmp_path / "mirror/cartpole-acme").iterdir())
+    assert copies == [30_000, 40_000]
+    assert (tmp_path / "results/cartpole-acme/bill.txt").read_text() == "0.40\n"
+
+
 # ------------------------------------------------------------ a stranger's plugins
 
 TRAINER_ON_ENVIRONMENT = """\

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -11,8 +12,8 @@ import torch
 
 from rlcore import Run
 from rlcore.environment import Actions, Environment
-from rlcore.errors import ConfigError, TrainingDiverged, UnsupportedSpace
-from rlcore.testing.conformance.trainer import learn, play
+from rlcore.errors import TrainingDiverged, UnsupportedSpace
+from rlcore.testing.conformance.trainer import assert_equal, learn, play
 from rlcore.testing.environments import (
     ConstantReward,
     IdentityEnvironment,
@@ -124,6 +125,16 @@ def test_linear_schedules_follow_the_step_and_end_where_ml_agents_ends_them(make
     assert trainer.clip_range == pytest.approx(0.1) and trainer.entropy_weight == pytest.approx(1e-5)
 
 
+def test_linear_schedules_end_where_they_are_told_to(make_trainer: MakeTrainer) -> None:
+    environment = identity_hybrid(8)
+    finals = {"learning_rate_schedule": "linear", "beta": 0.01, "final_beta": 0.0, "epsilon": 0.2, "final_epsilon": 0.0}
+    trainer = make_trainer(environment, block={"max_steps": 1024}, **finals)
+    updates = [stats for _, _, stats in play(trainer, environment, 4 * 32) if stats]
+    assert [stats["Policy/Epsilon"] for stats in updates] == pytest.approx([0.15, 0.1, 0.05, 0.0])
+    assert [stats["Policy/Beta"] for stats in updates] == pytest.approx([0.0075, 0.005, 0.0025, 0.0])
+    assert all(np.isfinite(value) for value in updates[-1].values())
+
+
 def test_schedules_of_beta_and_epsilon_follow_that_of_the_learning_rate_unless_given() -> None:
     followed = PPOSettings(learning_rate_schedule="constant")
     assert (followed.beta_schedule, followed.epsilon_schedule) == ("constant", "constant")
@@ -189,9 +200,32 @@ def test_a_loss_that_is_not_finite_ends_the_run_with_advice(make_trainer: MakeTr
         learn(trainer, environment, 32)
 
 
-def test_a_batch_larger_than_the_buffer_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"batch_size: must be at most buffer_size \(512\), not 1024"):
-        PPOSettings(buffer_size=512)
+def test_a_batch_larger_than_the_buffer_is_the_whole_rollout(make_trainer: MakeTrainer) -> None:
+    states = []
+    for batch_size in (64, 100, 4096):
+        environment = identity_hybrid(8)
+        trainer = make_trainer(environment, batch_size=batch_size, buffer_size=64, num_epoch=2)
+        assert len(learn(trainer, environment, 24)) == 3
+        states.append(trainer.state_dict())
+    for state in states[1:]:
+        assert_equal(states[0]["model"], state["model"])
+
+
+@pytest.mark.parametrize(("max_steps", "left"), [(100, 32), (96, 0), (60, None)])
+def test_steps_that_fill_no_rollout_are_reported_once(
+    make_trainer: MakeTrainer, caplog: pytest.LogCaptureFixture, max_steps: int, left: int | None
+) -> None:
+    """8 agents: 96 steps are three rollouts of 32, 104 leave 8. Nothing was learned at all from rollouts of 1000."""
+    caplog.set_level(logging.INFO, "rlcore")
+    environment = identity_hybrid(8)
+    buffer_size = 1000 if left is None else 32
+    trainer = make_trainer(environment, batch_size=32, buffer_size=buffer_size, block={"max_steps": max_steps})
+    learn(trainer, environment, 30)
+    expected = [
+        "behavior 'Identity': the last 8 of 104 steps are not learned from: they fill no rollout of buffer_size 32; "
+        "max_steps at a multiple of buffer_size leaves none"
+    ]
+    assert [record.getMessage() for record in caplog.records] == (expected if left else [])
 
 
 # ---------------------------------------------------------------- time limits

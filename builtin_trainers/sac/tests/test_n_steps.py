@@ -158,7 +158,7 @@ def test_the_entropy_of_continuous_parts_is_that_of_draws(
 
 
 def test_a_value_learned_from_three_steps_contains_the_entropy_of_all_of_them(make_trainer: MakeTrainer) -> None:
-    """Reward 1 forever, and two options that make no difference: (1 + gamma a log 2) / (1 - gamma)."""
+    """Reward 1 in every step, and two options that make no difference: (1 + gamma a log 2) / (1 - gamma)."""
     environment = ConstantReward(4, max_steps=4)
     trainer = make_trainer(
         environment, block={"reward_signals": {"extrinsic": {"gamma": 0.9}}}, n_steps=3, init_entcoef=1.0,

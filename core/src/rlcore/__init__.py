@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rlcore._version import __version__
 from rlcore.plugins.markers import hookimpl
 from rlcore.plugins.records import (
+    BehaviorSection,
     CommandSpec,
     ConfigSection,
     CurriculumSpec,
@@ -49,6 +50,7 @@ _LAZY = {
 __all__ = [
     "Actions",
     "AgentBatch",
+    "BehaviorSection",
     "BehaviorSpec",
     "CommandSpec",
     "ConfigSection",

@@ -36,6 +36,7 @@ class BehaviorEvaluation:
     mean_length: float  # environment steps
     returns: tuple[float, ...] = attrs.field(repr=False)
     mean_group_reward: float | None = None  # "Group Cumulative Reward"; None: no rewards are shared
+    lengths: tuple[int, ...] = attrs.field(default=(), repr=False)  # agent steps of the episodes, like `returns`
     cut: int = 0  # of the episodes, those that had not ended after evaluation.max_episode_steps
 
 
@@ -51,9 +52,16 @@ class EvaluationResult:
         return fmean(behavior.mean_reward for behavior in self.behaviors.values())
 
     def to_json(self) -> dict[str, Any]:
-        """``mean_group_reward`` is there only for behaviors whose agents share rewards."""
+        """Return plain values. ``mean_group_reward`` is there only for behaviors whose agents share rewards."""
         behaviors: dict[str, dict[str, Any]] = {
-            name: {"mean_reward": b.mean_reward, "std_reward": b.std_reward, "episodes": b.episodes}
+            name: {
+                "mean_reward": b.mean_reward,
+                "std_reward": b.std_reward,
+                "episodes": b.episodes,
+                "mean_length": b.mean_length,
+                "returns": list(b.returns),
+                "lengths": list(b.lengths),
+            }
             for name, b in self.behaviors.items()
         }
         for name, b in self.behaviors.items():

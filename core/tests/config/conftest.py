@@ -17,6 +17,7 @@ from rlcore.config.overrides import apply_overrides
 from rlcore.errors import ConfigError, NotInstalled, did_you_mean
 from rlcore.plugins.plugin import Plugin
 from rlcore.plugins.records import (
+    BehaviorSection,
     ConfigSection,
     CurriculumSpec,
     EnvironmentSpec,
@@ -154,6 +155,7 @@ class FakePlugins:
             EnvironmentSpec(name="grid", target="fake:Grid", settings="fake:GridOptions", parameters="fake:GridRoute"),
             CurriculumSpec(name="lessons", target="fake:Lessons", settings="fake:LessonsLike"),
             CurriculumSpec(name="wheel", target="fake:Wheel", settings="fake:WheelLike"),
+            BehaviorSection(name="league", target="fake:AcmeSection", summary="Acme's league."),
             ConfigSection(name="acme", target="fake:AcmeSection", summary="Acme's block."),
         ]
 
@@ -182,6 +184,9 @@ class FakePlugins:
 
     def environment(self, reference: str) -> Any:
         return self._find("environment", reference)
+
+    def behavior_section(self, reference: str) -> Any:
+        return self._find("behavior", reference)
 
     def curriculum(self, reference: str) -> Any:
         return self._find("curriculum", reference)

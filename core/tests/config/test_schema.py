@@ -55,6 +55,8 @@ INVALID = [
     "behaviors: {B: {reward_signals: {bonus: {}}}}",
     "behaviors: {B: {reward_signals: {rnd: {}}}}",
     "behaviors: {B: {self_play: {window: 3}}}",
+    "behaviors: {B: {league: {sizes: 3}}}",
+    "behaviors: {B: {sections: {}}}",
     "behaviors: {B: {network_settings: {vis_encode_type: simpel}}}",
     "behaviors: {B: {trainer_type: ppo, hyperparameters: {target_kl: 0}}}",
     "behaviors: {B: {}}\nstats: {console: {color: 1}}",

@@ -10,7 +10,7 @@ from rlcore.testing.fixtures import InstallPlugin, RunRlcore
 
 ACME = """
 import attrs
-from rlcore import ConfigSection, CurriculumSpec, EnvironmentSpec, RewardProviderSpec, StatsWriterSpec, TrainerSpec
+from rlcore import BehaviorSection, ConfigSection, EnvironmentSpec, RewardProviderSpec, StatsWriterSpec, TrainerSpec
 from rlcore import hookimpl
 from rlcore.settings import RewardSettings, setting
 
@@ -36,12 +36,16 @@ def rlcore_environments():
     return [EnvironmentSpec(name="hall", target="a:b")]
 
 @hookimpl
+def rlcore_behavior_sections():
+    return [BehaviorSection(name="coach", target="acme_rl_acme_hooks:Tracker", summary="Who trains.")]
+
+@hookimpl
 def rlcore_config_sections():
     return [ConfigSection(name="acme_tracker", target="acme_rl_acme_hooks:Tracker", summary="Where reports go.")]
 """
 FILE = """\
 behaviors:
-  B: {trainer_type: walker, reward_signals: {bonus: {}}}
+  B: {trainer_type: walker, reward_signals: {bonus: {}}, coach: {token: me}}
 environment: {type: hall}
 stats: {tracker: {}}
 acme_tracker: {token: me}
@@ -50,6 +54,7 @@ OFF = "turned off: plugin 'acme' (acme-rl 1.0); -p acme turns it on"
 PLACES = (
     "2: behaviors.B.trainer_type: unknown trainer 'walker'",
     "2: behaviors.B.reward_signals.bonus: unknown reward provider 'bonus'",
+    "2: behaviors.B.coach: unknown key",
     "3: environment.type: unknown environment 'hall'",
     "4: stats.tracker: unknown statistics writer 'tracker'",
     "5: acme_tracker: unknown key",
@@ -90,13 +95,17 @@ def test_a_key_of_a_plugin_that_is_broken_names_the_reason(
 
 
 def test_a_mistake_in_a_section_names_its_plugin(file: Path, run_rlcore: RunRlcore) -> None:
-    file.write_text(FILE.replace("{token: me}", "{port: 0, prot: 1}"))
+    file.write_text(FILE.replace("acme_tracker: {token: me}", "acme_tracker: {port: 0, prot: 1}"))
     assert run_rlcore("validate", file).stdout.splitlines() == [
         f"{file}:5: acme_tracker.prot: unknown key; did you mean 'port'? (allowed: token, port); "
         "section of plugin 'acme' (acme-rl 1.0)",
         f"{file}:5: acme_tracker.token: missing; it has no default; section of plugin 'acme' (acme-rl 1.0)",
         f"{file}:5: acme_tracker.port: must be at least 1, not 0; section of plugin 'acme' (acme-rl 1.0)",
     ]
+    file.write_text(FILE.replace("coach: {token: me}", "coach: {}"))
+    assert run_rlcore("validate", file).stdout == (
+        f"{file}:2: behaviors.B.coach.token: missing; it has no default; section of plugin 'acme' (acme-rl 1.0)\n"
+    )
     file.write_text(FILE.replace("acme_tracker: {token: me}\n", ""))
     assert run_rlcore("validate", file).stdout == (
         f"{file}: acme_tracker.token: missing; it has no default; section of plugin 'acme' (acme-rl 1.0)\n"
@@ -105,14 +114,15 @@ def test_a_mistake_in_a_section_names_its_plugin(file: Path, run_rlcore: RunRlco
 
 def test_info_shows_the_settings_of_a_section(file: Path, run_rlcore: RunRlcore) -> None:
     text = run_rlcore("plugins", "info", "acme").stdout
-    assert "section acme_tracker: Where reports go." in text
-    assert "token = required  Who reports." in text and "port = 80  Where to." in text
+    assert "section acme_tracker: Where reports go." in text and "behavior coach: Who trains." in text
+    assert text.count("token = required  Who reports.") == text.count("port = 80  Where to.") == 2
 
 
 def test_two_plugins_with_one_section_are_an_error_of_doctor_as_of_a_run(
     file: Path, installed_plugin: InstallPlugin, run_rlcore: RunRlcore
 ) -> None:
-    source = ACME[: ACME.index("@hookimpl")] + ACME[ACME.rindex("@hookimpl") :]
+    head, hooks = ACME[: ACME.index("@hookimpl")], ACME.split("@hookimpl")
+    source = head + "@hookimpl" + hooks[-1]
     installed_plugin("twin", "acme-twin", "1.0", source)
     said = (
         "the configuration section 'acme_tracker' is claimed by plugin 'acme' (acme-rl 1.0) and plugin 'twin' "
@@ -123,3 +133,17 @@ def test_two_plugins_with_one_section_are_an_error_of_doctor_as_of_a_run(
     refused = run_rlcore("validate", file)
     assert (refused.exit_code, refused.stderr) == (4, f"error: {said}\n")
     assert run_rlcore("validate", file, "-p", "no:twin").exit_code == 0
+
+
+def test_two_plugins_with_one_key_of_behaviors_are_told_apart_by_turning_one_off(
+    file: Path, installed_plugin: InstallPlugin, run_rlcore: RunRlcore
+) -> None:
+    installed_plugin("twin", "acme-twin", "1.0", ACME[: ACME.rindex("@hookimpl")].replace("walker", "runner"))
+    said = (
+        "the block of a behavior 'coach' is claimed by plugin 'acme' (acme-rl 1.0) and plugin 'twin' (acme-twin 1.0); "
+        "turn one of them off with -p no:acme-rl/acme or -p no:acme-twin/twin"
+    )
+    assert f"  error: {said}\n" in run_rlcore("plugins", "doctor", "twin").stdout
+    file.write_text("behaviors:\n  B: {trainer_type: walker, coach: {token: me}}\nacme_tracker: {token: me}\n")
+    refused = run_rlcore("validate", file)
+    assert (refused.exit_code, refused.stderr) == (4, f"error: {file}:2: behaviors.B.coach: {said}\n")

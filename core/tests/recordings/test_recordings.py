@@ -236,7 +236,7 @@ def test_demonstrations_of_unity_say_that_they_must_be_converted(tmp_path: Path,
     (tmp_path / "demos" / "Expert.demo").touch()
     for path in (tmp_path / "demos", tmp_path / "demos" / "Expert.demo", tmp_path / "Absent.demo"):
         with pytest.raises(
-            ConfigError, match="must be recorded episodes, .* to convert them, see 'Convert demonstrations'"
+            ConfigError, match=r"must be recorded episodes, .* to convert them, see 'Convert demonstrations'"
         ):
             recorded_behavior(plugins, path, "Walker")
 

@@ -219,6 +219,10 @@ def test_every_way_to_evaluate_plays_the_same_episodes_and_tells_plugins(
     assert heard.evaluations == [(200, last.score), (200, last.score)]
     printed = run_rlcore("evaluate", files().path, "--episodes", "6", "--json")
     assert json.loads(printed.stdout) == last.to_json()
+    [told] = json.loads(printed.stdout)["behaviors"].values()
+    assert len(told["returns"]) == len(told["lengths"]) == 6
+    assert told["mean_reward"] == pytest.approx(sum(told["returns"]) / 6)
+    assert told["mean_length"] == pytest.approx(sum(told["lengths"]) / 6) and set(told["lengths"]) == {8}
 
 
 def test_rlcore_evaluate_calls_the_hook_once(

@@ -67,9 +67,9 @@ def test_a_start_that_fails_is_reported_once_with_its_error(
 
 def test_a_refused_configuration_is_reported(make_run: Any, files: Any) -> None:
     hears = Hears(refuse=True)
-    with pytest.raises(ConfigError, match=r"^no budget \(refused by plugin 'hears' \(local\)\)$") as caught:
+    with pytest.raises(ConfigError, match=r"^no budget \(refused by plugin 'hears' \(local\)\)$") as refused:
         start(make_run, hears)
-    assert hears.heard == [("ConfigError", str(caught.value))] and not files().path.exists()
+    assert hears.heard == [("ConfigError", str(refused.value))] and not files().path.exists()
 
 
 def test_a_start_that_is_interrupted_is_reported(make_run: Any, monkeypatch: pytest.MonkeyPatch) -> None:

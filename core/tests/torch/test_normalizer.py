@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import copy
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
-from rlcore.environment import ObservationSpec
-from rlcore.torch.networks import ObservationInputs
+from rlcore.environment import BehaviorSpec, ObservationSpec
+from rlcore.settings import NetworkSettings
+from rlcore.torch.networks import Actor, ObservationInputs
 from rlcore.torch.normalizer import RunningNormalizer
 from rlcore.torch.saved_networks import load_model_state, model_state
 
@@ -36,6 +43,15 @@ def test_values_are_clipped_at_five_deviations() -> None:
     normalizer = RunningNormalizer(1)
     normalizer.update(torch.tensor([[-1.0], [1.0]]))
     assert normalizer(torch.tensor([[100.0], [-100.0]])).tolist() == [[5.0], [-5.0]]
+
+
+@pytest.mark.parametrize("limit", [0.5, 5.0, 10.0])
+def test_the_limit_of_normalized_values_is_a_setting(limit: float) -> None:
+    spec = BehaviorSpec("Agent", (ObservationSpec("own", (1,), np.float32),), discrete=(2,))
+    model = Actor(spec, NetworkSettings(normalize=True, normalize_clip=limit, hidden_units=2))
+    model.inputs.update_normalizer((torch.tensor([[-1.0], [1.0]]),))
+    (shown,) = model.inputs((torch.tensor([[100.0], [-100.0], [0.25]]),))
+    assert shown.flatten().tolist() == pytest.approx([limit, -limit, 0.25])
 
 
 def test_values_pass_through_before_there_is_data() -> None:
@@ -68,13 +84,53 @@ def test_nothing_is_normalized_without_vector_observations(kind: str) -> None:
     assert ObservationInputs((observation,), normalize=True).normalizer is None
 
 
-def test_the_normalizer_takes_in_what_is_on_another_device_and_leaves_images_there() -> None:
+class NoDoubles(TorchDispatchMode):
+    """Refuses float64 on the device ``meta``, as ``mps`` does."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for tensor in tree_leaves((args, kwargs, result)):
+            if isinstance(tensor, torch.Tensor) and tensor.device.type == "meta" and tensor.dtype == torch.float64:
+                raise TypeError("Cannot convert a Tensor to float64 dtype: the device has no float64")
+        return result
+
+
+def test_no_double_is_on_the_device() -> None:
     specs = (ObservationSpec("own", (2,), np.float32), ObservationSpec("seen", (8, 8, 1), np.uint8, "image"))
-    inputs = ObservationInputs(specs, normalize=True).to("meta")
+    inputs = ObservationInputs(specs, normalize=True)
     raw = inputs.raw({"own": np.ones((3, 2), np.float32), "seen": np.ones((3, 8, 8, 1), np.uint8)})
-    inputs.update_normalizer(raw)
-    assert inputs.normalizer is not None and inputs.normalizer.mean.device.type == "meta"
+    with NoDoubles():
+        inputs.to("meta")
+        inputs.update_normalizer(raw)
+        shown = inputs(tuple(x.to("meta") for x in raw))
     assert [x.device.type for x in raw] == ["cpu", "cpu"]
+    assert [x.device.type for x in shown] == ["meta", "meta"] and shown[0].dtype == torch.float32
+    assert inputs.normalizer is not None and inputs.normalizer.count.item() == 3
+
+
+def test_moving_it_loses_nothing() -> None:
+    normalizer, x = RunningNormalizer(2), torch.tensor([[1.0, 100.0], [3.0, 101.0], [4.0, 103.0]])
+    normalizer.update(x)
+    before, names = normalizer(x), list(normalizer.state_dict())
+    other = copy.deepcopy(normalizer).to(torch.float64).to("cpu").to(torch.float32)
+    assert list(other.state_dict()) == names == ["mean", "m2", "count"]
+    assert other(x).equal(before)
+    normalizer.update(x + 5)
+    other.update(x + 5)
+    for name, tensor in normalizer.state_dict().items():
+        assert tensor.dtype == torch.float64 and tensor.equal(other.state_dict()[name])
+
+
+@pytest.mark.parametrize("load", ["load_model_state", "load_state_dict"])
+def test_what_is_loaded_is_used(load: str) -> None:
+    x = torch.tensor([[1.0, 100.0], [3.0, 101.0], [4.0, 103.0]])
+    trained, restored = RunningNormalizer(2), RunningNormalizer(2)
+    trained.update(x)
+    if load == "load_model_state":
+        load_model_state(restored, model_state(trained), "Agent")
+    else:
+        nn.Sequential(restored).load_state_dict(nn.Sequential(trained).state_dict())
+    assert restored(x).equal(trained(x)) and not restored(x).equal(x)
 
 
 def test_a_saved_normalizer_goes_on_where_it_was() -> None:

@@ -14,7 +14,7 @@ from rlcore.environment import BehaviorSpec, ObservationSpec
 from rlcore.settings import NetworkSettings
 from rlcore.torch.actions import MASKED_LOGIT
 from rlcore.torch.backend import Backend
-from rlcore.torch.cpu.acting import MOST_ROWS, numpy_actor
+from rlcore.torch.cpu.acting import FUNCTIONS, MOST_ROWS, numpy_actor
 from rlcore.torch.networks import ACTIVATIONS, ActorCritic, Inputs
 from rlcore.torch.policy import ActorPolicy
 
@@ -54,7 +54,7 @@ def model_and_policy(
 
 @pytest.mark.parametrize("layers", [0, 1, 3])
 @pytest.mark.parametrize("normalize", [False, True])
-@pytest.mark.parametrize("activation", list(ACTIVATIONS))
+@pytest.mark.parametrize("activation", list(FUNCTIONS))
 def test_the_numpy_actor_is_the_network(activation: str, normalize: bool, layers: int) -> None:
     model, policy = model_and_policy(behavior(), activation, normalize, layers)
     for seen in (observe(1), observe(8, 1), observe(200, 2)):
@@ -70,6 +70,19 @@ def test_the_numpy_actor_is_the_network(activation: str, normalize: bool, layers
         assert mean is not None and logits is not None and torch_mean is not None and torch_logits is not None
         for ours, theirs in ((mean, torch_mean.numpy()), (logits, torch_logits.numpy())):
             np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-6 * max(1.0, np.abs(theirs).max()))
+
+
+@pytest.mark.parametrize("activation", list(ACTIVATIONS))
+def test_an_activation_that_numpy_does_not_have_is_computed_by_torch(activation: str) -> None:
+    model, policy = model_and_policy(behavior(), activation)
+    assert (numpy_actor(model) is None) == (activation not in FUNCTIONS)
+    seen = observe(8)
+    with torch.no_grad():
+        mean, logits = model.policy(model.inputs.raw(seen))
+    ours = policy.parameters(seen, None)
+    for found, expected in zip(ours, (mean, logits), strict=True):
+        assert found is not None and expected is not None
+        np.testing.assert_allclose(found, expected.numpy(), rtol=0, atol=1e-5)
 
 
 def test_many_rows_at_once_are_acted_on_like_few() -> None:

@@ -116,18 +116,31 @@ def test_bc_refuses_a_reward_it_would_not_learn_from(make_trainer: MakeTrainer) 
         make_trainer("bc", RECORDED["masked"](), plugins=plugins, block=rewards)
 
 
-def test_the_standard_deviation_of_a_function_that_was_found_stays_above_zero(make_trainer: MakeTrainer) -> None:
-    """Every recorded action is the same, so the likelihood has no maximum."""
+@pytest.mark.parametrize("name", ["bc", "iql"])
+def test_the_standard_deviation_of_a_function_that_was_found_stays_above_zero(
+    make_trainer: MakeTrainer, name: str
+) -> None:
+    """Every recorded action is the same, so the likelihood has no maximum; then actions vary, and it has one."""
     recording = RECORDED["continuous"]()
     assert recording.actions.continuous is not None
     recording.actions.continuous[:] = 0.5
-    trainer = make_trainer("bc", recording, learning_rate=0.05)
+    trainer = make_trainer(name, recording, learning_rate=0.05)
     for _ in range(400):
         stats = trainer.update()
     assert np.isfinite(stats["Losses/Policy Loss"])
-    assert (trainer.model.policy_head.log_std > -6.0).all()
-    seen = {name: array[:9] for name, array in recording.observations.items()}
+    seen = {name: array[:1].repeat(4000, 0) for name, array in recording.observations.items()}
     np.testing.assert_allclose(trainer.policy.act(seen).continuous, 0.5, atol=0.05)
+    draws = trainer.policy.act(seen, deterministic=False).continuous
+    np.testing.assert_allclose(draws.std(0), np.exp(-5.0), rtol=0.05)
+    assert stats["Policy/Entropy"] == pytest.approx(
+        Normal(0.0, np.exp(-5.0)).entropy().item() * draws.shape[1], rel=1e-3
+    )
+
+    trainer.buffer.raw[:] = np.random.default_rng(1).normal(0.5, 0.3, trainer.buffer.raw.shape)
+    for _ in range(400):
+        trainer.update()
+    draws = trainer.policy.act(seen, deterministic=False).continuous
+    assert (draws.std(0) > 0.1).all()
 
 
 # ---------------------------------------------------------------- implicit Q-learning

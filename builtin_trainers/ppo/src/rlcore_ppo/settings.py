@@ -11,25 +11,39 @@ from rlcore.settings import SCHEDULES, OnPolicySettings, setting
 class PPOSettings(OnPolicySettings):
     """How PPO collects and learns."""
 
-    beta: float = setting(5e-3, "Weight of the entropy bonus; a linear schedule ends at 1e-5.", minimum=0.0)
+    beta: float = setting(
+        5e-3, "Weight of the entropy bonus; beta_schedule says how it falls to final_beta.", minimum=0.0
+    )
+    final_beta: float = setting(
+        1e-5,
+        "Value of beta at max_steps with a linear schedule, or beta if that is smaller (an rlcore key).",
+        minimum=0.0,
+    )
     beta_schedule: str = setting(
         attrs.Factory(lambda self: self.learning_rate_schedule, takes_self=True),
-        "How beta falls; without it, as learning_rate_schedule.",
+        "How beta falls; without it, as learning_rate_schedule, which is linear by default.",
         choices=SCHEDULES,
     )
     epsilon: float = setting(
-        0.2, "Clip range of the probability ratio; a linear schedule ends at 0.1.", exclusive_minimum=0.0
+        0.2,
+        "Clip range of the probability ratio; epsilon_schedule says how it falls to final_epsilon.",
+        exclusive_minimum=0.0,
+    )
+    final_epsilon: float = setting(
+        0.1,
+        "Value of epsilon at max_steps with a linear schedule, or epsilon if that is smaller (an rlcore key).",
+        minimum=0.0,
     )
     epsilon_schedule: str = setting(
         attrs.Factory(lambda self: self.learning_rate_schedule, takes_self=True),
-        "How epsilon falls; without it, as learning_rate_schedule.",
+        "How epsilon falls; without it, as learning_rate_schedule, which is linear by default.",
         choices=SCHEDULES,
     )
     shared_critic: bool = setting(False, "One body for policy and value heads instead of two.")
     initial_log_std: float = setting(
         0.0,
         "Logarithm of the standard deviation continuous actions start with, where 1 is half their range "
-        "(an rlcore key).",
+        "(an rlcore key). ML-Agents starts with a third of the default's deviation: -1.0986.",
     )
     value_coefficient: float = setting(0.5, "Weight of the value loss of each reward (an rlcore key).", minimum=0.0)
     value_clip: float | None = setting(

@@ -23,10 +23,6 @@ from rlcore.torch.on_policy import OnPolicyTrainer
 from rlcore.torch.schedules import Schedule
 from rlcore_ppo.settings import PPOSettings
 
-# Where ML-Agents' linear schedules end.
-FINAL_EPSILON = 0.1
-FINAL_BETA = 1e-5
-
 
 class PPOTrainer(OnPolicyTrainer):
     """PPO for continuous, discrete and hybrid actions, with one value head for each reward provider."""
@@ -36,8 +32,8 @@ class PPOTrainer(OnPolicyTrainer):
     def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
         super().__init__(settings, behavior, run)
         h = self.hyperparameters
-        self._epsilon = Schedule(h.epsilon_schedule, h.epsilon, FINAL_EPSILON, settings.max_steps)
-        self._beta = Schedule(h.beta_schedule, h.beta, FINAL_BETA, settings.max_steps)
+        self._epsilon = Schedule(h.epsilon_schedule, h.epsilon, h.final_epsilon, settings.max_steps)
+        self._beta = Schedule(h.beta_schedule, h.beta, h.final_beta, settings.max_steps)
         self.clip_range = h.epsilon
         self.entropy_weight = h.beta
         # value_coefficient is the weight of each head's loss; `loss` takes the mean over heads.

@@ -31,7 +31,6 @@ from torch.nn.functional import mse_loss
 
 from rlcore import RunContext
 from rlcore.environment import BehaviorSpec
-from rlcore.errors import UnsupportedSpace
 from rlcore.settings import BehaviorSettings
 from rlcore.torch.double_q import min_q
 from rlcore.torch.minibatch_trainer import GradientStep
@@ -63,7 +62,6 @@ class SACTrainer(OffPolicyTrainer):
     model: SoftActorCritic
 
     def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
-        _require_bounds(behavior)
         super().__init__(settings, behavior, run)
         self._pair = self.backend.make_pair()
         h, layout = self.hyperparameters, self.policy.layout
@@ -203,14 +201,3 @@ class SACTrainer(OffPolicyTrainer):
             stats["Policy/Entropy"] = entropy + stats.get("Policy/Entropy", 0.0)
             stats["Policy/Discrete Entropy Coeff"] = temperature[-len(self.policy.layout.branches) :].mean()
         return stats
-
-
-def _require_bounds(behavior: BehaviorSpec) -> None:
-    """UnsupportedSpace if a continuous part of the action has no bounds: a squashed Gaussian cannot leave [-1, 1]."""
-    for part, bounds in enumerate(zip(behavior.low.tolist(), behavior.high.tolist(), strict=True)):
-        if not np.isfinite(bounds).all():
-            raise UnsupportedSpace(
-                f"behavior {behavior.name!r}: part {part} of the {behavior.continuous} continuous parts of an action "
-                f"has the bounds {bounds[0]:g} and {bounds[1]:g}, and sac acts within bounds only; give the action "
-                "space finite bounds, or choose trainer_type ppo"
-            )

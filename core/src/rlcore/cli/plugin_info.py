@@ -15,7 +15,7 @@ from rlcore.errors import PluginError, did_you_mean
 from rlcore.plugins.diagnosis import loaded_among_others
 from rlcore.plugins.discovery import installed
 from rlcore.plugins.plugin import LOCAL_PREFIX, Plugin
-from rlcore.plugins.records import ConfigSection, Record, RunOptionSpec
+from rlcore.plugins.records import BehaviorSection, ConfigSection, Record, RunOptionSpec
 from rlcore.plugins.selection import Choice, Selection, decide
 
 
@@ -121,8 +121,8 @@ def _record(record: Record) -> dict[str, Any]:
 
 
 def _settings_of(record: Record) -> tuple[str, ...]:
-    """The attributes of a record that name settings classes. A section has nothing but settings."""
-    return ("target",) if isinstance(record, ConfigSection) else ("settings", "parameters")
+    """The attributes of a record that name settings classes. A block has nothing but settings."""
+    return ("target",) if isinstance(record, ConfigSection | BehaviorSection) else ("settings", "parameters")
 
 
 def _shown_as(attribute: str) -> str:

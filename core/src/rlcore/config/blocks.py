@@ -31,7 +31,7 @@ from rlcore.config.problems import ConfigErrors, KeyPath, dotted, shown
 from rlcore.config.structure import build, structure
 from rlcore.errors import NotInstalled, PluginError
 from rlcore.plugins.failures import blamed
-from rlcore.plugins.known import LESSONS, NOT_BUILT
+from rlcore.plugins.known import LESSONS, NOT_BUILT, is_known
 from rlcore.plugins.lookup import section_clash
 from rlcore.settings import (
     BehaviorSettings,
@@ -133,9 +133,37 @@ class Blocks:
             at, network = (*path, "network_settings"), data["network_settings"]
             hints = hints_in_behavior(path, "network_settings", keys)
             ready["network_settings"] = build(NetworkSettings, network, at, self.problems, hints=hints)
+        ready["sections"] = self._behavior_sections(data, path)
+        claimed = [record.name for record in self.plugins.records("behavior")]
         return build(
-            BehaviorSettings, data, path, self.problems, ready=ready, hints=hints_in_behavior(path, None, keys)
+            BehaviorSettings,
+            data,
+            path,
+            self.problems,
+            ready=ready,
+            also_allowed=(*claimed, *self._unclaimed(data)),
+            no_keys=("sections",),
+            hints=hints_in_behavior(path, None, keys),
+            absent=self.plugins.absent,
         )
+
+    def _behavior_sections(self, data: Mapping[str, Any], path: KeyPath) -> Any:
+        """The blocks of a behavior that belong to plugins, by key; keys that are null are left out."""
+        for key in self._unclaimed(data):
+            if data[key] is not None:
+                self._find("behavior", self.plugins.behavior_section, key, (*path, key))
+        built: dict[str, Any] = {}
+        for name in dict.fromkeys(record.name for record in self.plugins.records("behavior")):
+            if data.get(name) is not None:
+                record = self._find("behavior", self.plugins.behavior_section, name, (*path, name))
+                problems = OwnedProblems(self.problems, record)
+                built[name] = self._settings(record, data[name], (*path, name), "target", problems=problems)
+        return INVALID if INVALID in built.values() else built
+
+    def _unclaimed(self, data: Mapping[str, Any]) -> list[str]:
+        """The keys of a behavior that a plugin which is known, but not loaded, would claim."""
+        claimed = {record.name for record in self.plugins.records("behavior")}
+        return [key for key in data if is_known("behavior", key) and key not in claimed]
 
     def _trainer(self, data: Mapping[str, Any], path: KeyPath) -> Any:
         """The record of the behavior's trainer, or INVALID."""

@@ -27,10 +27,12 @@ def dump_config(config: RunConfig) -> dict[str, Any]:
     evaluations as it does in the file that was loaded.
     """
     data: dict[str, Any] = plain(config, ())
+    _lift_sections(data)
     data["stats"] = {name: {} if value is None else value for name, value in data["stats"].items()}
     if config.default_settings is not None:
         for name in config.behaviors:
             _prune(data["default_settings"], config.default_settings, data["behaviors"][name])
+            _prune_sections(data["default_settings"], config.default_settings, data["behaviors"][name])
     if data["evaluation"] is not None:
         data["evaluation"]["environment"] = own_entries(data["evaluation"]["environment"] or {}, data["environment"])
     sections: dict[str, Any] = data.pop("sections")
@@ -76,6 +78,22 @@ def plain(value: Any, path: KeyPath, secrets: bool = False) -> Any:
             if secrets or not field_info(attribute).secret
         }
     raise ConfigError(f"{dotted(path)}: {shown(value)} cannot be written to a configuration file")
+
+
+def _lift_sections(data: dict[str, Any]) -> None:
+    """Move the blocks of plugins to the keys of their behaviors."""
+    blocks = [*data["behaviors"].values(), *filter(None, [data["default_settings"]])]
+    inherited = [] if data["default_settings"] is None else list(data["default_settings"]["sections"])
+    for block in blocks:
+        sections = block.pop("sections")
+        block |= {**dict.fromkeys(inherited), **sections}  # null: the behavior does not inherit the block
+
+
+def _prune_sections(defaults: dict[str, Any], settings: Any, behavior: Mapping[str, Any]) -> None:
+    """Remove from the plugins' blocks of ``default_settings`` what a behavior must not inherit."""
+    for key, value in settings.sections.items():
+        if isinstance(behavior[key], Mapping):
+            _prune(defaults[key], value, behavior[key])
 
 
 def _prune(defaults: dict[str, Any], settings: Any, behavior: Mapping[str, Any]) -> None:

@@ -37,9 +37,9 @@ def config_from_mapping(data: Mapping[str, Any], plugins: Plugins) -> RunConfig:
 def load_config(document: Document, plugins: Plugins, *, measuring: bool = False) -> RunConfig:
     """The checked, complete configuration, as plugins modify it.
 
-    Raises :class:`rlcore.config.ConfigErrors` with every problem. ``measuring`` is for
-    :class:`rlcore.runs.saved_run.SavedRun`: plugins of rewards, statistics writers and sections may be absent, because
-    measuring policies does not need them.
+    ``measuring`` is for :class:`rlcore.runs.saved_run.SavedRun`: plugins of rewards, statistics writers and sections
+    may be absent, because measuring policies does not need them. Raises :class:`rlcore.config.ConfigErrors` with every
+    problem.
     """
     document = modified_by_plugins(document, plugins)
     problems = Problems(with_parameter_blocks(inherit_defaults(document)))

@@ -20,7 +20,7 @@ from rlcore.config.dump import plain
 from rlcore.config.names import NAME_PATTERN
 from rlcore.config.num_envs import ALIAS, NUM_ENVS
 from rlcore.config.problems import dotted
-from rlcore.plugins.known import LESSONS
+from rlcore.plugins.known import LESSONS, NOT_BUILT
 from rlcore.settings import BehaviorSettings, EnvironmentSettings, EnvSettings, EvaluationSettings, RunConfig
 from rlcore.settings.fields import FieldInfo, field_info
 
@@ -102,6 +102,14 @@ class _SchemaWriter:
             "properties": {name: self._settings(record, "settings") for name, record in self._named("reward")},
             "additionalProperties": False,
         }
+        del properties["sections"]
+        properties |= {
+            key: _described({"type": "null"}, f"Not supported yet: {part}.")
+            for (kind, key), part in NOT_BUILT.items()
+            if kind == "behavior"
+        }
+        for record in self.plugins.records("behavior"):
+            properties[record.name] = _described(_or_null(self._settings(record, "target")), record.summary)
         rules = [
             _rule("trainer_type", name, "hyperparameters", _or_null(self._settings(record, "settings")))
             for name, record in self._named("trainer")

@@ -23,6 +23,7 @@ from rlcore.plugins.manager import HookManager
 from rlcore.plugins.plugin import Plugin
 from rlcore.plugins.processed_summary import process_summary
 from rlcore.plugins.records import (
+    BehaviorSection,
     CommandSpec,
     CurriculumSpec,
     EnvironmentSpec,
@@ -192,6 +193,9 @@ class Plugins(Factories):
 
     def curriculum(self, reference: str) -> CurriculumSpec:
         return self.record(CurriculumSpec, reference)
+
+    def behavior_section(self, reference: str) -> BehaviorSection:
+        return self.record(BehaviorSection, reference)
 
     def command(self, reference: str) -> CommandSpec:
         return self.record(CommandSpec, reference)

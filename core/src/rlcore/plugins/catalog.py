@@ -29,6 +29,7 @@ HOOKS: tuple[HookInfo, ...] = (
     HookInfo("rlcore_commands", "registry"),
     HookInfo("rlcore_run_options", "registry"),
     HookInfo("rlcore_config_sections", "registry"),
+    HookInfo("rlcore_behavior_sections", "registry"),
     HookInfo("rlcore_create_trainer", "factory"),
     HookInfo("rlcore_create_reward_provider", "factory"),
     HookInfo("rlcore_create_stats_writer", "factory"),

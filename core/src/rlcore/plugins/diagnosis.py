@@ -20,10 +20,11 @@ from rlcore.plugins.local_file import is_file
 from rlcore.plugins.lookup import section_clash
 from rlcore.plugins.markers import ENTRY_POINT_GROUP
 from rlcore.plugins.plugin import Plugin
-from rlcore.plugins.records import ConfigSection, Record
+from rlcore.plugins.records import BehaviorSection, ConfigSection, Record
 from rlcore.plugins.selection import Selection, decide, obstacles
 
-SECTION = ConfigSection.kind
+# Kinds of records that a file cannot name in full.
+_BLOCKS = (ConfigSection.kind, BehaviorSection.kind)
 SLOW_IMPORT_SECONDS = 0.05
 # What a light module must not pull in: each start of rlcore would pay for it.
 HEAVY = ("torch", "numpy", "gymnasium", "tensorboard")
@@ -125,7 +126,7 @@ def diagnose_together(found: Sequence[Plugin], only: set[str]) -> Iterator[Findi
                 advice = _advice_on_clash(kind, name, rivals)
                 for record in rivals:
                     if record.plugin is not None and record.plugin.label in only:
-                        yield Finding(record.plugin.label, "error" if kind == SECTION else "warning", "clash", advice)
+                        yield Finding(record.plugin.label, "error" if kind in _BLOCKS else "warning", "clash", advice)
     for hook in HOOKS:
         answering = plugins.answering(hook.name) if hook.kind == "factory" else ()
         for owner in answering if len(answering) > 1 else ():
@@ -140,7 +141,7 @@ def diagnose_together(found: Sequence[Plugin], only: set[str]) -> Iterator[Findi
 
 
 def _advice_on_clash(kind: str, name: str, rivals: Sequence[Record]) -> str:
-    if kind == SECTION:
+    if kind in _BLOCKS:
         return section_clash(rivals)
     references = " or ".join(record.reference for record in rivals)
     return f"{kind} {name!r} is provided by {len(rivals)} plugins; users must write {references}"

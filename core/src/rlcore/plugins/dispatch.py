@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import pluggy
 
-from rlcore.errors import ConfigError, PluginError, RlcoreError, traceback_hint
+from rlcore.errors import ConfigError, PluginError, RlcoreError, did_you_mean, traceback_hint
 from rlcore.plugins.defaults import DEFAULTS_NAME
 from rlcore.plugins.failures import blame, failure
 from rlcore.plugins.manager import HookManager
@@ -29,6 +29,7 @@ class Dispatch:
         self._manager = manager
         self._strict = strict
         self._log = logging.getLogger("rlcore.plugins")
+        self._left_out: list[object] = []  # plugins that are not asked in the current call of a factory
         self.calls: Counter[str] = Counter()
         self.failures: Counter[str] = Counter()
 
@@ -62,11 +63,25 @@ class Dispatch:
             return self.first(hook, **arguments, **deepcopy(dict(own)))
         return next((answer for _, answer in self.each(hook, own, **arguments) if answer is not None), None)
 
+    @contextmanager
+    def leaving_out(self, name: str | None) -> Iterator[None]:
+        """Ask all plugins but those called ``name`` within the block, and none that an outer block leaves out."""
+        found = [] if name is None else [label for label, each in self._manager.owners.items() if each.name == name]
+        if name is not None and not found:
+            known = [each.name for each in self._manager.owners.values()]
+            raise ValueError(f"no plugin is called {name!r}; there are {', '.join(known)}{did_you_mean(name, known)}")
+        before = self._left_out
+        self._left_out = [*before, *map(self._manager.get_plugin, found)]
+        try:
+            yield
+        finally:
+            self._left_out = before
+
     def first(self, hook: str, **arguments: Any) -> Any:
         """The first answer that is not None, through all wrappers."""
         self.calls[hook] += 1
         try:
-            return getattr(self._manager.hook, hook)(**arguments)
+            return self._manager.subset_hook_caller(hook, self._left_out)(**arguments)
         except (Exception, SystemExit) as error:
             self._blame(self._manager.raised_by(error, hook), hook, error)
 
@@ -79,16 +94,16 @@ class Dispatch:
     def require(self, hook: str, *, only: str | None = None, **arguments: Any) -> None:
         """Calls every implementation (of the plugin labeled ``only``, if given) of a hook that may refuse.
 
-        A ConfigError passes, with the plugin's name, and any other error ends the command as one of the plugin.
+        A ConfigError passes, and any other error ends the command as one of the plugin.
         """
         for owner, implementation in self.implementations(hook):
             if only is None or owner.label == only:
                 try:
                     self.one(implementation, hook, **arguments)
-                except PluginError:
-                    raise
                 except ConfigError as error:
                     raise ConfigError(f"{error} (refused by {owner.described})", key=error.key) from error
+                except PluginError:
+                    raise
                 except RlcoreError as error:
                     raise failure(owner.described, f"in {hook}", error) from error
 

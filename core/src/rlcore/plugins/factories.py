@@ -39,13 +39,25 @@ class Factories:
         self._dispatch = dispatch
 
     def create_trainer(
-        self, spec: TrainerSpec, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext
+        self,
+        spec: TrainerSpec,
+        settings: BehaviorSettings,
+        behavior: BehaviorSpec,
+        run: RunContext,
+        *,
+        without: str | None = None,
     ) -> Trainer:
+        """The trainer of ``behavior``.
+
+        ``without`` is the name of a plugin that is not asked: one that answers ``rlcore_create_trainer`` itself, with a
+        trainer around this one. ``behavior`` and ``settings`` may differ from those that the plugin received.
+        """
         from rlcore.trainer import Trainer
 
         require_space(spec, behavior)
         hook = "rlcore_create_trainer"
-        return cast(Trainer, self._create(hook, Trainer, spec, settings=settings, behavior=behavior, run=run))
+        with self._dispatch.leaving_out(without):
+            return cast(Trainer, self._create(hook, Trainer, spec, settings=settings, behavior=behavior, run=run))
 
     def create_reward_provider(
         self, spec: RewardProviderSpec, settings: Any, behavior: BehaviorSpec, run: RunContext

@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rlcore.plugins.markers import hookspec, registry_of
 from rlcore.plugins.records import (
+    BehaviorSection,
     CommandSpec,
     ConfigSection,
     CurriculumSpec,
@@ -137,6 +138,14 @@ def rlcore_config_sections() -> Iterable[ConfigSection] | None:
     """
 
 
+@registry_of(BehaviorSection)
+def rlcore_behavior_sections() -> Iterable[BehaviorSection] | None:
+    """The keys of a behavior that belong to this plugin, such as ``self_play``.
+
+    Called once per loading of plugins, before the configuration is checked. A plugin cannot take a key of core's.
+    """
+
+
 # ---------------------------------------------------------------- factories
 
 
@@ -149,7 +158,9 @@ def rlcore_create_trainer(
     Called once per behavior, after the environment was made and before the first step; ``rlcore evaluate`` creates the
     trainers of the policies that it plays. Core's own answer imports
     ``spec.target`` and calls it with ``settings``, ``behavior`` and ``run``, by keyword. A wrapper may return another
-    trainer that wraps the one that it received.
+    trainer that wraps the one that it received. To give the inner trainer another ``BehaviorSpec`` or other settings,
+    do not wrap: return None, or a trainer around ``run.plugins.create_trainer(spec, settings, other, run,
+    without="my-plugin")``, for which all plugins but this one are asked.
     """
 
 

@@ -37,6 +37,7 @@ FIRST_UPDATE_EXAMPLE = "hyperparameters.buffer_size of ppo or buffer_init_steps 
 NOT_BUILT = {
     ("trainer", "poca"): "the POCA trainer",
     ("environment", "unity"): "Unity environments",
+    ("behavior", "self_play"): "the ghost trainer, which the plugin rlcore-ghost is to provide",
     ("reward", "curiosity"): "the curiosity reward",
     ("reward", "gail"): "the GAIL reward",
     ("reward", "rnd"): "the RND reward",
@@ -45,6 +46,11 @@ NOT_BUILT = {
 # Distributions whose statistics writers may run although neither the writer nor its plugin was named. Installing any
 # other package must never start to send a run's statistics somewhere.
 OWN_DISTRIBUTIONS = ("rlcore", "rlcore-tensorboard")
+
+
+def is_known(kind: str, name: str) -> bool:
+    """Whether a distribution of rlcore's own repository provides the record, or is to provide it."""
+    return (kind, name) in PACKAGES or (kind, name) in NOT_BUILT
 
 
 def package_of(kind: str, name: str) -> str | None:

@@ -8,7 +8,7 @@ from typing import NoReturn, TypeVar, cast
 from rlcore.errors import NotInstalled, PluginError, did_you_mean
 from rlcore.plugins.known import first_package, package_of
 from rlcore.plugins.plugin import Plugin, canonical
-from rlcore.plugins.records import Record
+from rlcore.plugins.records import BehaviorSection, Record
 
 R = TypeVar("R", bound=Record)
 
@@ -31,6 +31,8 @@ def find(
         return cast(R, matches[0])
     if not matches:
         _unknown(record_class, reference, records, found, left_out)
+    if record_class is BehaviorSection:
+        raise PluginError(section_clash(matches))
     choices = [record.reference for record in matches]
     if len(set(choices)) < len(choices):
         advice = "turn one of the plugins off with -p no:DIST/PLUGIN"
@@ -44,7 +46,8 @@ def section_clash(rivals: Sequence[Record]) -> str:
     """Return the message about sections of one name: a file has only one block of that name, so nothing can run."""
     owners = " and ".join(record.plugin.described for record in rivals if record.plugin is not None)
     off = " or ".join(f"-p no:{record.plugin.label}" for record in rivals if record.plugin is not None)
-    return f"the configuration section {rivals[0].name!r} is claimed by {owners}; turn one of them off with {off}"
+    what = rivals[0].called or "configuration section"
+    return f"the {what} {rivals[0].name!r} is claimed by {owners}; turn one of them off with {off}"
 
 
 def plugins_off(found: Sequence[Plugin]) -> str:

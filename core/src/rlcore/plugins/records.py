@@ -240,6 +240,19 @@ class RunOptionSpec(Record):
 
 
 @attrs.frozen(kw_only=True)
+class BehaviorSection(Record):
+    """A key of a behavior that belongs to a plugin, such as ``self_play``. ``target`` names its attrs settings class.
+
+    The block is ``settings.sections[name]`` of the behavior's :class:`rlcore.settings.BehaviorSettings`. A behavior
+    without the key, or with ``null``, has no entry: use ``settings.sections.get(name)``.
+    """
+
+    kind: ClassVar[str] = "behavior"
+    called: ClassVar[str] = "block of a behavior"
+    key: ClassVar[str] = "behaviors.NAME"
+
+
+@attrs.frozen(kw_only=True)
 class ConfigSection(Record):
     """A plugin's own top-level block in the configuration file. ``target`` names its attrs settings class.
 

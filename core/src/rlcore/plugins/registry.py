@@ -13,7 +13,7 @@ from rlcore.plugins.failures import failure
 from rlcore.plugins.known import OWN_DISTRIBUTIONS
 from rlcore.plugins.manager import HookManager
 from rlcore.plugins.plugin import Plugin, canonical
-from rlcore.plugins.records import ConfigSection, Record, StatsWriterSpec
+from rlcore.plugins.records import BehaviorSection, ConfigSection, Record, StatsWriterSpec
 
 
 class Registry:
@@ -54,7 +54,7 @@ class Registry:
             if record.name in names:
                 raise PluginError(f"{owner.described}: {hook} returned two records named {record.name!r}")
             names.add(record.name)
-        _refuse_core_sections(record_class, names, owner)
+        _refuse_core_keys(record_class, names, owner)
         return tuple(attrs.evolve(_consented(record, owner), plugin=owner) for record in records)
 
 
@@ -66,11 +66,13 @@ def _consented(record: Record, owner: Plugin) -> Record:
     return record
 
 
-def _refuse_core_sections(record_class: type[Record], names: set[str], owner: Plugin) -> None:
-    if record_class is not ConfigSection or not names:
+def _refuse_core_keys(record_class: type[Record], names: set[str], owner: Plugin) -> None:
+    if record_class not in (ConfigSection, BehaviorSection) or not names:
         return
-    from rlcore.settings import RunConfig
+    from rlcore.settings import BehaviorSettings, RunConfig
 
-    taken = sorted(names & {field.name for field in attrs.fields(RunConfig)})
+    of_run = record_class is ConfigSection
+    taken = sorted(names & {field.name for field in attrs.fields(RunConfig if of_run else BehaviorSettings)})
     if taken:
-        raise PluginError(f"{owner.described}: the configuration section {taken[0]!r} is core's own")
+        what = "configuration section" if of_run else "key of a behavior"
+        raise PluginError(f"{owner.described}: the {what} {taken[0]!r} is core's own")

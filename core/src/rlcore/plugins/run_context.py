@@ -17,10 +17,11 @@ from rlcore.plugins.stopping import Stop, StopRequests
 
 if TYPE_CHECKING:
     from rlcore.environment import BehaviorSpec
-    from rlcore.plugins.records import Record, RewardProviderSpec
+    from rlcore.plugins.records import Record, RewardProviderSpec, TrainerSpec
     from rlcore.recordings import Recording
     from rlcore.rewards import RewardProvider
     from rlcore.settings import BehaviorSettings, RunConfig
+    from rlcore.trainer import Trainer
 
 
 R = TypeVar("R", bound="Record")
@@ -39,6 +40,16 @@ class RunPlugins(Protocol):
     def records(self, kind: str) -> tuple[Record, ...]: ...
 
     def reward_provider(self, reference: str) -> RewardProviderSpec: ...
+
+    def create_trainer(
+        self,
+        spec: TrainerSpec,
+        settings: BehaviorSettings,
+        behavior: BehaviorSpec,
+        run: RunContext,
+        *,
+        without: str | None = ...,
+    ) -> Trainer: ...
 
     def create_reward_provider(
         self, spec: RewardProviderSpec, settings: Any, behavior: BehaviorSpec, run: RunContext

@@ -192,6 +192,7 @@ class _Counted:
             mean_length=float(np.mean(self.lengths)),
             returns=tuple(self.returns),
             mean_group_reward=float(np.mean(self.group_returns)) if self.group_returns else None,
+            lengths=tuple(self.lengths),
             cut=self.cut,
         )
 

@@ -47,7 +47,7 @@ class BehaviorSettings:
     threaded: bool = setting(
         False, "ML-Agents' scheduling of trainers in threads: accepted without effect, because results do not need it."
     )
-    self_play: dict[str, Any] | None = setting(None, "Self-play.", not_supported="the ghost trainer")
     behavioral_cloning: BehavioralCloningSettings | None = setting(
         None, "Imitation of demonstrations beside reinforcement learning."
     )
+    sections: dict[str, Any] = setting(factory=dict, description="Plugins' own blocks of the behavior, by key.")

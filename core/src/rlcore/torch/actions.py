@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from rlcore.environment import Actions, BehaviorSpec
+from rlcore.errors import UnsupportedSpace
 from rlcore.saved_values import saved_array
 
 MASKED_LOGIT = -1e8  # finite, so that the entropy's p * log p stays 0 and never NaN
@@ -73,6 +74,17 @@ class ActionLayout:
 
     def actions(self, raw: NDArray[np.float32] | None, choices: NDArray[np.int64] | None) -> Actions:
         return Actions(None if raw is None else self.to_environment(raw), choices)
+
+
+def require_bounds(behavior: BehaviorSpec, trainer_type: str) -> None:
+    """Raise UnsupportedSpace if a continuous part has no bounds: a squashed Gaussian cannot leave [-1, 1]."""
+    for part, bounds in enumerate(zip(behavior.low.tolist(), behavior.high.tolist(), strict=True)):
+        if not np.isfinite(bounds).all():
+            raise UnsupportedSpace(
+                f"behavior {behavior.name!r}: part {part} of the {behavior.continuous} continuous parts of an action "
+                f"has the bounds {bounds[0]:g} and {bounds[1]:g}, and {trainer_type} acts within bounds only; give the "
+                "action space finite bounds, or choose trainer_type ppo"
+            )
 
 
 def gumbel_noise(generator: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float32]:

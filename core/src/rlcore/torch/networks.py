@@ -17,20 +17,33 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.functional import linear, silu
+from torch.nn import functional
+from torch.nn.functional import linear
 
 from rlcore.environment import BehaviorSpec, ObservationSpec
 from rlcore.settings import NetworkSettings
 from rlcore.torch.actions import ActionLayout
 from rlcore.torch.allocation import require_network_memory
 from rlcore.torch.encoders import image_encoder
-from rlcore.torch.normalizer import RunningNormalizer
+from rlcore.torch.normalizer import CLIP, RunningNormalizer
 from rlcore.torch.recurrent import Recurrent
 from rlcore.torch.sequences import Sequences
 
 Inputs = tuple[Tensor, ...]
 
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"swish": silu, "tanh": torch.tanh, "relu": torch.relu}
+# Those of NetworkSettings.activation.
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "swish": functional.silu,
+    "tanh": torch.tanh,
+    "relu": torch.relu,
+    "leaky_relu": functional.leaky_relu,
+    "elu": functional.elu,
+    "selu": functional.selu,
+    "gelu": functional.gelu,
+    "mish": functional.mish,
+    "softplus": functional.softplus,
+    "sigmoid": torch.sigmoid,
+}
 
 
 class Dense(Protocol):
@@ -65,7 +78,7 @@ class ObservationInputs(nn.Module):
 
     normalized_columns: Tensor  # [vector_size] bool
 
-    def __init__(self, observations: tuple[ObservationSpec, ...], normalize: bool) -> None:
+    def __init__(self, observations: tuple[ObservationSpec, ...], normalize: bool, clip: float = CLIP) -> None:
         super().__init__()
         self.vectors = tuple(o for o in observations if o.kind != "image")
         self.images = tuple(o for o in observations if o.kind == "image")
@@ -75,8 +88,9 @@ class ObservationInputs(nn.Module):
         columns = [torch.full((o.size,), o.kind == "vector") for o in self.vectors]
         normalized = torch.cat(columns) if columns else torch.empty(0, dtype=torch.bool)
         self.register_buffer("normalized_columns", normalized, persistent=False)
-        if normalize and bool(self.normalized_columns.any()):
-            self.normalizer = RunningNormalizer(self.vector_size)
+        self.all_normalized = bool(normalized.all())
+        if normalize and bool(normalized.any()):
+            self.normalizer = RunningNormalizer(self.vector_size, clip)
 
     def raw(self, observations: Mapping[str, NDArray[Any]], lead: int = 1) -> Inputs:
         """Tensors that share the arrays' memory where possible. The ``lead`` leading axes become one."""
@@ -97,7 +111,7 @@ class ObservationInputs(nn.Module):
         if self.normalizer is None:
             return raw
         scaled = self.normalizer(raw[0])
-        if not self.normalized_columns.all():
+        if not self.all_normalized:
             scaled = torch.where(self.normalized_columns, scaled, raw[0])
         return (scaled, *raw[1:])
 
@@ -109,7 +123,7 @@ class ObservationInputs(nn.Module):
     def update_normalizer(self, raw: Inputs) -> None:
         """Add the vector part of ``raw``, [B, vector_size] on any device, to the running mean and variance."""
         if self.normalizer is not None:
-            self.normalizer.update(raw[0].to(self.normalizer.mean.device))
+            self.normalizer.update(raw[0])
 
 
 class Body(nn.Module):
@@ -221,7 +235,7 @@ class Actor(nn.Module):
     ) -> None:
         super().__init__()
         self.memory = settings.memory
-        self.inputs = ObservationInputs(behavior.observations, settings.normalize)
+        self.inputs = ObservationInputs(behavior.observations, settings.normalize, settings.normalize_clip)
         self.actor = Body(self.inputs, settings)
         layout = ActionLayout(behavior)
         self.policy_head = PolicyHead(self.actor.features, layout, settings.init, initial_log_std, squashed)

@@ -5,32 +5,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, Self
+
 import torch
 from torch import Tensor, nn
+
+CLIP = 5.0  # ML-Agents'
 
 
 class RunningNormalizer(nn.Module):
     """Subtracts the running mean, divides by the running standard deviation, clips to [-clip, clip].
 
     Means and variances of batches are joined exactly (Chan, Golub and LeVeque 1979, eq. 2.1), in float64: the sums
-    run over a whole training. Before the first batch it passes values through.
+    run over a whole training. They stay on the CPU, because some devices have no float64 (``mps``); ``forward`` uses
+    ``shift`` and ``inverse_std``, in float32 on the device of the model. Before the first batch it passes values
+    through.
     """
 
     mean: Tensor
     m2: Tensor
     count: Tensor
+    shift: Tensor
+    inverse_std: Tensor
 
-    def __init__(self, size: int, clip: float = 5.0) -> None:
+    def __init__(self, size: int, clip: float = CLIP) -> None:
         super().__init__()
         self.clip = clip
         self.register_buffer("mean", torch.zeros(size, dtype=torch.float64))
         self.register_buffer("m2", torch.zeros(size, dtype=torch.float64))
         self.register_buffer("count", torch.zeros((), dtype=torch.float64))
+        self.register_buffer("shift", torch.zeros(size), persistent=False)
+        self.register_buffer("inverse_std", torch.ones(size), persistent=False)
+        self.register_load_state_dict_post_hook(lambda module, _: module.refresh())  # type: ignore[no-untyped-call]
 
     @torch.no_grad()
     def update(self, x: Tensor) -> None:
-        """Takes in a batch of shape [B, size]."""
-        x = x.to(torch.float64)
+        """Takes in a batch of shape [B, size], on any device."""
+        x = x.cpu().to(torch.float64)
         count = x.shape[0]
         mean = x.mean(0)
         m2 = (x - mean).square().sum(0)
@@ -39,14 +51,31 @@ class RunningNormalizer(nn.Module):
         self.m2 += m2 + delta.square() * self.count * count / total
         self.mean += delta * count / total
         self.count.fill_(total)
+        self.refresh()
+
+    @torch.no_grad()
+    def refresh(self) -> None:
+        """Call after ``mean``, ``m2`` or ``count`` changed."""
+        if self.count < 2:
+            self.shift.zero_()
+            self.inverse_std.fill_(1.0)
+            return
+        variance = self.m2 / self.count
+        self.shift.copy_(self.mean.to(torch.float32))
+        self.inverse_std.copy_((variance + 1e-8).rsqrt().to(torch.float32))
 
     def scale(self) -> tuple[Tensor, Tensor]:
         """``(mean, inverse standard deviation)``, float32, each [size]."""
-        if self.count < 2:
-            return torch.zeros_like(self.mean, dtype=torch.float32), torch.ones_like(self.mean, dtype=torch.float32)
-        variance = self.m2 / self.count
-        return self.mean.to(torch.float32), (variance + 1e-8).rsqrt().to(torch.float32)
+        return self.shift, self.inverse_std
 
     def forward(self, x: Tensor) -> Tensor:
-        mean, inverse_std = self.scale()
-        return ((x - mean) * inverse_std).clamp(-self.clip, self.clip)
+        return ((x - self.shift) * self.inverse_std).clamp(-self.clip, self.clip)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Move or convert what ``forward`` uses; the sums stay where they are."""
+        sums = {name: self._buffers.pop(name) for name in ("mean", "m2", "count")}
+        try:
+            moved: Any = super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        finally:
+            self._buffers = {**sums, **self._buffers}
+        return moved  # type: ignore[no-any-return]

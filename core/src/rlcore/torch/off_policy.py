@@ -27,8 +27,8 @@ from rlcore.torch.policy import RawActions
 from rlcore.torch.priorities import importance_exponent
 from rlcore.torch.replay import ReplayBuffer
 from rlcore.torch.replay_rings import LEAST_ROWS
-from rlcore.torch.reward_stats import StoredEpisodeRewards
 from rlcore.torch.schedules import UpdateRatio
+from rlcore.torch.stored_rewards import StoredEpisodeRewards
 from rlcore.torch.transition_batch import BatchReader
 
 log = logging.getLogger(__name__)
@@ -72,11 +72,16 @@ class OffPolicyTrainer(MinibatchTrainer):
         return self.policy.choose(self.policy.parameters(batch.observations, batch.action_mask), noise)
 
     def random_actions(self, batch: AgentBatch) -> tuple[RawActions, NDArray[np.int64] | None]:
-        """Raw continuous parts [S, continuous] and choices [S, branches], uniform over ranges and allowed options."""
+        """Raw continuous parts [S, continuous] and choices [S, branches], uniform over ranges and allowed options.
+
+        A continuous part without bounds has no uniform distribution: it is standard normal.
+        """
         generator, layout, slots = self.action_generator, self.policy.layout, self.behavior.slots
         raw = choices = None
         if layout.continuous:
             raw = generator.uniform(-1.0, 1.0, (slots, layout.continuous)).astype(np.float32)
+            if (unbounded := np.isinf(layout.clip)).any():
+                raw[:, unbounded] = generator.standard_normal((slots, int(unbounded.sum())), dtype=np.float32)
         if layout.branches:
             lot = generator.random((slots, layout.logits), dtype=np.float32)
             if batch.action_mask is not None:

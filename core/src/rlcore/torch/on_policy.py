@@ -16,6 +16,7 @@ no statistics yet. Step 4 comes first there, and the log-probabilities of step 1
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -52,6 +53,8 @@ from rlcore.torch.rollout_memory import RolloutMemory, RolloutSequences
 from rlcore.torch.rollout_state import require_rollout_fit
 from rlcore.torch.saved_networks import load_model_state, model_state
 from rlcore.torch.template import TorchTrainer
+
+log = logging.getLogger(__name__)
 
 Statistic = float | Sequence[float]  # of an update, or one for each of several episodes
 
@@ -126,7 +129,19 @@ class OnPolicyTrainer(TorchTrainer):
             self._forget(batch.aborted)
         if self._memory is not None:
             self._memory.observe(batch)
+        before = self.steps
         self.steps += self.buffer.observe(batch)
+        if before < self.settings.max_steps <= self.steps:
+            self._report_unlearned()
+
+    def _report_unlearned(self) -> None:
+        """Log how many steps at the end of the run fill no rollout. A run reports by itself if it learned nothing."""
+        if not self.ready() and 0 < self.buffer.size < self.steps:
+            log.info(
+                "behavior %r: the last %d of %d steps are not learned from: they fill no rollout of buffer_size %d; "
+                "max_steps at a multiple of buffer_size leaves none",
+                self.behavior.name, self.buffer.size, self.steps, self.hyperparameters.buffer_size,
+            )  # fmt: skip
 
     def _forget(self, cut: NDArray[np.bool_]) -> None:
         """Forget what was remembered and earned in the episodes of these slots [S], which are cut.

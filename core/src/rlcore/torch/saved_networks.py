@@ -11,6 +11,7 @@ from torch import nn
 
 from rlcore.errors import RunStateError
 from rlcore.saved_values import non_finite
+from rlcore.torch.normalizer import RunningNormalizer
 
 
 def model_state(model: nn.Module) -> dict[str, np.ndarray[Any, Any]]:
@@ -53,3 +54,6 @@ def load_model_state(model: nn.Module, state: Mapping[str, Any], behavior: str) 
     with torch.no_grad():
         for name, tensor in own.items():
             tensor.copy_(torch.from_numpy(np.array(state[name])))
+    for module in model.modules():
+        if isinstance(module, RunningNormalizer):
+            module.refresh()

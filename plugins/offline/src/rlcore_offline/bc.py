@@ -53,4 +53,5 @@ class BCTrainer(OfflineTrainer):
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
+        Imitation.limit_std(self.model)
         return GradientStep({"Losses/Policy Loss": loss.detach(), **imitation.statistics(self.policy.layout, batch)})

@@ -6,7 +6,7 @@ recorded is never evaluated. The policy imitates recorded actions, better ones m
 
 With several reward providers each has a value of its own, with its own discount. Which critic is the smaller, whether
 an action is better than its state, and by how much, are decided by their sums, so the values of the parts belong to
-one policy.
+one policy. The README of rlcore-offline lists the differences from the authors' code.
 """
 
 from __future__ import annotations
@@ -63,6 +63,7 @@ class IQLTrainer(OfflineTrainer):
         imitation = Imitation.of(model, self.policy.layout, batch)
         policy_loss = -(weight * imitation.log_prob).mean()
         self._step(policy_loss, "policy")
+        Imitation.limit_std(model)
 
         # The critics move towards reward and discounted value of what followed (eq. 6).
         q1_loss, q2_loss = (mse_loss(q, target_q) for q in model.q_values(model.critics, batch))

@@ -11,7 +11,7 @@ from rlcore.torch.networks import Actor
 from rlcore.torch.transition_batch import ActionBatch
 
 # Recorded actions may be a function of what was seen. The likelihood of a policy that has found it grows without
-# bounds as its standard deviation shrinks; below this one it is not asked to shrink any more.
+# bounds as its standard deviation shrinks, so the deviation stays at or above this one, as in the authors' code of IQL.
 LEAST_LOG_STD = -5.0
 
 
@@ -29,9 +29,19 @@ class Imitation:
         mean, logits = model.policy(batch.inputs)
         if logits is not None and batch.mask is not None:
             logits = mask_logits(logits, batch.mask)
-        free = model.policy_head.log_std
-        log_std = None if free is None else free.clamp(min=LEAST_LOG_STD)
+        log_std = model.policy_head.log_std
         return cls(*joint_log_prob_entropy(layout, mean, log_std, logits, batch.raw, batch.choices), mean, logits)
+
+    @staticmethod
+    @torch.no_grad()
+    def limit_std(model: Actor) -> None:
+        """Raise standard deviations below the smallest one. Call after each step of the policy's optimizer.
+
+        The parameter itself is limited, so that draws have the deviation of the loss, and a deviation at the limit can
+        grow again.
+        """
+        if model.policy_head.log_std is not None:
+            model.policy_head.log_std.clamp_(min=LEAST_LOG_STD)
 
     @torch.no_grad()
     def statistics(self, layout: ActionLayout, batch: ActionBatch) -> dict[str, Tensor]:

@@ -20,12 +20,15 @@ MOST_ROWS = 128  # above this PyTorch is faster
 
 
 def numpy_actor(model: Actor) -> NumpyActor | None:
-    """:meth:`Actor.policy` in NumPy, normalization included; None for images and for an actor that overrides any part.
+    """:meth:`Actor.policy` in NumPy, normalization included.
+
+    None for images, for an actor that overrides any part, and for an activation that is not in :data:`FUNCTIONS`.
 
     The returned function reads the model's own weights, so updates in place need no other call. Call it again if the
     normalizer changes, or if parameters move to other memory.
     """
-    if model.inputs.images or model.memory_size or not _is_plain(model):
+    plain = _is_plain(model) and model.actor.activation in FUNCTIONS
+    if model.inputs.images or model.memory_size or not plain:
         return None
     activate = FUNCTIONS[model.actor.activation]
     hidden = [(to_numpy(layer.weight).T, to_numpy(layer.bias)) for layer in linears(model.actor.layers)]

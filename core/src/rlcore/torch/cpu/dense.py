@@ -15,6 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, silu
 
+from rlcore.torch.networks import dense
+
 MOSTLY = 0.9  # share of rows with a gradient from which all rows are computed
 NARROW = 16  # columns; measured: a [256, 256] by [256, 4] product takes 85 us, transposed 14
 
@@ -24,10 +26,13 @@ def fused_dense(
 ) -> Tensor:
     """Compute what :func:`rlcore.torch.networks.dense` computes, in float32 on a CPU.
 
-    A gradient of the gradient raises an error; a gradient penalty needs the plain function.
+    The plain function computes activations that are not in :data:`FUNCTIONS`. Otherwise, a gradient of the gradient
+    raises an error; a gradient penalty needs the plain function.
     """
     if not layers:
         return x
+    if activation not in FUNCTIONS:
+        return dense(x, layers, activation, activate_last, frozen)
     parameters = [p for layer in layers for p in (layer.weight, layer.bias)]
     if frozen:
         parameters = [p.detach() for p in parameters]
