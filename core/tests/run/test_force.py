@@ -178,14 +178,14 @@ def test_a_start_that_fails_after_a_killed_one_does_not_forget_the_old_run(
 def test_a_start_that_takes_long_notices_that_its_directory_was_replaced(make_run: Any, files: Any) -> None:
     """Between the lock and the first write stands the making of the environment."""
     ours = make_run()
-    configured = ours.plugins.configured
+    check_config = ours.plugins.check_config
 
     def replaced_meanwhile(config: Any) -> None:
         shutil.rmtree(files().path)
         make_run().train()
-        configured(config)
+        check_config(config)
 
-    ours.plugins.configured = replaced_meanwhile
+    ours.plugins.check_config = replaced_meanwhile
     with pytest.raises(RunStateError, match="was moved, deleted or replaced"):
         ours.train()
     assert files().result["outcome"] == "done" and [path.name for path in files().path.parent.iterdir()] == ["run"]
