@@ -92,13 +92,18 @@ def test_the_page_of_the_example_status_shows_its_code() -> None:
     assert {f"rlcore_{name}_status" for name in ("report", "restore", "write", "read")} < hooks
 
 
-def test_the_page_of_the_company_hooks_shows_their_code_and_the_order_of_all_hooks(run_page: RunPage) -> None:
+def test_the_page_of_the_company_hooks_shows_their_code_and_the_order_of_all_hooks(
+    run_page: RunPage, tmp_path: Path
+) -> None:
     page = "docs/how-to/company-package.md"
     code = (ROOT / "examples/company_hooks/src/acme_hooks/plugin.py").read_text(encoding="utf-8")
     assert [str(block) for block in blocks("py") if block.page == page and block.text not in code] == []
     called = (run_page("docs/how-to/company-package.md") / "order.txt").read_text()
     (shown,) = (block.text for block in blocks("text") if block.page == page)
     assert called == shown
+    result = json.loads((tmp_path / "results/patience/result.json").read_text())
+    assert result["stop"] == {"reason": "Pole has not improved in 3 summaries", "exit_code": 0}
+    assert 4 * 256 <= result["behaviors"]["Pole"]["steps"] < 50_000
     # Those that a run to its end does not call, or that examples/company_status shows.
     others = {"restore_status", "read_status", "run_failed_to_start", "lesson_changed"}
     kinds = {hook.name: hook.kind for hook in HOOKS}

@@ -44,6 +44,7 @@ def test_a_signal_during_a_long_evaluation_is_answered_at_once_and_costs_nothing
     assert process.returncode == 128 + number, errors
     assert time.monotonic() - sent < 3.0
     assert place.steps == [50] and "evaluation" not in place.result and "interrupted: 50 steps" in output
+    assert place.result["stop"] == {"reason": signal.Signals(number).name, "exit_code": 128 + number}
     # The resumed run plays the evaluation that was abandoned.
     assert place.finish("--resume", "--set", "evaluation.environment.options.seconds=0")[0] == 0
     ours = content(place), metrics(place), place.result["evaluation"]

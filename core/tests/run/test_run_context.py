@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rlcore import RunContext, StashKey, hookimpl
+from rlcore.cli.stopping import interrupts
 from rlcore.plugins import Plugins
 from rlcore.runs.run import Run
 from rlcore.settings import RunConfig
@@ -216,6 +219,24 @@ def test_the_command_ends_with_the_exit_code_of_the_stop(run_rlcore: Any, config
     assert answer.exit_code == 75
     assert "warning: acme-budget: spent\n" in answer.stderr
     assert "interrupted (the budget is spent): 50 steps;" in answer.stdout
+
+
+def test_the_first_signal_after_a_stop_by_a_plugin_does_not_end_the_process(
+    make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rlcore.cli.stopping.TWICE_SECONDS", 0.0)
+
+    class Interrupted:
+        @hookimpl
+        def rlcore_checkpoint_saved(self, run: RunContext) -> None:
+            run.request_stop("the budget is spent", 75)
+            os.kill(os.getpid(), signal.SIGTERM)  # a second signal would end the process without the last checkpoint
+
+    run: Run = make_run()
+    run.plugins.register(Interrupted(), "budget")
+    with interrupts(run):
+        run.train()
+    assert files().result["stop"] == {"reason": "the budget is spent", "exit_code": 75}
 
 
 # ---------------------------------------------------------------- loggers

@@ -77,7 +77,7 @@ class RunCommand(click.Command):
         return [*own[:-1], *ctx.meta.get(_ADDED, ()), *own[-1:]]  # the last one is --help
 
 
-@click.command("run", cls=RunCommand)
+@click.command("run", cls=RunCommand, epilog="Installed plugins may add options: rlcore plugins list --provides")
 @click.argument("config", required=False, type=UserPath())
 @click.option("--run-id", help="Name of the run; its directory is results/RUN_ID.")
 @click.option("--results-dir", help="Directory of the run directories.")

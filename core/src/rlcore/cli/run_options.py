@@ -23,14 +23,14 @@ def before_double_dash(args: Sequence[str]) -> Sequence[str]:
 
 
 def options_of_plugins(args: Sequence[str], own: Iterable[click.Parameter]) -> list[click.Option]:
-    """The options that plugins add, if ``args`` ask for help or have an option that is not in ``own``.
+    """The options that plugins add, if ``args`` have an option that is not in ``own``.
 
-    The plugins are those that environment variables and ``-p`` choose: the configuration is read later. Raises
-    PluginError for an option that rlcore or another plugin has.
+    Help alone loads no plugin, so that it is fast. The plugins are those that environment variables and ``-p`` choose:
+    the configuration is read later. Raises PluginError for an option that rlcore or another plugin has.
     """
     words = [word.partition("=")[0] for word in before_double_dash(args)]
-    known = {word for parameter in own for word in (*parameter.opts, *parameter.secondary_opts)}
-    if not any(word in ("-h", "--help") or (word.startswith("--") and word not in known) for word in words):
+    known = {word for parameter in own for word in (*parameter.opts, *parameter.secondary_opts)} | {"--help"}
+    if not any(word.startswith("--") and word not in known for word in words):
         return []
     plugins = load_plugins(selection_from(None, os.environ, _dash_p(args), "--no-plugins" in words))
     found: dict[str, RunOptionSpec] = {}

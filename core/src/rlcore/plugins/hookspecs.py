@@ -123,8 +123,8 @@ def rlcore_commands() -> Iterable[CommandSpec] | None:
 def rlcore_run_options() -> Iterable[RunOptionSpec] | None:
     """The options that this plugin adds to ``rlcore run``.
 
-    Called once per loading of plugins, but only for ``rlcore run --help``, for a command line with an option that is
-    not core's own, and by ``rlcore plugins list --provides``. ``rlcore run`` then loads the installed plugins, and
+    Called once per loading of plugins, but only for a command line with an option that is not core's own, and by
+    ``rlcore plugins list --provides`` and ``info``. ``rlcore run`` then loads the installed plugins, and
     those that ``-p`` and RLCORE_PLUGINS name, a first time before it reads the configuration. An option of core's
     cannot be replaced.
     """
