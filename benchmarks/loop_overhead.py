@@ -92,6 +92,10 @@ class StubTrainer:
         self._slots = behavior.slots
         self._actions = self.policy.act({})
 
+    def snapshot(self, state: Mapping[str, Any] | None = None) -> Any:
+        """Not called."""
+        raise NotImplementedError
+
     def begin(self, batch: AgentBatch) -> None:
         """Do nothing: the trainer stores no transitions."""
 

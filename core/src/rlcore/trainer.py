@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.environment import Actions, AgentBatch
+from rlcore.seeding import derive_seed
 
 
 @runtime_checkable
@@ -68,6 +69,57 @@ class MemoryPolicy(Policy, Protocol):
         ...
 
 
+@runtime_checkable
+class Snapshot(Policy, Protocol):
+    """A policy that does not change any more: training goes on without it. Several may be alive at once."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that the policy computes with: nested mappings of numpy arrays and JSON values."""
+        ...
+
+
+class PolicyMix:
+    """Several policies as one: each row acts with a policy of its own. For example, against different opponents."""
+
+    def __init__(self, policies: Sequence[Policy], policy_index: NDArray[np.integer[Any]]) -> None:
+        """``policy_index`` [R] is the index in ``policies`` of each row's policy; it may be changed between calls."""
+        self.policies = tuple(policies)
+        self.policy_index = policy_index
+        self.memory_size = max((getattr(policy, "memory_size", 0) for policy in self.policies), default=0)
+
+    def act(
+        self,
+        observations: Mapping[str, NDArray[Any]],
+        action_mask: NDArray[np.bool_] | None = None,
+        deterministic: bool = True,
+        memory: NDArray[np.float32] | None = None,
+    ) -> Actions:
+        """Actions of all R rows. ``memory`` [R, memory_size] has room for the largest memory."""
+        mixed: dict[str, NDArray[Any]] = {}
+        for index in np.unique(self.policy_index):
+            policy, rows = self.policies[index], np.flatnonzero(self.policy_index == index)
+            seen = {name: array[rows] for name, array in observations.items()}
+            mask = None if action_mask is None else action_mask[rows]
+            size = getattr(policy, "memory_size", 0)
+            if size and memory is not None:
+                own = np.ascontiguousarray(memory[rows, :size])
+                actions = cast(MemoryPolicy, policy).act(seen, mask, deterministic, own)
+                memory[rows, :size] = own
+            else:
+                actions = policy.act(seen, mask, deterministic)
+            for name in ("continuous", "discrete"):
+                part = getattr(actions, name)
+                if part is not None:
+                    whole = mixed.setdefault(name, np.zeros((len(self.policy_index), *part.shape[1:]), part.dtype))
+                    whole[rows] = part
+        return Actions(**mixed)
+
+    def seed(self, seed: int) -> None:
+        """Seeds each policy differently."""
+        for index, policy in enumerate(self.policies):
+            policy.seed(derive_seed(seed, f"policy/{index}"))
+
+
 class Player:
     """Plays for the agents of a behavior with a policy that does not learn, and keeps what they remember."""
 
@@ -111,6 +163,13 @@ class Trainer(Protocol):
     @property
     def policy(self) -> Policy:
         """The current policy. A subclass may store it as a plain attribute."""
+        ...
+
+    def snapshot(self, state: Mapping[str, Any] | None = None) -> Snapshot:
+        """A frozen copy of the current policy, or the one whose ``state_dict`` was ``state``.
+
+        Raises RunStateError for a state that does not fit.
+        """
         ...
 
     def begin(self, batch: AgentBatch) -> None:

@@ -86,6 +86,9 @@ class NumpyTrainer:
         self.begun = 0
         self.policy = NumpyPolicy(self)
 
+    def snapshot(self, state: Mapping[str, Any] | None = None) -> Any:
+        raise NotImplementedError
+
     def begin(self, batch: AgentBatch) -> None:
         self.begun += 1
 

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from rlcore.environment import BehaviorSpec, ObservationSpec
 from rlcore.errors import UnsupportedSpace
 from rlcore.settings import NetworkSettings
 from rlcore.torch.actions import ActionLayout
 from rlcore.torch.encoders import MINIMUM_SIZE, image_encoder
-from rlcore.torch.networks import ActorCritic, Critic, ObservationInputs, PolicyHead, linears
+from rlcore.torch.networks import ActorCritic, Critic, ObservationInputs, PolicyHead
 
 VECTOR = ObservationSpec("seen", (3,), np.float32)
 SPACES = BehaviorSpec("Agent", (VECTOR,), 8, (4, 4), -np.ones(8, np.float32), np.ones(8, np.float32))
@@ -101,7 +102,7 @@ def test_initial_weights_have_the_gains_of_their_scheme(init: str) -> None:
     model = network(ObservationSpec("seen", (512,), np.float32), init=init)
     head = model.policy_head
     assert head.log_std is not None and not head.log_std.detach().any(), "the deviation starts at one"
-    layers = linears(model.actor.layers)
+    layers = [layer for layer in model.actor.layers if isinstance(layer, nn.Linear)]
     assert all(not linear.bias.detach().any() for linear in (*layers, head.linear, model.value_head))
     if init == "orthogonal":
         gains = ((layers[0], 2**0.5), (head.linear, 0.01), (model.value_head, 1.0))

@@ -10,13 +10,15 @@ trainer replaces :attr:`Body.dense` by a function of :mod:`rlcore.torch.cpu` tha
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.func import functional_call
 from torch.nn import functional
 from torch.nn.functional import linear
 
@@ -52,7 +54,7 @@ class Dense(Protocol):
     def __call__(
         self,
         x: Tensor,
-        layers: Sequence[nn.Linear],
+        layers: Sequence[nn.Module],
         activation: str,
         activate_last: bool = False,
         frozen: bool = False,
@@ -60,17 +62,35 @@ class Dense(Protocol):
 
 
 def dense(
-    x: Tensor, layers: Sequence[nn.Linear], activation: str, activate_last: bool = False, frozen: bool = False
+    x: Tensor, layers: Sequence[nn.Module], activation: str, activate_last: bool = False, frozen: bool = False
 ) -> Tensor:
     """Apply ``layers`` to x [B, in], with the activation between them, and after the last if ``activate_last``.
 
     With ``frozen`` x gets a gradient and the layers get none.
     """
     for index, layer in enumerate(layers):
-        x = linear(x, layer.weight.detach(), layer.bias.detach()) if frozen else layer(x)
+        x = _frozen(layer, x) if frozen else layer(x)
         if activate_last or index < len(layers) - 1:
             x = ACTIVATIONS[activation](x)
     return x
+
+
+def _frozen(layer: nn.Module, x: Tensor) -> Tensor:
+    """``layer(x)`` without a gradient for the layer."""
+    if is_plain_linear(layer):
+        return linear(x, layer.weight.detach(), layer.bias.detach())
+    parameters = {name: parameter.detach() for name, parameter in layer.named_parameters()}
+    return functional_call(layer, parameters, (x,))  # type: ignore[no-any-return]
+
+
+def is_plain_linear(layer: nn.Module) -> TypeGuard[nn.Linear]:
+    """Whether ``layer`` only multiplies by its weight and adds its bias: no hooks, no parametrization, no subclass."""
+    return (
+        type(layer) is nn.Linear
+        and layer.bias is not None
+        and not (layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks or layer._backward_pre_hooks)
+        and "forward" not in layer.__dict__
+    )
 
 
 class ObservationInputs(nn.Module):
@@ -88,6 +108,7 @@ class ObservationInputs(nn.Module):
         columns = [torch.full((o.size,), o.kind == "vector") for o in self.vectors]
         normalized = torch.cat(columns) if columns else torch.empty(0, dtype=torch.bool)
         self.register_buffer("normalized_columns", normalized, persistent=False)
+        self._all_normalized = bool(normalized.all())
         self.all_normalized = bool(normalized.all())
         if normalize and bool(normalized.any()):
             self.normalizer = RunningNormalizer(self.vector_size, clip)
@@ -144,7 +165,7 @@ class Body(nn.Module):
         )
         width = inputs.vector_size + settings.hidden_units * len(inputs.images) + extra
         require_network_memory(width, settings.hidden_units, settings.num_layers)
-        self.layers = nn.ModuleList()
+        self.layers = nn.ModuleList()  # each is followed by the activation
         for _ in range(settings.num_layers):
             layer = nn.Linear(width, settings.hidden_units)
             initialize(layer, settings.init, gain=2**0.5 if settings.init == "orthogonal" else 1.0)
@@ -169,7 +190,7 @@ class Body(nn.Module):
 
     def forward(self, inputs: Inputs) -> Tensor:
         """Features of the hidden layers, before a recurrent layer."""
-        return self.dense(self.encode(inputs), linears(self.layers), self.activation, activate_last=True)
+        return self.dense(self.encode(inputs), list(self.layers), self.activation, activate_last=True)
 
     def remember(self, inputs: Inputs, sequences: Sequences, memory: Tensor) -> Tensor:
         """Features [B, features] of a body with memory: B rows of ``sequences`` that begin with ``memory`` [Q, M]."""
@@ -183,7 +204,7 @@ class Body(nn.Module):
 
     def into(self, inputs: Inputs, head: nn.Linear, extra: Tensor | None = None, frozen: bool = False) -> Tensor:
         """``head`` applied to the features; with ``frozen`` only ``extra`` gets a gradient, the weights get none."""
-        layers = [*linears(self.layers), head]
+        layers = [*self.layers, head]
         return self.dense(self.encode(inputs, extra, frozen), layers, self.activation, frozen=frozen)
 
 
@@ -262,6 +283,20 @@ class Actor(nn.Module):
         return self.policy_head.split(self.policy_head.linear(features))
 
 
+def acting_part(model: Actor) -> Actor:
+    """A copy of what acts: an :class:`Actor` with parts of ``model``, or all of a model that overrides how to act."""
+    methods = ("policy", "policy_step", "policy_of")
+    if any(getattr(type(model), name) is not getattr(Actor, name) or name in model.__dict__ for name in methods):
+        return copy.deepcopy(model)
+    actor = Actor.__new__(Actor)
+    nn.Module.__init__(actor)
+    actor.memory = model.memory
+    actor.inputs = copy.deepcopy(model.inputs)
+    actor.actor = copy.deepcopy(model.actor)
+    actor.policy_head = copy.deepcopy(model.policy_head)
+    return actor
+
+
 class ActorCritic(Actor):
     """A policy and one value head for each reward provider, on one body (``shared``) or on two."""
 
@@ -310,10 +345,6 @@ class Critic(nn.Module):
     def forward(self, inputs: Inputs, continuous: Tensor | None = None, frozen: bool = False) -> Tensor:
         """With ``frozen``, ``continuous`` gets a gradient and the weights get none."""
         return self.body.into(inputs, self.head, continuous, frozen)
-
-
-def linears(layers: nn.ModuleList) -> list[nn.Linear]:
-    return [layer for layer in layers if isinstance(layer, nn.Linear)]
 
 
 def initialize(layer: nn.Linear, init: str, gain: float) -> None:

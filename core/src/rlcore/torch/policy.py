@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
+import attrs
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -12,8 +14,10 @@ from numpy.typing import NDArray
 from rlcore.environment import Actions, BehaviorSpec
 from rlcore.torch.actions import LOG_STD_RANGE, MASKED_LOGIT, ActionLayout, gumbel_noise
 from rlcore.torch.backend import Backend
-from rlcore.torch.cpu.acting import MOST_ROWS, NumpyActor
-from rlcore.torch.networks import Actor, to_numpy
+from rlcore.torch.cpu.acting import MOST_ROWS, NumpyActor, agrees
+from rlcore.torch.networks import Actor, acting_part, to_numpy
+from rlcore.torch.policy_module import PolicyModule
+from rlcore.torch.saved_networks import load_model_state, model_state
 
 RawActions = NDArray[np.float32] | None
 Noise = tuple[NDArray[np.float32], NDArray[np.float32]]
@@ -26,12 +30,15 @@ class ActorPolicy:
     """The policy of an :class:`Actor`. It reads the model's own weights, so an update copies nothing."""
 
     def __init__(self, behavior: BehaviorSpec, model: Actor, backend: Backend) -> None:
+        self.behavior = behavior
         self.layout = ActionLayout(behavior)
         self.model = model
         self.backend = backend
         self._generator = np.random.default_rng(0)
         self._numpy_actor: NumpyActor | None = None
         self.refresh()
+        if self._numpy_actor is not None and not agrees(model, self._numpy_actor):
+            self.backend, self._numpy_actor = attrs.evolve(backend, numpy_actor=None), None
 
     def refresh(self) -> None:
         """Call after normalizers changed, or parameters moved in memory."""
@@ -43,6 +50,32 @@ class ActorPolicy:
         """Call after parameters changed. All other parameters are read where they are."""
         log_std = self.model.policy_head.log_std
         self.std = np.empty(0, np.float32) if log_std is None else np.exp(to_numpy(log_std))
+
+    # ------------------------------------------------------------ copies
+
+    def snapshot(self, state: Mapping[str, Any] | None = None) -> ActorPolicy:
+        """A frozen copy of the policy as it is, or as it was when ``state`` was its :meth:`state_dict`."""
+        made = copy.deepcopy(self)
+        made.seed(0)
+        if state is not None:
+            load_model_state(made.model, state, self.behavior.name)
+            made.refresh()
+        return made
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ActorPolicy:
+        """A policy with weights of its own, without the parts of the model that do not act."""
+        made = ActorPolicy(self.behavior, acting_part(self.model).requires_grad_(False), self.backend)
+        made._generator = copy.deepcopy(self._generator, memo)
+        return made
+
+    def state_dict(self) -> dict[str, Any]:
+        """The weights and statistics that the policy acts with, copied; without critics."""
+        return model_state(acting_part(self.model))
+
+    def module(self) -> PolicyModule:
+        """The policy as it is, as one PyTorch module: from raw observations to actions of the environment."""
+        model = acting_part(self.model).requires_grad_(False)
+        return PolicyModule(model, self.layout).eval()
 
     def seed(self, seed: int) -> None:
         self._generator = np.random.default_rng(seed)

@@ -94,6 +94,10 @@ class TorchTrainer:
             )
         require_model_fit(self.model, saved_mapping(state, "model"), self.behavior.name)
 
+    def snapshot(self, state: Mapping[str, Any] | None = None) -> ActorPolicy:
+        """A frozen copy of the policy as it is, or as it was when ``state`` was its ``state_dict``."""
+        return self.policy.snapshot(state)
+
     def load_model(self, model: Mapping[str, Any]) -> None:
         load_model_state(self.model, model, self.behavior.name)
         self.policy.refresh()

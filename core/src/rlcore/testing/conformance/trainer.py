@@ -41,7 +41,7 @@ from rlcore.testing.environments import (
     identity_multi_branch,
 )
 from rlcore.testing.trainings import SmallTrainings
-from rlcore.trainer import Trainer
+from rlcore.trainer import Policy, Trainer
 
 __all__ = ["TrainerConformance"]
 
@@ -269,6 +269,27 @@ class TrainerConformance:
         ours = [*learn(trainer, environment, self.steps, seed=7), trainer.state_dict()]
         theirs = [*learn(resumed, other, self.steps, seed=7), resumed.state_dict()]
         assert_equal({"all": ours}, {"all": theirs})
+
+    def test_snapshots_do_not_change_and_are_restored_from_their_content(self) -> None:
+        environment = self.environment()
+        trainer = self.make(environment)
+        batch = first_batch(environment)
+        seen, mask = copied(batch.observations), copied(batch.action_mask)
+
+        def acts(policy: Policy) -> dict[str, Any]:
+            policy.seed(5)
+            return {"likely": as_state(policy.act(seen, mask)), "drawn": as_state(policy.act(seen, mask, False))}
+
+        before = trainer.snapshot()
+        at_first = acts(before)
+        learn(trainer, environment, self.steps)
+        after = trainer.snapshot()
+        assert_equal(at_first, acts(before), "a snapshot changed while its trainer learned")
+        assert_equal(acts(after), acts(trainer.policy), "a snapshot acts differently from the current policy")
+        content = copied(before.state_dict())
+        check_storable(content)
+        assert_equal(at_first, acts(trainer.snapshot(content)), "snapshot(state) does not restore what state_dict gave")
+        assert_equal(acts(after), acts(trainer.policy), "restoring a snapshot changed the current policy")
 
     def test_rewards_that_learn_are_updated_saved_and_restored(self) -> None:
         reward = self.check_that_it_learns(LearningReward.name, LearningReward.TAG)

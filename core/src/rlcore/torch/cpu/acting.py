@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-from rlcore.torch.networks import Actor, Body, ObservationInputs, PolicyHead, linears, to_numpy
+from rlcore.torch.networks import Actor, Body, ObservationInputs, PolicyHead, is_plain_linear, to_numpy
 
 FloatArray = NDArray[np.float32]
 # Vector observations [R, size] to columns of the continuous parts [R, ...] and logits [R, logits].
@@ -31,7 +32,8 @@ def numpy_actor(model: Actor) -> NumpyActor | None:
     if model.inputs.images or model.memory_size or not plain:
         return None
     activate = FUNCTIONS[model.actor.activation]
-    hidden = [(to_numpy(layer.weight).T, to_numpy(layer.bias)) for layer in linears(model.actor.layers)]
+    plain_layers = [layer for layer in model.actor.layers if is_plain_linear(layer)]
+    hidden = [(to_numpy(layer.weight).T, to_numpy(layer.bias)) for layer in plain_layers]
     head = model.policy_head
     weight, bias = to_numpy(head.linear.weight).T, to_numpy(head.linear.bias)
     continuous = head.continuous
@@ -56,10 +58,25 @@ def numpy_actor(model: Actor) -> NumpyActor | None:
 def _is_plain(model: Actor) -> bool:
     return (
         type(model).policy is Actor.policy
+        and "policy" not in model.__dict__
         and type(model.inputs) is ObservationInputs
         and type(model.actor) is Body
         and type(model.policy_head) is PolicyHead
+        and all(is_plain_linear(layer) for layer in (*model.actor.layers, model.policy_head.linear))
     )
+
+
+@torch.no_grad()
+def agrees(model: Actor, actor: NumpyActor) -> bool:
+    """Whether ``actor`` computes what the model does, on a few rows."""
+    x = np.random.default_rng(0).standard_normal((4, model.inputs.vector_size), np.float32)
+    expected = model.policy(model.inputs((torch.from_numpy(x),)))
+    for ours, theirs in zip(actor(x), expected, strict=True):
+        if (ours is None) != (theirs is None):
+            return False
+        if ours is not None and theirs is not None and not np.allclose(ours, to_numpy(theirs), 1e-3, 1e-3):
+            return False
+    return True
 
 
 def _normalizer(inputs: ObservationInputs) -> Callable[[FloatArray], FloatArray] | None:

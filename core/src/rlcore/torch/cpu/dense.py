@@ -15,25 +15,27 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, silu
 
-from rlcore.torch.networks import dense
+from rlcore.torch.networks import dense, is_plain_linear
 
 MOSTLY = 0.9  # share of rows with a gradient from which all rows are computed
 NARROW = 16  # columns; measured: a [256, 256] by [256, 4] product takes 85 us, transposed 14
 
 
 def fused_dense(
-    x: Tensor, layers: Sequence[nn.Linear], activation: str, activate_last: bool = False, frozen: bool = False
+    x: Tensor, layers: Sequence[nn.Module], activation: str, activate_last: bool = False, frozen: bool = False
 ) -> Tensor:
     """Compute what :func:`rlcore.torch.networks.dense` computes, in float32 on a CPU.
 
-    The plain function computes activations that are not in :data:`FUNCTIONS`. Otherwise, a gradient of the gradient
-    raises an error; a gradient penalty needs the plain function.
+    The plain function computes activations that are not in :data:`FUNCTIONS`, and layers with hooks or
+    parametrizations, or of other classes than Linear. Otherwise, a gradient of the gradient raises an error; a gradient
+    penalty needs the plain function.
     """
     if not layers:
         return x
-    if activation not in FUNCTIONS:
+    plain = [layer for layer in layers if is_plain_linear(layer)]
+    if activation not in FUNCTIONS or len(plain) < len(layers):
         return dense(x, layers, activation, activate_last, frozen)
-    parameters = [p for layer in layers for p in (layer.weight, layer.bias)]
+    parameters: list[Tensor] = [p for layer in plain for p in (layer.weight, layer.bias)]
     if frozen:
         parameters = [p.detach() for p in parameters]
     activated = len(layers) if activate_last else len(layers) - 1

@@ -1,0 +1,98 @@
+"""A policy as one PyTorch module, for exporters and other runtimes: from raw observations to the environment's actions.
+
+Everything between the two is inside: normalization, the network, action masks, noise, clipping and stretching to the
+bounds. :meth:`rlcore.torch.policy.ActorPolicy.act` computes the same with less overhead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from rlcore.torch.actions import LOG_STD_RANGE, ActionLayout, mask_logits
+from rlcore.torch.networks import Actor
+
+
+class PolicyOutput(NamedTuple):
+    """The actions of R rows."""
+
+    continuous: Tensor | None  # [R, continuous] in the environment's units
+    discrete: Tensor | None  # [R, branches] int64
+    memory: Tensor | None  # [R, M] after the step
+
+
+class PolicyModule(nn.Module):
+    """``forward`` has no effect beside its result, and no branch depends on values: it can be traced and exported."""
+
+    low: Tensor
+    high: Tensor
+    middle: Tensor
+    half_range: Tensor
+    limit: Tensor
+
+    def __init__(self, model: Actor, layout: ActionLayout) -> None:
+        """``model`` is used as it is, with its own parameters."""
+        super().__init__()
+        self.model = model
+        self.continuous, self.branches = layout.continuous, tuple(layout.branches)
+        parts = {"low": layout.low, "high": layout.high, "middle": layout.middle, "half_range": layout.half_range}
+        for name, array in {**parts, "limit": layout.clip}.items():
+            self.register_buffer(name, torch.from_numpy(array.copy()))
+
+    def forward(
+        self,
+        observations: Mapping[str, Tensor],
+        action_mask: Tensor | None = None,
+        memory: Tensor | None = None,
+        noise: tuple[Tensor, Tensor] | None = None,
+    ) -> PolicyOutput:
+        """Actions for R rows of ``observations``, each [R, *shape] of the observation's type.
+
+        ``action_mask`` [R, logits] is True where allowed. ``memory`` [R, M] is needed with a policy with memory; zeros
+        begin an episode. With ``noise``, standard normal [R, continuous] and Gumbel [R, logits], actions are drawn;
+        without, they are the mean and the most likely options.
+        """
+        columns, logits, memory = self._distribution(observations, memory)
+        continuous = discrete = None
+        if columns is not None:
+            continuous = self._to_environment(self._raw(columns, noise))
+        if logits is not None:
+            if action_mask is not None:
+                logits = mask_logits(logits, action_mask)
+            if noise is not None:
+                logits = logits + noise[1]
+            branches = logits.split(self.branches, dim=1)  # type: ignore[no-untyped-call]
+            discrete = torch.stack([branch.argmax(1) for branch in branches], dim=1)
+        return PolicyOutput(continuous, discrete, memory)
+
+    def _distribution(
+        self, observations: Mapping[str, Tensor], memory: Tensor | None
+    ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+        inputs = self.model.inputs
+        parts = [observations[o.name].flatten(1).to(torch.float32) for o in inputs.vectors]
+        raw = [torch.cat(parts, dim=1)] if parts else []
+        normalized = inputs((*raw, *(observations[o.name] for o in inputs.images)))
+        if memory is None:
+            if self.model.memory_size:
+                raise ValueError("a policy with memory needs the memory of each row; zeros begin an episode")
+            return *self.model.policy(normalized), None
+        return self.model.policy_step(normalized, memory)
+
+    def _raw(self, columns: Tensor, noise: tuple[Tensor, Tensor] | None) -> Tensor:
+        """Continuous parts [R, continuous] before clipping and stretching."""
+        head = self.model.policy_head
+        raw = columns[:, : self.continuous]
+        if noise is not None:
+            if head.log_std is None:
+                std = columns[:, self.continuous :].clamp(*LOG_STD_RANGE).exp()
+            else:
+                std = head.log_std.exp()
+            raw = raw + std * noise[0]
+        return raw.tanh() if head.squashed else raw
+
+    def _to_environment(self, raw: Tensor) -> Tensor:
+        clipped = raw.clamp(-self.limit, self.limit)
+        return (clipped * self.half_range + self.middle).clamp(self.low, self.high)
