@@ -12,6 +12,6 @@ Templates to derive a trainer from: ``on_policy``, ``off_policy`` and ``offline`
   not finite).
 - Computing: ``backend`` decides, by ``torch_settings``, between plain PyTorch and ``cpu``, code written by hand for a
   CPU, and whether two losses are computed in two threads.
-- The rest: ``memory`` (does it fit), ``saved_networks`` (networks in checkpoints), ``prediction_reward`` (a reward for tests of
-  trainers).
+- The rest: ``memory`` (does it fit), ``saved_networks`` (networks in checkpoints), ``prediction_reward`` (a reward for
+  tests of trainers).
 """
