@@ -29,7 +29,7 @@ behaviors:
   Agent:
     trainer_type: ppo
     hyperparameters:
-      buffer_size: 64
+      buffer_size: 50
       batch_size: 32
     max_steps: 200
     summary_freq: 100

@@ -82,7 +82,8 @@ def test_every_byte_at_which_a_disk_may_be_full_leaves_the_old_checkpoints(workp
         assert place.leftovers() == []
         seen.add(len(place.verify()) if place.run.exists() else 0)
         assert code == 5 or place.steps == [400, 800, 1200]
-        errors = [line for line in place.stderr.splitlines() if not line.startswith("warning: writer ")]
+        harmless = ("warning: writer ", "behavior 'Agent': the last 80 of 1200 steps are not learned from")
+        errors = [line for line in place.stderr.splitlines() if not line.startswith(harmless)]
         assert code == 0 or (len(errors) == 1 and "No space left on device" in errors[0])
     assert len(seen) > 2
 

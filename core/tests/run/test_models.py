@@ -163,8 +163,9 @@ def test_evaluate_prints_exactly_its_shape(run_rlcore: RunRlcore, config_file: P
     assert (result.exit_code, result.stderr) == (0, "")
     answer = json.loads(result.stdout)
     assert list(answer) == ["behaviors"] and list(answer["behaviors"]) == ["Agent"]
-    assert list(answer["behaviors"]["Agent"]) == ["mean_reward", "std_reward", "episodes"]
-    assert answer["behaviors"]["Agent"]["episodes"] == 6
+    agent = answer["behaviors"]["Agent"]
+    assert list(agent) == ["mean_reward", "std_reward", "episodes", "mean_length", "returns", "lengths"]
+    assert agent["episodes"] == len(agent["returns"]) == len(agent["lengths"]) == 6
     assert files().everything() == before
     same = run_rlcore("evaluate", files().path, "--episodes", "6", "--seed", "3", "--json")
     other = run_rlcore("evaluate", files().path, "--episodes", "6", "--seed", "4", "--json")
