@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import attrs
+
 from rlcore.config import load_config, load_plugins_for
 from rlcore.config.document import read_document
 from rlcore.plugins.calls import Plugins
@@ -12,9 +14,11 @@ from rlcore.storage.checkpoint import CONFIGURATION
 from rlcore.storage.configuration import read_saved_configuration
 from rlcore.trainer import Policy
 
+ENVIRONMENT_BLOCKS = ("environment", "environment_parameters", "evaluation")
+
 
 def load_policies(path: str | Path, checkpoint: str = "last", plugins: Plugins | None = None) -> dict[str, Policy]:
-    """The policy of every behavior in a checkpoint, by name. No environment is made.
+    """The policy of every behavior in a checkpoint, by name. Needs no environment, and no plugin of one.
 
     ``path`` is a checkpoint directory, which may have been copied from elsewhere, or a run directory, or the id of a
     run in ``results``; of a run, ``checkpoint`` is ``"last"``, ``"best"`` or a step. A checkpoint has all that is
@@ -26,6 +30,8 @@ def load_policies(path: str | Path, checkpoint: str = "last", plugins: Plugins |
     path = Path(path)
     alone = path.name.isdecimal() and (path / CONFIGURATION).is_file()
     document = read_document(path / CONFIGURATION) if alone else read_saved_configuration(find_run(path))
+    for block in ENVIRONMENT_BLOCKS:
+        document = attrs.evolve(document, data=document.data.without(block))
     plugins = plugins or load_plugins_for(document, allow_local=False, lenient=True)
     config = load_config(document, plugins, measuring=True)
     if alone:

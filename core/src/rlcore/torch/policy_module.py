@@ -72,7 +72,7 @@ class PolicyModule(nn.Module):
         self, observations: Mapping[str, Tensor], memory: Tensor | None
     ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
         inputs = self.model.inputs
-        parts = [observations[o.name].flatten(1).to(torch.float32) for o in inputs.vectors]
+        parts = [observations[o.name].reshape(-1, o.size).to(torch.float32) for o in inputs.vectors]
         raw = [torch.cat(parts, dim=1)] if parts else []
         normalized = inputs((*raw, *(observations[o.name] for o in inputs.images)))
         if memory is None:

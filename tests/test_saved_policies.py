@@ -1,0 +1,206 @@
+"""Policies without their run: from a checkpoint alone, as frozen copies, and as one PyTorch module."""
+
+from __future__ import annotations
+
+import copy
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from worlds import SPECS, observed
+
+from rlcore import Run, load_policies
+from rlcore.environment import Actions, BehaviorSpec, spec_mismatch
+from rlcore.errors import RunStateError
+from rlcore.storage.checkpoint import load_checkpoint
+from rlcore.storage.saved_specs import specs_in
+from rlcore.torch.actions import gumbel_noise
+from rlcore.trainer import PolicyMix
+
+HYPERPARAMETERS: dict[str, dict[str, Any]] = {
+    "ppo": {"buffer_size": 40, "batch_size": 20},
+    "sac": {"buffer_size": 100, "batch_size": 8, "buffer_init_steps": 8, "steps_per_update": 8},
+}
+MEMORY = {"memory_size": 8, "sequence_length": 5}
+ROWS = 7
+
+Trained = Callable[..., Any]
+
+
+@pytest.fixture
+def trained(tmp_path: Path) -> Trained:
+    """``trained("hybrid", "ppo")``: a finished run in which there was at least one update."""
+
+    def train(kind: str, trainer: str, **network: Any) -> Run:
+        run = Run(
+            {
+                "plugins": {"local": ["worlds"]},
+                "environment": {"type": "world", "id": kind, "num_envs": 4},
+                "behaviors": {
+                    "Agent": {
+                        "trainer_type": trainer,
+                        "max_steps": 80,
+                        "checkpoint_interval": 80,
+                        "hyperparameters": HYPERPARAMETERS[trainer],
+                        "network_settings": {"hidden_units": 16, "num_layers": 1, "normalize": True, **network},
+                    }
+                },
+                "checkpoint_settings": {"run_id": "run", "results_dir": str(tmp_path / "results")},
+                "stats": {"console": False},
+            }
+        )
+        with run:
+            run.train()
+        return run
+
+    return train
+
+
+def assert_equal(ours: Actions, theirs: Actions, tolerance: float = 0.0) -> None:
+    for name in ("continuous", "discrete"):
+        one, other = getattr(ours, name), getattr(theirs, name)
+        assert (one is None) == (other is None)
+        if one is not None:
+            np.testing.assert_allclose(one, other, rtol=0, atol=tolerance)
+
+
+def mask_of(behavior: BehaviorSpec, generator: np.random.Generator) -> NDArray[np.bool_] | None:
+    if not behavior.discrete:
+        return None
+    mask = generator.random((ROWS, behavior.mask_size)) < 0.6
+    mask[:, np.cumsum((0, *behavior.discrete))[:-1]] = True  # the first option of each branch
+    return mask
+
+
+CASES = [(kind, "ppo", {}) for kind in SPECS]
+CASES += [(kind, "sac", {}) for kind in ("vector", "image", "uneven bounds", "hybrid")]
+CASES += [(kind, "ppo", {"memory": MEMORY}) for kind in ("hybrid", "image")]
+every_case = pytest.mark.parametrize(("kind", "trainer", "network"), CASES)
+
+
+@every_case
+def test_a_policy_from_a_checkpoint_alone_acts_as_before(
+    trained: Trained, tmp_path: Path, kind: str, trainer: str, network: dict[str, Any]
+) -> None:
+    """Without the run, its configuration and its environment, whose plugin is not loaded."""
+    run = trained(kind, trainer, **network)
+    policy = run.behaviors["Agent"].policy
+    behavior = run.behaviors["Agent"].spec
+    copied = shutil.copytree(run.directory.path / "checkpoints" / "80", tmp_path / "elsewhere" / "80")
+    shutil.rmtree(run.directory.path)
+
+    [(name, loaded)] = load_policies(copied).items()
+    generator = np.random.default_rng(1)
+    seen, mask = observed(behavior, ROWS, generator), mask_of(behavior, generator)
+    assert name == "Agent"
+    for deterministic in (True, False):
+        policy.seed(3)
+        loaded.seed(3)
+        assert_equal(loaded.act(seen, mask, deterministic), policy.act(seen, mask, deterministic))
+
+    [found] = specs_in(load_checkpoint(copied)["run"], copied).values()
+    assert spec_mismatch(behavior, found) is None and found.observations == behavior.observations
+    for ours, theirs in zip(found.observations, behavior.observations, strict=True):
+        assert ours.dtype == theirs.dtype and ours.kind == theirs.kind
+        np.testing.assert_equal((ours.low, ours.high), (theirs.low, theirs.high))
+    np.testing.assert_array_equal(found.env_index, behavior.env_index)
+
+
+@every_case
+def test_a_policy_is_one_function_of_tensors(
+    trained: Trained, kind: str, trainer: str, network: dict[str, Any]
+) -> None:
+    run = trained(kind, trainer, **network)
+    policy, behavior = run.behaviors["Agent"].policy, run.behaviors["Agent"].spec
+    module = policy.module()
+    generator = np.random.default_rng(1)
+    seen, mask = observed(behavior, ROWS, generator), mask_of(behavior, generator)
+    memory = generator.standard_normal((ROWS, policy.memory_size)).astype(np.float32) if policy.memory_size else None
+    policy.seed(3)
+    drawing = np.random.default_rng(3)  # as the policy draws
+    noise = (
+        drawing.standard_normal((ROWS, behavior.continuous), dtype=np.float32),
+        gumbel_noise(drawing, (ROWS, behavior.mask_size)),
+    )
+    tensors = {name: torch.from_numpy(array) for name, array in seen.items()}
+    for given in (None, tuple(map(torch.from_numpy, noise))):
+        own = None if memory is None else memory.copy()
+        expected = policy.act(seen, mask, given is None, *(() if own is None else (own,)))
+        with torch.no_grad():
+            output = module(
+                tensors,
+                None if mask is None else torch.from_numpy(mask),
+                None if memory is None else torch.from_numpy(memory),
+                given,
+            )
+        parts = [None if part is None else part.numpy() for part in output]
+        assert_equal(Actions(parts[0], parts[1]), expected, 2e-6)
+        if own is not None:
+            np.testing.assert_allclose(parts[2], own, atol=1e-6)
+
+
+@pytest.mark.parametrize(("kind", "network"), [("hybrid", {}), ("image", {}), ("hybrid", {"memory": MEMORY})])
+def test_a_policy_can_be_exported_as_a_graph(trained: Trained, kind: str, network: dict[str, Any]) -> None:
+    run = trained(kind, "ppo", **network)
+    policy, behavior = run.behaviors["Agent"].policy, run.behaviors["Agent"].spec
+    module, generator = policy.module(), np.random.default_rng(1)
+    tensors = {name: torch.from_numpy(each) for name, each in observed(behavior, ROWS, generator).items()}
+    memory = (torch.zeros(ROWS, policy.memory_size),) if policy.memory_size else ()
+    mask = torch.from_numpy(mask_of(behavior, generator))
+    exported = torch.export.export(module, (tensors, mask, *memory)).module()
+    for ours, theirs in zip(exported(tensors, mask, *memory), module(tensors, mask, *memory), strict=True):
+        assert (ours is None) == (theirs is None)
+        if ours is not None:
+            torch.testing.assert_close(ours, theirs)
+
+
+def test_rows_of_several_snapshots_are_acted_on_together(trained: Trained) -> None:
+    """Each row does what its own policy does alone."""
+    plain = trained("hybrid", "ppo").behaviors["Agent"].trainer.snapshot()
+    other = copy.deepcopy(plain)
+    with torch.no_grad():
+        for parameter in other.model.parameters():
+            parameter.add_(1.0)
+    generator = np.random.default_rng(2)
+    seen, mask = observed(SPECS["hybrid"], ROWS, generator), mask_of(SPECS["hybrid"], generator)
+    index = np.array([0, 1, 1, 0, 1, 0, 0])
+    mixed = PolicyMix((plain, other), index).act(seen, mask)
+    for row in range(ROWS):
+        own = {name: array[row : row + 1] for name, array in seen.items()}
+        assert mask is not None
+        alone = (plain, other)[index[row]].act(own, mask[row : row + 1])
+        assert mixed.continuous is not None and mixed.discrete is not None
+        assert_equal(alone, Actions(mixed.continuous[row : row + 1], mixed.discrete[row : row + 1]), 1e-6)
+
+
+def test_a_checkpoint_of_an_older_version_says_how_to_get_a_newer_one(trained: Trained) -> None:
+    state = load_checkpoint(trained("vector", "ppo").directory.path / "checkpoints" / "80")
+    del state["run"]["specs"]
+    with pytest.raises(RunStateError, match=r"checkpoint 80: does not say what its agents see .* one more checkpoint"):
+        specs_in(state["run"], 80)
+
+
+@pytest.mark.parametrize(
+    ("entry", "value"),
+    [
+        ("observations", {}),
+        ("discrete", [0]),
+        ("discrete", ["2"]),
+        ("continuous", -1),
+        ("low", np.zeros(3)),
+        ("env_index", None),
+        ("observations", [{"name": "seen", "shape": [3], "dtype": "float33", "kind": "vector"}]),
+        ("observations", [{"name": "seen", "shape": ["3"], "dtype": "float32", "kind": "vector"}]),
+        ("observations", [{"name": "seen", "shape": [3], "dtype": "float32", "kind": "sound"}]),
+    ],
+)
+def test_what_no_rlcore_wrote_is_refused(trained: Trained, entry: str, value: Any) -> None:
+    state = load_checkpoint(trained("vector", "ppo").directory.path / "checkpoints" / "80")
+    state["run"]["specs"]["Agent"][entry] = value
+    with pytest.raises(RunStateError, match=r"^checkpoint 80: cannot be used: the entry 'specs'"):
+        specs_in(state["run"], 80)
