@@ -11,7 +11,8 @@ update, in order:
    see the same inputs.
 
 The first update of a run with ``normalize`` differs: its actions were drawn from raw observations, because there were
-no statistics yet. Step 4 comes first there, and the log-probabilities of step 1 are those of normalized observations.
+no statistics yet. The log-probabilities of step 1 are those of the raw observations; then comes step 4, and values and
+losses are those of normalized observations.
 """
 
 from __future__ import annotations
@@ -161,6 +162,7 @@ class OnPolicyTrainer(TorchTrainer):
         h = self.hyperparameters
         schedules = {"Policy/Learning Rate": self.learning_rate(self.steps), **self.schedules()}
         self.optimizer.learning_rate = schedules["Policy/Learning Rate"]
+        open_log_probs = self._open_log_probs() if self.buffer.ragged else None
         rollout, sequences, unseen, stats = self._prepare()
 
         losses: list[Loss] = []
@@ -183,7 +185,7 @@ class OnPolicyTrainer(TorchTrainer):
         if unseen is not None:
             self.model.inputs.update_normalizer(unseen)
         self.policy.refresh()
-        self.buffer.restart()
+        self.buffer.restart(open_log_probs)
         return {**learned, **schedules, **stats}
 
     def _shuffled(self, rollout: Minibatch, sequences: RolloutSequences | None) -> Iterator[Minibatch]:
@@ -226,27 +228,28 @@ class OnPolicyTrainer(TorchTrainer):
         stored = None
         if self.buffer.ragged:
             stored = torch.from_numpy(np.flatnonzero(valid_rows(num_rows, lengths))).to(self.device)
-        inputs, unseen = self._network_inputs(num_rows, stored)
+        inputs, acted_on, unseen = self._network_inputs(num_rows, stored)
         values, next_values, sequences = self._value_estimates(inputs, num_rows)
         advantages, returns, stats = self._advantages(values, next_values, lengths)
-        rollout = self._whole_minibatch(inputs, stored, values, advantages, returns, sequences)
+        rollout = self._whole_minibatch(inputs, acted_on, stored, values, advantages, returns, sequences)
+        if self.buffer.ragged:
+            self.buffer.use_kept_log_probs(rollout.old_log_prob)
         return rollout, sequences, unseen, stats
 
-    def _network_inputs(self, num_rows: int, stored: Tensor | None) -> tuple[Inputs, Inputs | None]:
-        """Normalized observations [(T + 1) * S, ...], and the raw ones [N, ...] that the normalizer has yet to see.
+    def _network_inputs(self, num_rows: int, stored: Tensor | None) -> tuple[Inputs, Inputs, Inputs | None]:
+        """Normalized observations [(T + 1) * S, ...], the inputs that were acted on, and those new to the normalizer.
 
-        The last S rows are the observations after the rollout. ``stored`` [N] has the indices of the transitions in
-        an array [T * S, ...]; None if every index holds one.
+        The last S rows are the observations after the rollout; the other two are [N, ...]. ``stored`` [N] has the
+        indices of the transitions in an array [T * S, ...]; None if every index holds one.
         """
         observations = {name: array[: num_rows + 1] for name, array in self.buffer.observations.items()}
         raw_inputs = self._to_device(self.model.inputs.raw(observations, lead=2))
         raw_transitions = _transition_rows(raw_inputs, num_rows * self.behavior.slots, stored)
         if self.model.inputs.has_statistics:
-            return self.model.inputs(raw_inputs), raw_transitions
-        # The first update has no statistics to normalize with, and learning from raw inputs is worse than
-        # log-probabilities that are not those the actions were drawn with.
+            inputs = self.model.inputs(raw_inputs)
+            return inputs, _transition_rows(inputs, num_rows * self.behavior.slots, stored), raw_transitions
         self.model.inputs.update_normalizer(raw_transitions)
-        return self.model.inputs(raw_inputs), None
+        return self.model.inputs(raw_inputs), raw_transitions, None
 
     def _value_estimates(
         self, inputs: Inputs, num_rows: int
@@ -276,6 +279,7 @@ class OnPolicyTrainer(TorchTrainer):
     def _whole_minibatch(
         self,
         inputs: Inputs,
+        acted_on: Inputs,
         stored: Tensor | None,
         values: NDArray[np.float32],
         advantages: NDArray[np.float32],
@@ -293,10 +297,10 @@ class OnPolicyTrainer(TorchTrainer):
         choices = flat(buffer.choices) if behavior.discrete else None
         mask = flat(buffer.masks) if buffer.masks is not None else None
         if sequences is None:
-            mean, logits = self._policy_parameters(inputs)
+            mean, logits = self._policy_parameters(acted_on)
         else:
             most_rows = self._piece if self.model.inputs.images else None
-            mean, logits = sequences.policy_parameters(self.model, inputs, most_rows)
+            mean, logits = sequences.policy_parameters(self.model, acted_on, most_rows)
         if mask is not None and logits is not None:
             logits = mask_logits(logits, mask)
         log_std = self.model.policy_head.log_std
@@ -314,6 +318,31 @@ class OnPolicyTrainer(TorchTrainer):
             advantage=advantage,
             returns=flat(returns),
         )
+
+    @torch.no_grad()
+    def _open_log_probs(self) -> NDArray[np.float32]:
+        """Log-probabilities [S] of the latest action of each slot, under the weights that acted."""
+        buffer, behavior, at = self.buffer, self.behavior, self.buffer.lengths()
+        slots = np.flatnonzero(buffer.open)
+        log_probs = np.zeros(behavior.slots, np.float32)
+        if len(slots):
+            seen = {name: array[at[slots], slots] for name, array in buffer.observations.items()}
+            mask = None if buffer.masks is None else buffer.masks[at[slots], slots]
+            memory = None if buffer.memory is None else buffer.memory[at[slots], slots]
+            mean, logits = self.policy.parameters(seen, mask, memory)
+            raw = torch.from_numpy(buffer.raw[at[slots], slots]) if behavior.continuous else None
+            choices = torch.from_numpy(buffer.choices[at[slots], slots]) if behavior.discrete else None
+            log_std = self.model.policy_head.log_std
+            log_prob, _ = joint_log_prob_entropy(
+                self.policy.layout,
+                None if mean is None else torch.from_numpy(mean),
+                None if log_std is None else log_std.detach().cpu(),
+                None if logits is None else torch.from_numpy(logits),
+                raw,
+                choices,
+            )
+            log_probs[slots] = log_prob.numpy()
+        return log_probs
 
     def _advantages(
         self, values: NDArray[np.float32], next_values: NDArray[np.float32], lengths: NDArray[np.int64]

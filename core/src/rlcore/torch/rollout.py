@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from rlcore.environment import AgentBatch, BehaviorSpec
 from rlcore.torch.allocation import require_memory
@@ -57,6 +59,9 @@ class RolloutBuffer:
         self.ragged = False
         self.open = np.zeros(slots, np.bool_)  # [S] acted on and waiting for what follows; used when ragged
         self.awaiting = np.ones(slots, np.bool_)  # [S] slots that act next; used when ragged
+        # [S] slots whose first action was chosen before the latest update, and its log-probability then; when ragged
+        self.kept = np.zeros(slots, np.bool_)
+        self.kept_log_prob = np.zeros(slots, np.float32)
 
     # ------------------------------------------------------------ writing
 
@@ -90,10 +95,12 @@ class RolloutBuffer:
         if self.memory is not None and memory is not None:
             self.memory[rows, slots] = memory[slots]
         self.open[slots] = True
+        self.kept[slots[rows == 0]] = False
 
     def observe(self, batch: AgentBatch) -> int:
         """Closes transitions; returns how many."""
-        if (batch.needs_action is not None or batch.aborted is not None) and not self.ragged:
+        lost = batch.aborted is not None and batch.aborted.any()
+        if (batch.needs_action is not None or lost) and not self.ragged:
             self._become_ragged()
             self.open[:] = True
         if self.ragged:
@@ -121,8 +128,22 @@ class RolloutBuffer:
     def full(self) -> bool:
         return self.size >= self.buffer_size
 
-    def restart(self) -> None:
-        """Forgets the closed transitions; the current observation, and what was done at it, stays."""
+    def use_kept_log_probs(self, log_probs: Tensor) -> None:
+        """Put what was kept into the log-probabilities [N] of all transitions, computed under the current weights."""
+        stored = self.cursor > 0
+        slots = np.flatnonzero(self.kept & stored)
+        rows = np.cumsum(stored)[slots] - 1  # the first row of each slot that has one
+        log_probs[torch.from_numpy(rows)] = torch.from_numpy(self.kept_log_prob[slots]).to(log_probs.device)
+
+    def restart(self, open_log_probs: FloatArray | None = None) -> None:
+        """Forgets the closed transitions; the current observation, and what was done at it, stays.
+
+        ``open_log_probs`` [S] are the log-probabilities of open actions under the weights that chose them.
+        """
+        if open_log_probs is not None:
+            older = self.kept & (self.cursor == 0)  # open since an earlier update
+            self.kept_log_prob = np.where(older, self.kept_log_prob, open_log_probs)
+            self.kept = self.open.copy()
         last = self.cursor if self.ragged else np.full(len(self.cursor), self.row)
         slots = np.arange(len(self.cursor))
         for array in self.observations.values():
@@ -189,6 +210,8 @@ class RolloutBuffer:
             "cursor": self.cursor.copy(),
             "open": self.open.copy(),
             "awaiting": self.awaiting.copy(),
+            "kept": self.kept.copy(),
+            "kept_log_prob": np.where(self.kept, self.kept_log_prob, 0).astype(np.float32),
             "observations": {name: kept(array, seen) for name, array in self.observations.items()},
             "raw": kept(self.raw, acted),
             "choices": kept(self.choices, acted),
@@ -215,6 +238,7 @@ class RolloutBuffer:
         self.cursor[:] = state["cursor"]
         self.open[:] = state["open"]
         self.awaiting[:] = state["awaiting"]
+        self.kept[:], self.kept_log_prob = state["kept"], state["kept_log_prob"].copy()
         while self.rows < len(state["reward"]):
             self._grow()
         if "masks" in state:

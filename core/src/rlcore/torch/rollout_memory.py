@@ -137,7 +137,9 @@ class RolloutMemory:
             final_values = model.value_head(final_outputs)
         self.critic = to_numpy(before[torch.from_numpy(lengths), torch.arange(len(lengths))]).copy()
 
-        table = SequenceTable(sequence_starts(ended, self.sequence_length) & valid, valid)
+        starts = sequence_starts(ended, self.sequence_length)
+        starts[1:2, buffer.kept] = True  # what was remembered after the first row is of the weights before the update
+        table = SequenceTable(starts & valid, valid)
         stored = torch.from_numpy(np.flatnonzero(valid)).to(device) if buffer.ragged else None
         first = torch.from_numpy(table.first_rows).to(device)
         sequences = RolloutSequences(

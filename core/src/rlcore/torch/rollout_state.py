@@ -38,8 +38,9 @@ def require_rollout_fit(rollout: Rollout, state: Mapping[str, Any]) -> None:
     cursor = saved_array(state, "cursor", np.int64, (slots,))
     if not (0 <= saved_count(state, "row") <= rows and ((cursor >= 0) & (cursor <= rows)).all()):
         raise SavedValueError("the entries 'row' and 'cursor' are beyond the rollout")
-    for name in ("open", "awaiting"):
+    for name in ("open", "awaiting", "kept"):
         saved_array(state, name, np.bool_, (slots,))
+    saved_array(state, "kept_log_prob", np.float32, (slots,))
 
 
 def _require_rows(rollout: Rollout, state: Mapping[str, Any], rows: int) -> None:

@@ -1,4 +1,4 @@
-"""PPO with memory computes what an LSTM does that reads each episode alone, from its beginning."""
+"""Rollouts have the values and probabilities of the steps as they were acted, with memory and without."""
 
 from __future__ import annotations
 
@@ -155,6 +155,72 @@ def check(trainer: Any, closed: list[list[Step]]) -> None:
         assert rollout.old_value[row].item() == pytest.approx(value.item(), abs=1e-5)
         next_value = 0.0 if step.terminated else model.value_head(through_lstm(model.critic, step.following)).item()
         assert rollout.returns[row].item() == pytest.approx(step.reward + gamma * next_value, abs=1e-5)
+
+
+@pytest.mark.parametrize("memory", [None, {"memory_size": 8, "sequence_length": 4}], ids=["plain", "memory"])
+@pytest.mark.parametrize("turns", [False, True])
+def test_old_probabilities_are_those_the_actions_were_drawn_with(
+    make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch, turns: bool, memory: Any
+) -> None:
+    """In the first rollout too, which has no statistics to normalize by, and for actions open during an update."""
+    script = Script(turns)
+    trainer = make_trainer(
+        script,
+        network={"memory": memory, "normalize": True},
+        learning_rate=0.02,
+        buffer_size=30,
+        batch_size=15,
+    )
+    policy, prepare = trainer.policy, trainer._prepare
+    prepared: list[Any] = []
+    monkeypatch.setattr(trainer, "_prepare", lambda: prepared.append(prepare()) or prepared[-1])
+    drawn_with: list[float | None] = [None] * SLOTS
+    closed: list[list[float]] = [[] for _ in range(SLOTS)]
+    batch = script.batch(first=True)
+    trainer.begin(batch)
+    rollouts = open_over_an_update = 0
+    while rollouts < 6:
+        own = None if memory is None else trainer._memory.acting.copy()
+        mean, logits = policy.parameters(batch.observations, batch.action_mask, own)
+        acting = np.arange(SLOTS) if batch.needs_action is None else np.flatnonzero(batch.needs_action)
+        at = trainer.buffer.lengths()
+        trainer.act(batch)
+        for slot in acting:
+            raw, choice = trainer.buffer.raw[at[slot], slot], trainer.buffer.choices[at[slot], slot, 0]
+            normal = torch.distributions.Normal(torch.from_numpy(mean[slot]), torch.from_numpy(policy.std))
+            log_prob = normal.log_prob(torch.from_numpy(raw)).sum()  # type: ignore[no-untyped-call]
+            log_prob += torch.from_numpy(logits[slot]).log_softmax(0)[choice]
+            drawn_with[slot] = float(log_prob)
+        batch = script.batch()
+        for slot in range(SLOTS):
+            ends = slot in batch.ended
+            if drawn_with[slot] is not None and (ends or batch.needs_action is None or batch.needs_action[slot]):
+                closed[slot].append(drawn_with[slot])
+                drawn_with[slot] = None
+        trainer.observe(None, batch)
+        if trainer.ready():
+            trainer.update()
+            rollout = prepared[-1][0]
+            rows = [steps[k] for k in range(max(map(len, closed))) for steps in closed if k < len(steps)]
+            np.testing.assert_allclose(rollout.old_log_prob.numpy(), rows, atol=2e-4)
+            open_over_an_update += sum(each is not None for each in drawn_with)
+            closed = [[] for _ in range(SLOTS)]
+            rollouts += 1
+    assert (open_over_an_update > 3) == turns
+
+
+def test_no_agent_that_was_lost_leaves_a_rollout_as_it_was(make_trainer: MakeTrainer) -> None:
+    """An environment that always says who was aborted has rollouts like any other."""
+    script = Script(False)
+    trainer = make_trainer(script, buffer_size=30, batch_size=15)
+    batch = script.batch(first=True)
+    trainer.begin(batch)
+    for lost in (False, False, True):
+        trainer.act(batch)
+        batch = script.batch()
+        batch.aborted = np.array([lost, False, False])
+        trainer.observe(None, batch)
+        assert trainer.buffer.ragged == lost
 
 
 def test_a_sequence_is_learned_from_as_a_loop_over_its_steps(make_trainer: MakeTrainer) -> None:
