@@ -222,7 +222,7 @@ def test_every_damage_is_noticed_named_and_made_good_by_an_older_checkpoint(
         damage(newest / name, place.checkpoints / "1600" / name, draw)
         result = run_rlcore("run", place.path / "config.yaml", "--resume")
         assert result.exit_code == 0, (damage.__name__, result.stderr)
-        (line,) = result.stderr.splitlines()
+        (line,) = [each for each in result.stderr.splitlines() if "are not learned from" not in each]
         assert line.startswith(f"warning: checkpoint {newest}: ") and line.endswith("an older checkpoint is used")
         # A manifest may be damaged in what it says of another file, which is then the one that does not fit it.
         assert name in line or name == "manifest.json", (damage.__name__, line)
