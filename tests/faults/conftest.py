@@ -29,7 +29,7 @@ __all__ = ["run_rlcore"]
 if str(Path(__file__).parent) not in sys.path:
     sys.path.insert(0, str(Path(__file__).parent))
 
-HYPERPARAMETERS = {"batch_size": 64, "buffer_size": 160, "num_epoch": 2, "learning_rate": 1e-3}
+HYPERPARAMETERS = {"batch_size": 64, "buffer_size": 256, "num_epoch": 2, "learning_rate": 1e-3}
 CONFIG: dict[str, Any] = {
     "environment": {"type": "gymnasium", "id": "CartPole-v1", "num_envs": 8},
     "env_settings": {"seed": 11},

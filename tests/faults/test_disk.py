@@ -82,7 +82,7 @@ def test_every_byte_at_which_a_disk_may_be_full_leaves_the_old_checkpoints(workp
         assert place.leftovers() == []
         seen.add(len(place.verify()) if place.run.exists() else 0)
         assert code == 5 or place.steps == [400, 800, 1200]
-        harmless = ("warning: writer ", "behavior 'Agent': the last 80 of 1200 steps are not learned from")
+        harmless = ("warning: writer ", "behavior 'Agent': the last 176 of 1200 steps are not learned from")
         errors = [line for line in place.stderr.splitlines() if not line.startswith(harmless)]
         assert code == 0 or (len(errors) == 1 and "No space left on device" in errors[0])
     assert len(seen) > 2
@@ -222,7 +222,7 @@ def test_every_damage_is_noticed_named_and_made_good_by_an_older_checkpoint(
         damage(newest / name, place.checkpoints / "1600" / name, draw)
         result = run_rlcore("run", place.path / "config.yaml", "--resume")
         assert result.exit_code == 0, (damage.__name__, result.stderr)
-        (line,) = result.stderr.splitlines()
+        (line,) = [each for each in result.stderr.splitlines() if "are not learned from" not in each]
         assert line.startswith(f"warning: checkpoint {newest}: ") and line.endswith("an older checkpoint is used")
         # A manifest may be damaged in what it says of another file, which is then the one that does not fit it.
         assert name in line or name == "manifest.json", (damage.__name__, line)
@@ -237,7 +237,8 @@ def test_several_damaged_checkpoints_are_passed_over_one_by_one(
     for step in (1200, 1600, 2000):
         (place.checkpoints / str(step) / "state.json").unlink()
     result = run_rlcore("run", place.path / "config.yaml", "--resume")
-    assert result.exit_code == 0 and len(result.stderr.splitlines()) == 3
+    assert result.exit_code == 0
+    assert sum(line.startswith("warning: ") for line in result.stderr.splitlines()) == 3
     assert_equal_from(place, whole_run(), 800)
 
 
