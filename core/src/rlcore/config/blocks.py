@@ -129,9 +129,9 @@ class Blocks:
             "hyperparameters": INVALID if spec is INVALID else self._hyperparameters(spec, data, path),
             "reward_signals": self._each(rewards, (*path, "reward_signals"), self._reward),
         }
-        if "network_settings" in data:
-            hints = hints_in_behavior(path, "network_settings", keys)
-            ready["network_settings"] = self._network(data["network_settings"], (*path, "network_settings"), hints)
+        hints = hints_in_behavior(path, "network_settings", keys)
+        network = data.get("network_settings", {})
+        ready["network_settings"] = self._network(network, (*path, "network_settings"), hints)
         ready["sections"] = self._behavior_sections(data, path)
         claimed = [record.name for record in self.plugins.records("behavior")]
         return build(
