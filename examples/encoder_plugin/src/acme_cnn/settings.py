@@ -1,4 +1,4 @@
-"""What ``network_settings.vis_encode_settings`` may contain."""
+"""The settings class of the encoder, whose fields are the keys of ``network_settings.vis_encode_settings``."""
 
 from __future__ import annotations
 
