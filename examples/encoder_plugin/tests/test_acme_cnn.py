@@ -15,7 +15,26 @@ from rlcore import Run, load_policies
 from rlcore.testing import PluginConformance
 from rlcore.testing.fixtures import RunRlcore
 
-CONFIG: dict[str, Any] = yaml.safe_load((Path(__file__).parents[1] / "quadrant.yaml").read_text(encoding="utf-8"))
+CONFIG: dict[str, Any] = {
+    "environment": {"type": "gymnasium", "id": "acme_cnn.quadrant:AcmeQuadrant-v0", "num_envs": 16},
+    "env_settings": {"seed": 1},
+    "behaviors": {
+        "Quadrant": {
+            "trainer_type": "ppo",
+            "hyperparameters": {"batch_size": 256, "buffer_size": 1024, "learning_rate": 3e-3},
+            "network_settings": {
+                "hidden_layers": [64],
+                "hidden_units": 64,
+                "critic": {"hidden_layers": [64, 32]},
+                "vis_encode_type": "pooled_cnn",
+                "vis_encode_settings": {"channels": [8, 16]},
+            },
+            "max_steps": 20_480,
+            "summary_freq": 4096,
+        }
+    },
+    "checkpoint_settings": {"run_id": "quadrant"},
+}
 
 Configure = Callable[..., dict[str, Any]]
 
