@@ -27,6 +27,7 @@ from rlcore.settings import (
     BehavioralCloningSettings,
     BehaviorSettings,
     CheckpointSettings,
+    CriticSettings,
     EngineSettings,
     EnvironmentParameter,
     EnvironmentSettings,
@@ -77,6 +78,7 @@ CORE_BLOCKS: tuple[tuple[str, type], ...] = (
     ("behaviors.NAME.network_settings", NetworkSettings),
     ("behaviors.NAME.reward_signals.NAME", RewardSettings),
     ("behaviors.NAME.behavioral_cloning", BehavioralCloningSettings),
+    ("behaviors.NAME.network_settings.critic", CriticSettings),
     ("behaviors.NAME.network_settings.memory", MemorySettings),
     ("behaviors.NAME.hyperparameters.prioritized_replay, of trainers with a replay buffer", PrioritizedReplaySettings),
     ("environment", EnvironmentSettings),
@@ -91,6 +93,7 @@ CORE_BLOCKS: tuple[tuple[str, type], ...] = (
 # The kind of record, the path of its block in the file, and the attribute of the record that names the settings class.
 PLUGIN_BLOCKS = (
     ("trainer", "behaviors.NAME.hyperparameters, if trainer_type is {name}", "settings"),
+    ("encoder", "behaviors.NAME.network_settings.*_encode_settings, if the encoder is {name}", "settings"),
     ("reward", "behaviors.NAME.reward_signals.{name}", "settings"),
     ("environment", "environment.options, if environment.type is {name}", "settings"),
     ("environment", "environment.parameters.NAME, if environment.type is {name}", "parameters"),

@@ -11,6 +11,7 @@ from rlcore import (
     CommandSpec,
     ConfigSection,
     CurriculumSpec,
+    EncoderSpec,
     EnvironmentSpec,
     RecordingFormatSpec,
     RewardProviderSpec,
@@ -71,6 +72,19 @@ def rlcore_curricula():
             target="acme_rl.ladder:Ladder",
             settings="acme_rl.settings:LadderSettings",
             summary="one rung up after a success, one down after a failure",
+        )
+    ]
+
+
+@hookimpl
+def rlcore_encoders():
+    return [
+        EncoderSpec(
+            name="shelf-cnn",
+            target="acme_rl.shelf_cnn:ShelfCNN",
+            settings="acme_rl.settings:ShelfCNNSettings",
+            kinds={"image"},
+            summary="convolutions for the cameras of our shelves",
         )
     ]
 

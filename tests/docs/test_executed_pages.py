@@ -18,11 +18,12 @@ import yaml
 from pages import BLOCKS, Block, blocks, commands_of, names_of, run_python_of
 from workspace import ROOT
 
-from rlcore import Run
+from rlcore import Run, load_policies
 from rlcore.cli.main import main
 from rlcore.errors import RunStateError
 from rlcore.plugins import HOOKS, Plugins, load_plugins, read_recording, selection_from
 from rlcore.plugins.scaffold import write_plugin
+from rlcore.torch.policy import ActorPolicy
 
 EXECUTED = sorted({block.page for block in blocks("yaml") if block.title})
 # A tutorial trains until the agent has learned; this test only checks that every command works.
@@ -63,6 +64,15 @@ def run_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunPag
 def tags(directory: Path) -> set[str]:
     lines = (directory / "metrics.jsonl").read_text().splitlines()
     return {tag for line in lines for tag in json.loads(line)["stats"]}
+
+
+def lines_of_code(code: str) -> int:
+    """The lines that are neither empty nor a comment nor part of a docstring."""
+    texts = [each for each in ast.walk(ast.parse(code)) if isinstance(each, ast.Expr)]
+    texts = [each for each in texts if isinstance(each.value, ast.Constant)]
+    prose = {line for each in texts for line in range(each.lineno, (each.end_lineno or each.lineno) + 1)}
+    written = [n for n, text in enumerate(code.splitlines(), 1) if text.strip() and not text.strip().startswith("#")]
+    return len(set(written) - prose)
 
 
 def test_the_first_tutorial_runs(run_page: RunPage) -> None:
@@ -118,11 +128,7 @@ def test_the_company_hooks_use_what_their_readme_says_in_fewer_than_80_lines() -
     used = set(re.findall(r"def (rlcore_\w+)|(run\.(?:stash|purpose|request_stop|hold_checkpoint|logger))", code))
     names = {first or second for first, second in used}
     assert {name for name in names if f"`{name}" not in readme} == set() and len(names) == 18
-    tree = ast.parse(code)
-    texts = [node for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)]
-    prose = {line for node in texts for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
-    written = [n for n, text in enumerate(code.splitlines(), 1) if text.strip() and not text.strip().startswith("#")]
-    count = len(set(written) - prose)
+    count = lines_of_code(code)
     assert count < 80 and f"{count} lines" in readme
     assert f"{count} lines" in (ROOT / "docs/how-to/company-package.md").read_text(encoding="utf-8")
 
@@ -192,6 +198,26 @@ def test_the_memory_page_runs_and_its_cue_is_remembered(run_page: RunPage, monke
     assert result["behaviors"]["Agent"]["mean_reward"] > 0.9
     names = run_python_of("docs/how-to/memory.md")
     assert names["memory"].shape == (2, 16) and names["memory"].any()
+
+
+def test_the_networks_page_runs_and_its_waves_are_the_inputs_of_both_networks(run_page: RunPage) -> None:
+    directory = run_page("docs/how-to/networks.md")
+    plugins = load_plugins(selection_from(None, {}, ["module:./waves.py"], False))
+    policy = load_policies(directory / "results/waves", plugins=plugins)["Pole"]
+    assert isinstance(policy, ActorPolicy)
+    first = policy.model.actor.layers[0].weight
+    assert first.shape == (64, 4 + 2 * 3 * 4)  # the vector, and sines and cosines of three frequencies
+
+
+def test_the_networks_page_shows_the_example_of_an_encoder_in_fewer_than_80_lines() -> None:
+    example = ROOT / "examples/encoder_plugin"
+    code = [path.read_text(encoding="utf-8") for path in sorted((example / "src").rglob("*.py"))]
+    shown = [block for block in blocks("py") if block.page == "docs/how-to/networks.md"]
+    assert shown and [str(block) for block in shown if block.text not in "".join(code)] == []
+    count = sum(map(lines_of_code, code))
+    assert count < 80
+    for page in (example / "README.md", ROOT / "docs/how-to/networks.md"):
+        assert f"{count} lines" in page.read_text(encoding="utf-8")
 
 
 def test_the_environment_page_keeps_the_rules_of_environments(run_page: RunPage) -> None:

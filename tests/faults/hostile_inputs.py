@@ -114,7 +114,7 @@ def configurations() -> dict[str, tuple[str, str]]:
         ),
         "a network beyond memory": (
             BASE.replace("trainer_type: ppo", "network_settings: {hidden_units: 65536, num_layers: 200}"),
-            "network_settings: 200 layers of 65536 hidden_units .* need .* of memory",
+            "network_settings: 200 layers of up to 65536 hidden_units .* need .* of memory",
         ),
     }
 

@@ -170,6 +170,20 @@ def test_the_example_of_a_companys_hooks_passes_its_tests_and_trains(
     assert (tmp_path / "results/cartpole-acme/bill.txt").read_text() == "0.40\n"
 
 
+def test_the_example_of_an_encoder_passes_its_tests_and_trains(
+    make_venv: Callable[..., Venv], wheels: Mapping[str, Path], with_torch: Venv, tmp_path: Path
+) -> None:
+    """As its README says: a convolutional network by its name, beside the core, trainers and an environment."""
+    example = ROOT / "examples/encoder_plugin"
+    copied = shutil.copytree(example, tmp_path / "copied")
+    named = ("rlcore-gymnasium", "rlcore-ppo", "rlcore-sac")
+    venv = make_venv(build_wheel(copied, tmp_path), *(wheels[name] for name in named), below=with_torch)
+    venv.test(example / "tests", tmp_path)
+    venv.rlcore("run", example / "quadrant.yaml", cwd=tmp_path)
+    measured = venv.rlcore("evaluate", "quadrant", "--json", cwd=tmp_path)
+    assert json.loads(measured.stdout)["behaviors"]["Quadrant"]["mean_reward"] >= 7.0
+
+
 # ------------------------------------------------------------ a stranger's plugins
 
 TRAINER_ON_ENVIRONMENT = """\

@@ -20,6 +20,7 @@ from rlcore.plugins.records import (
     BehaviorSection,
     ConfigSection,
     CurriculumSpec,
+    EncoderSpec,
     EnvironmentSpec,
     Record,
     RewardProviderSpec,
@@ -91,6 +92,13 @@ class GridRoute:
 
 
 @attrs.frozen(kw_only=True)
+class DepthLike:
+    """Settings of an encoder."""
+
+    channels: int = setting(8, "Channels of the first layer.", minimum=1)
+
+
+@attrs.frozen(kw_only=True)
 class AcmeSection:
     project: str | None = setting(None, "Project.")
     ratio: float = setting(0.5, "Ratio.", minimum=0, maximum=1)
@@ -128,6 +136,7 @@ for _cls in (
     FileWriter,
     GridOptions,
     GridRoute,
+    DepthLike,
     AcmeSection,
     LessonsLike,
     WheelLike,
@@ -144,7 +153,7 @@ class FakePlugins:
 
     def __init__(self) -> None:
         self._records: list[Record] = [
-            TrainerSpec(name="ppo", target="fake:PPO", settings="fake:PPOLike", memory=True),
+            TrainerSpec(name="ppo", target="fake:PPO", settings="fake:PPOLike", memory=True, critic=True),
             TrainerSpec(name="other", target="fake:Other", settings="fake:OtherTrainer"),
             RewardProviderSpec(name="extrinsic", target="fake:Extrinsic", settings="fake:RewardSettings"),
             RewardProviderSpec(name="bonus", target="fake:Bonus", settings="fake:BonusReward"),
@@ -155,6 +164,8 @@ class FakePlugins:
             EnvironmentSpec(name="grid", target="fake:Grid", settings="fake:GridOptions", parameters="fake:GridRoute"),
             CurriculumSpec(name="lessons", target="fake:Lessons", settings="fake:LessonsLike"),
             CurriculumSpec(name="wheel", target="fake:Wheel", settings="fake:WheelLike"),
+            EncoderSpec(name="simple", target="fake:Simple", kinds={"image"}),
+            EncoderSpec(name="deep", target="fake:Deep", settings="fake:DepthLike", kinds={"image", "vector"}),
             BehaviorSection(name="league", target="fake:AcmeSection", summary="Acme's league."),
             ConfigSection(name="acme", target="fake:AcmeSection", summary="Acme's block."),
         ]
@@ -184,6 +195,9 @@ class FakePlugins:
 
     def environment(self, reference: str) -> Any:
         return self._find("environment", reference)
+
+    def encoder(self, reference: str) -> Any:
+        return self._find("encoder", reference)
 
     def behavior_section(self, reference: str) -> Any:
         return self._find("behavior", reference)

@@ -15,7 +15,7 @@ from rlcore.environment import BehaviorSpec, ObservationSpec
 from rlcore.errors import UnsupportedSpace
 from rlcore.settings import NetworkSettings
 from rlcore.torch.actions import ActionLayout
-from rlcore.torch.encoders import MINIMUM_SIZE, image_encoder
+from rlcore.torch.encoders import BUILT_IN, MINIMUM_SIZE, ImageEncoder
 from rlcore.torch.networks import ActorCritic, Critic, ObservationInputs, PolicyHead
 
 VECTOR = ObservationSpec("seen", (3,), np.float32)
@@ -36,34 +36,34 @@ def network(*observations: ObservationSpec, shared: bool = False, **settings: ob
 @pytest.mark.parametrize(("kind", "smallest"), MINIMUM_SIZE.items())
 def test_an_encoder_takes_its_smallest_image_and_any_shape_above(kind: str, smallest: int) -> None:
     for height, width in ((smallest, smallest), (smallest + 3, smallest + 17)):
-        encoder = image_encoder(kind, camera(height, width), 24)
-        image = torch.randint(0, 256, (5, height, width, 3), dtype=torch.uint8)
-        assert encoder(image).shape == (5, 24)
+        encoder = BUILT_IN[kind](None, camera(height, width), 24)
+        assert encoder(torch.rand(5, 3, height, width)).shape == (5, 24)
 
 
 @pytest.mark.parametrize(("kind", "smallest"), [(kind, size) for kind, size in MINIMUM_SIZE.items() if size > 1])
 def test_an_image_too_small_for_its_encoder_is_refused(kind: str, smallest: int) -> None:
     with pytest.raises(UnsupportedSpace, match=rf"'camera' .*{kind}.*{smallest}x{smallest}.* to (.*)$") as refused:
-        image_encoder(kind, camera(64, smallest - 1), 16)
+        BUILT_IN[kind](None, camera(64, smallest - 1), 16)
     for advised in str(refused.value).rpartition(" to ")[2].split(" or "):
-        image_encoder(advised, camera(64, smallest - 1), 16)
+        BUILT_IN[advised](None, camera(64, smallest - 1), 16)
 
 
 def test_bytes_are_scaled_to_one_and_floats_are_not() -> None:
-    torch.manual_seed(0)
-    of_bytes = image_encoder("fully_connected", camera(2, 2), 8)
-    of_floats = image_encoder("fully_connected", camera(2, 2, np.float32), 8)
+    of_bytes = network(camera(2, 2), vis_encode_type="fully_connected").actor
+    of_floats = network(camera(2, 2, np.float32), vis_encode_type="fully_connected").actor
     of_floats.load_state_dict(of_bytes.state_dict())
     image = torch.randint(0, 256, (3, 2, 2, 3), dtype=torch.uint8)
-    torch.testing.assert_close(of_bytes(image), of_floats(image.to(torch.float32) / 255))
+    torch.testing.assert_close(of_bytes.encode((image,)), of_floats.encode((image.to(torch.float32) / 255,)))
 
 
 def test_images_are_height_width_channels() -> None:
     """A network sees what a network over channels first sees after moving the axis by hand."""
-    encoder = image_encoder("simple", camera(20, 24, np.float32), 8)
+    body = network(camera(20, 24, np.float32)).actor
+    (encoder,) = body.encoders
+    assert isinstance(encoder, ImageEncoder)
     image = torch.randn(2, 20, 24, 3)
     first = encoder.convolutions(torch.stack([image[..., channel] for channel in range(3)], dim=1))
-    torch.testing.assert_close(encoder(image), encoder.dense(first))
+    torch.testing.assert_close(body.encode((image,)), encoder.dense(first))
 
 
 def test_vectors_and_images_enter_together() -> None:

@@ -153,9 +153,9 @@ def test_a_machine_without_control_groups_has_what_it_has(tmp_path: Path) -> Non
 
 
 def test_a_network_that_does_not_fit_is_refused_before_it_is_allocated() -> None:
-    require_network_memory(8, 1024, 3, available=10 * GIB)
-    with pytest.raises(ConfigError, match=r"200 layers of 65536 hidden_units behind 8 inputs need 12736\.0 GiB"):
-        require_network_memory(8, 65_536, 200, available=10 * GIB)
+    require_network_memory(8, (1024,) * 3, available=10 * GIB)
+    with pytest.raises(ConfigError, match=r"200 layers of up to 65536 hidden_units behind 8 inputs need 12736\.0 GiB"):
+        require_network_memory(8, (65_536,) * 200, available=10 * GIB)
 
 
 def test_a_rollout_that_does_not_fit_is_refused_before_it_is_allocated(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,5 +15,6 @@ def rlcore_trainers() -> list[TrainerSpec]:
             summary="proximal policy optimization: on-policy, clipped policy gradient",
             behavioral_cloning=True,
             memory=True,
+            critic=True,
         )
     ]

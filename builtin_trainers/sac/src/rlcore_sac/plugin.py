@@ -14,5 +14,6 @@ def rlcore_trainers() -> list[TrainerSpec]:
             settings="rlcore_sac.settings:SACSettings",
             summary="soft actor-critic: off-policy, maximum entropy, twin critics",
             behavioral_cloning=True,
+            critic=True,
         )
     ]

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from rlcore.plugins.markers import hookimpl
-from rlcore.plugins.records import RewardProviderSpec, StatsWriterSpec, TrainerSpec
+from rlcore.plugins.records import EncoderSpec, RewardProviderSpec, StatsWriterSpec, TrainerSpec
 
 if TYPE_CHECKING:
     from rlcore.plugins.run_context import RunContext
@@ -42,6 +42,22 @@ def rlcore_stats_writers() -> list[StatsWriterSpec]:
             default_on=True,
             inference=True,
         ),
+    ]
+
+
+@hookimpl
+def rlcore_encoders() -> list[EncoderSpec]:
+    """ML-Agents' encoders of images; :data:`rlcore.torch.encoders.BUILT_IN` has them by the same names."""
+    summaries = {
+        "simple": "two convolutions, for images of at least 20x20 pixels",
+        "nature_cnn": "three convolutions (Mnih et al. 2015), at least 36x36 pixels",
+        "resnet": "three residual stages (Espeholt et al. 2018), at least 15x15 pixels",
+        "match3": "two convolutions of 3x3, for boards of at least 5x5 cells",
+        "fully_connected": "no convolution, for images of any size",
+    }
+    return [
+        EncoderSpec(name=name, target=f"rlcore.torch.encoders:{name}", kinds={"image"}, summary=summary)
+        for name, summary in summaries.items()
     ]
 
 

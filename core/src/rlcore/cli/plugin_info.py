@@ -15,7 +15,7 @@ from rlcore.errors import PluginError, did_you_mean
 from rlcore.plugins.diagnosis import loaded_among_others
 from rlcore.plugins.discovery import installed
 from rlcore.plugins.plugin import LOCAL_PREFIX, Plugin
-from rlcore.plugins.records import BehaviorSection, ConfigSection, Record, RunOptionSpec
+from rlcore.plugins.records import BehaviorSection, ConfigSection, EncoderSpec, Record, RunOptionSpec
 from rlcore.plugins.selection import Choice, Selection, decide
 
 
@@ -109,6 +109,8 @@ def _record(record: Record) -> dict[str, Any]:
     }
     if isinstance(record, RunOptionSpec):
         described["sets"] = record.sets
+    if isinstance(record, EncoderSpec):
+        described["reads"] = ", ".join(sorted(record.kinds))
     for attribute in _settings_of(record):
         settings = getattr(record, attribute, None)
         if settings:
@@ -169,8 +171,9 @@ def _print(report: dict[str, Any]) -> None:
         echo(f"\n{record['kind']} {record['name']}: {record['summary']}")
         if record["target"]:
             echo(f"  target {record['target']}")
-        if "sets" in record:
-            echo(f"  sets {record['sets']}")
+        for key in ("sets", "reads"):
+            if key in record:
+                echo(f"  {key} {record[key]}")
         for attribute in ("settings", "parameters"):
             settings = record.get(attribute)
             if settings:

@@ -129,10 +129,9 @@ class Blocks:
             "hyperparameters": INVALID if spec is INVALID else self._hyperparameters(spec, data, path),
             "reward_signals": self._each(rewards, (*path, "reward_signals"), self._reward),
         }
-        if "network_settings" in data:
-            at, network = (*path, "network_settings"), data["network_settings"]
-            hints = hints_in_behavior(path, "network_settings", keys)
-            ready["network_settings"] = build(NetworkSettings, network, at, self.problems, hints=hints)
+        hints = hints_in_behavior(path, "network_settings", keys)
+        network = data.get("network_settings", {})
+        ready["network_settings"] = self._network(network, (*path, "network_settings"), hints)
         ready["sections"] = self._behavior_sections(data, path)
         claimed = [record.name for record in self.plugins.records("behavior")]
         return build(
@@ -146,6 +145,42 @@ class Blocks:
             hints=hints_in_behavior(path, None, keys),
             absent=self.plugins.absent,
         )
+
+    def _network(self, data: Any, path: KeyPath, hints: Mapping[str, str] | None = None) -> Any:
+        """The network, with the records and the settings of the encoders that it names."""
+        ready: dict[str, Any] = {}
+        if isinstance(data, Mapping):
+            encoders: dict[str, Any] = {}
+            for kind, prefix in (("image", "vis"), ("vector", "vector")):
+                ready[f"{prefix}_encode_settings"] = self._encoder(data, path, kind, prefix, encoders)
+            ready["encoders"] = encoders
+        return build(NetworkSettings, data, path, self.problems, ready=ready, no_keys=("encoders",), hints=hints)
+
+    def _encoder(self, data: Mapping[str, Any], path: KeyPath, kind: str, prefix: str, encoders: dict[str, Any]) -> Any:
+        """The settings of the encoder of one kind of observations; its record is added to ``encoders``."""
+        key, of_settings = f"{prefix}_encode_type", f"{prefix}_encode_settings"
+        name, given = data.get(key, getattr(attrs.fields(NetworkSettings), key).default), data.get(of_settings)
+        if name is None and given is not None:
+            self.problems.add((*path, of_settings), f"there is no encoder to have settings; name one in {key}")
+            return INVALID
+        if not isinstance(name, str):
+            return None  # build() adds the problem of a name that is not text
+        record = self._find("encoder", self.plugins.encoder, name, (*path, key))
+        if record is INVALID:
+            return INVALID
+        if kind not in record.kinds:
+            able = [str(each.name) for each in self.plugins.records("encoder") if kind in getattr(each, "kinds", ())]
+            problem = f"{record.described} does not read {kind} observations; "
+            problem += f"choose {' or '.join(able)}" if able else f"no plugin that is on has an encoder of {kind}s"
+            self.problems.add((*path, key), problem)
+            return INVALID
+        encoders[name] = record
+        if record.settings is not None:
+            return self._settings(record, {} if given is None else given, (*path, of_settings))
+        if given is None:
+            return None
+        self.problems.add((*path, of_settings), f"encoder {name!r} has no settings; leave it out")
+        return INVALID
 
     def _behavior_sections(self, data: Mapping[str, Any], path: KeyPath) -> Any:
         """The blocks of a behavior that belong to plugins, by key; keys that are null are left out."""
@@ -191,7 +226,12 @@ class Blocks:
             known = {key: value for key, value in data.items() if key in settings_fields(AbsentRewardSettings)}
             return build(AbsentRewardSettings, known, path, self.problems)
         spec = self._find("reward", self.plugins.reward_provider, str(path[-1]), path)
-        return INVALID if spec is INVALID else self._settings(spec, data, path)
+        if spec is INVALID:
+            return INVALID
+        ready = {}
+        if isinstance(data, Mapping) and "network_settings" in data and _has_network(spec.resolve("settings")):
+            ready["network_settings"] = self._network(data["network_settings"], (*path, "network_settings"))
+        return self._settings(spec, data, path, ready=ready)
 
     def _has_reward(self, reference: str) -> bool:
         try:
@@ -377,9 +417,15 @@ class Blocks:
         attribute: str = "settings",
         hints: Mapping[str, str] | None = None,
         problems: Problems | None = None,
+        ready: Mapping[str, Any] | None = None,
     ) -> Any:
         """An instance of the class that ``attribute`` of a record names. An error in the class is its plugin's."""
         cls = record.resolve(attribute)
         doing = f"in its settings class {cls.__name__}"
         with blamed(record.described, doing, partial(self.problems.plugin_error, path)):
-            return build(cls, data, path, problems or self.problems, hints=hints)
+            return build(cls, data, path, problems or self.problems, ready=ready, hints=hints)
+
+
+def _has_network(cls: type) -> bool:
+    """Whether the settings class of a reward has a network, as :class:`RewardSettings` does."""
+    return isinstance(cls, type) and issubclass(cls, RewardSettings)

@@ -10,13 +10,15 @@ from typing import Any
 import attrs
 
 from rlcore.errors import PluginError
+from rlcore.settings.fields import field_info
 
 
 def settings_fields(cls: type) -> dict[str, attrs.Attribute[Any]]:
     """The fields of a settings class by the key they have in a file."""
     if not attrs.has(cls):
         raise PluginError(f"{cls.__module__}.{cls.__qualname__}: a settings class must be an attrs class")
-    return {attribute.alias or attribute.name: attribute for attribute in attrs.fields(cls) if attribute.init}
+    own = (attribute for attribute in attrs.fields(cls) if attribute.init and field_info(attribute).key)
+    return {attribute.alias or attribute.name: attribute for attribute in own}
 
 
 @lru_cache(maxsize=256)

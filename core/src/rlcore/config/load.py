@@ -17,6 +17,7 @@ from rlcore.config.parameter_blocks import with_parameter_blocks
 from rlcore.config.plugins_block import directory_of, recorded
 from rlcore.config.rules import (
     check_behaviors,
+    check_critics,
     check_curricula,
     check_memory,
     check_names,
@@ -48,6 +49,7 @@ def load_config(document: Document, plugins: Plugins, *, measuring: bool = False
         check_data_source(config, plugins, problems)
         check_curricula(config, plugins, problems)
         check_memory(config, plugins, problems)
+        check_critics(config, plugins, problems)
         check_routes(config, problems)
         check_behaviors(config, plugins, problems)
         config = attrs.evolve(config, plugins=recorded(config.plugins, directory_of(document), plugins))

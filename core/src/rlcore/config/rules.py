@@ -119,6 +119,23 @@ def check_memory(config: RunConfig, plugins: Plugins, problems: Problems) -> Non
             problems.add((*path, "behavioral_cloning"), "a policy with memory does not imitate demonstrations yet")
 
 
+def check_critics(config: RunConfig, plugins: Plugins, problems: Problems) -> None:
+    """Check ``network_settings.critic``: the trainer must have a critic with a network of its own."""
+    for name, behavior in config.behaviors.items():
+        path: KeyPath = ("behaviors", name)
+        for reward, settings in behavior.reward_signals.items():
+            if settings.network_settings.critic is not None:
+                of_reward = (*path, "reward_signals", reward, "network_settings", "critic")
+                problems.add(of_reward, "a reward has no critic; leave it out")
+        at = (*path, "network_settings", "critic")
+        if behavior.network_settings.critic is None:
+            continue
+        if not plugins.trainer(behavior.trainer_type).critic:
+            problems.add(at, f"trainer {behavior.trainer_type!r} has no critic of its own; leave it out")
+        elif getattr(behavior.hyperparameters, "shared_critic", False):
+            problems.add(at, "hyperparameters.shared_critic has one network for both; leave out one of the two")
+
+
 def check_curricula(config: RunConfig, plugins: Plugins, problems: Problems) -> None:
     """Let curricula check the rest of the configuration; see :class:`rlcore.settings.CurriculumSettings`."""
     of_evaluation = {} if config.evaluation is None else config.evaluation.environment_parameters

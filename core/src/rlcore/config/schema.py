@@ -21,7 +21,14 @@ from rlcore.config.names import NAME_PATTERN
 from rlcore.config.num_envs import ALIAS, NUM_ENVS
 from rlcore.config.problems import dotted
 from rlcore.plugins.known import LESSONS, NOT_BUILT
-from rlcore.settings import BehaviorSettings, EnvironmentSettings, EnvSettings, EvaluationSettings, RunConfig
+from rlcore.settings import (
+    BehaviorSettings,
+    EnvironmentSettings,
+    EnvSettings,
+    EvaluationSettings,
+    NetworkSettings,
+    RunConfig,
+)
 from rlcore.settings.fields import FieldInfo, field_info
 
 if TYPE_CHECKING:
@@ -60,6 +67,7 @@ class _SchemaWriter:
 
     def document(self) -> Schema:
         properties = self._properties(RunConfig, leave_out=("sections",))
+        self._network()  # behaviors and rewards refer to it
         behavior = self._behavior()
         properties["behaviors"] |= {
             "additionalProperties": behavior,
@@ -116,6 +124,22 @@ class _SchemaWriter:
         ]
         schema |= {"allOf": rules} if rules else {}  # an empty allOf is not allowed
         return self._define(BehaviorSettings, schema)
+
+    def _network(self) -> Schema:
+        """A network: the names of encoders by what they read, and the settings of each."""
+        schema = self._object(NetworkSettings)
+        properties, rules = schema["properties"], []
+        for kind, prefix in (("image", "vis"), ("vector", "vector")):
+            able = [(name, record) for name, record in self._named("encoder") if kind in getattr(record, "kinds", ())]
+            optional = [None] if prefix == "vector" else []
+            properties[f"{prefix}_encode_type"] |= {"enum": [*(name for name, _ in able), *optional]}
+            for name, record in able:
+                has_settings = getattr(record, "settings", None) is not None
+                allowed = _or_null(self._settings(record, "settings")) if has_settings else {"type": "null"}
+                default = prefix == "vis" and name == default_of(attrs.fields(NetworkSettings).vis_encode_type)
+                condition = _has(f"{prefix}_encode_type", name, required=not default)
+                rules.append({"if": condition, "then": {"properties": {f"{prefix}_encode_settings": allowed}}})
+        return self._define(NetworkSettings, schema | ({"allOf": rules} if rules else {}))
 
     def _env_settings(self) -> Schema:
         schema = self._object(EnvSettings)
@@ -230,7 +254,10 @@ class _SchemaWriter:
             # Beside "anyOf", an enum restricts further, so null must be in it if the field allows null.
             limits["enum"] = [*info.choices, *([None] if type(None) in typing.get_args(kind) else [])]
         if limits:
-            schema |= {"items": schema["items"] | limits} if "items" in schema else limits
+            lists = [member for member in (schema, *schema.get("anyOf", ())) if "items" in member]
+            for member in lists:
+                member["items"] |= limits
+            schema |= {} if lists else limits
         if info.secret:
             schema["writeOnly"] = True
         elif default is not attrs.NOTHING and not attrs.has(type(default)):

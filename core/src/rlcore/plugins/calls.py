@@ -26,6 +26,7 @@ from rlcore.plugins.records import (
     BehaviorSection,
     CommandSpec,
     CurriculumSpec,
+    EncoderSpec,
     EnvironmentSpec,
     Record,
     RecordingFormatSpec,
@@ -193,6 +194,9 @@ class Plugins(Factories):
 
     def curriculum(self, reference: str) -> CurriculumSpec:
         return self.record(CurriculumSpec, reference)
+
+    def encoder(self, reference: str) -> EncoderSpec:
+        return self.record(EncoderSpec, reference)
 
     def behavior_section(self, reference: str) -> BehaviorSection:
         return self.record(BehaviorSection, reference)

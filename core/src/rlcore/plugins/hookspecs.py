@@ -36,6 +36,7 @@ from rlcore.plugins.records import (
     CommandSpec,
     ConfigSection,
     CurriculumSpec,
+    EncoderSpec,
     EnvironmentSpec,
     RecordingFormatSpec,
     RewardProviderSpec,
@@ -98,6 +99,14 @@ def rlcore_curricula() -> Iterable[CurriculumSpec] | None:
 
     Called once per loading of plugins, if the configuration has ``environment_parameters``. Must not import torch or
     numpy.
+    """
+
+
+@registry_of(EncoderSpec)
+def rlcore_encoders() -> Iterable[EncoderSpec] | None:
+    """The encoders of observations that this plugin provides, for ``vis_encode_type`` and ``vector_encode_type``.
+
+    Called once per loading of plugins, before the configuration is checked. Must not import torch or numpy.
     """
 
 

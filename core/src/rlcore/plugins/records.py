@@ -97,7 +97,8 @@ class TrainerSpec(Record):
     :class:`rlcore.trainer.Trainer`. ``settings`` names the attrs class of its ``hyperparameters`` block. ``spaces`` are
     the actions it can learn: any of ``"continuous"``, ``"discrete"``, ``"hybrid"``. ``offline``: whether it learns from
     recorded episodes instead of an environment. ``memory``: whether it learns policies with memory, as
-    ``network_settings.memory`` asks for. ``behavioral_cloning``: whether that block of a behavior is allowed.
+    ``network_settings.memory`` asks for. ``critic``: whether it has a critic with a network of its own, as
+    ``network_settings.critic`` describes. ``behavioral_cloning``: whether that block of a behavior is allowed.
     :mod:`rlcore.torch.imitation` imitates after the updates of a trainer built on a template of ``rlcore.torch``;
     another trainer must honor the block itself.
     """
@@ -110,6 +111,7 @@ class TrainerSpec(Record):
     offline: bool = False
     behavioral_cloning: bool = False
     memory: bool = False
+    critic: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -186,6 +188,40 @@ class CurriculumSpec(Record):
     key: ClassVar[str] = "curriculum.type"
 
     settings: str = attrs.field(validator=_check_target)
+
+
+OBSERVATIONS = ("image", "vector")  # kinds of observations that an encoder may read
+
+
+def _check_kinds(record: Record, attribute: attrs.Attribute[Any], value: frozenset[str]) -> None:
+    if not value or not value <= set(OBSERVATIONS):
+        raise ValueError(
+            f"EncoderSpec {record.name!r}: kinds {sorted(map(str, value))} must have one or more of "
+            f"{', '.join(OBSERVATIONS)}"
+        )
+
+
+@attrs.frozen(kw_only=True)
+class EncoderSpec(Record):
+    """An encoder of observations for the networks of :mod:`rlcore.torch`, which ``network_settings`` may name.
+
+    ``kinds`` are the observations that the encoder reads: ``"image"``, so that ``vis_encode_type`` may name it,
+    ``"vector"``, so that ``vector_encode_type`` may, or both. ``settings`` names the attrs class of
+    ``vis_encode_settings`` or ``vector_encode_settings``; None if it has no settings.
+
+    ``target(settings, observation: ObservationSpec, features: int)``, called by keyword once for each observation and
+    network, returns a :class:`torch.nn.Module`. The module's argument is a tensor of float32: for an image
+    [B, channels, height, width], divided by 255 if the image is of integers; for a vector [B, size], normalized with
+    ``normalize: true``. Its result is [B, any number]; ``features``, which is ``hidden_units``, is a suggestion.
+    ``settings`` is None without a settings class. Raise :class:`rlcore.errors.UnsupportedSpace` for an observation
+    that the encoder cannot read.
+    """
+
+    kind: ClassVar[str] = "encoder"
+    key: ClassVar[str] = "vis_encode_type"
+
+    kinds: frozenset[str] = attrs.field(converter=_frozen, validator=_check_kinds)
+    settings: str | None = attrs.field(default=None, validator=_check_target)
 
 
 @attrs.frozen(kw_only=True)

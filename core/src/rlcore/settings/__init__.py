@@ -17,6 +17,7 @@ from rlcore.settings.run import CheckpointSettings, PluginSettings, RunConfig, T
 from rlcore.settings.trainers import (
     SCHEDULES,
     BehavioralCloningSettings,
+    CriticSettings,
     MemorySettings,
     MinibatchSettings,
     NetworkSettings,
@@ -33,6 +34,7 @@ __all__ = [
     "BehaviorSettings",
     "BehavioralCloningSettings",
     "CheckpointSettings",
+    "CriticSettings",
     "CurriculumSettings",
     "EngineSettings",
     "EnvSettings",

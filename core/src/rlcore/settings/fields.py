@@ -43,6 +43,7 @@ class FieldInfo:
     not_supported: str | None = None  # the missing part of rlcore; only the default is accepted without it
     check: Callable[[Any], str | None] | None = None  # returns the problem of a value that is not None
     secret: bool = False  # neither written to a file nor shown
+    key: bool = True  # whether a file may have it; rlcore fills in the others
 
     def problem(self, value: Any) -> str | None:
         """Return the problem of a value of the right type, or None. The limits of a list apply to each element."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import attrs
 
 from rlcore.files.ml_agents import demonstration_problem
-from rlcore.settings.fields import SettingError, setting
+from rlcore.settings.fields import METADATA_KEY, FieldInfo, SettingError, setting
 from rlcore.settings.limits import MAX_LAYERS, MAX_N_STEPS, MAX_PASSES, MAX_ROLLOUT, MAX_ROWS, MAX_STEPS, MAX_UNITS
 
 ACTIVATIONS = ("swish", "tanh", "relu", "leaky_relu", "elu", "selu", "gelu", "mish", "softplus", "sigmoid")
@@ -27,6 +30,37 @@ class MemorySettings:
             raise SettingError("memory_size", f"must be even, not {self.memory_size}")
 
 
+def _require_few_layers(settings: NetworkSettings | CriticSettings) -> None:
+    if settings.hidden_layers is not None and len(settings.hidden_layers) > MAX_LAYERS:
+        raise SettingError("hidden_layers", f"must have at most {MAX_LAYERS} layers, not {len(settings.hidden_layers)}")
+
+
+def _is_given(attribute: attrs.Attribute[Any], value: Any) -> bool:
+    return value is not None
+
+
+@attrs.frozen(kw_only=True)
+class CriticSettings:
+    """The network of a critic where it differs from that of the policy."""
+
+    hidden_units: int | None = setting(
+        None, "Width of each hidden layer; null for that of the policy.", minimum=1, maximum=MAX_UNITS
+    )
+    num_layers: int | None = setting(
+        None, "Number of hidden layers; null for that of the policy.", minimum=0, maximum=MAX_LAYERS
+    )
+    hidden_layers: tuple[int, ...] | None = setting(
+        None,
+        "Widths of the hidden layers, one by one, in place of hidden_units and num_layers.",
+        minimum=1,
+        maximum=MAX_UNITS,
+    )
+    activation: str | None = setting(None, "Non-linearity; null for that of the policy.", choices=ACTIVATIONS)
+
+    def __attrs_post_init__(self) -> None:
+        _require_few_layers(self)
+
+
 @attrs.frozen(kw_only=True)
 class NetworkSettings:
     """The network of a policy or a critic."""
@@ -41,10 +75,27 @@ class NetworkSettings:
     num_layers: int = setting(
         2, "Number of hidden layers after the observation encoders.", minimum=0, maximum=MAX_LAYERS
     )
-    vis_encode_type: str = setting(
-        "simple",
-        "Encoder of image observations.",
-        choices=("simple", "nature_cnn", "resnet", "match3", "fully_connected"),
+    hidden_layers: tuple[int, ...] | None = setting(
+        None,
+        "Widths of the hidden layers, one by one, in place of hidden_units and num_layers (an rlcore key). "
+        "hidden_units is then the number of features of each encoder only.",
+        minimum=1,
+        maximum=MAX_UNITS,
+    )
+    critic: CriticSettings | None = setting(
+        None, "What differs in the network of a critic (an rlcore key); null for nothing."
+    )
+    vis_encode_type: str = setting("simple", "Encoder of image observations: a registered name, or DISTRIBUTION/NAME.")
+    vis_encode_settings: Any = setting(
+        None, "The encoder's own settings, if it has any (an rlcore key); null for its defaults."
+    )
+    vector_encode_type: str | None = setting(
+        None,
+        "Encoder of vector observations: a name that a plugin registers (an rlcore key); null for none, so that "
+        "they enter the hidden layers as they are.",
+    )
+    vector_encode_settings: Any = setting(
+        None, "The encoder's own settings, if it has any (an rlcore key); null for its defaults."
     )
     memory: MemorySettings | None = setting(None, "Memory of a recurrent policy; null for none.")
     goal_conditioning_type: str = setting(
@@ -62,6 +113,28 @@ class NetworkSettings:
         "Initial weights: ML-Agents' Kaiming normal, orthogonal, or PyTorch's own uniform (an rlcore key).",
         choices=("kaiming", "orthogonal", "uniform"),
     )
+    encoders: Mapping[str, Any] = attrs.field(
+        factory=dict,
+        eq=False,
+        repr=False,
+        metadata={METADATA_KEY: FieldInfo("Records of the encoders by the names above.", key=False)},
+    )
+
+    def __attrs_post_init__(self) -> None:
+        _require_few_layers(self)
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Width of each hidden layer."""
+        return (self.hidden_units,) * self.num_layers if self.hidden_layers is None else self.hidden_layers
+
+    @property
+    def of_critic(self) -> NetworkSettings:
+        """The network of a critic: this one, with what ``critic`` has instead."""
+        own = {} if self.critic is None else attrs.asdict(self.critic, recurse=False, filter=_is_given)
+        if {"hidden_units", "num_layers"} & own.keys():
+            own = {"hidden_layers": None, **own}
+        return attrs.evolve(self, **own, critic=None)
 
 
 @attrs.frozen(kw_only=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -84,19 +86,19 @@ def require_memory(
     )
 
 
-def require_network_memory(width: int, hidden_units: int, num_layers: int, available: int | None = None) -> None:
-    """Raises ConfigError if hidden layers, the first of them behind ``width`` inputs, do not fit into memory.
+def require_network_memory(width: int, layers: Sequence[int], available: int | None = None) -> None:
+    """Raises ConfigError if hidden layers of these widths, the first behind ``width`` inputs, do not fit into memory.
 
     A weight that is learned takes four numbers: itself, its gradient, and the two moments of Adam.
     """
-    weights = hidden_units * (width + hidden_units * max(0, num_layers - 1)) if num_layers else 0
+    weights = sum(before * units for before, units in pairwise((width, *layers)))
     if weights <= _SMALL:
         return
     there = available_memory() if available is None else available
     needed = 4 * np.dtype(np.float32).itemsize * weights
     if needed > there:
         raise ConfigError(
-            f"network_settings: {num_layers} layers of {hidden_units} hidden_units behind {width} inputs need "
+            f"network_settings: {len(layers)} layers of up to {max(layers)} hidden_units behind {width} inputs need "
             f"{_in_units(needed)} of memory to be learned and {_in_units(there)} are available; lower hidden_units"
         )
 

@@ -1,12 +1,21 @@
-"""Image encoders by ML-Agents' names. Images arrive as [B, height, width, channels], uint8 (0 to 255) or float."""
+"""Encoders of observations: ML-Agents' encoders of images by their names, and those that plugins register.
+
+An encoder is a module from [B, channels, height, width] or [B, size] in float32 to features [B, any number], as
+:class:`rlcore.EncoderSpec` describes.
+"""
 
 from __future__ import annotations
+
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from rlcore.environment import ObservationSpec
-from rlcore.errors import UnsupportedSpace
+from rlcore.errors import ConfigError, PluginError, UnsupportedSpace, did_you_mean
+from rlcore.plugins import blamed
+from rlcore.settings import NetworkSettings
 
 # The smallest height and width each encoder can take, as ML-Agents documents them.
 MINIMUM_SIZE = {"simple": 20, "nature_cnn": 36, "resnet": 15, "match3": 5, "fully_connected": 1}
@@ -59,19 +68,17 @@ class ImageEncoder(nn.Module):
     def __init__(self, kind: str, observation: ObservationSpec, features: int) -> None:
         super().__init__()
         height, width, channels = observation.shape
-        self.scale = 1.0 / 255.0 if observation.dtype.kind == "u" else 1.0
         self.convolutions = convolutions(kind, channels)
         with torch.no_grad():
             flat = self.convolutions(torch.zeros(1, channels, height, width)).shape[1]
         self.dense = nn.Sequential(nn.Linear(flat, features), nn.LeakyReLU())
 
     def forward(self, image: Tensor) -> Tensor:
-        x = image.permute(0, 3, 1, 2).to(torch.float32) * self.scale
-        return self.dense(self.convolutions(x))  # type: ignore[no-any-return]
+        return self.dense(self.convolutions(image))  # type: ignore[no-any-return]
 
 
-def image_encoder(kind: str, observation: ObservationSpec, features: int) -> ImageEncoder:
-    """The encoder ``kind`` for one image; refuses images it is too large for."""
+def image_encoder(kind: str, settings: Any, observation: ObservationSpec, features: int) -> ImageEncoder:
+    """The encoder ``kind`` for one image; refuses images it is too large for. It has no settings."""
     smallest, pixels = MINIMUM_SIZE[kind], min(observation.shape[:2])
     if pixels < smallest:
         fit = [other for other, needed in MINIMUM_SIZE.items() if needed <= pixels]
@@ -80,3 +87,67 @@ def image_encoder(kind: str, observation: ObservationSpec, features: int) -> Ima
             f"{smallest}x{smallest} pixels; set network_settings.vis_encode_type to {' or '.join(fit)}"
         )
     return ImageEncoder(kind, observation, features)
+
+
+# The targets of rlcore's own records.
+simple = partial(image_encoder, "simple")
+nature_cnn = partial(image_encoder, "nature_cnn")
+resnet = partial(image_encoder, "resnet")
+match3 = partial(image_encoder, "match3")
+fully_connected = partial(image_encoder, "fully_connected")
+BUILT_IN = {
+    "simple": simple, "nature_cnn": nature_cnn, "resnet": resnet, "match3": match3, "fully_connected": fully_connected,
+}  # fmt: skip
+
+
+def image_scale(observation: ObservationSpec) -> float:
+    """The factor on the values of an image: 1/255 if they are unsigned integers."""
+    return 1.0 / 255.0 if observation.dtype.kind == "u" else 1.0
+
+
+def make_encoder(settings: NetworkSettings, observation: ObservationSpec) -> tuple[nn.Module, int]:
+    """The encoder that ``settings`` names for ``observation``, and the number of its features.
+
+    Raises PluginError, which names the record and its plugin, if the encoder is not as :class:`rlcore.EncoderSpec`
+    describes; ConfigError if ``settings`` names an encoder that was not found when the configuration was loaded.
+    """
+    image = observation.kind == "image"
+    name = str(settings.vis_encode_type if image else settings.vector_encode_type)
+    own = settings.vis_encode_settings if image else settings.vector_encode_settings
+    record = settings.encoders.get(name)
+    if record is None and (not image or name not in BUILT_IN):
+        raise ConfigError(
+            f"network_settings: encoder {name!r} of observation {observation.name!r} is not one of "
+            f"{', '.join(BUILT_IN)}; only a configuration that rlcore loads finds the encoders of plugins"
+            f"{did_you_mean(name, BUILT_IN)}"
+        )
+    make = BUILT_IN[name] if record is None else record.resolve()
+    described = f"encoder {name!r}" if record is None else record.described
+    with blamed(described, f"for observation {observation.name!r} of shape {observation.shape}"):
+        encoder = make(settings=own, observation=observation, features=settings.hidden_units)
+        if not isinstance(encoder, nn.Module):
+            raise PluginError(f"{described}: returned a {type(encoder).__name__}, not a torch.nn.Module")
+        output = _output(encoder, observation)
+    if not isinstance(output, Tensor) or output.ndim != 2 or len(output) != _ROWS or not output.is_floating_point():
+        found = f"{output.dtype} {list(output.shape)}" if isinstance(output, Tensor) else type(output).__name__
+        raise PluginError(
+            f"{described}: made {found} of {_ROWS} rows of observation {observation.name!r}, not numbers "
+            f"[{_ROWS}, features]"
+        )
+    return encoder, output.shape[1]
+
+
+_ROWS = 2  # of the batch that an encoder is tried with
+
+
+@torch.no_grad()
+def _output(encoder: nn.Module, observation: ObservationSpec) -> Any:
+    """What the encoder makes of zeros, without a trace in running statistics."""
+    shape: tuple[int, ...] = (observation.size,)
+    if observation.kind == "image":
+        height, width, channels = observation.shape
+        shape = (channels, height, width)
+    encoder.eval()
+    output = encoder(torch.zeros(_ROWS, *shape))
+    encoder.train()
+    return output

@@ -26,7 +26,7 @@ from rlcore.environment import BehaviorSpec, ObservationSpec
 from rlcore.settings import NetworkSettings
 from rlcore.torch.actions import ActionLayout
 from rlcore.torch.allocation import require_network_memory
-from rlcore.torch.encoders import image_encoder
+from rlcore.torch.encoders import image_scale, make_encoder
 from rlcore.torch.normalizer import CLIP, RunningNormalizer
 from rlcore.torch.recurrent import Recurrent
 from rlcore.torch.sequences import Sequences
@@ -160,17 +160,19 @@ class Body(nn.Module):
         self.dense = dense
         self.has_vector = inputs.vector_size > 0
         self.activation = settings.activation
-        self.encoders = nn.ModuleList(
-            image_encoder(settings.vis_encode_type, image, settings.hidden_units) for image in inputs.images
-        )
-        width = inputs.vector_size + settings.hidden_units * len(inputs.images) + extra
-        require_network_memory(width, settings.hidden_units, settings.num_layers)
+        self.encoders, features = _encoders(settings, inputs.images)
+        self.scales = tuple(map(image_scale, inputs.images))
+        encoded = inputs.vectors if settings.vector_encode_type is not None else ()
+        self.vector_encoders, vector_features = _encoders(settings, encoded)
+        self.vector_sizes = [o.size for o in inputs.vectors]
+        width = features + (vector_features if encoded else inputs.vector_size) + extra
+        require_network_memory(width, settings.widths)
         self.layers = nn.ModuleList()  # each is followed by the activation
-        for _ in range(settings.num_layers):
-            layer = nn.Linear(width, settings.hidden_units)
+        for units in settings.widths:
+            layer = nn.Linear(width, units)
             initialize(layer, settings.init, gain=2**0.5 if settings.init == "orthogonal" else 1.0)
             self.layers.append(layer)
-            width = settings.hidden_units
+            width = units
         self.recurrent: Recurrent | None = None
         if settings.memory is not None:
             self.recurrent = Recurrent(width, settings.memory.memory_size, settings.init)
@@ -178,12 +180,16 @@ class Body(nn.Module):
         self.features = width
 
     def encode(self, inputs: Inputs, extra: Tensor | None = None, frozen: bool = False) -> Tensor:
-        """Vector observations, encoded images and ``extra`` in one row, [B, width of the first layer]."""
+        """Vector observations and images, encoded, and ``extra`` in one row, [B, width of the first layer]."""
         parts = list(inputs[:1]) if self.has_vector else []
         images = inputs[1:] if self.has_vector else inputs
-        if len(self.encoders):
+        if self.vector_encoders or self.encoders:
             with torch.set_grad_enabled(torch.is_grad_enabled() and not frozen):
-                parts += [encoder(image) for encoder, image in zip(self.encoders, images, strict=True)]
+                if self.vector_encoders:
+                    vectors = inputs[0].split(self.vector_sizes, dim=1)  # type: ignore[no-untyped-call]
+                    parts = [encoder(x) for encoder, x in zip(self.vector_encoders, vectors, strict=True)]
+                for encoder, image, scale in zip(self.encoders, images, self.scales, strict=True):
+                    parts.append(encoder(image.permute(0, 3, 1, 2).to(torch.float32) * scale))
         if extra is not None:
             parts.append(extra)
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
@@ -206,6 +212,12 @@ class Body(nn.Module):
         """``head`` applied to the features; with ``frozen`` only ``extra`` gets a gradient, the weights get none."""
         layers = [*self.layers, head]
         return self.dense(self.encode(inputs, extra, frozen), layers, self.activation, frozen=frozen)
+
+
+def _encoders(settings: NetworkSettings, observations: Sequence[ObservationSpec]) -> tuple[nn.ModuleList, int]:
+    """One encoder for each observation, and the number of features of all together."""
+    made = [make_encoder(settings, observation) for observation in observations]
+    return nn.ModuleList(encoder for encoder, _ in made), sum(features for _, features in made)
 
 
 class PolicyHead(nn.Module):
@@ -309,7 +321,7 @@ class ActorCritic(Actor):
         initial_log_std: float = 0.0,
     ) -> None:
         super().__init__(behavior, settings, initial_log_std)
-        self.critic = self.actor if shared else Body(self.inputs, settings)
+        self.critic = self.actor if shared else Body(self.inputs, settings.of_critic)
         self.value_head = nn.Linear(self.critic.features, value_heads)
         initialize(self.value_head, settings.init, gain=1.0)
 
@@ -334,11 +346,14 @@ class ActorCritic(Actor):
 
 
 class Critic(nn.Module):
-    """A value network of its own: inputs, and an action's continuous parts if ``continuous``, to [B, outputs]."""
+    """A value network of its own: inputs, and an action's continuous parts if ``continuous``, to [B, outputs].
+
+    Of ``settings``, those of a critic are used.
+    """
 
     def __init__(self, inputs: ObservationInputs, settings: NetworkSettings, outputs: int, continuous: int = 0) -> None:
         super().__init__()
-        self.body = Body(inputs, settings, extra=continuous)
+        self.body = Body(inputs, settings.of_critic, extra=continuous)
         self.head = nn.Linear(self.body.features, outputs)
         initialize(self.head, settings.init, gain=1.0)
 

@@ -32,5 +32,6 @@ def rlcore_trainers() -> list[TrainerSpec]:
             settings="rlcore_offline.settings:IQLSettings",
             summary="implicit Q-learning: learns from recorded agents to do better than they did",
             offline=True,
+            critic=True,
         ),
     ]

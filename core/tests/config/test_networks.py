@@ -1,0 +1,147 @@
+"""Encoders of plugins, layer sizes and the network of a critic in ``network_settings``: what loads, what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import yaml
+
+from rlcore.config import dump_config
+from rlcore.settings import CriticSettings, NetworkSettings
+
+Errors = Callable[[str], list[str]]
+
+BLOCK = "behaviors: {{B: {{trainer_type: {trainer}, network_settings: {{{network}}}, {rest}}}}}"
+TOO_MANY = f"hidden_layers: {[1] * 257}"
+
+
+def block(network: str, trainer: str = "ppo", rest: str = "") -> str:
+    return BLOCK.format(network=network, trainer=trainer, rest=rest)
+
+
+def loaded(load: Any, network: str) -> NetworkSettings:
+    settings: NetworkSettings = load(block(network)).behaviors["B"].network_settings
+    return settings
+
+
+def test_an_encoder_of_a_plugin_has_its_record_and_its_settings(load: Any) -> None:
+    network = loaded(load, "vis_encode_type: deep, vis_encode_settings: {channels: 4}, vector_encode_type: deep")
+    assert (network.vis_encode_settings.channels, network.vector_encode_settings.channels) == (4, 8)
+    assert network.encoders["deep"].target == "fake:Deep"
+
+
+def test_an_encoder_may_be_named_with_its_distribution(load: Any) -> None:
+    assert loaded(load, "vis_encode_type: rlcore-fake/deep").encoders["rlcore-fake/deep"].name == "deep"
+
+
+def test_the_network_of_a_reward_has_encoders_too(load: Any) -> None:
+    config = load(block("", rest="reward_signals: {bonus: {scale: 1, network_settings: {vis_encode_type: deep}}}"))
+    network = config.behaviors["B"].reward_signals["bonus"].network_settings
+    assert network.vis_encode_settings.channels == 8 and network.encoders["deep"].name == "deep"
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        "vis_encode_type: deep",
+        "vector_encode_type: deep, vector_encode_settings: {channels: 3}",
+        "",
+        "vis_encode_type: simple",
+    ],
+)
+def test_what_is_written_loads_to_the_same_network(load: Any, network: str) -> None:
+    config = load(block("hidden_layers: [5, 3], critic: {num_layers: 1}, " + network))
+    written = yaml.safe_dump(dump_config(config))
+    assert "encoders:" not in written
+    again = load(written)
+    assert again == config
+    assert again.behaviors["B"].network_settings.encoders == config.behaviors["B"].network_settings.encoders
+
+
+@pytest.mark.parametrize(
+    ("network", "message"),
+    [
+        (
+            "vis_encode_type: simpel",
+            "network_settings.vis_encode_type: unknown encoder 'simpel'; did you mean 'simple'?",
+        ),
+        ("vector_encode_type: dep", "network_settings.vector_encode_type: unknown encoder 'dep'; did you mean 'deep'?"),
+        ("vis_encode_type: 3", "network_settings.vis_encode_type: must be text, not 3"),
+        (
+            "vector_encode_type: simple",
+            "network_settings.vector_encode_type: encoder 'simple' of plugin 'fake' (rlcore-fake 1.0) does not read "
+            "vector observations; choose deep",
+        ),
+        (
+            "vis_encode_settings: {channels: 4}",
+            "network_settings.vis_encode_settings: encoder 'simple' has no settings; leave it out",
+        ),
+        (
+            "vector_encode_settings: {channels: 4}",
+            "network_settings.vector_encode_settings: there is no encoder to have settings; name one in "
+            "vector_encode_type",
+        ),
+        (
+            "vis_encode_type: deep, vis_encode_settings: {chanels: 4}",
+            "network_settings.vis_encode_settings.chanels: unknown key; did you mean 'channels'?",
+        ),
+        ("encoders: {}", "network_settings.encoders: unknown key"),
+        ("hidden_layers: [8, 0]", "network_settings.hidden_layers: each must be at least 1"),
+        pytest.param(TOO_MANY, "network_settings.hidden_layers: must have at most 256 layers, not 257", id="too many"),
+        ("critic: {hiden_units: 4}", "network_settings.critic.hiden_units: unknown key; did you mean 'hidden_units'?"),
+        pytest.param(f"critic: {{{TOO_MANY}}}", "critic.hidden_layers: must have at most 256", id="too many in critic"),
+    ],
+)
+def test_what_cannot_work_is_refused_with_its_place(errors: Errors, network: str, message: str) -> None:
+    assert message in "\n".join(errors(block(network)))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            block("critic: {hidden_units: 4}", "other"),
+            "behaviors.B.network_settings.critic: trainer 'other' has no critic of its own; leave it out",
+        ),
+        (
+            block("critic: {hidden_units: 4}", rest="hyperparameters: {shared_critic: true}"),
+            "behaviors.B.network_settings.critic: hyperparameters.shared_critic has one network for both",
+        ),
+        (
+            block("", rest="reward_signals: {extrinsic: {network_settings: {critic: {}}}}"),
+            "behaviors.B.reward_signals.extrinsic.network_settings.critic: a reward has no critic; leave it out",
+        ),
+    ],
+)
+def test_a_critic_without_a_network_of_its_own_has_no_settings(errors: Errors, text: str, message: str) -> None:
+    assert message in "\n".join(errors(text))
+
+
+@pytest.mark.parametrize(
+    ("policy", "critic", "widths", "of_critic"),
+    [
+        ({}, None, (128, 128), (128, 128)),
+        ({"hidden_units": 8, "num_layers": 0}, None, (), ()),
+        ({"hidden_layers": (256, 64)}, None, (256, 64), (256, 64)),
+        ({"hidden_layers": ()}, {}, (), ()),
+        ({"hidden_layers": (256, 64)}, {"hidden_layers": (9,)}, (256, 64), (9,)),
+        ({"hidden_layers": (256, 64)}, {"hidden_units": 9}, (256, 64), (9, 9)),
+        ({"num_layers": 3}, {"hidden_units": 9}, (128,) * 3, (9,) * 3),
+        ({"num_layers": 1}, {"num_layers": 3}, (128,), (128,) * 3),
+    ],
+)
+def test_the_widths_of_the_hidden_layers(policy: Any, critic: Any, widths: Any, of_critic: Any) -> None:
+    network = NetworkSettings(**policy, critic=None if critic is None else CriticSettings(**critic))
+    assert network.widths == widths
+    assert network.of_critic.widths == of_critic
+
+
+def test_a_critic_has_an_activation_of_its_own_and_shares_the_rest() -> None:
+    network = NetworkSettings(init="orthogonal", activation="tanh", critic=CriticSettings(activation="relu"))
+    assert (network.of_critic.activation, network.of_critic.init, network.of_critic.critic) == (
+        "relu",
+        "orthogonal",
+        None,
+    )

@@ -1,0 +1,1 @@
+"""A convolutional encoder for the networks of rlcore, and a small image task."""
