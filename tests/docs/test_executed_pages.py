@@ -71,15 +71,36 @@ def test_the_first_tutorial_runs(run_page: RunPage) -> None:
 
 
 def test_the_page_of_the_example_algorithm_shows_its_code() -> None:
-    plugin = ROOT / "examples/dqn_plugin"
-    code = "".join(path.read_text(encoding="utf-8") for path in sorted(plugin.rglob("*.py")))
+    plugin, delayed = ROOT / "examples/dqn_plugin", ROOT / "examples/td3_plugin"
+    paths = [*sorted(plugin.rglob("*.py")), *sorted(delayed.rglob("*.py"))]
+    code = "".join(path.read_text(encoding="utf-8") for path in paths)
     shown = [block for block in blocks("py") if block.page == "docs/tutorial/algorithm.md"]
-    assert len(shown) == 7
+    assert len(shown) == 8
     assert [str(block) for block in shown if block.text not in code] == []
     lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in (plugin / "src").rglob("*.py"))
     assert lines <= 150
     for page in ("README.md", "docs/tutorial/algorithm.md"):
         assert f"{lines} lines" in (ROOT / page).read_text(encoding="utf-8"), page
+
+
+def lines_of_code(directory: Path) -> int:
+    """Lines of all modules without empty ones, comments and docstrings."""
+    lines = 0
+    for path in directory.rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+        nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, documented) and ast.get_docstring(node)]
+        ends = [(node.body[0].lineno, node.body[0].end_lineno or 0) for node in nodes]
+        left_out = {line for first, last in ends for line in range(first, last + 1)}
+        lines += sum(
+            bool(line.strip()) and not line.strip().startswith("#") and number not in left_out
+            for number, line in enumerate(text.splitlines(), 1)
+        )
+    return lines
+
+
+def test_packages_that_are_said_to_be_short_are_short() -> None:
+    assert lines_of_code(ROOT / "examples/td3_plugin/src") < 80
 
 
 def test_the_page_of_the_example_status_shows_its_code() -> None:
