@@ -13,6 +13,7 @@ from rlcore import (
     CurriculumSpec,
     EnvironmentSpec,
     RecordingFormatSpec,
+    ReplaySamplerSpec,
     RewardProviderSpec,
     RunOptionSpec,
     StatsWriterSpec,
@@ -71,6 +72,18 @@ def rlcore_curricula():
             target="acme_rl.ladder:Ladder",
             settings="acme_rl.settings:LadderSettings",
             summary="one rung up after a success, one down after a failure",
+        )
+    ]
+
+
+@hookimpl
+def rlcore_replay_buffer_samplers():
+    return [
+        ReplaySamplerSpec(
+            name="recency",
+            target="acme_rl.recency:RecencySampler",
+            settings="acme_rl.settings:RecencySettings",
+            summary="newer transitions more often than older ones",
         )
     ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import json
 import re
 import subprocess
@@ -81,6 +82,31 @@ def test_the_page_of_the_example_algorithm_shows_its_code() -> None:
     assert lines <= 150
     for page in ("README.md", "docs/tutorial/algorithm.md"):
         assert f"{lines} lines" in (ROOT / page).read_text(encoding="utf-8"), page
+
+
+def test_the_sampler_of_the_page_draws_half_as_often_after_a_half_life(run_page: RunPage, tmp_path: Path) -> None:
+    run_page("docs/how-to/replay-sampler.md")
+    spec = importlib.util.spec_from_file_location("recency_sampler_of_the_page", tmp_path / "recency_sampler.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    slots, positions = 2, 400
+    flags = np.ones(slots * positions, np.uint8)
+    flags[::7] = 0
+    buffer = SimpleNamespace(
+        slots=slots, capacity=slots * positions, filled=slots * positions, flags=flags, head=np.array([200, 101])
+    )
+    flags[buffer.head] = 0
+    settings, behavior = SimpleNamespace(half_life=200.0), SimpleNamespace(slots=slots)
+    sampler = module.RecencySampler(settings, behavior, None)
+    rows = sampler.sample(buffer, 200_000, np.random.default_rng(1), 0.0).rows
+    assert flags[rows].all()
+    ages = np.stack([(head - np.arange(head % slots, 800, slots)) % 800 // slots for head in buffer.head])  # [S, C]
+    row_of = np.stack([np.arange(head % slots, 800, slots) for head in buffer.head])
+    share = np.where(flags[row_of] != 0, 0.5 ** (ages / 100.0), 0.0)
+    counted = np.bincount(rows, minlength=800)[row_of]
+    expected = len(rows) * share / share.sum()
+    assert np.abs(counted - expected).max() < 6 * np.sqrt(expected.max())
 
 
 def lines_of_code(directory: Path) -> int:

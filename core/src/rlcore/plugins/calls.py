@@ -29,6 +29,7 @@ from rlcore.plugins.records import (
     EnvironmentSpec,
     Record,
     RecordingFormatSpec,
+    ReplaySamplerSpec,
     RewardProviderSpec,
     StatsWriterSpec,
     TrainerSpec,
@@ -193,6 +194,9 @@ class Plugins(Factories):
 
     def curriculum(self, reference: str) -> CurriculumSpec:
         return self.record(CurriculumSpec, reference)
+
+    def replay_sampler(self, reference: str) -> ReplaySamplerSpec:
+        return self.record(ReplaySamplerSpec, reference)
 
     def behavior_section(self, reference: str) -> BehaviorSection:
         return self.record(BehaviorSection, reference)

@@ -25,6 +25,7 @@ HOOKS: tuple[HookInfo, ...] = (
     HookInfo("rlcore_stats_writers", "registry"),
     HookInfo("rlcore_environments", "registry"),
     HookInfo("rlcore_curricula", "registry"),
+    HookInfo("rlcore_replay_buffer_samplers", "registry"),
     HookInfo("rlcore_recording_formats", "registry"),
     HookInfo("rlcore_commands", "registry"),
     HookInfo("rlcore_run_options", "registry"),

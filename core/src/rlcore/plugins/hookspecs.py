@@ -38,6 +38,7 @@ from rlcore.plugins.records import (
     CurriculumSpec,
     EnvironmentSpec,
     RecordingFormatSpec,
+    ReplaySamplerSpec,
     RewardProviderSpec,
     RunOptionSpec,
     StatsWriterSpec,
@@ -98,6 +99,14 @@ def rlcore_curricula() -> Iterable[CurriculumSpec] | None:
 
     Called once per loading of plugins, if the configuration has ``environment_parameters``. Must not import torch or
     numpy.
+    """
+
+
+@registry_of(ReplaySamplerSpec)
+def rlcore_replay_buffer_samplers() -> Iterable[ReplaySamplerSpec] | None:
+    """The ways of drawing minibatches from a replay buffer that this plugin provides, for ``replay_sampler.type``.
+
+    Called once per loading of plugins, before the configuration is checked. Must not import torch or numpy.
     """
 
 

@@ -23,7 +23,8 @@ from rlcore.settings.trainers import (
     OfflineSettings,
     OffPolicySettings,
     OnPolicySettings,
-    PrioritizedReplaySettings,
+    PrioritizedSamplerSettings,
+    ReplaySamplerSettings,
     RewardSettings,
 )
 from rlcore.settings.unity import EngineSettings, EnvSettings
@@ -47,7 +48,8 @@ __all__ = [
     "OfflineSettings",
     "OnPolicySettings",
     "PluginSettings",
-    "PrioritizedReplaySettings",
+    "PrioritizedSamplerSettings",
+    "ReplaySamplerSettings",
     "RewardSettings",
     "RunConfig",
     "SettingError",
