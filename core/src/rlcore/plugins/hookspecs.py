@@ -106,7 +106,8 @@ def rlcore_curricula() -> Iterable[CurriculumSpec] | None:
 def rlcore_replay_buffer_samplers() -> Iterable[ReplaySamplerSpec] | None:
     """The ways of drawing minibatches from a replay buffer that this plugin provides, for ``replay_sampler.type``.
 
-    Called once per loading of plugins, before the configuration is checked. Must not import torch or numpy.
+    Called once per loading of plugins, at the latest when a configuration chooses a replay sampler. Must not import
+    torch or numpy.
     """
 
 
