@@ -153,6 +153,15 @@ def test_the_example_of_a_delayed_actor_passes_its_tests_and_trains(
     assert json.loads(measured.stdout)["behaviors"]["Pendulum"]["mean_reward"] >= goal
 
 
+def test_the_example_of_a_replay_sampler_passes_its_tests_with_the_stock_sac(
+    make_venv: Callable[..., Venv], wheels: Mapping[str, Path], with_torch: Venv, tmp_path: Path
+) -> None:
+    example = ROOT / "examples/her_plugin"
+    copied = shutil.copytree(example, tmp_path / "copied")
+    venv = make_venv(build_wheel(copied, tmp_path), wheels["rlcore-gymnasium"], wheels["rlcore-sac"], below=with_torch)
+    venv.test(example / "tests", tmp_path)
+
+
 def test_the_example_of_a_status_in_a_database_passes_its_tests_and_trains(
     make_venv: Callable[..., Venv], wheels: Mapping[str, Path], with_torch: Venv, tmp_path: Path
 ) -> None:
