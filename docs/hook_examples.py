@@ -14,6 +14,7 @@ from rlcore import (
     EncoderSpec,
     EnvironmentSpec,
     RecordingFormatSpec,
+    ReplaySamplerSpec,
     RewardProviderSpec,
     RunOptionSpec,
     StatsWriterSpec,
@@ -85,6 +86,18 @@ def rlcore_encoders():
             settings="acme_rl.settings:ShelfCNNSettings",
             kinds={"image"},
             summary="convolutions for the cameras of our shelves",
+        )
+    ]
+
+
+@hookimpl
+def rlcore_replay_buffer_samplers():
+    return [
+        ReplaySamplerSpec(
+            name="recency",
+            target="acme_rl.recency:RecencySampler",
+            settings="acme_rl.settings:RecencySettings",
+            summary="newer transitions more often than older ones",
         )
     ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import json
 import re
 import subprocess
@@ -81,15 +82,62 @@ def test_the_first_tutorial_runs(run_page: RunPage) -> None:
 
 
 def test_the_page_of_the_example_algorithm_shows_its_code() -> None:
-    plugin = ROOT / "examples/dqn_plugin"
-    code = "".join(path.read_text(encoding="utf-8") for path in sorted(plugin.rglob("*.py")))
+    plugin, delayed = ROOT / "examples/dqn_plugin", ROOT / "examples/td3_plugin"
+    paths = [*sorted(plugin.rglob("*.py")), *sorted(delayed.rglob("*.py"))]
+    code = "".join(path.read_text(encoding="utf-8") for path in paths)
     shown = [block for block in blocks("py") if block.page == "docs/tutorial/algorithm.md"]
-    assert len(shown) == 7
+    assert len(shown) == 8
     assert [str(block) for block in shown if block.text not in code] == []
     lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in (plugin / "src").rglob("*.py"))
     assert lines <= 150
     for page in ("README.md", "docs/tutorial/algorithm.md"):
         assert f"{lines} lines" in (ROOT / page).read_text(encoding="utf-8"), page
+
+
+def test_the_sampler_of_the_page_draws_half_as_often_after_a_half_life(run_page: RunPage, tmp_path: Path) -> None:
+    run_page("docs/how-to/replay-sampler.md")
+    spec = importlib.util.spec_from_file_location("recency_sampler_of_the_page", tmp_path / "recency_sampler.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    slots, positions = 2, 400
+    flags = np.ones(slots * positions, np.uint8)
+    flags[::7] = 0
+    buffer = SimpleNamespace(
+        slots=slots, capacity=slots * positions, filled=slots * positions, flags=flags, head=np.array([200, 101])
+    )
+    flags[buffer.head] = 0
+    settings, behavior = SimpleNamespace(half_life=200.0), SimpleNamespace(slots=slots)
+    sampler = module.RecencySampler(settings, behavior, None)
+    rows = sampler.sample(buffer, 200_000, np.random.default_rng(1), 0.0).rows
+    assert flags[rows].all()
+    ages = np.stack([(head - np.arange(head % slots, 800, slots)) % 800 // slots for head in buffer.head])  # [S, C]
+    row_of = np.stack([np.arange(head % slots, 800, slots) for head in buffer.head])
+    share = np.where(flags[row_of] != 0, 0.5 ** (ages / 100.0), 0.0)
+    counted = np.bincount(rows, minlength=800)[row_of]
+    expected = len(rows) * share / share.sum()
+    assert np.abs(counted - expected).max() < 6 * np.sqrt(expected.max())
+
+
+def lines_of_code(directory: Path) -> int:
+    """Lines of all modules without empty ones, comments and docstrings."""
+    lines = 0
+    for path in directory.rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+        nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, documented) and ast.get_docstring(node)]
+        ends = [(node.body[0].lineno, node.body[0].end_lineno or 0) for node in nodes]
+        left_out = {line for first, last in ends for line in range(first, last + 1)}
+        lines += sum(
+            bool(line.strip()) and not line.strip().startswith("#") and number not in left_out
+            for number, line in enumerate(text.splitlines(), 1)
+        )
+    return lines
+
+
+def test_packages_that_are_said_to_be_short_are_short() -> None:
+    for name in ("td3_plugin", "her_plugin"):
+        assert lines_of_code(ROOT / "examples" / name / "src") < 80
 
 
 def test_the_page_of_the_example_status_shows_its_code() -> None:

@@ -136,6 +136,32 @@ def test_the_example_of_an_algorithm_passes_its_tests_and_trains(
     assert json.loads(measured.stdout)["behaviors"]["CartPole"]["mean_reward"] >= goal
 
 
+def test_the_example_of_a_delayed_actor_passes_its_tests_and_trains(
+    make_venv: Callable[..., Venv], wheels: Mapping[str, Path], with_torch: Venv, tmp_path: Path, deep: bool
+) -> None:
+    """As its README says. A deep run trains to the end, and to the score in the README."""
+    example = ROOT / "examples/td3_plugin"
+    copied = shutil.copytree(example, tmp_path / "copied")
+    venv = make_venv(build_wheel(copied, tmp_path), wheels["rlcore-gymnasium"], below=with_torch)
+    installed = {name for name in venv.distributions() if name.startswith("rlcore")}
+    assert installed == {"rlcore", "rlcore-td3", "rlcore-gymnasium"}
+    venv.test(example / "tests", tmp_path, "-k", "test" if deep else "not TestTD3 or learns or never_stopped")
+    steps, goal = (15_000, -200.0) if deep else (7_500, -500.0)
+    changed = ("--set", f"behaviors.Pendulum.max_steps={steps}")
+    venv.rlcore("run", example / "pendulum.yaml", "--seed", "1", *changed, cwd=tmp_path)
+    measured = venv.rlcore("evaluate", "pendulum-td3", "--episodes", "50", "--json", cwd=tmp_path)
+    assert json.loads(measured.stdout)["behaviors"]["Pendulum"]["mean_reward"] >= goal
+
+
+def test_the_example_of_a_replay_sampler_passes_its_tests_with_the_stock_sac(
+    make_venv: Callable[..., Venv], wheels: Mapping[str, Path], with_torch: Venv, tmp_path: Path
+) -> None:
+    example = ROOT / "examples/her_plugin"
+    copied = shutil.copytree(example, tmp_path / "copied")
+    venv = make_venv(build_wheel(copied, tmp_path), wheels["rlcore-gymnasium"], wheels["rlcore-sac"], below=with_torch)
+    venv.test(example / "tests", tmp_path)
+
+
 def test_the_example_of_a_status_in_a_database_passes_its_tests_and_trains(
     make_venv: Callable[..., Venv], wheels: Mapping[str, Path], with_torch: Venv, tmp_path: Path
 ) -> None:

@@ -19,7 +19,7 @@ SAC = {
         "buffer_init_steps": 300,
         "steps_per_update": 7,
         "n_steps": 3,
-        "prioritized_replay": {},
+        "replay_sampler": {"type": "prioritized"},
         "save_replay_buffer": True,
     },
 }
@@ -54,7 +54,7 @@ ATTACKED: dict[str, dict[str, Any]] = {
     "SAC without its buffer's priorities": {
         "environment": "CartPole-v1",
         **SAC,
-        "hyperparameters": {**SAC["hyperparameters"], "prioritized_replay": None, "n_steps": 1},
+        "hyperparameters": {**SAC["hyperparameters"], "replay_sampler": None, "n_steps": 1},
     },
     "BC": {"trainer_type": "bc", **OFFLINE},
     "imitation": {

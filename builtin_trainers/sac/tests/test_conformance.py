@@ -31,7 +31,7 @@ class TestSACWithEveryOption(TrainerConformance):
         **SMALL,
         "buffer_init_steps": 32,
         "n_steps": 3,
-        "prioritized_replay": {"alpha": 0.6, "beta": 0.4},
+        "replay_sampler": {"type": "prioritized", "alpha": 0.6, "beta": 0.4},
         "steps_per_update": 0.5,
         "reward_signal_steps_per_update": 4,  # as many as a step brings: one update of the reward with each of ours
         "learning_rate_schedule": "linear",

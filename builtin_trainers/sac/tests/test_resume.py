@@ -24,7 +24,7 @@ MakeRun = Callable[..., Run]
 EVERYTHING: Mapping[str, Any] = {
     "save_replay_buffer": True,
     "n_steps": 3,
-    "prioritized_replay": {"alpha": 0.6},
+    "replay_sampler": {"type": "prioritized", "alpha": 0.6},
     "steps_per_update": 2.5,
     "reward_signal_steps_per_update": 7.0,
     "learning_rate_schedule": "linear",
@@ -182,7 +182,7 @@ def test_no_part_of_the_state_is_left_out_above(make_trainer: MakeTrainer) -> No
     state = made(make_trainer).state_dict()
     assert state.keys() == {
         "model", "optimizers", "steps", "gradient_steps", "generators", "providers", "noise", "ratio", "reward_ratio",
-        "slots", "episode_rewards", "buffer",
+        "slots", "episode_rewards", "buffer", "sampler",
     }  # fmt: skip
     assert state["optimizers"].keys() == {"policy", "critic_0", "critic_1", "temperature"}
     assert state["generators"].keys() == {"learning", "actions"}

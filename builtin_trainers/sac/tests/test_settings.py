@@ -42,9 +42,9 @@ MakeTrainer = Callable[..., SACTrainer]
         ({"reward_signal_steps_per_update": 0}, "reward_signal_steps_per_update: must be greater than 0, not 0"),
         ({"n_steps": 0}, "n_steps: must be at least 1, not 0"),
         ({"n_steps": 1.5}, "n_steps: must be a whole number, not 1.5"),
-        ({"prioritized_replay": {"alpha": -1}}, "prioritized_replay.alpha: must be at least 0, not -1"),
-        ({"prioritized_replay": {"beta": 2}}, "prioritized_replay.beta: must be at most 1, not 2"),
-        ({"prioritized_replay": True}, "prioritized_replay: must be a mapping of settings, not true"),
+        ({"replay_sampler": {"type": "prioritized", "alpha": -1}}, "replay_sampler.alpha: must be at least 0, not -1"),
+        ({"replay_sampler": {"type": "prioritized", "beta": 2}}, "replay_sampler.beta: must be at most 1, not 2"),
+        ({"replay_sampler": True}, "replay_sampler: must be a mapping of settings, not true"),
         ({"learning_rate": 0}, "learning_rate: must be greater than 0, not 0"),
         ({"learning_rate_schedule": "cosine"}, "learning_rate_schedule: must be one of linear, constant, not 'cosine'"),
     ],
@@ -96,7 +96,9 @@ def test_priorities_follow_the_temporal_difference_errors(
     make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     environment = TinyCorridor(2)
-    trainer = make_trainer(environment, prioritized_replay={"alpha": 0.7, "beta": 0.5}, batch_size=16)
+    trainer = make_trainer(
+        environment, replay_sampler={"type": "prioritized", "alpha": 0.7, "beta": 0.5}, batch_size=16
+    )
     priorities = trainer.buffer.priorities
     assert priorities is not None
     drawn: list[Any] = []

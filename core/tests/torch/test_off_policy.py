@@ -16,8 +16,9 @@ from torch import Tensor
 
 from rlcore.environment import Environment
 from rlcore.errors import ConfigError, PluginError, RunStateError, TrainingDiverged
+from rlcore.plugins import Selection, load_plugins
 from rlcore.rewards import ExtrinsicReward, RewardProvider, Transitions
-from rlcore.settings import BehaviorSettings, NetworkSettings, OffPolicySettings, PrioritizedReplaySettings, RunConfig
+from rlcore.settings import BehaviorSettings, NetworkSettings, OffPolicySettings, PrioritizedSamplerSettings, RunConfig
 from rlcore.testing.conformance.trainer import copied, first_batch, learn, play
 from rlcore.testing.environments import ConstantReward, IdentityEnvironment, TinyCorridor, identity_hybrid
 from rlcore.torch import allocation
@@ -82,7 +83,11 @@ def counter(
     )
     rewards = providers or [ExtrinsicReward()]
     run: Any = SimpleNamespace(
-        config=RunConfig(), seed=1, inference=inference, create_reward_providers=lambda *_: rewards
+        config=RunConfig(),
+        seed=1,
+        inference=inference,
+        create_reward_providers=lambda *_: rewards,
+        plugins=load_plugins(Selection(autoload=False)),
     )
     return Counter(behavior_settings, behavior, run)
 
@@ -125,7 +130,7 @@ def test_gradient_steps_are_counted_exactly(
         "large batch": {"batch_size": 1000},
     }
     trainer = counter(environment, steps_per_update=steps_per_update, **beginning[start])
-    monkeypatch.setattr(trainer.reader, "read", lambda rows: rows)  # what a batch holds is another test's business
+    monkeypatch.setattr(trainer.reader, "read", lambda rows, *_: rows)  # what a batch holds is another test's business
     batch = first_batch(environment)
     trainer.begin(batch)
     while trainer.steps < 10_000:
@@ -215,7 +220,7 @@ def test_masked_options_are_never_taken_in_the_beginning() -> None:
 
 def prioritized(error: float | None, **hyperparameters: Any) -> tuple[Counter, TinyCorridor]:
     environment = TinyCorridor(2)
-    trainer = counter(environment, prioritized_replay=PrioritizedReplaySettings(alpha=0.5, beta=0.4), **hyperparameters)
+    trainer = counter(environment, replay_sampler=PrioritizedSamplerSettings(alpha=0.5, beta=0.4), **hyperparameters)
     trainer.error = error
     return trainer, environment
 
@@ -225,8 +230,8 @@ def test_a_trainer_without_td_errors_is_refused_prioritized_replay() -> None:
     with pytest.raises(ConfigError) as refused:
         learn(trainer, environment, 5)
     assert str(refused.value) == (
-        "behavior 'Corridor': prioritized_replay needs temporal-difference errors, which trainer 'counter' does not "
-        "give; leave it out"
+        "behavior 'Corridor': replay_sampler 'prioritized' needs temporal-difference errors, which trainer "
+        "'counter' does not give; choose another one"
     )
 
 
@@ -419,7 +424,7 @@ def test_imitation_says_what_it_needs_of_a_trainer_without_an_optimizer_called_p
 @pytest.mark.parametrize("error", [float("nan"), float("inf")])
 def test_errors_to_sample_by_that_are_not_finite_end_the_run_with_advice_too(error: float) -> None:
     environment = TinyCorridor(1)
-    trainer = counter(environment, prioritized_replay=PrioritizedReplaySettings())
+    trainer = counter(environment, replay_sampler=PrioritizedSamplerSettings())
     trainer.error = trainer.loss = error
     with pytest.raises(TrainingDiverged, match=r"at step 2 \(a temporal-difference error is .*\); lower learning_rate"):
         learn(trainer, environment, 3)

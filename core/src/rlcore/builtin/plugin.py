@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from rlcore.plugins.markers import hookimpl
-from rlcore.plugins.records import EncoderSpec, RewardProviderSpec, StatsWriterSpec, TrainerSpec
+from rlcore.plugins.records import EncoderSpec, ReplaySamplerSpec, RewardProviderSpec, StatsWriterSpec, TrainerSpec
 
 if TYPE_CHECKING:
     from rlcore.plugins.run_context import RunContext
@@ -23,6 +23,24 @@ def rlcore_reward_providers() -> list[RewardProviderSpec]:
             settings="rlcore.settings:RewardSettings",
             summary="the environment's own reward, the group's included",
         )
+    ]
+
+
+@hookimpl
+def rlcore_replay_buffer_samplers() -> list[ReplaySamplerSpec]:
+    return [
+        ReplaySamplerSpec(
+            name="uniform",
+            target="rlcore.torch.replay_sampler:UniformSampler.create",
+            settings="rlcore.settings:ReplaySamplerSettings",
+            summary="every stored transition is equally likely",
+        ),
+        ReplaySamplerSpec(
+            name="prioritized",
+            target="rlcore.torch.replay_sampler:PrioritizedSampler.create",
+            settings="rlcore.settings:PrioritizedSamplerSettings",
+            summary="by the size of temporal-difference errors, with importance weights",
+        ),
     ]
 
 

@@ -31,7 +31,7 @@ from rlcore.config.problems import ConfigErrors, KeyPath, dotted, shown
 from rlcore.config.structure import build, structure
 from rlcore.errors import NotInstalled, PluginError
 from rlcore.plugins.failures import blamed
-from rlcore.plugins.known import LESSONS, NOT_BUILT, is_known
+from rlcore.plugins.known import LESSONS, NOT_BUILT, UNIFORM, is_known
 from rlcore.plugins.lookup import section_clash
 from rlcore.settings import (
     BehaviorSettings,
@@ -43,7 +43,7 @@ from rlcore.settings import (
     RewardSettings,
     RunConfig,
 )
-from rlcore.settings.trainers import AbsentRewardSettings
+from rlcore.settings.trainers import AbsentRewardSettings, OffPolicySettings, ReplaySamplerSettings
 
 if TYPE_CHECKING:
     from rlcore.plugins.calls import Plugins
@@ -216,13 +216,27 @@ class Blocks:
         if data.get("behavioral_cloning") is not None and not spec.behavioral_cloning:
             self.problems.add((*path, "behavioral_cloning"), f"trainer {spec.name!r} does not imitate demonstrations")
         hints = hints_in_behavior(path, "hyperparameters", ())
-        return self._settings(spec, {} if given is None else given, (*path, "hyperparameters"), hints=hints)
+        given, path = {} if given is None else given, (*path, "hyperparameters")
+        sampler = given.get("replay_sampler") if isinstance(given, Mapping) else None
+        ready = {}
+        if sampler is not None and issubclass(spec.resolve("settings"), OffPolicySettings):
+            ready["replay_sampler"] = self._replay_sampler(sampler, (*path, "replay_sampler"))
+        return self._settings(spec, given, path, hints=hints, ready=ready)
+
+    def _replay_sampler(self, data: Any, path: KeyPath) -> Any:
+        kind = data.get("type", UNIFORM) if isinstance(data, Mapping) else None
+        if not isinstance(kind, str):
+            return build(ReplaySamplerSettings, data, path, self.problems)
+        if self.measuring and not self._has(self.plugins.replay_sampler, kind):
+            return ReplaySamplerSettings(type=kind)
+        spec = self._find("replay_sampler", self.plugins.replay_sampler, kind, (*path, "type"))
+        return INVALID if spec is INVALID else self._settings(spec, data, path)
 
     def _reward(self, data: Any, path: KeyPath) -> Any:
         if path[-1] in settings_fields(RewardSettings) and not isinstance(data, Mapping):
             self.problems.add(path, f"unknown key; it belongs in {dotted((*path[:-1], 'extrinsic'))}")
             return INVALID
-        if self.measuring and isinstance(data, Mapping) and not self._has_reward(str(path[-1])):
+        if self.measuring and isinstance(data, Mapping) and not self._has(self.plugins.reward_provider, str(path[-1])):
             known = {key: value for key, value in data.items() if key in settings_fields(AbsentRewardSettings)}
             return build(AbsentRewardSettings, known, path, self.problems)
         spec = self._find("reward", self.plugins.reward_provider, str(path[-1]), path)
@@ -233,9 +247,9 @@ class Blocks:
             ready["network_settings"] = self._network(data["network_settings"], (*path, "network_settings"))
         return self._settings(spec, data, path, ready=ready)
 
-    def _has_reward(self, reference: str) -> bool:
+    def _has(self, find: Callable[[str], Any], reference: str) -> bool:
         try:
-            self.plugins.reward_provider(reference)
+            find(reference)
         except NotInstalled:
             return False
         except PluginError:  # several plugins provide it, which is reported when it is read

@@ -110,6 +110,7 @@ def used_references(document: Document) -> tuple[str, ...]:
         names += [block(*place, name, "curriculum").get("type") for name in block(*place)]
     for path in behaviors:
         names += [block(*path).get("trainer_type"), *block(*path, "reward_signals")]
+        names.append(block(*path, "hyperparameters", "replay_sampler").get("type"))
     return tuple(dict.fromkeys(name for name in names if isinstance(name, str) and "/" in name))
 
 

@@ -20,13 +20,14 @@ from rlcore.config.dump import plain
 from rlcore.config.names import NAME_PATTERN
 from rlcore.config.num_envs import ALIAS, NUM_ENVS
 from rlcore.config.problems import dotted
-from rlcore.plugins.known import LESSONS, NOT_BUILT
+from rlcore.plugins.known import LESSONS, NOT_BUILT, UNIFORM
 from rlcore.settings import (
     BehaviorSettings,
     EnvironmentSettings,
     EnvSettings,
     EvaluationSettings,
     NetworkSettings,
+    ReplaySamplerSettings,
     RunConfig,
 )
 from rlcore.settings.fields import FieldInfo, field_info
@@ -193,6 +194,14 @@ class _SchemaWriter:
             ]
         }
 
+    def _replay_sampler(self) -> Schema:
+        """The settings of a replay sampler according to its type."""
+        rules = [
+            {"if": _has("type", name, required=name != UNIFORM), "then": self._settings(record, "settings")}
+            for name, record in self._named("replay_sampler")
+        ]
+        return {"type": "object", "properties": {"type": self._choice("replay_sampler")}, "allOf": rules}
+
     def _writer(self, record: Record) -> Schema:
         empty: Schema = {"type": "object", "additionalProperties": False}
         has_settings = getattr(record, "settings", None) is not None
@@ -266,6 +275,8 @@ class _SchemaWriter:
 
     def _type(self, kind: Any) -> Schema:
         origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+        if kind is ReplaySamplerSettings:
+            return self._replay_sampler()
         if isinstance(kind, type) and attrs.has(kind):
             return self._class(kind)
         if origin in (typing.Union, types.UnionType):

@@ -30,6 +30,7 @@ from rlcore.plugins.records import (
     EnvironmentSpec,
     Record,
     RecordingFormatSpec,
+    ReplaySamplerSpec,
     RewardProviderSpec,
     StatsWriterSpec,
     TrainerSpec,
@@ -197,6 +198,9 @@ class Plugins(Factories):
 
     def encoder(self, reference: str) -> EncoderSpec:
         return self.record(EncoderSpec, reference)
+
+    def replay_sampler(self, reference: str) -> ReplaySamplerSpec:
+        return self.record(ReplaySamplerSpec, reference)
 
     def behavior_section(self, reference: str) -> BehaviorSection:
         return self.record(BehaviorSection, reference)

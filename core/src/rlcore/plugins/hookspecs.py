@@ -39,6 +39,7 @@ from rlcore.plugins.records import (
     EncoderSpec,
     EnvironmentSpec,
     RecordingFormatSpec,
+    ReplaySamplerSpec,
     RewardProviderSpec,
     RunOptionSpec,
     StatsWriterSpec,
@@ -107,6 +108,15 @@ def rlcore_encoders() -> Iterable[EncoderSpec] | None:
     """The encoders of observations that this plugin provides, for ``vis_encode_type`` and ``vector_encode_type``.
 
     Called once per loading of plugins, before the configuration is checked. Must not import torch or numpy.
+    """
+
+
+@registry_of(ReplaySamplerSpec)
+def rlcore_replay_buffer_samplers() -> Iterable[ReplaySamplerSpec] | None:
+    """The ways of drawing minibatches from a replay buffer that this plugin provides, for ``replay_sampler.type``.
+
+    Called once per loading of plugins, at the latest when a configuration chooses a replay sampler. Must not import
+    torch or numpy.
     """
 
 

@@ -24,6 +24,9 @@ PACKAGES = {
 # The curriculum that ML-Agents' numbers, samplers and lists of lessons mean.
 LESSONS = "lessons"
 
+# The replay sampler of a behavior that chooses none.
+UNIFORM = "uniform"
+
 # The format to ask for, and the advice, if no plugin for recordings is loaded.
 RECORDING_FORMAT = "minari"
 RECORDING_ADVICE = "pip install rlcore-offline, or turn it on with -p offline if it is installed"

@@ -225,6 +225,23 @@ class EncoderSpec(Record):
 
 
 @attrs.frozen(kw_only=True)
+class ReplaySamplerSpec(Record):
+    """A way of drawing minibatches from a replay buffer, which ``hyperparameters.replay_sampler.type`` may name.
+
+    ``settings`` names the attrs class of such a block, which derives from
+    :class:`rlcore.settings.ReplaySamplerSettings`. ``target(settings, behavior: BehaviorSpec, run: RunContext)``,
+    called by keyword, returns a :class:`rlcore.torch.replay_sampler.ReplaySampler`. Trainers built on
+    :class:`rlcore.torch.off_policy.OffPolicyTrainer` use it.
+    """
+
+    kind: ClassVar[str] = "replay_sampler"
+    called: ClassVar[str] = "replay sampler"
+    key: ClassVar[str] = "replay_sampler.type"
+
+    settings: str = attrs.field(validator=_check_target)
+
+
+@attrs.frozen(kw_only=True)
 class RecordingFormatSpec(Record):
     """A file format of recorded episodes. ``target()`` returns a :class:`rlcore.recordings.RecordingFormat`."""
 

@@ -24,7 +24,8 @@ from rlcore.settings.trainers import (
     OfflineSettings,
     OffPolicySettings,
     OnPolicySettings,
-    PrioritizedReplaySettings,
+    PrioritizedSamplerSettings,
+    ReplaySamplerSettings,
     RewardSettings,
 )
 from rlcore.settings.unity import EngineSettings, EnvSettings
@@ -49,7 +50,8 @@ __all__ = [
     "OfflineSettings",
     "OnPolicySettings",
     "PluginSettings",
-    "PrioritizedReplaySettings",
+    "PrioritizedSamplerSettings",
+    "ReplaySamplerSettings",
     "RewardSettings",
     "RunConfig",
     "SettingError",

@@ -197,9 +197,17 @@ class MinibatchSettings:
 
 
 @attrs.frozen(kw_only=True)
-class PrioritizedReplaySettings:
+class ReplaySamplerSettings:
+    """Settings of every replay sampler; a plugin's settings class derives from this class."""
+
+    type: str = setting("uniform", "Type of sampler: a registered name, or DISTRIBUTION/NAME.")
+
+
+@attrs.frozen(kw_only=True)
+class PrioritizedSamplerSettings(ReplaySamplerSettings):
     """Proportional prioritized replay (Schaul et al. 2016, arXiv:1511.05952)."""
 
+    type: str = setting("prioritized", "Type of sampler: a registered name, or DISTRIBUTION/NAME.")
     alpha: float = setting(0.6, "Exponent of priorities; 0 is uniform sampling.", minimum=0.0)
     beta: float = setting(0.4, "Exponent of importance weights at the start.", minimum=0.0, maximum=1.0)
     final_beta: float = setting(1.0, "Value of beta at max_steps; beta grows linearly.", minimum=0.0, maximum=1.0)
@@ -222,8 +230,8 @@ class OffPolicySettings(MinibatchSettings):
     )  # fmt: skip
     save_replay_buffer: bool = setting(False, "Save the replay buffer in checkpoints, for an exact resume.")
     n_steps: int = setting(1, "Rewards summed before bootstrapping (an rlcore key).", minimum=1, maximum=MAX_N_STEPS)
-    prioritized_replay: PrioritizedReplaySettings | None = setting(
-        None, "Sample by temporal-difference error instead of uniformly (an rlcore key)."
+    replay_sampler: ReplaySamplerSettings | None = setting(
+        None, "How minibatches are drawn from the replay buffer; uniformly by default (an rlcore key)."
     )
 
     def __attrs_post_init__(self) -> None:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec
 from rlcore.errors import ConfigError, RunStateError
+from rlcore.plugins.known import UNIFORM
 from rlcore.plugins.run_context import RunContext
 from rlcore.saved_values import saved_mapping
 from rlcore.seeding import derive_generator, generator_state, restore_generator
@@ -24,9 +25,9 @@ from rlcore.torch.actions import MASKED_LOGIT, ActionNoise
 from rlcore.torch.minibatch_trainer import GradientStep, MinibatchTrainer
 from rlcore.torch.networks import to_numpy
 from rlcore.torch.policy import RawActions
-from rlcore.torch.priorities import importance_exponent
 from rlcore.torch.replay import ReplayBuffer
 from rlcore.torch.replay_rings import LEAST_ROWS
+from rlcore.torch.replay_sampler import UniformSampler, create_replay_sampler
 from rlcore.torch.schedules import UpdateRatio
 from rlcore.torch.stored_rewards import StoredEpisodeRewards
 from rlcore.torch.transition_batch import BatchReader
@@ -50,6 +51,7 @@ class OffPolicyTrainer(MinibatchTrainer):
 
     def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
         h: OffPolicySettings = settings.hyperparameters
+        self.sampler = UniformSampler() if run.inference else create_replay_sampler(h, behavior, run)
         self.buffer = self._make_buffer(behavior, h, run)
         super().__init__(settings, behavior, run)
         self.reader = BatchReader(
@@ -128,34 +130,41 @@ class OffPolicyTrainer(MinibatchTrainer):
 
     # ------------------------------------------------------------ inside
 
-    @staticmethod
-    def _make_buffer(behavior: BehaviorSpec, h: OffPolicySettings, run: RunContext) -> ReplayBuffer:
+    def _make_buffer(self, behavior: BehaviorSpec, h: OffPolicySettings, run: RunContext) -> ReplayBuffer:
         """A buffer of ``buffer_size`` rows, or of the least number for inference, which learns nothing."""
         if run.inference:
             return ReplayBuffer(behavior, LEAST_ROWS * behavior.slots)
-        priorities = h.prioritized_replay
-        buffer = ReplayBuffer(behavior, h.buffer_size, None if priorities is None else priorities.alpha)
+        buffer = ReplayBuffer(behavior, h.buffer_size, self.sampler.priority_alpha)
         log.info(
             "behavior %r: a replay buffer of %d rows takes %.1f MB", behavior.name, buffer.capacity, buffer.nbytes / 1e6
         )
         return buffer
 
+    @property
+    def _sampler_type(self) -> str:
+        """The name of the replay sampler without its distribution, which may change."""
+        chosen = self.hyperparameters.replay_sampler
+        return UNIFORM if chosen is None else chosen.type.rpartition("/")[2]
+
     def _learn_from_sample(self) -> GradientStep:
-        h, priorities = self.hyperparameters, self.hyperparameters.prioritized_replay
-        if priorities is None:
-            return self.gradient_step(self.reader.read(self.buffer.sample(h.batch_size, self.generator)))
-        beta = importance_exponent(priorities, self.steps / self.settings.max_steps)
-        rows, weights = self.buffer.sample_prioritized(h.batch_size, self.generator, beta)
-        step = self.gradient_step(self.reader.read(rows, weights))
+        progress = min(1.0, self.steps / self.settings.max_steps)
+        sample = self.sampler.sample(self.buffer, self.hyperparameters.batch_size, self.generator, progress)
+        weight = sample.weight
+        if weight is None and self.sampler.uses_td_errors:  # a trainer may compute errors only beside weights
+            weight = np.ones(len(sample.rows), np.float32)
+        step = self.gradient_step(self.reader.read(sample.rows, weight, sample.steps))
+        if not self.sampler.uses_td_errors:
+            return step
         if step.td_error is None:
+            chosen = self.hyperparameters.replay_sampler
             raise ConfigError(
-                f"behavior {self.behavior.name!r}: prioritized_replay needs temporal-difference errors, which "
-                f"trainer {self.settings.trainer_type!r} does not give; leave it out"
+                f"behavior {self.behavior.name!r}: replay_sampler {chosen and chosen.type!r} needs temporal-difference "
+                f"errors, which trainer {self.settings.trainer_type!r} does not give; choose another one"
             )
         errors = to_numpy(step.td_error)
         if not np.isfinite(errors).all():
             raise self.diverged(f"a temporal-difference error is {errors[~np.isfinite(errors)][0]:g}")
-        self.buffer.set_priorities(rows, errors)
+        self.sampler.learned(self.buffer, sample.rows, errors)
         return step
 
     def _update_rewards(self) -> dict[str, float]:
@@ -192,6 +201,7 @@ class OffPolicyTrainer(MinibatchTrainer):
         }
         if self.hyperparameters.save_replay_buffer:
             state["buffer"] = self.buffer.state_dict()
+            state["sampler"] = {"type": self._sampler_type, "state": self.sampler.state_dict()}
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -203,6 +213,7 @@ class OffPolicyTrainer(MinibatchTrainer):
         self._episode_rewards.load_state_dict(state["episode_rewards"])
         if "buffer" in state:
             self.buffer.load_state_dict(state["buffer"])
+            self.sampler.load_state_dict(state["sampler"]["state"])
             self._begun = True
             return
         log.warning(
@@ -225,4 +236,12 @@ class OffPolicyTrainer(MinibatchTrainer):
             )
         self._episode_rewards.require_fit(saved_mapping(state, "episode_rewards"))
         if "buffer" in state:
+            saved = saved_mapping(state, "sampler")
+            if saved.get("type") != self._sampler_type and not self._inference:
+                raise RunStateError(
+                    f"behavior {self.behavior.name!r}: the checkpoint was saved with replay_sampler.type "
+                    f"{saved.get('type')!r} and this run has {self._sampler_type!r}; resume with the sampler of the "
+                    "checkpoint, or start a new run"
+                )
             self.buffer.require_fit(saved_mapping(state, "buffer"))
+            self.sampler.require_fit(saved_mapping(saved, "state"))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.saved_values import SavedValueError, saved_array, saved_float
-from rlcore.settings import PrioritizedReplaySettings
+from rlcore.settings import PrioritizedSamplerSettings
 from rlcore.torch.allocation import FANOUT, tree_lengths
 
 Rows = NDArray[np.int64]
@@ -22,7 +22,7 @@ EPSILON = 1e-6  # what the paper adds to |error|, so that a transition without e
 PENDING_ROWS = 1 << 13  # changes kept at most between two samples
 
 
-def importance_exponent(settings: PrioritizedReplaySettings, progress: float) -> float:
+def importance_exponent(settings: PrioritizedSamplerSettings, progress: float) -> float:
     """The exponent of the importance weights: from ``beta`` to ``final_beta`` as ``progress`` goes from 0 to 1."""
     return settings.beta + (settings.final_beta - settings.beta) * min(1.0, progress)
 

@@ -100,10 +100,11 @@ class BatchReader:
         self.n_steps = n_steps
         self.between = between and n_steps > 1
 
-    def read(self, rows: Rows, weight: FloatArray | None = None) -> TransitionBatch:
-        """The transitions that start at ``rows`` [B] of the buffer."""
+    def read(self, rows: Rows, weight: FloatArray | None = None, steps: Steps | None = None) -> TransitionBatch:
+        """The transitions that start at ``rows`` [B] of the buffer; with ``steps`` those, which need n = 1."""
         indices, valid, last = self.buffer.stretches(rows, self.n_steps)
-        steps = self.buffer.transitions(rows, last)
+        if steps is None:
+            steps = self.buffer.transitions(rows, last)
         reward, discount = self._rewards(indices, valid, steps)
         return TransitionBatch(
             inputs=self._inputs(steps.observations),

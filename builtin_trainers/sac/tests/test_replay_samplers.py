@@ -1,0 +1,256 @@
+# mypy: allow-untyped-calls
+"""Replay samplers of plugins under SAC, which knows nothing of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+
+from rlcore import BehaviorSpec, ReplaySamplerSpec, RunContext, hookimpl
+from rlcore.config import ConfigErrors, config_from_mapping, json_schema
+from rlcore.errors import ConfigError, PluginError, RunStateError
+from rlcore.plugins import Plugins, load_plugins
+from rlcore.saved_values import saved_count
+from rlcore.settings import ReplaySamplerSettings, setting
+from rlcore.testing.conformance.trainer import assert_equal, copied, learn
+from rlcore.testing.environments import TinyCorridor
+from rlcore.torch.replay import ReplayBuffer
+from rlcore.torch.replay_sampler import ReplaySampler, Sample
+from rlcore_sac.trainer import SACTrainer
+
+MakeTrainer = Callable[..., SACTrainer]
+
+
+@attrs.frozen(kw_only=True)
+class TestSettings(ReplaySamplerSettings):
+    __test__ = False
+
+    first: int = setting(0, "Samples before this one.", minimum=0)
+
+
+class Alternating(ReplaySampler):
+    """A uniform sample and the newest transition of the first agent in turn."""
+
+    uses_td_errors = True
+
+    def __init__(self, settings: TestSettings, behavior: BehaviorSpec, run: RunContext) -> None:
+        self.taken = settings.first
+        self.errors: list[Any] = []
+
+    def sample(self, buffer: ReplayBuffer, batch_size: int, generator: np.random.Generator, progress: float) -> Sample:
+        self.taken += 1
+        rows = buffer.sample(batch_size, generator)
+        if self.taken % 2:
+            return Sample(rows)
+        closed = np.flatnonzero(buffer.flags)
+        return Sample(np.full(batch_size, closed[-1]), np.full(batch_size, 0.5, np.float32))
+
+    def learned(self, buffer: ReplayBuffer, rows: Any, td_errors: Any) -> None:
+        self.errors.append((rows, td_errors))
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"taken": self.taken}
+
+    def require_fit(self, state: Mapping[str, Any]) -> None:
+        saved_count(state, "taken")
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.taken = saved_count(state, "taken")
+
+
+class Wrong(Alternating):
+    """Rows that hold no transition, or samples of another kind."""
+
+    uses_td_errors = False
+
+    def sample(self, buffer: ReplayBuffer, batch_size: int, generator: np.random.Generator, progress: float) -> Any:
+        rows = np.zeros(batch_size, np.int64)
+        return [
+            Sample(rows + buffer.head[0]),
+            Sample(rows + buffer.capacity),
+            Sample(rows[1:]),
+            Sample(np.zeros(batch_size)),
+            rows,
+            Sample(buffer.sample(batch_size, generator), np.ones(3, np.float32)),
+            Sample(
+                buffer.sample(batch_size, generator), None, buffer.transitions(buffer.sample(batch_size, generator))
+            ),
+        ][self.taken]
+
+
+class Relabeling(Alternating):
+    """Every reward is 5."""
+
+    uses_td_errors = False
+    changes_steps = True
+
+    def sample(self, buffer: ReplayBuffer, batch_size: int, generator: np.random.Generator, progress: float) -> Sample:
+        rows = buffer.sample(batch_size, generator)
+        steps = buffer.transitions(rows)
+        return Sample(rows, steps=attrs.evolve(steps, reward=np.full_like(steps.reward, 5.0)))
+
+
+class Samplers:
+    @hookimpl
+    def rlcore_replay_buffer_samplers(self) -> list[ReplaySamplerSpec]:
+        settings = f"{__name__}:TestSettings"
+        return [
+            ReplaySamplerSpec(name=cls.__name__.lower(), target=f"{__name__}:{cls.__name__}", settings=settings)
+            for cls in (Alternating, Wrong, Relabeling)
+        ]
+
+
+@pytest.fixture
+def plugins() -> Plugins:
+    loaded = load_plugins()
+    loaded.register(Samplers(), "samplers")
+    return loaded
+
+
+BASE = {"batch_size": 16, "save_replay_buffer": True, "buffer_init_steps": 20}
+
+
+def made(make_trainer: MakeTrainer, plugins: Plugins, sampler: dict[str, Any] | None, **more: Any) -> SACTrainer:
+    return make_trainer(TinyCorridor(2), plugins=plugins, replay_sampler=sampler, **BASE, **more)
+
+
+# ---------------------------------------------------------------- configuration
+
+
+def configured(plugins: Plugins, sampler: Any) -> Any:
+    behavior = {"trainer_type": "sac", "hyperparameters": {"replay_sampler": sampler}}
+    return config_from_mapping({"behaviors": {"Walker": behavior}}, plugins).behaviors["Walker"].hyperparameters
+
+
+@pytest.mark.parametrize(
+    ("sampler", "problem"),
+    [
+        ({"type": "recent"}, "replay_sampler.type: unknown replay sampler 'recent'; allowed: "),
+        ({"type": "alternatin"}, "did you mean 'alternating'?"),
+        ({"type": "alternating", "first": -1}, "replay_sampler.first: must be at least 0, not -1"),
+        ({"type": "alternating", "frist": 1}, "replay_sampler.frist: unknown key; did you mean 'first'?"),
+        ({"alpha": 0.6}, "replay_sampler.alpha: unknown key"),
+        ({"type": 3}, "replay_sampler.type: must be text, not 3"),
+        ("prioritized", "replay_sampler: must be a mapping of settings, not 'prioritized'"),
+    ],
+)
+def test_a_sampler_that_is_not_there_or_not_so_is_refused(plugins: Plugins, sampler: Any, problem: str) -> None:
+    with pytest.raises(ConfigErrors) as refused:
+        configured(plugins, sampler)
+    assert problem in str(refused.value)
+
+
+def test_settings_of_a_sampler_are_those_of_its_class(plugins: Plugins) -> None:
+    assert configured(plugins, {"type": "alternating", "first": 3}).replay_sampler == TestSettings(
+        type="alternating", first=3
+    )
+    assert configured(plugins, None).replay_sampler is None
+
+
+def test_the_schema_has_the_samplers(plugins: Plugins) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    validator = jsonschema.Draft202012Validator(json_schema(plugins))
+
+    def accepts(sampler: Any) -> bool:
+        block = {"trainer_type": "sac", "hyperparameters": {"replay_sampler": sampler}}
+        return bool(validator.is_valid({"behaviors": {"Walker": block}}))
+
+    assert accepts(None) and accepts({}) and accepts({"type": "uniform"})
+    assert accepts({"type": "alternating", "first": 3}) and accepts({"type": "prioritized", "alpha": 0.5})
+    assert not accepts({"type": "alternating", "alpha": 3}) and not accepts({"type": "recent"})
+    assert not accepts({"alpha": 0.5}) and not accepts({"type": "prioritized", "alpha": -1})
+
+
+# ---------------------------------------------------------------- sampling
+
+
+def test_uniform_by_name_equals_no_block(make_trainer: MakeTrainer, plugins: Plugins) -> None:
+    first, second = (made(make_trainer, plugins, sampler) for sampler in (None, {"type": "uniform"}))
+    for trainer in (first, second):
+        learn(trainer, TinyCorridor(2), 60)
+    assert_equal(first.state_dict(), second.state_dict())
+
+
+def test_a_sampler_gets_the_errors_of_its_rows(
+    make_trainer: MakeTrainer, plugins: Plugins, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = made(make_trainer, plugins, {"type": "alternating"})
+    weights, read = [], trainer.reader.read
+
+    def seen(rows: Any, weight: Any, steps: Any) -> Any:
+        weights.append((rows, weight))
+        return read(rows, weight, steps)
+
+    monkeypatch.setattr(trainer.reader, "read", seen)
+    learn(trainer, TinyCorridor(2), 40)
+    received = trainer.sampler.inner.errors  # type: ignore[attr-defined]
+    assert len(received) == len(weights) == trainer.gradient_steps > 20
+    for k, ((rows, weight), (learned, errors)) in enumerate(zip(weights, received, strict=True), 1):
+        assert rows is learned and errors.shape == (16,)
+        assert (weight == (1.0 if k % 2 else 0.5)).all() and (k % 2 or len(set(rows)) == 1)
+
+
+def test_learning_goes_on_bit_for_bit_with_the_state_of_the_sampler(
+    make_trainer: MakeTrainer, plugins: Plugins
+) -> None:
+    sampler = {"type": "alternating"}
+    whole, resumed, forgetful = (made(make_trainer, plugins, sampler, learning_rate=1e-3) for _ in range(3))
+    learn(whole, TinyCorridor(2), 35)
+    whole.sampler.inner.taken += 1  # type: ignore[attr-defined]
+    state = copied(whole.state_dict())
+    assert state["sampler"] == {"type": "alternating", "state": {"taken": whole.gradient_steps + 1}}
+    assert whole.gradient_steps % 2 == 0
+    resumed.load_state_dict(copied(state))
+    state["sampler"]["state"]["taken"] = 0
+    forgetful.load_state_dict(state)
+    for trainer in (whole, resumed, forgetful):
+        learn(trainer, TinyCorridor(2), 20, seed=2)
+    assert_equal(whole.state_dict(), resumed.state_dict())
+    with pytest.raises(AssertionError):
+        assert_equal(whole.state_dict()["model"], forgetful.state_dict()["model"])
+
+
+def test_another_sampler_cannot_resume(make_trainer: MakeTrainer, plugins: Plugins) -> None:
+    state = copied(made(make_trainer, plugins, {"type": "alternating"}).state_dict())
+    with pytest.raises(RunStateError, match=r"replay_sampler.type 'alternating' and this run has 'uniform'"):
+        made(make_trainer, plugins, None).load_state_dict(state)
+    state["sampler"]["state"]["taken"] = "many"
+    with pytest.raises(RunStateError, match="taken"):
+        made(make_trainer, plugins, {"type": "alternating"}).load_state_dict(state)
+
+
+def test_changed_transitions_are_what_is_learned(
+    make_trainer: MakeTrainer, plugins: Plugins, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = made(make_trainer, plugins, {"type": "relabeling"})
+    rewards, step = [], trainer.gradient_step
+    monkeypatch.setattr(trainer, "gradient_step", lambda batch: rewards.append(batch.reward) or step(batch))
+    learn(trainer, TinyCorridor(2), 40)
+    assert len(rewards) > 20 and all((reward == 5.0).all() for reward in rewards)
+    with pytest.raises(ConfigError, match=r"n_steps: must be 1 with replay_sampler 'relabeling'.*, not 3"):
+        made(make_trainer, plugins, {"type": "relabeling"}, n_steps=3)
+
+
+@pytest.mark.parametrize(
+    ("case", "problem"),
+    [
+        (0, "rows of the replay buffer that hold no transition"),
+        (1, "rows of the replay buffer that hold no transition"),
+        (2, "rows that are not an int64 array of 16 numbers"),
+        (3, "rows that are not an int64 array of 16 numbers"),
+        (4, "a ndarray instead of a Sample"),
+        (5, "weights that are not a float32 array of 16 numbers"),
+        (6, "steps, but its changes_steps is False"),
+    ],
+)
+def test_a_wrong_sample_ends_with_the_name_of_the_plugin(
+    make_trainer: MakeTrainer, plugins: Plugins, case: int, problem: str
+) -> None:
+    trainer = made(make_trainer, plugins, {"type": "wrong", "first": case})
+    with pytest.raises(PluginError) as refused:
+        learn(trainer, TinyCorridor(2), 40)
+    assert str(refused.value) == f"replay_sampler 'wrong' of plugin 'samplers' (local): sample returned {problem}"
