@@ -31,6 +31,10 @@ SHORTER: Mapping[str, tuple[str, ...]] = {
         "--set=behaviors.Pole.max_steps=2000",
         "--set=behaviors.Pole.checkpoint_interval=1000",
     ),
+    "docs/how-to/rewards-that-learn.md": (
+        "--set=behaviors.Diver.max_steps=2048",
+        "--set=behaviors.Diver.checkpoint_interval=2048",
+    ),
     "docs/how-to/offline.md": ("--set=behaviors.Pole.max_steps=1100", "--set=behaviors.Pole.summary_freq=550"),
 }
 
@@ -63,6 +67,14 @@ def run_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunPag
 def tags(directory: Path) -> set[str]:
     lines = (directory / "metrics.jsonl").read_text().splitlines()
     return {tag for line in lines for tag in json.loads(line)["stats"]}
+
+
+def lines_of_code(code: str) -> int:
+    """Lines that are neither empty nor a comment nor a docstring."""
+    texts = [n for n in ast.walk(ast.parse(code)) if isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant)]
+    prose = {line for node in texts for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
+    written = [n for n, text in enumerate(code.splitlines(), 1) if text.strip() and not text.strip().startswith("#")]
+    return len(set(written) - prose)
 
 
 def test_the_first_tutorial_runs(run_page: RunPage) -> None:
@@ -118,11 +130,7 @@ def test_the_company_hooks_use_what_their_readme_says_in_fewer_than_80_lines() -
     used = set(re.findall(r"def (rlcore_\w+)|(run\.(?:stash|purpose|request_stop|hold_checkpoint|logger))", code))
     names = {first or second for first, second in used}
     assert {name for name in names if f"`{name}" not in readme} == set() and len(names) == 18
-    tree = ast.parse(code)
-    texts = [node for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)]
-    prose = {line for node in texts for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
-    written = [n for n, text in enumerate(code.splitlines(), 1) if text.strip() and not text.strip().startswith("#")]
-    count = len(set(written) - prose)
+    count = lines_of_code(code)
     assert count < 80 and f"{count} lines" in readme
     assert f"{count} lines" in (ROOT / "docs/how-to/company-package.md").read_text(encoding="utf-8")
 
@@ -208,6 +216,31 @@ def test_the_environment_page_keeps_the_rules_of_environments(run_page: RunPage)
 def test_the_reward_page_runs_and_its_tags_are_written(run_page: RunPage) -> None:
     directory = run_page("docs/how-to/reward.md")
     assert {"Policy/Haste Reward", "Policy/Haste Value Estimate"} <= tags(directory / "results/haste")
+
+
+def test_the_page_of_rewards_that_learn_runs_and_shows_the_code_of_its_example(
+    run_page: RunPage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, example = "docs/how-to/rewards-that-learn.md", ROOT / "examples/rnd_reward"
+    code = {path: path.read_text(encoding="utf-8") for path in example.rglob("*.py")}
+    shown = [block for block in blocks("py") if block.page == page]
+    assert [str(block) for block in shown if block.text not in "".join(code.values())] == [] and len(shown) > 5
+    for block in blocks("yaml"):
+        assert block.page != page or block.text in (example / block.title).read_text(encoding="utf-8")
+    count = sum(lines_of_code(text) for path, text in code.items() if path.name in ("plugin.py", "reward.py"))
+    assert count < 80 and f"{count} lines" in (example / "README.md").read_text(encoding="utf-8")
+
+    information = tmp_path / "site/rlcore_rnd-0.1.0.dist-info"  # as if pip had installed the example
+    information.mkdir(parents=True)
+    (information / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: rlcore-rnd\nVersion: 0.1.0\nRequires-Dist: rlcore>=0.1\n"
+    )
+    (information / "entry_points.txt").write_text("[rlcore]\nrnd = rlcore_rnd.plugin\n")
+    monkeypatch.syspath_prepend(information.parent)
+    monkeypatch.syspath_prepend(example / "src")
+    results = run_page("docs/how-to/rewards-that-learn.md") / "results"
+    for name in ("deep-sea", "deep-sea-sac"):
+        assert {"Policy/Rnd Reward", "Losses/RND Loss"} <= tags(results / name)
 
 
 @pytest.mark.parametrize(

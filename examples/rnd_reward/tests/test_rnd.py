@@ -20,16 +20,7 @@ from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.testing import PluginConformance, RewardProviderConformance
 
 EXAMPLE = Path(__file__).parents[1]
-SAC: dict[str, Any] = {
-    "trainer_type": "sac",
-    "hyperparameters": {
-        "batch_size": 64,
-        "buffer_init_steps": 256,
-        "steps_per_update": 8,
-        "reward_signal_steps_per_update": 8,
-        "save_replay_buffer": True,
-    },
-}
+FILES = {"ppo": "deep_sea.yaml", "sac": "deep_sea_sac.yaml"}
 
 
 class TestPlugin(PluginConformance):
@@ -38,7 +29,7 @@ class TestPlugin(PluginConformance):
 
 class TestRND(RewardProviderConformance):
     reward = "rlcore-rnd/rnd"
-    settings = {"network_settings": {"hidden_units": 16}, "features": 8, "batch_size": 4}
+    settings = {"network_settings": {"hidden_units": 16}, "batch_size": 4}
 
     def test_gamma_of_one_is_refused_because_novelty_has_no_end(self) -> None:
         with pytest.raises(Exception, match=r"gamma.*0\.9999"):
@@ -138,22 +129,43 @@ def flat(given: Transitions) -> Transitions:
 # ---------------------------------------------------------------- whole runs
 
 
-def deep_sea(directory: Path, run_id: str, seed: int, **block: Any) -> dict[str, Any]:
+def deep_sea(directory: Path, trainer: str, run_id: str, seed: int, **block: Any) -> dict[str, Any]:
     """The configuration of the README, with other keys of its behavior."""
-    config: dict[str, Any] = yaml.safe_load((EXAMPLE / "deep_sea.yaml").read_text(encoding="utf-8"))
+    config: dict[str, Any] = yaml.safe_load((EXAMPLE / FILES[trainer]).read_text(encoding="utf-8"))
     config["env_settings"] = {"seed": seed}
     config["checkpoint_settings"] = {"run_id": run_id, "results_dir": str(directory)}
     config["stats"] = {"console": False}
     config["behaviors"]["Diver"].update(block)
+    if trainer == "sac":
+        config["behaviors"]["Diver"]["hyperparameters"]["save_replay_buffer"] = True
     return config
 
 
-@pytest.mark.parametrize("trainer", [{}, SAC], ids=["ppo", "sac"])
-def test_a_stopped_and_resumed_run_equals_one_that_was_never_stopped(tmp_path: Path, trainer: dict[str, Any]) -> None:
-    block = {**trainer, "checkpoint_interval": 1024, "summary_freq": 1024}
-    Run(deep_sea(tmp_path, "whole", 1, max_steps=2048, **block)).train()
-    Run(deep_sea(tmp_path, "stopped", 1, max_steps=1024, **block)).train()
-    stopped = deep_sea(tmp_path, "stopped", 1, max_steps=2048, **block)
+@pytest.mark.parametrize("seed", [1, 2, 3], ids="seed-{}".format)
+@pytest.mark.parametrize("trainer", FILES)
+def test_deep_sea_is_solved_with_novelty_and_not_without(trainer: str, seed: int, tmp_path: Path) -> None:
+    config = deep_sea(tmp_path, trainer, "novelty", seed)
+    Run(config).train()
+    found = best_mean_reward(tmp_path / "novelty")
+    config["checkpoint_settings"]["run_id"] = "extrinsic"
+    del config["behaviors"]["Diver"]["reward_signals"]["rnd"]
+    Run(config).train()
+    without = best_mean_reward(tmp_path / "extrinsic")
+    print(f"{trainer}, seed {seed}: {found:.3f} with novelty, {without:.3f} without")
+    assert found > 0.9 and without < 0.1
+
+
+def best_mean_reward(run: Path) -> float:
+    rewards = [line.stats["Environment/Cumulative Reward"] for line in read_run(run).metrics]
+    return max(reward for reward in rewards if reward is not None)
+
+
+@pytest.mark.parametrize("trainer", FILES)
+def test_a_stopped_and_resumed_run_equals_one_that_was_never_stopped(tmp_path: Path, trainer: str) -> None:
+    often = {"checkpoint_interval": 1024, "summary_freq": 1024}
+    Run(deep_sea(tmp_path, trainer, "whole", 1, max_steps=2048, **often)).train()
+    Run(deep_sea(tmp_path, trainer, "stopped", 1, max_steps=1024, **often)).train()
+    stopped = deep_sea(tmp_path, trainer, "stopped", 1, max_steps=2048, **often)
     stopped["checkpoint_settings"]["resume"] = True
     Run(stopped).train()
     whole, resumed = (load_checkpoint(tmp_path / name / "checkpoints/2048") for name in ("whole", "stopped"))

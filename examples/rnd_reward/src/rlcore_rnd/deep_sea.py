@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 class DeepSea(gymnasium.Env[NDArray[np.float32], np.int64]):
     """The observation marks the agent's cell with a 1; the observation after the last step is all zeros."""
 
-    def __init__(self, size: int = 16) -> None:
+    def __init__(self, size: int = 12) -> None:
         self.size = size
         self.right = np.random.default_rng(0).integers(2, size=(size, size))  # the action that goes right
         self.observation_space = spaces.Box(0.0, 1.0, (size * size,), np.float32)
