@@ -33,6 +33,10 @@ SHORTER: Mapping[str, tuple[str, ...]] = {
         "--set=behaviors.Pole.max_steps=2000",
         "--set=behaviors.Pole.checkpoint_interval=1000",
     ),
+    "docs/how-to/rewards-that-learn.md": (
+        "--set=behaviors.Diver.max_steps=2048",
+        "--set=behaviors.Diver.checkpoint_interval=2048",
+    ),
     "docs/how-to/offline.md": ("--set=behaviors.Pole.max_steps=1100", "--set=behaviors.Pole.summary_freq=550"),
 }
 
@@ -119,25 +123,10 @@ def test_the_sampler_of_the_page_draws_half_as_often_after_a_half_life(run_page:
     assert np.abs(counted - expected).max() < 6 * np.sqrt(expected.max())
 
 
-def lines_of_code(directory: Path) -> int:
-    """Lines of all modules without empty ones, comments and docstrings."""
-    lines = 0
-    for path in directory.rglob("*.py"):
-        text = path.read_text(encoding="utf-8")
-        documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
-        nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, documented) and ast.get_docstring(node)]
-        ends = [(node.body[0].lineno, node.body[0].end_lineno or 0) for node in nodes]
-        left_out = {line for first, last in ends for line in range(first, last + 1)}
-        lines += sum(
-            bool(line.strip()) and not line.strip().startswith("#") and number not in left_out
-            for number, line in enumerate(text.splitlines(), 1)
-        )
-    return lines
-
-
 def test_packages_that_are_said_to_be_short_are_short() -> None:
     for name in ("td3_plugin", "her_plugin"):
-        assert lines_of_code(ROOT / "examples" / name / "src") < 80
+        files = (ROOT / "examples" / name / "src").rglob("*.py")
+        assert sum(lines_of_code(path.read_text(encoding="utf-8")) for path in files) < 80
 
 
 def test_the_page_of_the_example_status_shows_its_code() -> None:
@@ -282,6 +271,31 @@ def test_the_environment_page_keeps_the_rules_of_environments(run_page: RunPage)
 def test_the_reward_page_runs_and_its_tags_are_written(run_page: RunPage) -> None:
     directory = run_page("docs/how-to/reward.md")
     assert {"Policy/Haste Reward", "Policy/Haste Value Estimate"} <= tags(directory / "results/haste")
+
+
+def test_the_page_of_rewards_that_learn_runs_and_shows_the_code_of_its_example(
+    run_page: RunPage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, example = "docs/how-to/rewards-that-learn.md", ROOT / "examples/rnd_reward"
+    code = {path: path.read_text(encoding="utf-8") for path in example.rglob("*.py")}
+    shown = [block for block in blocks("py") if block.page == page]
+    assert [str(block) for block in shown if block.text not in "".join(code.values())] == [] and len(shown) > 5
+    for block in blocks("yaml"):
+        assert block.page != page or block.text in (example / block.title).read_text(encoding="utf-8")
+    count = sum(lines_of_code(text) for path, text in code.items() if path.name in ("plugin.py", "reward.py"))
+    assert count < 80 and f"{count} lines" in (example / "README.md").read_text(encoding="utf-8")
+
+    information = tmp_path / "site/rlcore_rnd-0.1.0.dist-info"  # as if pip had installed the example
+    information.mkdir(parents=True)
+    (information / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: rlcore-rnd\nVersion: 0.1.0\nRequires-Dist: rlcore>=0.1\n"
+    )
+    (information / "entry_points.txt").write_text("[rlcore]\nrnd = rlcore_rnd.plugin\n")
+    monkeypatch.syspath_prepend(information.parent)
+    monkeypatch.syspath_prepend(example / "src")
+    results = run_page("docs/how-to/rewards-that-learn.md") / "results"
+    for name in ("deep-sea", "deep-sea-sac"):
+        assert {"Policy/Rnd Reward", "Losses/RND Loss"} <= tags(results / name)
 
 
 @pytest.mark.parametrize(

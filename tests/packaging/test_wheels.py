@@ -210,6 +210,23 @@ def test_the_example_of_an_encoder_passes_its_tests_and_trains(
     assert json.loads(measured.stdout)["behaviors"]["Quadrant"]["mean_reward"] >= 7.0
 
 
+def test_the_example_of_a_reward_that_learns_passes_its_tests_and_trains(
+    make_venv: Callable[..., Venv], wheels: Mapping[str, Path], with_torch: Venv, tmp_path: Path, deep: bool
+) -> None:
+    """As its README says: one wheel beside the core and what its configurations name. A deep run takes all seeds."""
+    example = ROOT / "examples/rnd_reward"
+    copied = shutil.copytree(example, tmp_path / "copied")
+    named = ("rlcore-gymnasium", "rlcore-ppo", "rlcore-sac")
+    venv = make_venv(build_wheel(copied, tmp_path), *(wheels[name] for name in named), below=with_torch)
+    installed = {name for name in venv.distributions() if name.startswith("rlcore")}
+    assert installed == {"rlcore", "rlcore-rnd", *named}
+    for name, run_id in (("deep_sea.yaml", "deep-sea"), ("deep_sea_sac.yaml", "deep-sea-sac")):
+        shutil.copy(example / name, tmp_path)  # the tests read both
+        venv.rlcore("run", name, "--set", "behaviors.Diver.max_steps=2048", cwd=tmp_path)
+        assert json.loads((tmp_path / "results" / run_id / "result.json").read_text())["outcome"] == "done"
+    venv.test(example / "tests", tmp_path, *(() if deep else ("-k", "not seed-2 and not seed-3")))
+
+
 # ------------------------------------------------------------ a stranger's plugins
 
 TRAINER_ON_ENVIRONMENT = """\

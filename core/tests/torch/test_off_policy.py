@@ -392,8 +392,10 @@ def test_a_state_of_other_slots_is_refused() -> None:
 # ---------------------------------------------------------------- rewards that learn, bad input
 
 
-@pytest.mark.parametrize(("of_its_own", "updates"), [(None, 20), (3.0, 13)])
-def test_rewards_that_learn_have_a_ratio_of_their_own(of_its_own: float | None, updates: int) -> None:
+@pytest.mark.parametrize(("of_its_own", "updates", "last_mean"), [(None, 20, 20), (3.0, 13, 13), (0.5, 80, 78.5)])
+def test_rewards_that_learn_have_a_ratio_of_their_own_and_their_statistics_are_averaged(
+    of_its_own: float | None, updates: int, last_mean: float
+) -> None:
     environment, reward = TinyCorridor(1), CountingReward()
     trainer = counter(
         environment,
@@ -403,7 +405,7 @@ def test_rewards_that_learn_have_a_ratio_of_their_own(of_its_own: float | None, 
     )
     stats = learn(trainer, environment, 41)
     assert trainer.gradient_steps == 20 and reward.updates == updates
-    assert [s["Losses/Counted"] for s in stats if "Losses/Counted" in s][-1] == updates
+    assert [s["Losses/Counted"] for s in stats if "Losses/Counted" in s][-1] == last_mean
 
 
 def test_losses_that_are_not_finite_end_the_run_with_advice() -> None:

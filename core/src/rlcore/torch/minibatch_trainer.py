@@ -6,7 +6,7 @@ A subclass provides a network (:meth:`build_model`), its optimizers (:meth:`buil
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -40,6 +40,14 @@ class GradientStep:
 
     stats: Mapping[str, Tensor]
     td_error: Tensor | None = None  # [B] temporal-difference errors, of any sign
+
+
+def mean_by_tag(statistics: Iterable[tuple[str, float]]) -> dict[str, float]:
+    """Average the numbers of each tag, over as many as the tag has."""
+    of_tag: dict[str, list[float]] = {}
+    for tag, number in statistics:
+        of_tag.setdefault(tag, []).append(number)
+    return {tag: sum(numbers) / len(numbers) for tag, numbers in of_tag.items()}
 
 
 class MinibatchTrainer(TorchTrainer):
@@ -99,10 +107,7 @@ class MinibatchTrainer(TorchTrainer):
         if not np.isfinite(sum(numbers)):
             found = zip(tags, numbers, strict=True)
             raise self.diverged(next(f"{tag} is {value:g}" for tag, value in found if not np.isfinite(value)))
-        of_tag: dict[str, list[float]] = {}
-        for tag, number in zip(tags, numbers, strict=True):
-            of_tag.setdefault(tag, []).append(number)
-        return {tag: sum(values) / len(values) for tag, values in of_tag.items()}
+        return mean_by_tag(zip(tags, numbers, strict=True))
 
     def update_providers(self, shown: Transitions) -> dict[str, float]:
         """Let the reward providers that learn do so; return their statistics."""

@@ -22,7 +22,7 @@ from rlcore.saved_values import saved_mapping
 from rlcore.seeding import derive_generator, generator_state, restore_generator
 from rlcore.settings import BehaviorSettings, OffPolicySettings
 from rlcore.torch.actions import MASKED_LOGIT, ActionNoise
-from rlcore.torch.minibatch_trainer import GradientStep, MinibatchTrainer
+from rlcore.torch.minibatch_trainer import GradientStep, MinibatchTrainer, mean_by_tag
 from rlcore.torch.networks import to_numpy
 from rlcore.torch.policy import RawActions
 from rlcore.torch.replay import ReplayBuffer
@@ -168,12 +168,12 @@ class OffPolicyTrainer(MinibatchTrainer):
         return step
 
     def _update_rewards(self) -> dict[str, float]:
-        stats: dict[str, float] = {}
+        found: list[tuple[str, float]] = []
         for _ in range(self._reward_ratio.due(self.steps)):
             shown = self.reader.transitions(self.buffer.sample(self.hyperparameters.batch_size, self.generator))
-            stats |= self.update_providers(shown)
+            found += self.update_providers(shown).items()
             self._reward_ratio.done += 1
-        return stats
+        return mean_by_tag(found)
 
     def _normalize(self, batch: AgentBatch) -> None:
         """Add the current observations of slots that act next to the running mean and variance."""
