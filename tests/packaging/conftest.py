@@ -70,3 +70,9 @@ def with_plugin(
         return made[name]
 
     return with_plugin
+
+
+@pytest.fixture(scope="session")
+def with_trainers(make_venv: Callable[..., Venv], wheels: Mapping[str, Path], with_torch: Venv) -> Venv:
+    """The core with PyTorch, PPO, SAC and Gymnasium: what examples add a part to."""
+    return make_venv(*(wheels[name] for name in ("rlcore-gymnasium", "rlcore-ppo", "rlcore-sac")), below=with_torch)

@@ -104,7 +104,8 @@ def test_mistakes_in_a_block_are_at_their_line(claimed: Plugins) -> None:
     with pytest.raises(ConfigErrors) as caught:
         load(claimed, "behaviors:\n  A:\n    self_play:\n      window: 0\n      wimdow: 3\n  B: {self_plai: {}}\n")
     low, unknown, near = caught.value.messages
-    assert low == "c.yaml:4: behaviors.A.self_play.window: must be at least 1, not 0"
+    place = "c.yaml:4: behaviors.A.self_play.window"
+    assert low == f"{place}: must be at least 1, not 0; section of plugin 'ghost' (acme-ghost 1.0)"
     assert unknown.startswith("c.yaml:5: behaviors.A.self_play.wimdow: unknown key; did you mean 'window'?")
     assert near.startswith("c.yaml:6: behaviors.B.self_plai: unknown key; did you mean 'self_play'?")
 

@@ -132,7 +132,7 @@ def test_what_a_factory_returns_must_keep_the_protocol(making: Any) -> None:
         making(incomplete)
     assert str(caught.value) == (
         "trainer 'x' of plugin 'acme' (acme-rl 3.1) returned a SimpleNamespace, which is not a Trainer: "
-        "it lacks begin, load_model, load_state_dict, policy, ready, state_dict, update"
+        "it lacks begin, load_model, load_state_dict, policy, ready, snapshot, state_dict, update"
     )
 
 
