@@ -62,6 +62,9 @@ class Half:
     def load_model(self, model: Mapping[str, Any]) -> None:
         self.inner.load_model(model)
 
+    def snapshot(self, state: Mapping[str, Any] | None = None) -> Any:
+        return self.inner.snapshot(state)
+
     @property
     def policy(self) -> Policy:
         return self.inner.policy
