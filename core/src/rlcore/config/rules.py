@@ -14,7 +14,7 @@ from rlcore.config.parameter_blocks import PLACES
 from rlcore.config.problems import KeyPath
 from rlcore.errors import did_you_mean
 from rlcore.plugins.failures import blamed
-from rlcore.settings import RunConfig
+from rlcore.settings import BehaviorSettings, RunConfig
 
 if TYPE_CHECKING:
     from rlcore.plugins.calls import Plugins
@@ -95,14 +95,19 @@ def check_routes(config: RunConfig, problems: Problems) -> None:
                 problems.add((*path, name), f"environment_parameters has no {name!r}{did_you_mean(name, names)}")
 
 
+def _refuse_in_rewards(key: str, behavior: BehaviorSettings, path: KeyPath, problems: Problems) -> None:
+    """Refuse ``key`` of ``network_settings`` in the rewards of a behavior: their networks have no such part."""
+    for reward, settings in behavior.reward_signals.items():
+        if getattr(settings.network_settings, key) is not None:
+            at = (*path, "reward_signals", reward, "network_settings", key)
+            problems.add(at, f"a reward has no {key}; leave it out")
+
+
 def check_memory(config: RunConfig, plugins: Plugins, problems: Problems) -> None:
     """Check ``network_settings.memory``: the trainer must support it, and a minibatch must hold a whole sequence."""
     for name, behavior in config.behaviors.items():
         path: KeyPath = ("behaviors", name)
-        for reward, settings in behavior.reward_signals.items():
-            if settings.network_settings.memory is not None:
-                of_reward = (*path, "reward_signals", reward, "network_settings", "memory")
-                problems.add(of_reward, "a reward has no memory; leave it out")
+        _refuse_in_rewards("memory", behavior, path, problems)
         memory, at = behavior.network_settings.memory, (*path, "network_settings", "memory")
         if memory is None:
             continue
@@ -123,10 +128,7 @@ def check_critics(config: RunConfig, plugins: Plugins, problems: Problems) -> No
     """Check ``network_settings.critic``: the trainer must have a critic with a network of its own."""
     for name, behavior in config.behaviors.items():
         path: KeyPath = ("behaviors", name)
-        for reward, settings in behavior.reward_signals.items():
-            if settings.network_settings.critic is not None:
-                of_reward = (*path, "reward_signals", reward, "network_settings", "critic")
-                problems.add(of_reward, "a reward has no critic; leave it out")
+        _refuse_in_rewards("critic", behavior, path, problems)
         at = (*path, "network_settings", "critic")
         if behavior.network_settings.critic is None:
             continue

@@ -29,11 +29,12 @@ def load_policies(path: str | Path, checkpoint: str = "last", plugins: Plugins |
     """
     path = Path(path)
     alone = path.name.isdecimal() and (path / CONFIGURATION).is_file()
-    document = read_document(path / CONFIGURATION) if alone else read_saved_configuration(find_run(path))
+    directory = path if alone else find_run(path)
+    document = read_document(directory / CONFIGURATION) if alone else read_saved_configuration(directory)
     for block in ENVIRONMENT_BLOCKS:
         document = attrs.evolve(document, data=document.data.without(block))
     plugins = plugins or load_plugins_for(document, allow_local=False, lenient=True)
     config = load_config(document, plugins, measuring=True)
     if alone:
-        return SavedRun.of_checkpoint(path, config, plugins).policies()
-    return SavedRun.load(find_run(path), config, plugins, checkpoint).policies()
+        return SavedRun.of_checkpoint(directory, config, plugins).policies()
+    return SavedRun.load(directory, config, plugins, checkpoint).policies()

@@ -233,7 +233,8 @@ class OnPolicyTrainer(TorchTrainer):
         advantages, returns, stats = self._advantages(values, next_values, lengths)
         rollout = self._whole_minibatch(inputs, acted_on, stored, values, advantages, returns, sequences)
         if self.buffer.ragged:
-            self.buffer.use_kept_log_probs(rollout.old_log_prob)
+            rows, log_probs = self.buffer.kept_log_probs()
+            rollout.old_log_prob[torch.from_numpy(rows)] = torch.from_numpy(log_probs).to(self.device)
         return rollout, sequences, unseen, stats
 
     def _network_inputs(self, num_rows: int, stored: Tensor | None) -> tuple[Inputs, Inputs, Inputs | None]:

@@ -11,9 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from rlcore.environment import AgentBatch, BehaviorSpec
 from rlcore.torch.allocation import require_memory
@@ -128,12 +126,11 @@ class RolloutBuffer:
     def full(self) -> bool:
         return self.size >= self.buffer_size
 
-    def use_kept_log_probs(self, log_probs: Tensor) -> None:
-        """Put what was kept into the log-probabilities [N] of all transitions, computed under the current weights."""
+    def kept_log_probs(self) -> tuple[NDArray[np.int64], FloatArray]:
+        """Rows [K], of all N, whose actions were chosen before the latest update, and their log-probabilities [K]."""
         stored = self.cursor > 0
         slots = np.flatnonzero(self.kept & stored)
-        rows = np.cumsum(stored)[slots] - 1  # the first row of each slot that has one
-        log_probs[torch.from_numpy(rows)] = torch.from_numpy(self.kept_log_prob[slots]).to(log_probs.device)
+        return np.cumsum(stored)[slots] - 1, self.kept_log_prob[slots]  # the first row of each slot
 
     def restart(self, open_log_probs: FloatArray | None = None) -> None:
         """Forgets the closed transitions; the current observation, and what was done at it, stays.
