@@ -20,7 +20,8 @@ from rlcore.environment import Environment
 from rlcore.plugins import load_plugins
 from rlcore.recordings import RecordingAbout
 from rlcore.testing.conformance.recordings import record
-from rlcore.testing.conformance.trainer import assert_equal, copied, learn
+from rlcore.testing.conformance.states import assert_equal, copied
+from rlcore.testing.conformance.trainer import learn
 from rlcore.testing.environments import ImageIdentity, TinyCorridor, identity_continuous, identity_hybrid
 from rlcore.torch import backend, template
 from rlcore.torch.cpu.dense import fused_dense

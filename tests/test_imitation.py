@@ -17,7 +17,7 @@ from rlcore.recordings import RecordingAbout
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.testing import environments
 from rlcore.testing.conformance.recordings import record
-from rlcore.testing.conformance.trainer import assert_equal
+from rlcore.testing.conformance.states import assert_equal
 from rlcore.testing.environments import SavingEnvironment
 from rlcore_offline.minari_format import MinariFormat
 

@@ -13,7 +13,8 @@ import torch
 from rlcore import Run
 from rlcore.environment import Actions, Environment
 from rlcore.errors import TrainingDiverged, UnsupportedSpace
-from rlcore.testing.conformance.trainer import assert_equal, learn, play
+from rlcore.testing.conformance.states import assert_equal
+from rlcore.testing.conformance.trainer import learn, play
 from rlcore.testing.environments import (
     ConstantReward,
     IdentityEnvironment,

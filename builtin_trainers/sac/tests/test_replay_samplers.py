@@ -16,7 +16,8 @@ from rlcore.errors import ConfigError, PluginError, RunStateError
 from rlcore.plugins import Plugins, load_plugins
 from rlcore.saved_values import saved_count
 from rlcore.settings import ReplaySamplerSettings, setting
-from rlcore.testing.conformance.trainer import assert_equal, copied, learn
+from rlcore.testing.conformance.states import assert_equal, copied
+from rlcore.testing.conformance.trainer import learn
 from rlcore.testing.environments import TinyCorridor
 from rlcore.torch.replay import ReplayBuffer
 from rlcore.torch.replay_sampler import ReplaySampler, Sample

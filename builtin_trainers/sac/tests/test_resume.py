@@ -14,7 +14,8 @@ from rlcore import Run
 from rlcore.environment import Actions, AgentBatch
 from rlcore.plugins import load_plugins
 from rlcore.testing.conformance.learning_rewards import LearningRewards
-from rlcore.testing.conformance.trainer import as_state, assert_equal, copied
+from rlcore.testing.conformance.states import assert_equal, copied
+from rlcore.testing.conformance.trainer import as_state
 from rlcore.testing.environments import IdentityEnvironment, identity_hybrid
 from rlcore_sac.trainer import SACTrainer
 

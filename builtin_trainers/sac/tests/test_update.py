@@ -17,7 +17,7 @@ from torch.nn.functional import linear, silu
 
 from rlcore.plugins import load_plugins
 from rlcore.testing.conformance.learning_rewards import LearningRewards
-from rlcore.testing.conformance.trainer import assert_equal
+from rlcore.testing.conformance.states import assert_equal
 from rlcore.testing.environments import IdentityEnvironment
 from rlcore.torch import discrete_options
 from rlcore.torch.actions import LOG_STD_RANGE

@@ -26,7 +26,8 @@ from rlcore.settings import (
     RunConfig,
 )
 from rlcore.testing.conformance.recordings import record
-from rlcore.testing.conformance.trainer import assert_equal, check_storable, copied, learn
+from rlcore.testing.conformance.states import assert_equal, check_storable, copied
+from rlcore.testing.conformance.trainer import learn
 from rlcore.testing.environments import TinyCorridor, identity_continuous, identity_hybrid, identity_multi_branch
 from rlcore.torch.imitation import BehavioralCloning, imitating
 from rlcore.torch.minibatch import Loss, Minibatch

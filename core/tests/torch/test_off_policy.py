@@ -19,7 +19,8 @@ from rlcore.errors import ConfigError, PluginError, RunStateError, TrainingDiver
 from rlcore.plugins import Selection, load_plugins
 from rlcore.rewards import ExtrinsicReward, RewardProvider, Transitions
 from rlcore.settings import BehaviorSettings, NetworkSettings, OffPolicySettings, PrioritizedSamplerSettings, RunConfig
-from rlcore.testing.conformance.trainer import copied, first_batch, learn, play
+from rlcore.testing.conformance.states import copied
+from rlcore.testing.conformance.trainer import first_batch, learn, play
 from rlcore.testing.environments import ConstantReward, IdentityEnvironment, TinyCorridor, identity_hybrid
 from rlcore.torch import allocation
 from rlcore.torch.minibatch_trainer import GradientStep

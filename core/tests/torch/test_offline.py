@@ -18,7 +18,7 @@ from rlcore.recordings import Recording
 from rlcore.rewards import ExtrinsicReward, RewardProvider, Transitions
 from rlcore.settings import BehaviorSettings, NetworkSettings, OfflineSettings, RunConfig
 from rlcore.testing.conformance.recordings import record
-from rlcore.testing.conformance.trainer import assert_equal, check_storable, copied
+from rlcore.testing.conformance.states import assert_equal, check_storable, copied
 from rlcore.testing.environments import TinyCorridor, identity_hybrid
 from rlcore.torch import allocation
 from rlcore.torch.actions import ActionLayout

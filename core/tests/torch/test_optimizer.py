@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from rlcore.errors import RunStateError
-from rlcore.testing.conformance.trainer import assert_equal
+from rlcore.testing.conformance.states import assert_equal
 from rlcore.torch.cpu.flat_adam import FlatAdam
 from rlcore.torch.optimizer import Adam, TorchAdam
 

@@ -26,7 +26,8 @@ from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.checkpoint_directory import save_checkpoint
 from rlcore.testing import PluginConformance
 from rlcore.testing.conformance.recordings import record
-from rlcore.testing.conformance.trainer import assert_equal, check_actions, check_storable, copied, first_batch
+from rlcore.testing.conformance.states import assert_equal, check_storable, copied
+from rlcore.testing.conformance.trainer import check_actions, first_batch
 from rlcore.testing.environments import TinyCorridor, identity_continuous, identity_hybrid, identity_multi_branch
 from rlcore.testing.fixtures import RunRlcore
 

@@ -58,7 +58,7 @@ class LearningRewards:
         return [
             RewardProviderSpec(
                 name=LearningReward.name,
-                target="rlcore.testing.conformance.trainer:LearningReward",
+                target="rlcore.testing.conformance.learning_rewards:LearningReward",
                 settings="rlcore.settings:RewardSettings",
                 summary="A reward that changes with every update",
             ),

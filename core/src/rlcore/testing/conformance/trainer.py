@@ -31,6 +31,7 @@ from rlcore.seeding import EpisodeSeeds
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.checkpoint_directory import save_checkpoint
 from rlcore.testing.conformance.learning_rewards import TORCH_REWARD, TORCH_TAG, LearningReward, LearningRewards
+from rlcore.testing.conformance.states import assert_equal, check_storable, copied, equal
 from rlcore.testing.environments import (
     ConstantReward,
     IdentityEnvironment,
@@ -417,47 +418,3 @@ def check_actions(behavior: BehaviorSpec, mask: Mask, actions: Actions) -> None:
 def as_state(actions: Actions) -> dict[str, Any]:
     parts = {"continuous": actions.continuous, "discrete": actions.discrete}
     return {name: part.copy() for name, part in parts.items() if part is not None}
-
-
-def copied(state: Any) -> Any:
-    if isinstance(state, Mapping):
-        return {key: copied(value) for key, value in state.items()}
-    if isinstance(state, list | tuple):
-        return [copied(value) for value in state]
-    return state.copy() if isinstance(state, np.ndarray) else state
-
-
-def check_storable(state: Any, where: str = "state_dict()") -> None:
-    """Check that the state consists of nested mappings of numpy arrays and JSON values."""
-    if isinstance(state, Mapping):
-        for key, value in state.items():
-            assert isinstance(key, str), f"{where}: the key {key!r} is not a string"
-            check_storable(value, f"{where}[{key!r}]")
-    elif isinstance(state, list | tuple):
-        for value in state:
-            check_storable(value, f"{where}[...]")
-    else:
-        plain = state is None or isinstance(state, bool | int | float | str | np.ndarray)
-        assert plain, f"{where} is a {type(state).__name__}, neither a numpy array nor JSON"
-
-
-def equal(ours: Any, theirs: Any) -> bool:
-    try:
-        assert_equal(ours, theirs)
-    except AssertionError:
-        return False
-    return True
-
-
-def assert_equal(ours: Any, theirs: Any, message: str = "", where: str = "") -> None:
-    """Assert that two states are equal bit for bit."""
-    if isinstance(ours, Mapping):
-        assert ours.keys() == theirs.keys(), f"{message} {where}"
-        for key in ours:
-            assert_equal(ours[key], theirs[key], message, f"{where}[{key!r}]")
-    elif isinstance(ours, list | tuple):
-        assert len(ours) == len(theirs), f"{message} {where}"
-        for index, (mine, other) in enumerate(zip(ours, theirs, strict=True)):
-            assert_equal(mine, other, message, f"{where}[{index}]")
-    else:
-        np.testing.assert_array_equal(ours, theirs, err_msg=f"{message} {where}")

@@ -1,0 +1,54 @@
+"""States as ``state_dict`` returns them: copy, compare, and check that a checkpoint can hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+
+def copied(state: Any) -> Any:
+    """Return a copy of nested mappings and lists of arrays that shares no memory with ``state``."""
+    if isinstance(state, Mapping):
+        return {key: copied(value) for key, value in state.items()}
+    if isinstance(state, list | tuple):
+        return [copied(value) for value in state]
+    return state.copy() if isinstance(state, np.ndarray) else state
+
+
+def check_storable(state: Any, where: str = "state_dict()") -> None:
+    """Check that the state consists of nested mappings of numpy arrays and JSON values."""
+    if isinstance(state, Mapping):
+        for key, value in state.items():
+            assert isinstance(key, str), f"{where}: the key {key!r} is not a string"
+            check_storable(value, f"{where}[{key!r}]")
+    elif isinstance(state, list | tuple):
+        for value in state:
+            check_storable(value, f"{where}[...]")
+    else:
+        plain = state is None or isinstance(state, bool | int | float | str | np.ndarray)
+        assert plain, f"{where} is a {type(state).__name__}, neither a numpy array nor JSON"
+
+
+def equal(ours: Any, theirs: Any) -> bool:
+    """Return whether two states are equal bit for bit."""
+    try:
+        assert_equal(ours, theirs)
+    except AssertionError:
+        return False
+    return True
+
+
+def assert_equal(ours: Any, theirs: Any, message: str = "", where: str = "") -> None:
+    """Assert that two states are equal bit for bit."""
+    if isinstance(ours, Mapping):
+        assert ours.keys() == theirs.keys(), f"{message} {where}"
+        for key in ours:
+            assert_equal(ours[key], theirs[key], message, f"{where}[{key!r}]")
+    elif isinstance(ours, list | tuple):
+        assert len(ours) == len(theirs), f"{message} {where}"
+        for index, (mine, other) in enumerate(zip(ours, theirs, strict=True)):
+            assert_equal(mine, other, message, f"{where}[{index}]")
+    else:
+        np.testing.assert_array_equal(ours, theirs, err_msg=f"{message} {where}")
