@@ -126,7 +126,8 @@ def rlcore_replay_buffer_samplers() -> Iterable[ReplaySamplerSpec] | None:
 def rlcore_exporters() -> Iterable[ExporterSpec] | None:
     """The exporters of policies that this plugin provides, for the keys of ``export`` and ``rlcore export --format``.
 
-    Called once per loading of plugins, before the configuration is checked. Must not import torch or numpy.
+    Called once per loading of plugins, at the latest when a configuration or a command names an exporter. Must not
+    import torch or numpy.
     """
 
 
@@ -238,7 +239,7 @@ def rlcore_create_curriculum(spec: CurriculumSpec, settings: Mapping[str, Any], 
 
 @hookspec(firstresult=True)
 def rlcore_create_exporter(spec: ExporterSpec, settings: ExportSettings, run: RunContext) -> Exporter | None:
-    """Create one exporter. ``settings`` is its checked block under ``export``, of the class that ``spec`` names.
+    """Create one exporter. ``settings`` is its checked block under ``export``.
 
     Called once per exporter of the ``export`` block before the first step, so that an exporter that cannot be created
     is an error of the start, and once in ``rlcore export``, whose ``run.purpose`` is ``"evaluate"``. Not called with

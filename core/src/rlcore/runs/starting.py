@@ -80,7 +80,7 @@ class Start:
         return made
 
     def _make(self, environments: ExitStack) -> tuple[Training, RunConfig, Mapping[str, Any] | None]:
-        """Create all but exporters and writers. Also returns the configuration with its seed, and the state to resume."""
+        """Create all but exporters and writers. Also return the configuration with its seed, and the saved state."""
         plugins, settings = self.plugins, self.config.checkpoint_settings
         saved = self.store.newest_state() if settings.resume or settings.inference else None
         config = with_seed(self.config, None if saved is None else int(saved["run"]["seed"]))
