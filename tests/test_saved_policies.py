@@ -144,15 +144,23 @@ def test_a_policy_is_one_function_of_tensors(
             np.testing.assert_allclose(parts[2], own, atol=1e-6)
 
 
-@pytest.mark.parametrize(("kind", "network"), [("hybrid", {}), ("image", {}), ("hybrid", {"memory": MEMORY})])
-def test_a_policy_can_be_exported_as_a_graph(trained: Trained, kind: str, network: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("kind", "network"),
+    [("hybrid", {}), ("image", {}), ("branches", {}), ("vector", {}), ("hybrid", {"memory": MEMORY})],
+)
+def test_a_policy_can_be_exported_as_a_graph_and_loaded_again(
+    trained: Trained, tmp_path: Path, kind: str, network: dict[str, Any]
+) -> None:
     run = trained(kind, "ppo", **network)
     policy, behavior = run.behaviors["Agent"].policy, run.behaviors["Agent"].spec
     module, generator = policy.module(), np.random.default_rng(1)
     tensors = {name: torch.from_numpy(each) for name, each in observed(behavior, ROWS, generator).items()}
     memory = (torch.zeros(ROWS, policy.memory_size),) if policy.memory_size else ()
-    mask = torch.from_numpy(mask_of(behavior, generator))
-    exported = torch.export.export(module, (tensors, mask, *memory)).module()
+    masked = mask_of(behavior, generator)
+    mask = None if masked is None else torch.from_numpy(masked)
+    program = torch.export.export(module, (tensors, mask, *memory))
+    torch.export.save(program, tmp_path / "policy.pt2")
+    exported = torch.export.load(tmp_path / "policy.pt2").module()
     for ours, theirs in zip(exported(tensors, mask, *memory), module(tensors, mask, *memory), strict=True):
         assert (ours is None) == (theirs is None)
         if ours is not None:

@@ -31,7 +31,7 @@ def exported(directory: Path) -> dict[str, int]:
         for pattern in ("*.json", "*/*.json", ".rlcore-tmp-*", "*/.rlcore-tmp-*")
         for path in directory.glob(pattern)
     ]
-    ours = [path for path in places if path.name.startswith((".rlcore-tmp-", "Agent", "Blue", "Red"))]
+    ours = [path for path in places if path.name.startswith((".rlcore-tmp-", "Agent", "Left", "Right"))]
     return {str(path.relative_to(directory)): json.loads(path.read_text())["about"]["step"] for path in ours}
 
 
@@ -62,9 +62,9 @@ def test_policies_are_exported_at_the_end_and_beside_the_checkpoints_that_are_ke
 
 
 def test_without_checkpoints_only_the_last_policies_are_exported(make_run: Any, files: Any) -> None:
-    make_run(exporting() | {"environment.type": "pair"}, behaviors=("Blue", "Red")).train()
+    make_run(exporting() | {"environment.type": "pair"}, behaviors=("Left", "Right")).train()
     steps = files().steps[-1]
-    assert exported(files().path) == {"Blue.json": steps, "Red.json": steps}
+    assert exported(files().path) == {"Left.json": steps, "Right.json": steps}
 
 
 def test_a_run_without_the_block_has_nothing_of_it(make_run: Any, files: Any) -> None:
@@ -131,7 +131,7 @@ def test_the_command_repeats_failures_when_the_run_ends(configure: Any, run_rlco
     path = tmp_path / "run.yaml"
     path.write_text(json.dumps(configure(exporting(wrong="refuses"))))
     ended = run_rlcore("run", path)
-    line = "exporter 'weights' of plugin 'stub_exporter' (local): behavior 'Agent' cannot be exported: it has no continuous"
+    line = "exporter 'weights' of plugin 'stub_exporter' (local): behavior 'Agent' cannot be exported: it has no"
     assert ended.exit_code == 0 and ended.stderr.count(f"warning: {line}") == 2  # when it happened, and at the end
 
 
