@@ -12,7 +12,7 @@ from rlcore.torch.policy import ActorPolicy
 
 
 def untrained_policy(behavior: BehaviorSpec, network: NetworkSettings, seed: int) -> ActorPolicy:
-    """A policy of ``behavior`` with weights that depend on ``seed``, on the CPU.
+    """A policy of ``behavior`` with weights and statistics of observations that depend on ``seed``, on the CPU.
 
     The weights of the last layer are as large as the others, so that actions differ from each other.
     """
@@ -22,4 +22,6 @@ def untrained_policy(behavior: BehaviorSpec, network: NetworkSettings, seed: int
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter.add_(0.2 * torch.randn_like(parameter))
+        if model.inputs.normalizer is not None:
+            model.inputs.normalizer.update(0.5 + 2.0 * torch.randn(100, model.inputs.vector_size))
     return ActorPolicy(behavior, model, Backend(torch.device("cpu")))
