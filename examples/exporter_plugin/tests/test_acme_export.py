@@ -39,13 +39,14 @@ WITHOUT_RLCORE = """\
 import json, sys
 sys.modules["rlcore"] = sys.modules["acme_export"] = None  # importing one of them is an error
 import numpy, torch
-found = {"about.json": ""}
-policy = torch.export.load(sys.argv[1], extra_files=found).module()
-with numpy.load(sys.argv[2]) as seen:
-    observations = {name: torch.from_numpy(seen[name]) for name in seen.files}
-rows = len(next(iter(observations.values())))
-actions = policy(observations, torch.ones(rows, 2, dtype=torch.bool), None)["discrete"]
-print(json.dumps({"actions": actions.tolist(), "about": json.loads(found["about.json"])}))
+for path in sys.argv[2:]:
+    found = {"about.json": ""}
+    policy = torch.export.load(path, extra_files=found).module()
+    with numpy.load(sys.argv[1]) as seen:
+        observations = {name: torch.from_numpy(seen[name]) for name in seen.files}
+    rows = len(next(iter(observations.values())))
+    actions = policy(observations, torch.ones(rows, 2, dtype=torch.bool), None)["discrete"]
+    print(json.dumps({"actions": actions.tolist(), "about": json.loads(found["about.json"])}))
 """
 
 
@@ -92,14 +93,16 @@ def test_a_run_exports_a_policy_that_acts_without_rlcore(
     from_python = export_policies(directory / "checkpoints/512", "pt2", tmp_path / "python.pt2")["CartPole"]
     expected = policy.act(seen).discrete
     assert expected is not None
-    for file in (directory / "CartPole.pt2", tmp_path / "again.pt2", from_python):
-        acted = subprocess.run(
-            [sys.executable, "-c", WITHOUT_RLCORE, str(file), str(tmp_path / "seen.npz")],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert acted.returncode == 0, acted.stderr
-        answer = json.loads(acted.stdout)
+    files = (directory / "CartPole.pt2", tmp_path / "again.pt2", from_python)
+    acted = subprocess.run(
+        [sys.executable, "-c", WITHOUT_RLCORE, *map(str, (tmp_path / "seen.npz", *files))],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert acted.returncode == 0, acted.stderr
+    for line in acted.stdout.splitlines():
+        answer = json.loads(line)
         assert answer["actions"] == expected.tolist()
         assert answer["about"]["step"] == 512 and answer["about"]["trainer_type"] == "ppo"
+    assert len(acted.stdout.splitlines()) == len(files)
