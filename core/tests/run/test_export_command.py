@@ -79,6 +79,8 @@ def test_a_checkpoint_is_enough(export: Any, directory: Path, tmp_path: Path) ->
     shown = json.loads(export(copied, "--format", "weights", "-o", tmp_path / "mine.json", "--json").stdout)
     assert shown == {"exporter": "stub_exporter/weights", "step": 120, "files": {"Agent": str(tmp_path / "mine.json")}}
     assert about(tmp_path / "mine.json")["step"] == 120
+    refused = export(copied, "--format", "weights", "--checkpoint", "best", expect=EXIT_CONFIG)
+    assert "is a single checkpoint, so 'best' cannot be chosen; name the directory of the run" in refused.stderr
 
 
 @pytest.mark.parametrize(("checkpoint", "step"), [("last", 200), ("160", 160)])

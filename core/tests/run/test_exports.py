@@ -36,7 +36,7 @@ def exported(directory: Path) -> dict[str, int]:
 
 
 def learned(directory: Path) -> Mapping[str, bytes]:
-    """What the checkpoints have, without times and the configuration."""
+    """The arrays of all checkpoints, by path."""
     return {str(path): path.read_bytes() for path in sorted(directory.glob("checkpoints/*/*.safetensors"))}
 
 

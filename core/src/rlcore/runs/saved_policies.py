@@ -9,6 +9,7 @@ import attrs
 
 from rlcore.config import load_config, load_plugins_for
 from rlcore.config.document import Document, read_document
+from rlcore.errors import ConfigError
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.records import ExporterSpec
 from rlcore.runs.saved_run import SavedRun, find_run
@@ -60,6 +61,11 @@ class PolicySource:
 
         The configuration has the settings of ``exporter``.
         """
+        if self.is_checkpoint and checkpoint not in ("last", self.directory.name):
+            raise ConfigError(
+                f"{self.directory}: is a single checkpoint, so {checkpoint!r} cannot be chosen; name the directory of "
+                "the run"
+            )
         config = load_config(self.document, plugins, measuring=True, exporter=exporter)
         if self.is_checkpoint:
             return SavedRun.of_checkpoint(self.directory, config, plugins)
