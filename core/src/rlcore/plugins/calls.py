@@ -28,6 +28,7 @@ from rlcore.plugins.records import (
     CurriculumSpec,
     EncoderSpec,
     EnvironmentSpec,
+    ExporterSpec,
     Record,
     RecordingFormatSpec,
     ReplaySamplerSpec,
@@ -201,6 +202,9 @@ class Plugins(Factories):
 
     def replay_sampler(self, reference: str) -> ReplaySamplerSpec:
         return self.record(ReplaySamplerSpec, reference)
+
+    def exporter(self, reference: str) -> ExporterSpec:
+        return self.record(ExporterSpec, reference)
 
     def behavior_section(self, reference: str) -> BehaviorSection:
         return self.record(BehaviorSection, reference)
