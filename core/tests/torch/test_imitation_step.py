@@ -35,7 +35,7 @@ from rlcore.torch.minibatch_trainer import GradientStep
 from rlcore.torch.networks import Actor, ActorCritic
 from rlcore.torch.off_policy import OffPolicyTrainer
 from rlcore.torch.on_policy import OnPolicyTrainer
-from rlcore.torch.optimizer import Adam
+from rlcore.torch.optimizer import Optimizer
 from rlcore.torch.policy import ActorPolicy
 from rlcore.torch.saved_networks import model_state
 from rlcore.torch.template import TorchTrainer
@@ -82,7 +82,7 @@ class Imitator(TorchTrainer):
             reward_signals={"extrinsic": None},
         )
         super().__init__(settings, behavior, context(None))
-        self.optimizer = self.adam(self.model.parameters())
+        self.optimizer = self.make_optimizer(self.model.parameters())
         self.policy = ActorPolicy(behavior, self.model, self.backend)
 
     def build_model(self, value_heads: int) -> Actor:
@@ -91,7 +91,7 @@ class Imitator(TorchTrainer):
             return ActorCritic(self.behavior, network, 1, shared=True)
         return Actor(self.behavior, network, squashed=self.squashed)
 
-    def actor_optimizer(self) -> Adam:
+    def actor_optimizer(self) -> Optimizer:
         return self.optimizer
 
 
@@ -280,8 +280,8 @@ class OffPolicy(OffPolicyTrainer):
     def build_model(self, value_heads: int) -> Actor:
         return Actor(self.behavior, self.settings.network_settings, squashed=True)
 
-    def build_optimizers(self) -> Mapping[str, Adam]:
-        return {"policy": self.adam(self.model.parameters())}
+    def build_optimizers(self) -> Mapping[str, Optimizer]:
+        return {"policy": self.make_optimizer(self.model.parameters())}
 
     def gradient_step(self, batch: TransitionBatch) -> GradientStep:
         return GradientStep({"Losses/Nothing": torch.zeros(())})
