@@ -13,10 +13,12 @@ from rlcore import (
     CurriculumSpec,
     EncoderSpec,
     EnvironmentSpec,
+    OptimizerSpec,
     RecordingFormatSpec,
     ReplaySamplerSpec,
     RewardProviderSpec,
     RunOptionSpec,
+    ScheduleSpec,
     StatsWriterSpec,
     TrainerSpec,
     hookimpl,
@@ -98,6 +100,29 @@ def rlcore_replay_buffer_samplers():
             target="acme_rl.recency:RecencySampler",
             settings="acme_rl.settings:RecencySettings",
             summary="newer transitions more often than older ones",
+        )
+    ]
+
+
+@hookimpl
+def rlcore_optimizers():
+    return [
+        OptimizerSpec(
+            name="adamw",
+            target="acme_rl.adamw:adamw",
+            settings="acme_rl.settings:AdamWSettings",
+            summary="Adam with decoupled weight decay",
+        )
+    ]
+
+
+@hookimpl
+def rlcore_schedules():
+    return [
+        ScheduleSpec(
+            name="halves",
+            target="acme_rl.halves:halves",
+            summary="half the value after a quarter of the run, a quarter after a half, and so on",
         )
     ]
 

@@ -1,8 +1,9 @@
 """ML-Agents' ``behavioral_cloning``: demonstrations are imitated after every update of a reinforcement learner.
 
 The loss is ML-Agents': the mean squared error between an action *drawn* from the policy, differentiably, and the
-demonstrated one, plus the mean cross-entropy of the branches. Imitation has an optimizer of its own, of
-the trainer's kind. Its learning rate starts at ``strength`` times the trainer's and falls linearly over ``steps`` agent steps, after which imitation is over.
+demonstrated one, plus the mean cross-entropy of the branches. Imitation has an optimizer of its own, of the trainer's
+type. Its learning rate starts at ``strength`` times the trainer's and falls linearly over ``steps`` agent steps, after
+which imitation is over.
 """
 
 from __future__ import annotations
