@@ -109,17 +109,18 @@ class PluginOptimizer(TorchOptimizer):
                     f"the saved optimizer has a {owner} {unknown[0]} and this run's only {count}; {RESUME_ADVICE}"
                 )
         for index, p in enumerate(self.parameters):
-            needed = self._after_a_step[index] if str(index) in parameters else self._at_first[index]
+            kinds, where = self._after_a_step[index], f"of parameter {index}"
             saved = saved_mapping(parameters, str(index)) if str(index) in parameters else {}
-            where = f"of parameter {index}"
+            # A parameter that never had a gradient may have nothing of what a step needs.
+            needed = self._at_first[index] if kinds.keys().isdisjoint(saved) else kinds
             for name in needed:
                 if name not in saved:
                     raise RunStateError(f"the saved optimizer has no {name} {where}; {RESUME_ADVICE}")
             for name, value in saved.items():
-                _require_value(name, value, needed.get(name), tuple(p.shape), where)
+                _require_value(name, value, kinds.get(name), tuple(p.shape), where)
         for key in groups:
             for name, value in saved_mapping(groups, key).items():
-                _require_value(name, value, None, np.shape(value), f"of group {key}")
+                _require_value(name, value, None, getattr(value, "shape", ()), f"of group {key}")
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.require_fit(state)
@@ -132,6 +133,8 @@ class PluginOptimizer(TorchOptimizer):
         device = self.parameters[0].device
         for index, (group, first) in enumerate(zip(self._optimizer.param_groups, self._options, strict=True)):
             saved = state["groups"].get(str(index), {})
+            for name in _copied(group).keys() - first.keys():
+                del group[name]
             group |= _copied(first) | {name: _restored(value, None, device) for name, value in saved.items()}
 
     @property
