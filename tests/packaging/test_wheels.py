@@ -162,6 +162,19 @@ def test_the_example_of_a_replay_sampler_passes_its_tests_with_the_stock_sac(
     venv.test(example / "tests", tmp_path, *(() if deep else ("-k", "not are_reached")))
 
 
+def test_the_example_of_an_optimizer_passes_its_tests_and_trains(
+    make_venv: Callable[..., Venv], with_trainers: Venv, tmp_path: Path, deep: bool
+) -> None:
+    """As its README says: AdamW and a schedule by their names. A deep run trains CartPole to the end."""
+    example = ROOT / "examples/optimizer_plugin"
+    copied = shutil.copytree(example, tmp_path / "copied")
+    venv = make_venv(build_wheel(copied, tmp_path), below=with_trainers)
+    venv.test(example / "tests", tmp_path, *(() if deep else ("-k", "not is_learned")))
+    short = () if deep else ("--set", "behaviors.CartPole.max_steps=2048")
+    venv.rlcore("run", example / "cartpole.yaml", "--seed", "1", *short, cwd=tmp_path)
+    assert json.loads((tmp_path / "results/cartpole-adamw/result.json").read_text())["outcome"] == "done"
+
+
 def test_the_example_of_a_status_in_a_database_passes_its_tests_and_trains(
     make_venv: Callable[..., Venv], wheels: Mapping[str, Path], with_torch: Venv, tmp_path: Path
 ) -> None:
