@@ -32,7 +32,7 @@ class Backend:
     device: torch.device
     threads: int = 1  # that PyTorch uses in one operation
     dense: Dense = dense
-    optimizer: Callable[[Iterable[nn.Parameter], float, float], Adam] = TorchAdam
+    adam: Callable[[Iterable[nn.Parameter], float, float], Adam] = TorchAdam
     numpy_actor: Callable[[Actor], NumpyActor | None] | None = None
     pair: bool = False  # whether two independent losses are computed in two threads
     # Rows that should pass through a model at once; None if the more, the better.
