@@ -28,6 +28,7 @@ from rlcore.plugins.records import (
     CurriculumSpec,
     EncoderSpec,
     EnvironmentSpec,
+    ExporterSpec,
     Record,
     RecordingFormatSpec,
     RewardProviderSpec,
@@ -202,6 +203,9 @@ class Plugins(Factories):
 
     def encoder(self, reference: str) -> EncoderSpec:
         return self.record(EncoderSpec, reference)
+
+    def exporter(self, reference: str) -> ExporterSpec:
+        return self.record(ExporterSpec, reference)
 
     def behavior_section(self, reference: str) -> BehaviorSection:
         return self.record(BehaviorSection, reference)
