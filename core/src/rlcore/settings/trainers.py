@@ -154,6 +154,7 @@ class AbsentRewardSettings(RewardSettings):
 
 
 SCHEDULES = ("linear", "constant")
+"""Names of schedules."""
 
 
 @attrs.frozen(kw_only=True)

@@ -19,17 +19,28 @@ from rlcore.torch.cpu.pair import Pair
 from rlcore.torch.networks import Actor, Body, Dense, dense
 from rlcore.torch.optimizer import Adam, TorchAdam
 
+__all__ = ["Backend", "choose_backend"]
+
 
 @attrs.frozen
 class Backend:
-    """The choices that ``torch_settings`` makes for one trainer. The defaults are plain PyTorch."""
+    """The choices that ``torch_settings`` makes for one trainer. The defaults are plain PyTorch.
+
+    Attributes:
+        device: The device of the networks.
+        threads: Threads that PyTorch uses in one operation.
+        dense: The function that computes a layer of a network body.
+        optimizer: Creates an optimizer from parameters, learning rate and epsilon.
+        numpy_actor: Returns code that acts without PyTorch, or None if there is none for the network; None: never.
+        pair: Whether two independent losses are computed in two threads.
+    """
 
     device: torch.device
-    threads: int = 1  # that PyTorch uses in one operation
+    threads: int = 1
     dense: Dense = dense
     optimizer: Callable[[Iterable[nn.Parameter], float, float], Adam] = TorchAdam
     numpy_actor: Callable[[Actor], NumpyActor | None] | None = None
-    pair: bool = False  # whether two independent losses are computed in two threads
+    pair: bool = False
 
     def prepare(self, model: nn.Module) -> None:
         """Set the ``dense`` function of every network body in ``model``."""
@@ -43,7 +54,7 @@ class Backend:
 
 
 def choose_backend(settings: BehaviorSettings, run: RunContext, independent_losses: bool = False) -> Backend:
-    """The backend that ``torch_settings`` selects.
+    """Return the backend that ``torch_settings`` selects.
 
     The pieces of :mod:`rlcore.torch.cpu` are used if ``fast_cpu`` is on and the device is the CPU. The default device
     is the CPU, which is faster for the small networks of vector observations.

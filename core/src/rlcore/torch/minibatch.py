@@ -14,31 +14,56 @@ from torch import Tensor
 from rlcore.torch.networks import Inputs
 from rlcore.torch.sequences import Sequences
 
+__all__ = ["Loss", "Minibatch"]
+
 
 @attrs.define(eq=False)
 class Minibatch:
-    """B transitions of a rollout."""
+    """B transitions of a rollout.
 
-    inputs: Inputs  # normalized observations, each [B, ...]
-    raw: Tensor | None  # [B, continuous] actions as drawn
-    choices: Tensor | None  # [B, branches]
-    mask: Tensor | None  # [B, logits] True = allowed
-    old_log_prob: Tensor  # [B] under the weights that acted
-    old_value: Tensor  # [B, R], R reward providers
-    advantage: Tensor  # [B] over all providers, standardized as advantage_normalization says
-    returns: Tensor  # [B, R] targets of the value heads
-    sequences: Sequences | None = None  # with memory: how the B rows form sequences of steps
+    Attributes:
+        inputs: Normalized observations, each [B, ...], as a network takes them.
+        raw: [B, continuous] continuous parts of the actions as drawn, before they are clipped and stretched to the
+            bounds; None if the behavior has none.
+        choices: [B, branches] index of the chosen option of each branch; None if the behavior has no branches.
+        mask: [B, logits] whether each option was allowed; None: every option was.
+        old_log_prob: [B] log-probability of the actions under the weights that acted, in nats.
+        old_value: [B, R] values under the weights that acted, for R reward providers.
+        advantage: [B] sum over all providers, standardized as ``advantage_normalization`` says.
+        returns: [B, R] targets of the value heads.
+        sequences: With memory: how the B rows form sequences of steps; None without memory.
+    """
+
+    inputs: Inputs
+    raw: Tensor | None
+    choices: Tensor | None
+    mask: Tensor | None
+    old_log_prob: Tensor
+    old_value: Tensor
+    advantage: Tensor
+    returns: Tensor
+    sequences: Sequences | None = None
 
 
 @attrs.define(eq=False)
 class Loss:
-    """The result of :meth:`OnPolicyTrainer.loss`: ``total`` is minimized, the rest is reported."""
+    """The result of :meth:`rlcore.torch.on_policy.OnPolicyTrainer.loss`:
+
+    ``total`` is minimized, the rest is reported.
+
+    Attributes:
+        total: [] the loss that is minimized.
+        policy: [] its policy part.
+        value: [] its value part.
+        entropy: [] mean entropy of the policy, in nats.
+        log_ratio: [B] log of the new over the old probability of the actions.
+    """
 
     total: Tensor
     policy: Tensor
     value: Tensor
     entropy: Tensor
-    log_ratio: Tensor  # [B] log of new over old probability
+    log_ratio: Tensor
 
     def detached(self) -> Loss:
         """Return the numbers without their graph, which would keep a minibatch in memory."""

@@ -12,6 +12,8 @@ from torch import Tensor, nn
 from rlcore.errors import RunStateError
 from rlcore.saved_values import saved_array
 
+__all__ = ["Adam", "TorchAdam"]
+
 BETAS = (0.9, 0.999)  # those of the paper, and of PyTorch
 
 
@@ -19,21 +21,27 @@ class Adam:
     """The interface of both implementations of Adam (Kingma and Ba 2015, arXiv:1412.6980, algorithm 1).
 
     A gradient step is ``zero_grad()``, ``loss.backward()``, ``clip_grad_norm(...)`` where wanted, ``step()``.
+
+    Attributes:
+        parameters: The parameters that are moved.
+        learning_rate: Step size; may be set before every step.
+        epsilon: Added to the root of the second moment.
     """
 
     parameters: Sequence[nn.Parameter]
-    learning_rate: float  # may be set before every step
+    learning_rate: float
     epsilon: float
 
     def another(self, learning_rate: float, epsilon: float) -> Adam:
-        """An Adam of the same parameters, with moments of its own."""
+        """Return an Adam of the same parameters, with moments of its own."""
         raise NotImplementedError
 
     def zero_grad(self) -> None:
+        """Clear the gradients of the parameters."""
         raise NotImplementedError
 
     def clip_grad_norm(self, max_norm: float) -> Tensor:
-        """Scale the gradient to an L2 norm of at most ``max_norm``; returns the norm before, a scalar."""
+        """Scale the gradient to an L2 norm of at most ``max_norm``; return the norm before, of shape []."""
         raise NotImplementedError
 
     def step(self) -> None:
@@ -41,7 +49,7 @@ class Adam:
         raise NotImplementedError
 
     def moments(self) -> dict[str, Tensor]:
-        """``mean`` and ``square``, of all parameters in one row, and the number of the ``step``."""
+        """Return ``mean`` and ``square``, both [P] for all P numbers of the parameters, and the ``step``, []."""
         raise NotImplementedError
 
     def load_moments(self, moments: dict[str, Any]) -> None:
@@ -51,10 +59,11 @@ class Adam:
     # ------------------------------------------------------------ state
 
     def state_dict(self) -> dict[str, Any]:
+        """Return the moments as numpy arrays by name."""
         return {name: tensor.detach().cpu().numpy().copy() for name, tensor in self.moments().items()}
 
     def require_fit(self, state: Mapping[str, Any]) -> None:
-        """Raises RunStateError if the moments belong to another model, or are not finite."""
+        """Raise RunStateError if the moments belong to another model, or are not finite."""
         for name, tensor in self.moments().items():
             saved = saved_array(state, name, np.float32)
             if saved.shape != tuple(tensor.shape):
@@ -66,7 +75,10 @@ class Adam:
                 raise RunStateError(f"the saved optimizer's {name} is not finite; the training had diverged")
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Raises RunStateError, changing nothing, if the moments belong to another model."""
+        """Continue from :meth:`state_dict`.
+
+        Raises RunStateError, changing nothing, if the moments belong to another model.
+        """
         self.require_fit(state)
         self.load_moments({name: torch.from_numpy(state[name].copy()) for name in self.moments()})
 

@@ -10,10 +10,21 @@ import attrs
 
 from rlcore.saved_values import saved_count, saved_entry
 
+__all__ = ["Schedule", "UpdateRatio"]
+
 
 @attrs.frozen
 class Schedule:
-    """``constant`` keeps ``initial``; ``linear`` falls from there to ``final`` over ``max_steps`` agent steps."""
+    """A value that changes with the agent steps: ``schedule(step)``.
+
+    ``constant`` keeps ``initial``; ``linear`` falls from there to ``final`` over ``max_steps`` agent steps.
+
+    Attributes:
+        kind: ``"constant"`` or ``"linear"``.
+        initial: Value at step 0.
+        final: Value from ``max_steps`` on, if linear.
+        max_steps: Agent steps until the final value.
+    """
 
     kind: str
     initial: float
@@ -21,6 +32,7 @@ class Schedule:
     max_steps: int
 
     def __call__(self, step: int) -> float:
+        """Return the value at agent step ``step``."""
         if self.kind == "constant":
             return self.initial
         remaining = 1.0 - min(step, self.max_steps) / self.max_steps
@@ -43,7 +55,7 @@ class UpdateRatio:
         self.done = 0  # updates since then
 
     def due(self, steps: int) -> int:
-        """Number of updates still to do at agent step ``steps``."""
+        """Return the number of updates still to do at agent step ``steps``."""
         return max(0, (steps - self.start) * self._ratio.denominator // self._ratio.numerator - self.done)
 
     def restart(self, start: int) -> None:
@@ -51,6 +63,7 @@ class UpdateRatio:
         self.start, self.done = start, 0
 
     def state_dict(self) -> dict[str, Any]:
+        """Return the counts, as JSON values."""
         return {"start": self.start, "done": self.done, "ratio": str(self._ratio)}
 
     def load_state_dict(self, state: Mapping[str, Any], steps: int) -> None:
