@@ -53,6 +53,15 @@ class CriticLoss:
     td_error: Tensor | None = None
 
 
+@attrs.frozen(eq=False)
+class StepNoise:
+    """Standard normal noise of one gradient step, each [rows, continuous]; None without continuous parts."""
+
+    here: Tensor | None  # at the observations acted on
+    following: Tensor | None  # at those that followed
+    between: Tensor | None  # at those between, with n_steps > 1
+
+
 class SACTrainer(OffPolicyTrainer):
     """SAC with twin critics and a learned temperature for the continuous parts and for each discrete branch."""
 
@@ -84,15 +93,24 @@ class SACTrainer(OffPolicyTrainer):
         }
 
     def gradient_step(self, batch: TransitionBatch) -> GradientStep:
+        return self.step(batch, self.draw_noise(batch))
+
+    def draw_noise(self, batch: TransitionBatch) -> StepNoise:
+        """Noise for the draws of one gradient step."""
+        here, following = self._noise_for(batch.inputs), self._noise_for(batch.next_inputs)
+        between = None if batch.between is None else self._noise_for(batch.between.inputs)
+        return StepNoise(here, following, between)
+
+    def step(self, batch: TransitionBatch, noise: StepNoise) -> GradientStep:
         """Compute the gradients of all losses at the same parameters, as the authors' code does; then update.
 
-        The losses of the policy and of the critics are therefore independent, and two threads can compute them.
+        The losses of the policy and of the critics are therefore independent, and two threads can compute them. A
+        function of tensors: nothing in it depends on their values or waits for a device, so it can be captured in a
+        CUDA graph.
         """
-        noise, next_noise = self._noise_for(batch.inputs), self._noise_for(batch.next_inputs)
-        between_noise = None if batch.between is None else self._noise_for(batch.between.inputs)
         (drawn, policy_loss), critic_loss = self._pair.run(
-            partial(self._policy_gradient, batch, noise),
-            partial(self._critic_gradient, batch, next_noise, between_noise),
+            partial(self._policy_gradient, batch, noise.here),
+            partial(self._critic_gradient, batch, noise.following, noise.between),
         )
         for name in ("policy", "critic_0", "critic_1"):
             self.optimizers[name].step()

@@ -16,10 +16,15 @@ from rlcore.torch.cpu.acting import NumpyActor, numpy_actor
 from rlcore.torch.cpu.dense import fused_dense
 from rlcore.torch.cpu.flat_adam import FlatAdam
 from rlcore.torch.cpu.pair import Pair
+from rlcore.torch.cpu.pieces import rows_in_cache
 from rlcore.torch.networks import Actor, Body, Dense, dense
 from rlcore.torch.optimizer import Adam, TorchAdam
 
 __all__ = ["Backend", "choose_backend"]
+
+
+def _any_number(model: Actor) -> None:
+    return None
 
 
 @attrs.frozen
@@ -33,6 +38,7 @@ class Backend:
         optimizer: Creates an optimizer from parameters, learning rate and epsilon.
         numpy_actor: Returns code that acts without PyTorch, or None if there is none for the network; None: never.
         pair: Whether two independent losses are computed in two threads.
+        most_rows: Returns the number of rows that should pass through a model at once; None if the more, the better.
     """
 
     device: torch.device
@@ -41,6 +47,7 @@ class Backend:
     optimizer: Callable[[Iterable[nn.Parameter], float, float], Adam] = TorchAdam
     numpy_actor: Callable[[Actor], NumpyActor | None] | None = None
     pair: bool = False
+    most_rows: Callable[[Actor], int | None] = _any_number
 
     def prepare(self, model: nn.Module) -> None:
         """Set the ``dense`` function of every network body in ``model``."""
@@ -72,7 +79,7 @@ def choose_backend(settings: BehaviorSettings, run: RunContext, independent_loss
     halved = independent_losses and chosen.num_threads > 1
     # Results depend on the number of threads, so it must not depend on the cores of the machine.
     threads = chosen.num_threads // 2 if halved else chosen.num_threads
-    return Backend(device, threads, fused_dense, FlatAdam, numpy_actor, pair=halved and cores() > 1)
+    return Backend(device, threads, fused_dense, FlatAdam, numpy_actor, halved and cores() > 1, rows_in_cache)
 
 
 def cores() -> int:

@@ -25,7 +25,6 @@ from rlcore.seeding import derive_generator, generator_state, restore_generator
 from rlcore.settings import BehavioralCloningSettings, OnPolicySettings
 from rlcore.torch.actions import categorical_log_prob_entropy, mask_logits, squashed_gaussian
 from rlcore.torch.divergence import remedy
-from rlcore.torch.minibatch import minibatch_sizes
 from rlcore.torch.recorded import recorded_transitions
 from rlcore.torch.schedules import Schedule
 from rlcore.torch.template import IMITATION_STATE, TorchTrainer
@@ -148,7 +147,8 @@ class BehavioralCloning:
         self.reader = BatchReader(buffer, self.model.inputs, self.layout, (), self.device)
         self.rows = np.flatnonzero(buffer.flags)  # [N] demonstrated steps
         passes = Passes.of(settings, h)
-        self.sizes = minibatch_sizes(min(passes.samples or len(self.rows), len(self.rows)), passes.batch_size)
+        self.samples = min(passes.samples or len(self.rows), len(self.rows))
+        self.parts = max(1, round(self.samples / passes.batch_size))  # minibatches in a pass
         self.num_epoch = passes.num_epoch
         initial = h.learning_rate * settings.strength
         self._learning_rate = Schedule("linear" if settings.steps else "constant", initial, FADED, settings.steps)
@@ -164,8 +164,8 @@ class BehavioralCloning:
         self.optimizer.learning_rate = rate
         losses = []
         for _ in range(self.num_epoch):
-            drawn = self._generator.choice(self.rows, sum(self.sizes), replace=False)
-            for rows in np.split(drawn, np.cumsum(self.sizes)[:-1]):
+            drawn = self._generator.choice(self.rows, self.samples, replace=False)
+            for rows in np.array_split(drawn, self.parts):
                 loss = self.loss(self.reader.actions(rows))
                 self.optimizer.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
