@@ -1,11 +1,11 @@
 """The worth of each piece of ``rlcore.torch.cpu``: agent steps per second of whole trainings with that piece alone off.
 
 Four trainings: PPO on CartPole with 8 environments and with 4096, PPO on a control task of HalfCheetah's size, and SAC
-on Pendulum, with the hyperparameters of the other speed benchmarks. The control task returns made-up observations, so the time of a
-simulator does not hide that of the trainer. Each measurement is one training in a process of its own. A round measures
-every entrant once, in turn, and a share is taken within a round, by the wall clock and by the processor's. Pinned
-trainings may use one core; free ones may use two, and SAC has ``num_threads: 2`` there. The piece ``pair`` exists only
-in those.
+on Pendulum, with the hyperparameters of the other speed benchmarks. The control task returns made-up observations, so
+the time of a simulator does not hide that of the trainer. Each measurement is one training in a process of its own. A
+round measures every entrant once, in turn, and a share is taken within a round, by the wall clock and by the
+processor's. Pinned trainings may use one core; free ones may use two, and SAC has ``num_threads: 2`` there. The piece
+``pair`` exists only in those.
 """
 
 from __future__ import annotations
