@@ -129,6 +129,7 @@ PAGES: Mapping[str, Page] = {
             "rlcore.torch.policy",
             "rlcore.torch.policy_module",
             "rlcore.torch.recurrent",
+            "rlcore.torch.sequences",
             "rlcore.torch.saved_networks",
         ),
     ),
@@ -268,7 +269,7 @@ def api_page(page: str) -> str:
     lines = [f"# {about.title}", "", about.text, "", "| name | import from | summary |", "|---|---|---|"]
     for name in names:
         docstring = definition(name).docstring
-        summary = re.split(r"(?<=\.)\s|\n\n|:$", docstring.value if docstring else "", maxsplit=1)[0]
+        summary = re.split(r"(?<=\.)\s(?=\D)|\n\n|:$", docstring.value if docstring else "", maxsplit=1)[0]
         imports = ", ".join(f"`{module}`" for module in name.imports)
         lines.append(f"| {_link(name)} | {imports} | {' '.join(summary.split()).replace('|', chr(92) + '|')} |")
     for name in names:

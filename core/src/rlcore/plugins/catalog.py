@@ -6,7 +6,10 @@ from typing import Literal
 
 import attrs
 
+__all__ = ["HOOKS", "HookInfo", "HookKind"]
+
 HookKind = Literal["registry", "factory", "status", "intervention", "notification", "extension"]
+"""The kind of a hook, which decides how its implementations are called."""
 
 
 @attrs.frozen

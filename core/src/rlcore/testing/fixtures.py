@@ -27,6 +27,7 @@ from rlcore.plugins.dispatch import Dispatch
 from rlcore.plugins.manager import HookManager
 
 __all__ = [
+    "CleanImport",
     "CommandResult",
     "InstallPlugin",
     "InstalledPlugin",

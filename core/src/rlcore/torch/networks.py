@@ -166,6 +166,11 @@ class Body(nn.Module):
     """Encoders and hidden layers: inputs to features [B, features].
 
     ``extra`` columns, such as an action, may enter the first layer next to the observations.
+
+    Attributes:
+        layers: The hidden layers, each followed by the activation.
+        recurrent: The recurrent layer after the hidden layers; None without memory.
+        features: Number of features.
     """
 
     dense: Dense
@@ -282,7 +287,14 @@ class PolicyHead(nn.Module):
 
 
 class Actor(nn.Module):
-    """A policy network: what acting, evaluation and export need. Trainers derive from it and add critics."""
+    """A policy network: what acting, evaluation and export need. Trainers derive from it and add critics.
+
+    Attributes:
+        memory: The block ``memory``; None without memory.
+        inputs: Makes inputs from observations, for all parts of the model.
+        actor: The body of the policy.
+        policy_head: The parameters of the distribution from the features of the body.
+    """
 
     def __init__(
         self,
@@ -341,7 +353,12 @@ def acting_part(model: Actor) -> Actor:
 
 
 class ActorCritic(Actor):
-    """A policy and one value head for each reward provider, on one body (``shared``) or on two."""
+    """A policy and one value head for each reward provider, on one body (``shared``) or on two.
+
+    Attributes:
+        critic: The body of the values; that of the policy if shared.
+        value_head: The values from the features of the body.
+    """
 
     def __init__(
         self,
@@ -383,6 +400,10 @@ class Critic(nn.Module):
     """A value network of its own: inputs, and an action's continuous parts if ``continuous``, to [B, outputs].
 
     Of ``settings``, those of a critic are used.
+
+    Attributes:
+        body: The body.
+        head: The outputs from the features of the body.
     """
 
     def __init__(self, inputs: ObservationInputs, settings: NetworkSettings, outputs: int, continuous: int = 0) -> None:
