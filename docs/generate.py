@@ -35,6 +35,7 @@ from rlcore.settings import (
     EnvironmentSettings,
     EnvSettings,
     EvaluationSettings,
+    ExportSettings,
     MemorySettings,
     NetworkSettings,
     PluginSettings,
@@ -85,6 +86,7 @@ CORE_BLOCKS: tuple[tuple[str, type], ...] = (
     ("environment", EnvironmentSettings),
     ("environment_parameters.NAME", EnvironmentParameter),
     ("evaluation", EvaluationSettings),
+    ("export.NAME", ExportSettings),
     ("env_settings", EnvSettings),
     ("checkpoint_settings", CheckpointSettings),
     ("torch_settings", TorchSettings),
@@ -102,6 +104,7 @@ PLUGIN_BLOCKS = (
     ("replay_sampler", "behaviors.NAME.hyperparameters.replay_sampler, if type is {name}", "settings"),
     ("sampler", "sampler_parameters, if sampler_type is {name}", "settings"),
     ("writer", "stats.{name}", "settings"),
+    ("exporter", "export.{name}", "settings"),
     ("section", "{name}", "target"),
     ("behavior", "behaviors.NAME.{name}", "target"),
 )

@@ -13,6 +13,7 @@ from rlcore import (
     CurriculumSpec,
     EncoderSpec,
     EnvironmentSpec,
+    ExporterSpec,
     RecordingFormatSpec,
     ReplaySamplerSpec,
     RewardProviderSpec,
@@ -103,6 +104,19 @@ def rlcore_replay_buffer_samplers():
 
 
 @hookimpl
+def rlcore_exporters():
+    return [
+        ExporterSpec(
+            name="firmware",
+            target="acme_rl.firmware:FirmwareExporter",
+            settings="acme_rl.settings:FirmwareSettings",
+            suffix=".bin",
+            summary="policies for the controllers of our robots",
+        )
+    ]
+
+
+@hookimpl
 def rlcore_recording_formats():
     return [
         RecordingFormatSpec(
@@ -170,6 +184,13 @@ def rlcore_create_curriculum(spec, settings):
     curriculum = yield
     print(f"{spec.name} decides {', '.join(settings)}")
     return curriculum
+
+
+@hookimpl(wrapper=True)
+def rlcore_create_exporter(spec, run):
+    exporter = yield
+    run.logger("acme").info("policies of %s are exported by %s", run.run_id, spec.name)
+    return exporter
 
 
 @hookimpl

@@ -25,7 +25,7 @@ __all__ = ["installed_plugin", "run_rlcore"]
 
 ACME = """
 import attrs
-from rlcore import ConfigSection, RewardProviderSpec, StatsWriterSpec, hookimpl
+from rlcore import ConfigSection, ExporterSpec, RewardProviderSpec, StatsWriterSpec, hookimpl
 
 @hookimpl
 def rlcore_reward_providers():
@@ -34,6 +34,10 @@ def rlcore_reward_providers():
 @hookimpl
 def rlcore_stats_writers():
     return [StatsWriterSpec(name="tracker", target="{heavy}:make_tracker", settings="{heavy}:Tracker")]
+
+@hookimpl
+def rlcore_exporters():
+    return [ExporterSpec(name="chip", target="{heavy}:Chip", suffix=".chip")]
 
 @hookimpl
 def rlcore_config_sections():
@@ -65,6 +69,10 @@ class make_tracker:
     def flush(self): pass
     def close(self): pass
 
+class Chip:
+    def __init__(self, settings, run): pass
+    def export(self, policy, behavior, path, about): path.write_text("chip")
+
 @attrs.frozen(kw_only=True)
 class Section:
     token: str = setting(description="Who reports.")
@@ -81,6 +89,7 @@ CONFIG: dict[str, Any] = {
         }
     },
     "stats": {"console": False, "tensorboard": False, "tracker": {"project": "poles"}},
+    "export": {"chip": {}},
     "acme": {"token": "me"},
     "checkpoint_settings": {"run_id": "run"},
 }

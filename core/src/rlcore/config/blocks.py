@@ -47,7 +47,7 @@ from rlcore.settings.trainers import AbsentRewardSettings, OffPolicySettings, Re
 
 if TYPE_CHECKING:
     from rlcore.plugins.calls import Plugins
-    from rlcore.plugins.records import Record, TrainerSpec
+    from rlcore.plugins.records import ExporterSpec, Record, TrainerSpec
 
 log = logging.getLogger(__name__)
 
@@ -58,11 +58,15 @@ class Blocks:
     """Builds every block of the document of ``problems``; what is wrong is added to ``problems``.
 
     ``measuring``: the configuration is for measuring policies only. Blocks that no measurement needs may be of plugins
-    that are absent: rewards become :class:`AbsentRewardSettings`, writers and sections are left out.
+    that are absent: rewards become :class:`AbsentRewardSettings`; writers, sections and exporters other than
+    ``exporter`` are left out.
     """
 
-    def __init__(self, plugins: Plugins, problems: Problems, measuring: bool = False) -> None:
+    def __init__(
+        self, plugins: Plugins, problems: Problems, measuring: bool = False, exporter: ExporterSpec | None = None
+    ) -> None:
         self.data = problems.document.data
+        self.exporter = exporter
         self.measuring = measuring
         self.plugins = plugins
         self.problems = problems
@@ -84,6 +88,7 @@ class Blocks:
             self.problems.add(("behaviors",), "missing; list a behavior, or give default_settings")
         ready["behaviors"] = self._each(data.get("behaviors", {}), ("behaviors",), self._behavior)
         ready["stats"] = self._each(data.get("stats", {}), ("stats",), self._writer)
+        ready["export"] = self._each(data.get("export", {}), ("export",), self._exporter)
         ready["plugins"] = checked_block(data.get("plugins", {}), self.problems)
         if "env_settings" in data:
             ready["env_settings"] = build(
@@ -269,6 +274,11 @@ class Blocks:
             return INVALID if data else None
         return self._settings(spec, data, path)
 
+    def _exporter(self, data: Any, path: KeyPath) -> Any:
+        """The settings of the exporter that ``path`` ends with, or INVALID."""
+        spec = self._find("exporter", self.plugins.exporter, str(path[-1]), path)
+        return INVALID if spec is INVALID else self._settings(spec, data, path)
+
     def _environment(self, data: Any, path: KeyPath) -> Any:
         if not isinstance(data, Mapping):
             return build(EnvironmentSettings, data, path, self.problems)
@@ -389,7 +399,7 @@ class Blocks:
             log.warning("ignored, because no measurement needs it: %s", error.problems[0])
 
     def _without_absent(self, data: Mapping[str, Any], sections: Mapping[str, Any]) -> Mapping[str, Any]:
-        """``data`` without what no measurement needs: statistics writers, and sections of plugins that are absent."""
+        """``data`` without what no measurement needs: writers, exporters, and sections of plugins that are absent."""
         claimed = {record.name for record in self.plugins.records("section")}
         known = claimed.union(settings_fields(RunConfig))
         absent = [
@@ -397,8 +407,18 @@ class Blocks:
         ]
         if absent:
             log.warning("ignored, because no plugin that is on has these blocks: %s", ", ".join(absent))
-        left_out = {"stats", *absent, *(claimed - sections.keys())}
-        return {key: value for key, value in data.items() if key not in left_out}
+        left_out = {"stats", "export", *absent, *(claimed - sections.keys())}
+        return {key: value for key, value in data.items() if key not in left_out} | {"export": self._only_exporter()}
+
+    def _only_exporter(self) -> Mapping[str, Any]:
+        """The entry of the ``export`` block that is of the ``exporter``."""
+        if self.exporter is None:
+            return {}
+        block = self.data.get("export")
+        for name, settings in block.items() if isinstance(block, Mapping) else ():
+            if name in (self.exporter.name, self.exporter.reference):
+                return {name: settings}
+        return {self.exporter.reference: {}}
 
     def _each(self, data: Any, path: KeyPath, build_one: Callable[[Any, KeyPath], Any]) -> Any:
         if not isinstance(data, Mapping):

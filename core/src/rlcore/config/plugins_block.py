@@ -105,7 +105,7 @@ def used_references(document: Document) -> tuple[str, ...]:
 
     behaviors = [("default_settings",), *(("behaviors", name) for name in block("behaviors"))]
     names: list[Any] = [block(*path).get("type") for path in (("environment",), ("evaluation", "environment"))]
-    names += block("stats")
+    names += [*block("stats"), *block("export")]
     for place in PLACES:
         names += [block(*place, name, "curriculum").get("type") for name in block(*place)]
     for path in behaviors:

@@ -89,6 +89,13 @@ class _SchemaWriter:
             "properties": {name: self._writer(record) for name, record in self._named("writer")},
             "additionalProperties": False,
         }
+        properties["export"] |= {
+            "properties": {
+                name: _described(self._settings(record, "settings"), record.summary)
+                for name, record in self._named("exporter")
+            },
+            "additionalProperties": False,
+        }
         for record in self.plugins.records("section"):
             section = self._settings(record, "target")
             properties[record.name] = _described(section, record.summary)

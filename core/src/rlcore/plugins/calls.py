@@ -28,6 +28,7 @@ from rlcore.plugins.records import (
     CurriculumSpec,
     EncoderSpec,
     EnvironmentSpec,
+    ExporterSpec,
     Record,
     RecordingFormatSpec,
     ReplaySamplerSpec,
@@ -216,6 +217,9 @@ class Plugins(Factories):
     def replay_sampler(self, reference: str) -> ReplaySamplerSpec:
         """Return the record of the replay sampler called NAME or DIST/NAME; errors as for :meth:`record`."""
         return self.record(ReplaySamplerSpec, reference)
+
+    def exporter(self, reference: str) -> ExporterSpec:
+        return self.record(ExporterSpec, reference)
 
     def behavior_section(self, reference: str) -> BehaviorSection:
         """Return the record of the block of a behavior called NAME or DIST/NAME; errors as for :meth:`record`."""

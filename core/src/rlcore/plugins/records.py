@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _OPTION = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _PATH = re.compile(r"\w+(\.\w+)*")
+_SUFFIX = re.compile(r"(\.[A-Za-z0-9_-]+)+")
 _TARGET = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 
@@ -270,6 +271,30 @@ class ReplaySamplerSpec(Record):
     key: ClassVar[str] = "replay_sampler.type"
 
     settings: str = attrs.field(validator=_check_target)
+
+
+def _check_suffix(record: Record, attribute: attrs.Attribute[str], value: str) -> None:
+    if not isinstance(value, str) or not _SUFFIX.fullmatch(value):
+        raise ValueError(
+            f"ExporterSpec {record.name!r}: suffix {value!r} must be an ending of file names such as '.onnx'"
+        )
+
+
+@attrs.frozen(kw_only=True)
+class ExporterSpec(Record):
+    """An exporter of policies, which ``export`` and ``rlcore export --format`` may name.
+
+    ``target(settings, run: RunContext)``, called by keyword, returns a :class:`rlcore.exporters.Exporter`. ``settings``
+    names the attrs class of its block, which derives from :class:`rlcore.settings.ExportSettings`. ``suffix`` is the
+    ending of its files, such as ``".onnx"``. The module of the target should import everything that an export needs:
+    a missing package is then reported when the run starts, not when it ends.
+    """
+
+    kind: ClassVar[str] = "exporter"
+    key: ClassVar[str] = "export"
+
+    settings: str = attrs.field(default="rlcore.settings:ExportSettings", validator=_check_target)
+    suffix: str = attrs.field(validator=_check_suffix)
 
 
 @attrs.frozen(kw_only=True)

@@ -13,7 +13,7 @@ from rlcore.settings.environment import (
     EvaluationSettings,
 )
 from rlcore.settings.fields import FieldInfo, SettingError, field_info, setting
-from rlcore.settings.run import CheckpointSettings, PluginSettings, RunConfig, TorchSettings
+from rlcore.settings.run import CheckpointSettings, ExportSettings, PluginSettings, RunConfig, TorchSettings
 from rlcore.settings.trainers import (
     SCHEDULES,
     BehavioralCloningSettings,
@@ -42,6 +42,7 @@ __all__ = [
     "EnvironmentParameter",
     "EnvironmentSettings",
     "EvaluationSettings",
+    "ExportSettings",
     "FieldInfo",
     "MemorySettings",
     "MinibatchSettings",
