@@ -67,6 +67,12 @@ PAGES: Mapping[str, Page] = {
         "[Record episodes and read recordings](../../how-to/recordings.md).",
         ("rlcore.recordings", "rlcore.recording"),
     ),
+    "exporters": Page(
+        "Exporters",
+        "The contract of exporters, which write policies for other programs. See "
+        "[Export policies](../../how-to/export.md).",
+        ("rlcore.exporters",),
+    ),
     "runs": Page(
         "Runs from Python",
         "Train, read finished runs, act with saved policies. See [Use rlcore from Python](../../how-to/python.md).",

@@ -20,6 +20,7 @@ __all__ = [
     "RlcoreError",
     "RunStateError",
     "TrainingDiverged",
+    "UnsupportedExport",
     "UnsupportedSpace",
     "did_you_mean",
     "nearest",

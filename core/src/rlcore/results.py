@@ -10,7 +10,7 @@ import attrs
 
 from rlcore.stats import StatSummary
 
-__all__ = ["BehaviorEvaluation", "BehaviorResult", "EpochResult", "EvaluationResult"]
+__all__ = ["BehaviorEvaluation", "BehaviorResult", "EpochResult", "EvaluationResult", "ExportResult"]
 
 
 @attrs.frozen
@@ -101,13 +101,21 @@ class EvaluationResult:
 
 @attrs.frozen
 class ExportResult:
-    """The export of one policy by a run: the file, or the problem."""
+    """The export of one policy by a run: the file, or the problem.
 
-    exporter: str  # DISTRIBUTION/NAME
+    Attributes:
+        exporter: The exporter, DISTRIBUTION/NAME.
+        behavior: The name of the behavior.
+        step: Agent steps of the run.
+        file: The file, relative to the run directory; None if the export failed.
+        problem: The problem in one line; None if there was none.
+    """
+
+    exporter: str
     behavior: str
-    step: int  # agent steps of the run
-    file: str | None  # relative to the run directory; None: it failed
-    problem: str | None  # None: it did not
+    step: int
+    file: str | None
+    problem: str | None
 
 
 @attrs.frozen

@@ -219,6 +219,7 @@ class Plugins(Factories):
         return self.record(ReplaySamplerSpec, reference)
 
     def exporter(self, reference: str) -> ExporterSpec:
+        """Return the record of the exporter called NAME or DIST/NAME; errors as for :meth:`record`."""
         return self.record(ExporterSpec, reference)
 
     def behavior_section(self, reference: str) -> BehaviorSection:

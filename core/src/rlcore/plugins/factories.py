@@ -88,6 +88,7 @@ class Factories:
         return cast(Curriculum, created)
 
     def create_exporter(self, spec: ExporterSpec, settings: ExportSettings, run: RunContext) -> Exporter:
+        """Create an exporter with ``rlcore_create_exporter``, and check it. Raises PluginError."""
         from rlcore.exporters import Exporter
 
         created = self._create("rlcore_create_exporter", Exporter, spec, settings=settings, run=run)

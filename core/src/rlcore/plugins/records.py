@@ -284,10 +284,14 @@ def _check_suffix(record: Record, attribute: attrs.Attribute[str], value: str) -
 class ExporterSpec(Record):
     """An exporter of policies, which ``export`` and ``rlcore export --format`` may name.
 
-    ``target(settings, run: RunContext)``, called by keyword, returns a :class:`rlcore.exporters.Exporter`. ``settings``
-    names the attrs class of its block, which derives from :class:`rlcore.settings.ExportSettings`. ``suffix`` is the
-    ending of its files, such as ``".onnx"``. The module of the target should import everything that an export needs:
-    a missing package is then reported when the run starts, not when it ends.
+    ``target(settings, run: RunContext)``, called by keyword, returns a :class:`rlcore.exporters.Exporter`. The module
+    of the target should import everything that an export needs: a missing package is then reported when the run starts,
+    not when it ends.
+
+    Attributes:
+        settings: The attrs class of its block, as ``"package.module:Name"``; derives from
+            :class:`rlcore.settings.ExportSettings`.
+        suffix: The ending of its files, such as ``".onnx"``.
     """
 
     kind: ClassVar[str] = "exporter"
