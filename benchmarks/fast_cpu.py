@@ -47,7 +47,7 @@ def switch_off(piece: str) -> None:
     changes: dict[str, dict[str, Any]] = {
         "dense": {"dense": dense},
         "acting": {"numpy_actor": None},
-        "flat_adam": {"optimizer": TorchAdam},
+        "flat_adam": {"adam": TorchAdam},
         "pieces": {"most_rows": lambda model: None},
         "pair": {"pair": False},
     }

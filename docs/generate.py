@@ -102,6 +102,7 @@ PLUGIN_BLOCKS = (
     ("environment", "environment.parameters.NAME, if environment.type is {name}", "parameters"),
     ("curriculum", "environment_parameters.NAME.curriculum, if type is {name}", "settings"),
     ("replay_sampler", "behaviors.NAME.hyperparameters.replay_sampler, if type is {name}", "settings"),
+    ("optimizer", "behaviors.NAME.hyperparameters.optimizer, if type is {name}", "settings"),
     ("sampler", "sampler_parameters, if sampler_type is {name}", "settings"),
     ("writer", "stats.{name}", "settings"),
     ("exporter", "export.{name}", "settings"),

@@ -14,10 +14,12 @@ from rlcore import (
     EncoderSpec,
     EnvironmentSpec,
     ExporterSpec,
+    OptimizerSpec,
     RecordingFormatSpec,
     ReplaySamplerSpec,
     RewardProviderSpec,
     RunOptionSpec,
+    ScheduleSpec,
     StatsWriterSpec,
     TrainerSpec,
     hookimpl,
@@ -112,6 +114,29 @@ def rlcore_exporters():
             settings="acme_rl.settings:FirmwareSettings",
             suffix=".bin",
             summary="policies for the controllers of our robots",
+        )
+    ]
+
+
+@hookimpl
+def rlcore_optimizers():
+    return [
+        OptimizerSpec(
+            name="adamw",
+            target="acme_rl.adamw:adamw",
+            settings="acme_rl.settings:AdamWSettings",
+            summary="Adam with decoupled weight decay",
+        )
+    ]
+
+
+@hookimpl
+def rlcore_schedules():
+    return [
+        ScheduleSpec(
+            name="halves",
+            target="acme_rl.halves:halves",
+            summary="half the value after a quarter of the run, a quarter after a half, and so on",
         )
     ]
 

@@ -41,7 +41,9 @@ GROUPS = (
         beside=("rlcore-gymnasium", "rlcore-ppo", "rlcore-sac"),
         quick={
             "encoder_plugin": "not is_learned",
+            "exporter_plugin": "",
             "her_plugin": "not are_reached",
+            "optimizer_plugin": "not is_learned",
             "rnd_reward": "not is_solved",
         },
     ),
@@ -138,6 +140,16 @@ def test_a_companys_hooks_refuse_copy_and_charge(with_examples: Callable[[str], 
     copies = sorted(int(path.name) for path in (tmp_path / "mirror/cartpole-acme").iterdir())
     assert copies == [30_000, 40_000]
     assert (tmp_path / "results/cartpole-acme/bill.txt").read_text() == "0.40\n"
+
+
+def test_an_optimizer_and_a_schedule_by_their_names_train(
+    with_examples: Callable[[str], Venv], tmp_path: Path, deep: bool
+) -> None:
+    """A deep run trains to the end, which one of its own tests does too."""
+    venv = with_examples("optimizer_plugin")
+    short = () if deep else ("--set", "behaviors.CartPole.max_steps=2048")
+    venv.rlcore("run", EXAMPLES / "optimizer_plugin/cartpole.yaml", "--seed", "1", *short, cwd=tmp_path)
+    assert json.loads((tmp_path / "results/cartpole-adamw/result.json").read_text())["outcome"] == "done"
 
 
 @pytest.mark.deep

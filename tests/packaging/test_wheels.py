@@ -179,16 +179,3 @@ def test_a_strangers_trainer_trains_on_gymnasium(
     example = strangers["acme"] / "example.yaml"
     venv.rlcore("run", example, "--run-id", "acme", "--set", "behaviors.CartPole.max_steps=4096", cwd=tmp_path)
     assert json.loads((tmp_path / "results/acme/result.json").read_text())["outcome"] == "done"
-
-
-# ------------------------------------------------------------ an exporter
-
-
-def test_the_example_of_an_exporter_passes_its_tests(
-    make_venv: Callable[..., Venv], with_trainers: Venv, tmp_path: Path
-) -> None:
-    """As its README says; one of its tests acts with an exported file in a process that cannot import rlcore."""
-    example = ROOT / "examples/exporter_plugin"
-    copied = shutil.copytree(example, tmp_path / "copied")
-    venv = make_venv(build_wheel(copied, tmp_path), below=with_trainers)
-    venv.test(example / "tests", tmp_path)

@@ -117,7 +117,7 @@ def make(make_trainer: MakeTrainer, space: str, device: str) -> PPOTrainer:
     """A trainer whose network, optimizer and coefficients are on ``device``."""
     trainer = make_trainer(IdentityEnvironment(3, **SPACES[space]), torch_settings={"fast_cpu": False}, beta=0.1)
     trainer.model.to(device)
-    trainer.optimizer = trainer.adam(trainer.model.parameters())
+    trainer.optimizer = trainer.make_optimizer(trainer.model.parameters())
     trainer.clip_range = trainer.clip_range.to(device)
     trainer.entropy_weight = trainer.entropy_weight.to(device)
     return trainer

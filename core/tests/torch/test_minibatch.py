@@ -12,7 +12,7 @@ from torch.distributions import Normal, kl_divergence
 
 from rlcore.torch.minibatch import Minibatch, approximate_kl, minibatch_rows, minibatches, standardize
 from rlcore.torch.reward_stats import EpisodeRewards
-from rlcore.torch.schedules import Schedule
+from rlcore.torch.schedules import Schedule, constant, linear
 
 
 @given(count=st.integers(1, 5000), batch_size=st.integers(1, 3000))
@@ -79,12 +79,12 @@ def test_standardized_advantages_have_mean_zero_and_deviation_one() -> None:
 @pytest.mark.parametrize("step", [0, 250, 500, 1000, 2000])
 def test_a_linear_schedule_falls_to_its_end_and_stays_there(step: int) -> None:
     remaining = 1 - min(step, 1000) / 1000
-    assert Schedule("linear", 0.2, 0.1, 1000)(step) == pytest.approx(0.1 + 0.1 * remaining)
-    assert Schedule("constant", 0.2, 0.1, 1000)(step) == 0.2
+    assert Schedule(linear, 0.2, 0.1, 1000)(step) == pytest.approx(0.1 + 0.1 * remaining)
+    assert Schedule(constant, 0.2, 0.1, 1000)(step) == 0.2
 
 
 def test_a_schedule_never_rises() -> None:
-    assert Schedule("linear", 0.0, 1e-5, 1000)(1000) == 0.0, "beta: 0 turns the entropy bonus off for good"
+    assert Schedule(linear, 0.0, 1e-5, 1000)(1000) == 0.0, "beta: 0 turns the entropy bonus off for good"
 
 
 @given(seed=st.integers(0, 2**32 - 1), rollouts=st.lists(st.integers(1, 9), min_size=1, max_size=5))

@@ -20,7 +20,7 @@ from rlcore.torch.actions import joint_log_prob_entropy, mask_logits
 from rlcore.torch.minibatch import Loss, Minibatch, mean_over_rows
 from rlcore.torch.networks import ActorCritic
 from rlcore.torch.on_policy import OnPolicyTrainer
-from rlcore.torch.schedules import Schedule
+from rlcore.torch.schedules import create_schedule
 from rlcore_ppo.settings import PPOSettings
 
 
@@ -32,8 +32,8 @@ class PPOTrainer(OnPolicyTrainer):
     def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
         super().__init__(settings, behavior, run)
         h = self.hyperparameters
-        self._epsilon = Schedule(h.epsilon_schedule, h.epsilon, h.final_epsilon, settings.max_steps)
-        self._beta = Schedule(h.beta_schedule, h.beta, h.final_beta, settings.max_steps)
+        self._epsilon = create_schedule(h.epsilon_schedule, h.epsilon, h.final_epsilon, settings.max_steps, run)
+        self._beta = create_schedule(h.beta_schedule, h.beta, h.final_beta, settings.max_steps, run)
         # Tensors, so that a compiled or captured gradient step sees them change.
         self.clip_range = torch.tensor(h.epsilon, device=self.device)
         self.entropy_weight = torch.tensor(h.beta, device=self.device)

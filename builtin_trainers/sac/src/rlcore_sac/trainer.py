@@ -36,7 +36,7 @@ from rlcore.torch.double_q import min_q
 from rlcore.torch.minibatch_trainer import GradientStep
 from rlcore.torch.networks import Inputs
 from rlcore.torch.off_policy import OffPolicyTrainer
-from rlcore.torch.optimizer import Adam
+from rlcore.torch.optimizer import Optimizer
 from rlcore.torch.transition_batch import TransitionBatch
 from rlcore_sac.networks import PolicyDraw, SoftActorCritic
 from rlcore_sac.settings import SACSettings
@@ -82,14 +82,14 @@ class SACTrainer(OffPolicyTrainer):
             self.behavior, self.settings.network_settings, value_heads, self.hyperparameters.init_entcoef
         )
 
-    def build_optimizers(self) -> Mapping[str, Adam]:
+    def build_optimizers(self) -> Mapping[str, Optimizer]:
         model = self.model
         self._targets = list(zip(model.targets.parameters(), model.critics.parameters(), strict=True))
         return {
-            "policy": self.adam([*model.actor.parameters(), *model.policy_head.parameters()]),
-            "critic_0": self.adam(model.critics[0].parameters()),
-            "critic_1": self.adam(model.critics[1].parameters()),
-            "temperature": self.adam([model.log_temperature]),
+            "policy": self.make_optimizer([*model.actor.parameters(), *model.policy_head.parameters()]),
+            "critic_0": self.make_optimizer(model.critics[0].parameters()),
+            "critic_1": self.make_optimizer(model.critics[1].parameters()),
+            "temperature": self.make_optimizer([model.log_temperature]),
         }
 
     def gradient_step(self, batch: TransitionBatch) -> GradientStep:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from rlcore.config.classes import settings_fields
+from rlcore.config.classes import TYPED_BLOCKS, default_of, settings_fields, typed_blocks
 from rlcore.config.collected import INVALID, OwnedProblems, Problems
 from rlcore.config.dump import plain
 from rlcore.config.hints import (
@@ -31,7 +31,7 @@ from rlcore.config.problems import ConfigErrors, KeyPath, dotted, shown
 from rlcore.config.structure import build, structure
 from rlcore.errors import NotInstalled, PluginError
 from rlcore.plugins.failures import blamed
-from rlcore.plugins.known import LESSONS, NOT_BUILT, UNIFORM, is_known
+from rlcore.plugins.known import LESSONS, NOT_BUILT, is_known
 from rlcore.plugins.lookup import section_clash
 from rlcore.settings import (
     BehaviorSettings,
@@ -43,7 +43,7 @@ from rlcore.settings import (
     RewardSettings,
     RunConfig,
 )
-from rlcore.settings.trainers import AbsentRewardSettings, OffPolicySettings, ReplaySamplerSettings
+from rlcore.settings.trainers import AbsentRewardSettings
 
 if TYPE_CHECKING:
     from rlcore.plugins.calls import Plugins
@@ -70,6 +70,7 @@ class Blocks:
         self.measuring = measuring
         self.plugins = plugins
         self.problems = problems
+        problems.find_record = self._named
 
     def run_config(self) -> Any:
         """The whole configuration as a RunConfig, or INVALID."""
@@ -222,19 +223,24 @@ class Blocks:
             self.problems.add((*path, "behavioral_cloning"), f"trainer {spec.name!r} does not imitate demonstrations")
         hints = hints_in_behavior(path, "hyperparameters", ())
         given, path = {} if given is None else given, (*path, "hyperparameters")
-        sampler = given.get("replay_sampler") if isinstance(given, Mapping) else None
-        ready = {}
-        if sampler is not None and issubclass(spec.resolve("settings"), OffPolicySettings):
-            ready["replay_sampler"] = self._replay_sampler(sampler, (*path, "replay_sampler"))
+        blocks = typed_blocks(spec.resolve("settings")) if isinstance(given, Mapping) else {}
+        ready = {
+            key: self._typed_block(base, given[key], (*path, key))
+            for key, base in blocks.items()
+            if given.get(key) is not None
+        }
         return self._settings(spec, given, path, hints=hints, ready=ready)
 
-    def _replay_sampler(self, data: Any, path: KeyPath) -> Any:
-        kind = data.get("type", UNIFORM) if isinstance(data, Mapping) else None
-        if not isinstance(kind, str):
-            return build(ReplaySamplerSettings, data, path, self.problems)
-        if self.measuring and not self._has(self.plugins.replay_sampler, kind):
-            return ReplaySamplerSettings(type=kind)
-        spec = self._find("replay_sampler", self.plugins.replay_sampler, kind, (*path, "type"))
+    def _typed_block(self, base: Any, data: Any, path: KeyPath) -> Any:
+        """A block with the settings class of the record that its ``type`` names; ``base`` has the default type."""
+        kind = TYPED_BLOCKS[base]
+        name = data.get("type", default_of(attrs.fields(base).type)) if isinstance(data, Mapping) else None
+        if not isinstance(name, str):
+            return build(base, data, path, self.problems)
+        find = partial(self.plugins.record_of_kind, kind)
+        if self.measuring and not self._has(find, name):
+            return base(type=name)
+        spec = self._find(kind, find, name, (*path, "type"))
         return INVALID if spec is INVALID else self._settings(spec, data, path)
 
     def _reward(self, data: Any, path: KeyPath) -> Any:
@@ -429,6 +435,11 @@ class Blocks:
             return INVALID
         built = {name: build_one(value, (*path, name)) for name, value in data.items()}
         return INVALID if any(value is INVALID for value in built.values()) else built
+
+    def _named(self, kind: str, reference: str, path: KeyPath) -> Any:
+        """The record that a field names, or INVALID; None where no measurement needs it and its plugin is absent."""
+        find = partial(self.plugins.record_of_kind, kind)
+        return None if self.measuring and not self._has(find, reference) else self._find(kind, find, reference, path)
 
     def _find(self, kind: str, find: Callable[[str], Any], reference: str, path: KeyPath) -> Any:
         try:

@@ -31,7 +31,6 @@ from rlcore.plugins.records import (
     ExporterSpec,
     Record,
     RecordingFormatSpec,
-    ReplaySamplerSpec,
     RewardProviderSpec,
     StatsWriterSpec,
     TrainerSpec,
@@ -177,6 +176,11 @@ class Plugins(Factories):
         """
         return find(record_class, reference, self.records(record_class.kind), self.found, self._left_out)
 
+    def record_of_kind(self, kind: str, reference: str) -> Record:
+        """The record of a kind called NAME or DIST/NAME; raises like :meth:`record`."""
+        _, record_class = self._manager.registries[kind]
+        return self.record(record_class, reference)
+
     def trainer(self, reference: str) -> TrainerSpec:
         """Return the record of the trainer called NAME or DIST/NAME; errors as for :meth:`record`."""
         return self.record(TrainerSpec, reference)
@@ -213,10 +217,6 @@ class Plugins(Factories):
     def encoder(self, reference: str) -> EncoderSpec:
         """Return the record of the encoder called NAME or DIST/NAME; errors as for :meth:`record`."""
         return self.record(EncoderSpec, reference)
-
-    def replay_sampler(self, reference: str) -> ReplaySamplerSpec:
-        """Return the record of the replay sampler called NAME or DIST/NAME; errors as for :meth:`record`."""
-        return self.record(ReplaySamplerSpec, reference)
 
     def exporter(self, reference: str) -> ExporterSpec:
         """Return the record of the exporter called NAME or DIST/NAME; errors as for :meth:`record`."""

@@ -38,6 +38,8 @@ HOOKS: tuple[HookInfo, ...] = (
     HookInfo("rlcore_encoders", "registry"),
     HookInfo("rlcore_replay_buffer_samplers", "registry"),
     HookInfo("rlcore_exporters", "registry"),
+    HookInfo("rlcore_optimizers", "registry"),
+    HookInfo("rlcore_schedules", "registry"),
     HookInfo("rlcore_recording_formats", "registry"),
     HookInfo("rlcore_commands", "registry"),
     HookInfo("rlcore_run_options", "registry"),

@@ -39,10 +39,12 @@ from rlcore.plugins.records import (
     EncoderSpec,
     EnvironmentSpec,
     ExporterSpec,
+    OptimizerSpec,
     RecordingFormatSpec,
     ReplaySamplerSpec,
     RewardProviderSpec,
     RunOptionSpec,
+    ScheduleSpec,
     StatsWriterSpec,
     TrainerSpec,
 )
@@ -128,6 +130,24 @@ def rlcore_exporters() -> Iterable[ExporterSpec] | None:
 
     Called once per loading of plugins, at the latest when a configuration or a command names an exporter. Must not
     import torch or numpy.
+    """
+
+
+@registry_of(OptimizerSpec)
+def rlcore_optimizers() -> Iterable[OptimizerSpec] | None:
+    """The optimizers that this plugin provides, for ``optimizer.type``.
+
+    Called once per loading of plugins, at the latest when a configuration chooses an optimizer. Must not import torch
+    or numpy.
+    """
+
+
+@registry_of(ScheduleSpec)
+def rlcore_schedules() -> Iterable[ScheduleSpec] | None:
+    """The schedules that this plugin provides, for ``learning_rate_schedule`` and similar keys.
+
+    Called once per loading of plugins, at the latest when a configuration names a schedule. Must not import torch or
+    numpy.
     """
 
 

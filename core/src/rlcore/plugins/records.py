@@ -302,6 +302,41 @@ class ExporterSpec(Record):
 
 
 @attrs.frozen(kw_only=True)
+class OptimizerSpec(Record):
+    """An optimizer of the trainers of :mod:`rlcore.torch`, which ``hyperparameters.optimizer.type`` may name.
+
+    ``target(parameters: list[nn.Parameter], learning_rate: float, settings)``, called by keyword, returns a
+    :class:`torch.optim.Optimizer` that has each of the parameters in one of its groups. The trainer sets ``lr`` of
+    every group to the value of ``learning_rate_schedule``. The target is called twice for each optimizer: the second
+    time with copies of the parameters, on which one step shows what the optimizer keeps. A checkpoint has the tensors
+    and numbers in the ``state`` of the optimizer, and the options of its groups that a step changed. The optimizer must
+    not draw random numbers, and its ``step`` must not need a closure.
+
+    Attributes:
+        settings: The attrs class of such a block, as ``"package.module:Name"``; derives from
+            :class:`rlcore.settings.OptimizerSettings`.
+    """
+
+    kind: ClassVar[str] = "optimizer"
+    key: ClassVar[str] = "optimizer.type"
+
+    settings: str = attrs.field(validator=_check_target)
+
+
+@attrs.frozen(kw_only=True)
+class ScheduleSpec(Record):
+    """A way in which a value changes during a run, which ``learning_rate_schedule`` and similar keys may name.
+
+    ``target(progress: float)``, called by position, returns the share of the way from the initial to the final value.
+    Both are numbers from 0 to 1; ``progress`` is the share of ``max_steps`` taken. ``lambda progress: progress`` is
+    the schedule ``linear``. The result must depend on nothing but ``progress``, so that a run can be resumed.
+    """
+
+    kind: ClassVar[str] = "schedule"
+    key: ClassVar[str] = "learning_rate_schedule"
+
+
+@attrs.frozen(kw_only=True)
 class RecordingFormatSpec(Record):
     """A file format of recorded episodes. ``target()`` returns a :class:`rlcore.recordings.RecordingFormat`."""
 

@@ -35,7 +35,7 @@ class Backend:
         device: The device of the networks.
         threads: Threads that PyTorch uses in one operation.
         dense: The function that computes a layer of a network body.
-        optimizer: Creates an optimizer from parameters, learning rate and epsilon.
+        adam: Creates Adam from parameters, learning rate and epsilon.
         numpy_actor: Returns code that acts without PyTorch, or None if there is none for the network; None: never.
         pair: Whether two independent losses are computed in two threads.
         most_rows: Returns the number of rows that should pass through a model at once; None if the more, the better.
@@ -44,7 +44,7 @@ class Backend:
     device: torch.device
     threads: int = 1
     dense: Dense = dense
-    optimizer: Callable[[Iterable[nn.Parameter], float, float], Adam] = TorchAdam
+    adam: Callable[[Iterable[nn.Parameter], float, float], Adam] = TorchAdam
     numpy_actor: Callable[[Actor], NumpyActor | None] | None = None
     pair: bool = False
     most_rows: Callable[[Actor], int | None] = _any_number

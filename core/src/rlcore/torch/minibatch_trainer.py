@@ -23,7 +23,7 @@ from rlcore.seeding import derive_generator, generator_state, restore_generator
 from rlcore.settings import BehaviorSettings, MinibatchSettings
 from rlcore.torch.actions import require_bounds
 from rlcore.torch.divergence import remedy, strength_of
-from rlcore.torch.optimizer import Adam
+from rlcore.torch.optimizer import Optimizer
 from rlcore.torch.policy import ActorPolicy
 from rlcore.torch.saved_networks import load_model_state, model_state
 from rlcore.torch.template import TorchTrainer
@@ -80,7 +80,7 @@ class MinibatchTrainer(TorchTrainer):
         super().__init__(settings, behavior, run)
         # Providers with nothing to learn need no samples.
         self.learning_providers = [p for p in self.providers if type(p).update is not ExtrinsicReward.update]
-        self.optimizers: Mapping[str, Adam] = self.build_optimizers()
+        self.optimizers: Mapping[str, Optimizer] = self.build_optimizers()
         if self.model.policy_head.squashed:
             require_bounds(behavior, settings.trainer_type)
         self.policy = ActorPolicy(behavior, self.model, self.backend)
@@ -89,8 +89,8 @@ class MinibatchTrainer(TorchTrainer):
 
     # ------------------------------------------------------------ for a subclass to implement
 
-    def build_optimizers(self) -> Mapping[str, Adam]:
-        """Return an optimizer for each part of the model that learns by itself, by name; see :meth:`adam`.
+    def build_optimizers(self) -> Mapping[str, Optimizer]:
+        """Return an optimizer for each part of the model that learns by itself, by name; see :meth:`make_optimizer`.
 
         A subclass implements it.
         """
@@ -102,7 +102,7 @@ class MinibatchTrainer(TorchTrainer):
 
     # ------------------------------------------------------------ what a subclass may change
 
-    def actor_optimizer(self) -> Adam:
+    def actor_optimizer(self) -> Optimizer:
         """Return the optimizer called ``policy``. Raises PluginError if there is none."""
         if "policy" not in self.optimizers:
             raise PluginError(
@@ -181,4 +181,4 @@ class MinibatchTrainer(TorchTrainer):
                 f"this trainer {', '.join(self.optimizers)}; resume with the trainer it was saved with"
             )
         for name, optimizer in self.optimizers.items():
-            optimizer.require_fit(saved_mapping(state["optimizers"], name))
+            self.require_optimizer_fit(optimizer, saved_mapping(state["optimizers"], name))

@@ -36,7 +36,7 @@ from rlcore.torch.actions import ActionNoise
 from rlcore.torch.divergence import remedy, strength_of
 from rlcore.torch.minibatch import Loss, Minibatch, approximate_kl
 from rlcore.torch.networks import ActorCritic
-from rlcore.torch.optimizer import Adam
+from rlcore.torch.optimizer import Optimizer
 from rlcore.torch.policy import ActorPolicy
 from rlcore.torch.reward_stats import EpisodeRewards
 from rlcore.torch.rollout import RolloutBuffer
@@ -67,7 +67,7 @@ class OnPolicyTrainer(TorchTrainer):
 
     def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
         super().__init__(settings, behavior, run)
-        self.optimizer = self.adam(self.model.parameters())
+        self.optimizer = self.make_optimizer(self.model.parameters())
         self.policy = ActorPolicy(behavior, self.model, self.backend)
         self.buffer = RolloutBuffer(behavior, self.hyperparameters.buffer_size, self.model.memory_size)
         self._memory = None
@@ -111,7 +111,7 @@ class OnPolicyTrainer(TorchTrainer):
         """Return statistics by tag. ``log_ratio`` [rows] are log probability ratios of all minibatches of an update."""
         return {"Policy/KL Divergence": float(approximate_kl(log_ratio))}
 
-    def actor_optimizer(self) -> Adam:
+    def actor_optimizer(self) -> Optimizer:
         """Return the optimizer of all parameters."""
         return self.optimizer
 
@@ -299,4 +299,4 @@ class OnPolicyTrainer(TorchTrainer):
         require_rollout_fit(self.buffer, buffer)
         if self._memory is not None:
             self._memory.require_fit(saved_mapping(state, "memory"))
-        self.optimizer.require_fit(saved_mapping(state, "optimizer"))
+        self.require_optimizer_fit(self.optimizer, saved_mapping(state, "optimizer"))

@@ -44,7 +44,7 @@ from rlcore.testing.environments import (
 from rlcore.testing.trainings import SmallTrainings
 from rlcore.trainer import Policy, Trainer
 
-__all__ = ["TrainerConformance"]
+__all__ = ["TrainerConformance", "learn"]
 
 Mask = NDArray[np.bool_] | None
 
@@ -392,7 +392,7 @@ def play(
 
 
 def learn(trainer: Trainer, environment: Environment, steps: int, seed: int = 1) -> list[Mapping[str, float]]:
-    """Return the result of each update."""
+    """Train for ``steps`` environment steps; return the statistics of each update by tag."""
     return [stats for _, _, stats in play(trainer, environment, steps, seed) if stats is not None]
 
 
