@@ -94,7 +94,7 @@ def configuration(plugins: Plugins, **hyperparameters: Any) -> Any:
         ({"learning_rate_schedule": "square"}, "learning_rate_schedule: unknown schedule 'square'; allowed: constant"),
         ({"learning_rate_schedule": "square"}, "did you mean 'squared'?"),
         ({"beta_schedule": "cosin"}, "beta_schedule: unknown schedule 'cosin'"),
-        ({"epsilon_schedule": "nobody/squared"}, "epsilon_schedule: unknown schedule 'nobody/squared'"),
+        ({"epsilon_schedule": "acme/squared"}, "epsilon_schedule: unknown schedule 'acme/squared'"),
         ({"epsilon_schedule": 3}, "epsilon_schedule: must be text, not 3"),
     ],
 )

@@ -50,7 +50,7 @@ class _Tensor:
     device: torch.device
 
 
-Kinds = Mapping[str, _Tensor | None]  # None for what is no tensor
+Kinds = Mapping[str, _Tensor | None]  # None for a value that is not a tensor
 
 
 class PluginOptimizer(TorchOptimizer):

@@ -71,7 +71,7 @@ ROUNDING = 1e-9  # by which a share may lie outside of 0 to 1
 
 @attrs.frozen
 class _Checked:
-    """The function of a plugin: its errors, and shares that are no number from 0 to 1, name the plugin."""
+    """The function of a plugin: its errors, and shares that are not from 0 to 1, name the plugin."""
 
     function: Callable[[float], Any]
     described: str
