@@ -393,10 +393,10 @@ def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
 
 
 def main(names: Iterable[str]) -> None:
-    """Print the pages with these names, or all pages."""
+    """Print the pages with these names, such as ``hooks`` or ``api/rewards``, or all pages."""
     wanted = list(names)
     for path, page in PAGES.items():
-        if not wanted or Path(path).stem in wanted:
+        if not wanted or path.removeprefix("reference/").removesuffix(".md") in wanted:
             print(page())
 
 

@@ -230,3 +230,10 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
         assert [name.path for name in names if f'id="{name.path}"' not in text] == []
     guide = (tmp_path / "how-to/environment/index.html").read_text(encoding="utf-8")
     assert 'href="../../reference/api/environments/#rlcore.ObservationSpec"' in guide
+
+
+def test_the_script_prints_one_page_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    generate.main(["settings"])
+    assert capsys.readouterr().out == f"{generate.settings_page()}\n"
+    generate.main(["api/settings"])
+    assert capsys.readouterr().out.startswith("# Settings classes\n")
