@@ -20,8 +20,8 @@ from rlcore.testing.conformance.learning_rewards import LearningRewards
 from rlcore.testing.conformance.states import assert_equal
 from rlcore.testing.environments import IdentityEnvironment
 from rlcore.torch import discrete_options
-from rlcore.torch.actions import LOG_STD_RANGE
 from rlcore.torch.cpu.pair import Pair
+from rlcore.torch.distributions import LOG_STD_RANGE
 from rlcore.torch.transition_batch import TransitionBatch
 from rlcore_sac.trainer import SACTrainer
 

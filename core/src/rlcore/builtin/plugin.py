@@ -7,7 +7,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from rlcore.plugins.markers import hookimpl
-from rlcore.plugins.records import EncoderSpec, ReplaySamplerSpec, RewardProviderSpec, StatsWriterSpec, TrainerSpec
+from rlcore.plugins.records import (
+    ActionDistributionSpec,
+    EncoderSpec,
+    ReplaySamplerSpec,
+    RewardProviderSpec,
+    StatsWriterSpec,
+    TrainerSpec,
+)
 
 if TYPE_CHECKING:
     from rlcore.plugins.run_context import RunContext
@@ -76,6 +83,32 @@ def rlcore_encoders() -> list[EncoderSpec]:
     return [
         EncoderSpec(name=name, target=f"rlcore.torch.encoders:{name}", kinds={"image"}, summary=summary)
         for name, summary in summaries.items()
+    ]
+
+
+@hookimpl
+def rlcore_action_distributions() -> list[ActionDistributionSpec]:
+    """rlcore's own; :data:`rlcore.torch.distributions.BUILT_IN` has them by the same names."""
+    return [
+        ActionDistributionSpec(
+            name="gaussian",
+            target="rlcore.torch.distributions:Gaussian",
+            initial_log_std=True,
+            summary="a Gaussian with one standard deviation for each part of an action, which is learned",
+        ),
+        ActionDistributionSpec(
+            name="state_dependent_gaussian",
+            target="rlcore.torch.distributions:StateDependentGaussian",
+            settings="rlcore.settings:StateDependentGaussianSettings",
+            initial_log_std=True,
+            summary="a Gaussian whose mean and standard deviation depend on the observation",
+        ),
+        ActionDistributionSpec(
+            name="squashed_gaussian",
+            target="rlcore.torch.distributions:SquashedGaussian",
+            initial_log_std=True,
+            summary="a state-dependent Gaussian whose draws pass through tanh, for actions within bounds",
+        ),
     ]
 
 
