@@ -24,7 +24,7 @@ from rlcore.settings import NetworkSettings, StateDependentGaussianSettings
 LOG_STD_RANGE = (-20.0, 2.0)  # of squashed Gaussians (Haarnoja et al. 2018, as in their code)
 
 FloatArray = NDArray[np.float32]
-# Columns [R, columns * C] and noise [R, noise_size], or None for the most likely action, to raw actions [R, C].
+# Columns [R, columns * C] and noise [R, noise_size], or None to act deterministically, to raw actions [R, C].
 NumpyDraw = Callable[[FloatArray, FloatArray | None], FloatArray]
 
 
@@ -40,9 +40,10 @@ class ActionDistribution(nn.Module):
     stretched to its bounds; a part without bounds passes unchanged. With ``bounded``, draws lie within [-1, 1], and
     actions without bounds are refused.
 
-    A subclass implements :meth:`sample`, :meth:`mode`, :meth:`log_prob` and :meth:`entropy` with PyTorch's operations
-    on any device and without branches that depend on values, so that policies can be traced and exported. Gradients of
-    all four with respect to the columns must be finite; ``behavioral_cloning`` uses that of :meth:`sample`.
+    A subclass implements :meth:`sample`, :meth:`deterministic`, :meth:`log_prob` and :meth:`entropy` with operations of
+    PyTorch, on any device and without branches that depend on values, so that policies can be traced and exported.
+    Gradients of all four with respect to the columns must be finite; ``behavioral_cloning`` uses that of
+    :meth:`sample`.
     """
 
     columns: int = 1
@@ -62,8 +63,11 @@ class ActionDistribution(nn.Module):
         """Raw actions [B, C], a draw for ``columns`` [B, columns * C] made of ``noise`` [B, noise_size]."""
         raise NotImplementedError
 
-    def mode(self, columns: Tensor) -> Tensor:
-        """Raw actions [B, C] of a policy that acts deterministically: the most likely ones."""
+    def deterministic(self, columns: Tensor) -> Tensor:
+        """Raw actions [B, C] of a policy that acts deterministically: the mode, the mean or the median.
+
+        All three are the mean of a Gaussian. For other distributions, choose what earns most.
+        """
         raise NotImplementedError
 
     def log_prob(self, columns: Tensor, raw: Tensor) -> Tensor:
@@ -85,9 +89,9 @@ class ActionDistribution(nn.Module):
         """
 
     def numpy_draw(self) -> NumpyDraw | None:
-        """Return a function that computes :meth:`sample` and :meth:`mode` in NumPy, which is faster for a few rows.
+        """Return a function that computes :meth:`sample` and :meth:`deterministic` in NumPy, or None, the default.
 
-        None, the default, if there is none. Called again after parameters changed. It is used only if its results
+        NumPy is faster for a few rows. Called again after parameters changed. It is used only if its results
         equal those of the module on a few rows.
         """
         return None
@@ -106,7 +110,7 @@ class Gaussian(ActionDistribution):
     def sample(self, columns: Tensor, noise: Tensor) -> Tensor:
         return columns + self.log_std.exp() * noise
 
-    def mode(self, columns: Tensor) -> Tensor:
+    def deterministic(self, columns: Tensor) -> Tensor:
         return columns
 
     def log_prob(self, columns: Tensor, raw: Tensor) -> Tensor:
@@ -155,7 +159,7 @@ class StateDependentGaussian(ActionDistribution):
         mean, log_std = self.mean_log_std(columns)
         return mean + log_std.exp() * noise
 
-    def mode(self, columns: Tensor) -> Tensor:
+    def deterministic(self, columns: Tensor) -> Tensor:
         return columns[:, : self.parts]
 
     def log_prob(self, columns: Tensor, raw: Tensor) -> Tensor:
@@ -183,7 +187,7 @@ class SquashedGaussian(StateDependentGaussian):
     """A Gaussian whose draws pass through tanh (Haarnoja et al. 2018, arXiv:1801.01290, appendix C).
 
     The columns are those of :class:`StateDependentGaussian`. A deterministic policy acts with the tanh of the mean,
-    which is the median of the distribution; densities at the bounds would often be larger.
+    which is the median of the distribution; the mode would often lie at a bound.
     """
 
     bounded = True
@@ -201,8 +205,8 @@ class SquashedGaussian(StateDependentGaussian):
     def sample(self, columns: Tensor, noise: Tensor) -> Tensor:
         return super().sample(columns, noise).tanh()
 
-    def mode(self, columns: Tensor) -> Tensor:
-        return super().mode(columns).tanh()
+    def deterministic(self, columns: Tensor) -> Tensor:
+        return super().deterministic(columns).tanh()
 
     def log_prob(self, columns: Tensor, raw: Tensor) -> Tensor:
         # tanh rounds to 1 from about 9 on, and nothing finite has the tanh 1.
@@ -290,7 +294,7 @@ def make_distribution(
         distribution = record.resolve()(behavior=behavior, settings=settings.action_distribution_settings, **own)
         if not isinstance(distribution, ActionDistribution):
             found = type(distribution).__name__
-            raise PluginError(f"{record.described}: returned a {found}, not a rlcore.torch.distributions object")
+            raise PluginError(f"{record.described}: returned a {found}, not an ActionDistribution")
         problem = _problem(distribution)
     if problem is not None:
         raise PluginError(f"{record.described}: {problem}")
@@ -309,11 +313,14 @@ def _problem(distribution: ActionDistribution) -> str | None:
     generator = torch.Generator().manual_seed(0)
     columns = torch.zeros(_ROWS, distribution.columns * distribution.parts)
     raw = distribution.sample(columns, torch.randn(_ROWS, distribution.noise_size, generator=generator))
-    results = {"sample": raw, "mode": distribution.mode(columns)}
-    results |= {"log_prob": distribution.log_prob(columns, raw), "entropy": distribution.entropy(columns)}
-    for name, result in results.items():
-        shapes: list[tuple[int, ...]] = [(_ROWS, distribution.parts)] if name in ("sample", "mode") else [(_ROWS,)]
-        shapes += [()] if name == "entropy" else []
+    actions, numbers = (_ROWS, distribution.parts), (_ROWS,)
+    results: dict[str, tuple[Any, list[tuple[int, ...]]]] = {
+        "sample": (raw, [actions]),
+        "deterministic": (distribution.deterministic(columns), [actions]),
+        "log_prob": (distribution.log_prob(columns, raw), [numbers]),
+        "entropy": (distribution.entropy(columns), [numbers, ()]),
+    }
+    for name, (result, shapes) in results.items():
         if not isinstance(result, Tensor) or tuple(result.shape) not in shapes or result.dtype != torch.float32:
             found = f"{result.dtype} {list(result.shape)}" if isinstance(result, Tensor) else type(result).__name__
             wanted = " or ".join(str(list(shape)) for shape in shapes)

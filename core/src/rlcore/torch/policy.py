@@ -134,8 +134,8 @@ class ActorPolicy:
     def choose(self, parameters: Parameters, noise: Noise | None) -> tuple[RawActions, NDArray[np.int64] | None]:
         """Raw continuous parts [R, continuous] and choices [R, branches] for what :meth:`parameters` returned.
 
-        With ``noise``, standard normal [R, noise_size] and Gumbel [R, logits], they are a draw; without, the most
-        likely action.
+        With ``noise``, standard normal [R, noise_size] and Gumbel [R, logits], they are a draw; without, what
+        a deterministic policy does.
         """
         columns, logits = parameters
         raw = None if columns is None else self._draw(columns, None if noise is None else noise[0])
@@ -148,7 +148,7 @@ class ActorPolicy:
         assert self._distribution is not None
         at = torch.from_numpy(columns).to(self.backend.device)
         if noise is None:
-            return to_numpy(self._distribution.mode(at))
+            return to_numpy(self._distribution.deterministic(at))
         return to_numpy(self._distribution.sample(at, torch.from_numpy(noise).to(self.backend.device)))
 
     def act(

@@ -53,7 +53,7 @@ class PolicyModule(nn.Module):
 
         ``action_mask`` [R, logits] is True where allowed. ``memory`` [R, M] is needed with a policy with memory; zeros
         begin an episode. With ``noise``, standard normal [R, ``model.policy_head.noise_size``] and Gumbel [R, logits],
-        actions are drawn; without, they are the most likely ones.
+        actions are drawn; without, they are those of a deterministic policy.
         """
         columns, logits, memory = self._distribution(observations, memory)
         continuous = discrete = None
@@ -85,7 +85,7 @@ class PolicyModule(nn.Module):
         """Continuous parts [R, continuous] before clipping and stretching."""
         distribution = self.model.policy_head.distribution
         assert distribution is not None
-        return distribution.mode(columns) if noise is None else distribution.sample(columns, noise[0])
+        return distribution.deterministic(columns) if noise is None else distribution.sample(columns, noise[0])
 
     def _to_environment(self, raw: Tensor) -> Tensor:
         clipped = raw.clamp(-self.limit, self.limit)

@@ -22,7 +22,7 @@ class Imitation:
 
     log_prob: Tensor  # [B] of the whole action, differentiable
     entropy: Tensor  # [B], or a scalar: nats
-    likeliest: Tensor | None  # [B, continuous] the most likely raw actions
+    own: Tensor | None  # [B, continuous] raw actions of the policy when it acts deterministically
     logits: Tensor | None  # [B, logits], masked
 
     @classmethod
@@ -32,8 +32,8 @@ class Imitation:
             logits = mask_logits(logits, batch.mask)
         distribution = model.policy_head.distribution
         joint = joint_log_prob_entropy(layout, distribution, columns, logits, batch.raw, batch.choices)
-        likeliest = None if distribution is None or columns is None else distribution.mode(columns)
-        return cls(*joint, likeliest, logits)
+        own = None if distribution is None or columns is None else distribution.deterministic(columns)
+        return cls(*joint, own, logits)
 
     @staticmethod
     @torch.no_grad()
@@ -48,10 +48,10 @@ class Imitation:
 
     @torch.no_grad()
     def statistics(self, layout: ActionLayout, batch: ActionBatch) -> dict[str, Tensor]:
-        """Entropy, and how far the policy's own choice, its most likely action, is from the recorded one."""
+        """Entropy, and how far the policy's own choice, its deterministic one, is from the recorded one."""
         stats = {"Policy/Entropy": self.entropy.mean()}
-        if self.likeliest is not None and batch.raw is not None:
-            stats["Policy/Squared Error"] = (self.likeliest - batch.raw).square().mean()
+        if self.own is not None and batch.raw is not None:
+            stats["Policy/Squared Error"] = (self.own - batch.raw).square().mean()
         if self.logits is not None and batch.choices is not None:
             likeliest = [part.argmax(1) for part in self.logits.split(layout.branches, dim=1)]  # type: ignore[no-untyped-call]
             stats["Policy/Accuracy"] = (torch.stack(likeliest, dim=1) == batch.choices).to(torch.float32).mean()
