@@ -211,6 +211,21 @@ def test_the_example_of_an_encoder_passes_its_tests_and_trains(
     assert json.loads(measured.stdout)["behaviors"]["Quadrant"]["mean_reward"] >= 7.0
 
 
+def test_the_example_of_a_distribution_passes_its_tests_and_trains(
+    make_venv: Callable[..., Venv], with_trainers: Venv, tmp_path: Path, deep: bool
+) -> None:
+    """As its README says: PPO with a Beta distribution by its name. A deep run trains it to the end."""
+    example = ROOT / "examples/beta_plugin"
+    copied = shutil.copytree(example, tmp_path / "copied")
+    venv = make_venv(build_wheel(copied, tmp_path), below=with_trainers)
+    venv.test(example / "tests", tmp_path)
+    if not deep:
+        return
+    venv.rlcore("run", example / "pendulum_beta.yaml", cwd=tmp_path)
+    measured = venv.rlcore("evaluate", "pendulum-beta", "--json", "--episodes", "100", cwd=tmp_path)
+    assert json.loads(measured.stdout)["behaviors"]["Pendulum"]["mean_reward"] >= -220.0  # seeds 1 to 3: -162 to -165
+
+
 def test_the_example_of_a_reward_that_learns_passes_its_tests_and_trains(
     make_venv: Callable[..., Venv], with_trainers: Venv, tmp_path: Path, deep: bool
 ) -> None:

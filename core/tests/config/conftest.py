@@ -44,6 +44,7 @@ class PPOLike:
     lambd: float = setting(0.95, "GAE lambda.", minimum=0, maximum=1)
     num_epoch: int = setting(3, "Passes over the buffer.", minimum=1)
     shared_critic: bool = setting(False, "One body for both heads.")
+    initial_log_std: float = setting(0.0, "Logarithm of the first standard deviation.")
     learning_rate_schedule: str = setting("linear", "Schedule.", choices=("linear", "constant"))
     beta_schedule: str | None = setting(None, "Schedule; unset copies learning_rate_schedule.")
     epsilon_schedule: str | None = setting(None, "Schedule; unset copies learning_rate_schedule.")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from types import ModuleType
 from typing import Any
@@ -122,16 +123,17 @@ class Laplace(ActionDistribution):
 
     def sample(self, columns: Tensor, noise: Tensor) -> Tensor:
         first, second = noise.chunk(2, dim=1)  # half the sum of two squared normal numbers is exponential
-        return columns + 0.5 * (first.square() + second.square()) * torch.sign(first * second)
+        size: Tensor = 0.5 * (first.square() + second.square())
+        return columns + size * torch.sign(first * second)
 
     def deterministic(self, columns: Tensor) -> Tensor:
         return columns + 0.0
 
     def log_prob(self, columns: Tensor, raw: Tensor) -> Tensor:
-        return -((raw - columns).abs() + np.log(2)).sum(1)
+        return -((raw - columns).abs() + math.log(2)).sum(1)
 
     def entropy(self, columns: Tensor) -> Tensor:
-        return (1 + np.log(2)) * torch.ones(len(columns)) * self.parts
+        return (1 + math.log(2)) * torch.ones(len(columns)) * self.parts
 
 
 def network(source: Any, **settings: Any) -> NetworkSettings:

@@ -1,4 +1,4 @@
-"""Needs this package, `rlcore-ppo`, `rlcore-sac`, `rlcore-offline`, `rlcore-gymnasium` and pytest installed."""
+"""Needs this package, `rlcore-ppo`, `rlcore-gymnasium` and pytest installed."""
 
 from __future__ import annotations
 

@@ -3,20 +3,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 import torch
 
-from rlcore import Run, load_policies
+from rlcore import load_policies
+from rlcore.errors import UnsupportedSpace
 from rlcore.testing import ActionDistributionConformance, PluginConformance
+from rlcore.testing.environments import IdentityEnvironment
+from rlcore.testing.fixtures import RunRlcore
 from rlcore.testing.trainings import SmallTrainings
 from rlcore.torch.distributions import ActionDistribution
 
-SMALL = {"buffer_size": 256, "batch_size": 64, "learning_rate": 3e-3, "learning_rate_schedule": "constant"}
+SMALL = {"buffer_size": 256, "batch_size": 64, "learning_rate": 1e-2, "learning_rate_schedule": "constant", "beta": 0.0}
 NETWORK = {"hidden_units": 32, "num_layers": 1, "activation": "tanh", "action_distribution": "beta"}
 
 
@@ -79,41 +82,65 @@ def trainings(tmp_path: Path) -> SmallTrainings:
     return SmallTrainings("ppo", tmp_path, SMALL, NETWORK)
 
 
-def state(run: Run) -> Mapping[str, Any]:
-    model: Mapping[str, Any] = run.behaviors["Agent"].trainer.state_dict()["model"]
-    return model
-
-
-@pytest.mark.parametrize("memory", [None, {"memory_size": 8, "sequence_length": 4}])
+@pytest.mark.parametrize("memory", [None, {"memory_size": 8, "sequence_length": 4}], ids=["plain", "memory"])
 def test_equal_seeds_and_a_resumed_run_give_equal_policies(trainings: SmallTrainings, memory: Any) -> None:
-    options: dict[str, Any] = {"network": {"memory": memory}, "max_steps": 1024, "checkpoint_interval": 512}
-    with trainings.run("identity_hybrid", run_id="whole", **options) as run:
-        run.train()
-        whole = state(run)
-    with trainings.run("identity_hybrid", run_id="cut", **{**options, "max_steps": 512}) as run:
-        run.train()
-        half = state(run)
-    again = trainings.directory / "results/cut"
-    config = again / "configuration.yaml"
-    assert "action_distribution: beta" in config.read_text()
-    with trainings.run("identity_hybrid", run_id="cut", start={"resume": True}, **options) as run:
-        run.train()
-        resumed = state(run)
+    def trained(run_id: str, until: int, **start: Any) -> dict[str, Any]:
+        block = {"network": {"memory": memory}, "max_steps": until, "checkpoint_interval": 256}
+        with trainings.run("identity_hybrid", run_id=run_id, start=start, **block) as run:
+            run.train()
+            state: dict[str, Any] = run.behaviors["Agent"].trainer.state_dict()["model"]
+            return state
+
+    whole, again = trained("whole", 768), trained("again", 768)
+    half = trained("cut", 512)
+    resumed = trained("cut", 768, resume=True)
     for name, array in whole.items():
+        np.testing.assert_array_equal(again[name], array)
         np.testing.assert_array_equal(resumed[name], array)
     assert any((half[name] != array).any() for name, array in whole.items())
 
 
-def test_actions_are_learned_within_their_bounds(trainings: SmallTrainings) -> None:
+def test_actions_are_learned_and_the_policy_needs_the_plugin(
+    trainings: SmallTrainings, run_rlcore: RunRlcore, tmp_path: Path
+) -> None:
     with trainings.run("identity_continuous", max_steps=20_480) as run:
         run.train()
-        assert run.evaluate(episodes=20).behaviors["Agent"].mean_reward > 0.9 * 8  # the best is 8
+        # The best is 8. With seeds 1 to 3, this distribution earns 7.7, 7.5 and 7.8, and gaussian 7.7, 7.5 and 7.7.
+        assert run.evaluate(episodes=20).behaviors["Agent"].mean_reward > 7.2
         policy = run.behaviors["Agent"].policy
-        module = policy.module()
-        [seen] = policy.behavior.observations
-        given = {seen.name: np.random.default_rng(0).uniform(-1, 1, (64, *seen.shape)).astype(np.float32)}
-        expected = policy.act(given).continuous
-    restored = load_policies(trainings.directory / "results/run")["Agent"]
+    [seen] = policy.behavior.observations
+    given = {seen.name: np.random.default_rng(0).uniform(-1, 1, (64, *seen.shape)).astype(np.float32)}
+    expected = policy.act(given).continuous
+    restored = load_policies(tmp_path / "results/run")["Agent"]
     np.testing.assert_array_equal(restored.act(given).continuous, expected)
-    exported = module({seen.name: torch.from_numpy(given[seen.name])}).continuous
+    exported = policy.module()({seen.name: torch.from_numpy(given[seen.name])}).continuous
     np.testing.assert_allclose(exported.detach().numpy(), expected, rtol=1e-5, atol=1e-6)
+    refused = run_rlcore("evaluate", str(tmp_path / "results/run"), "-p", "no:acme-beta")
+    assert refused.exit_code == 2
+    assert "network_settings.action_distribution: unknown action distribution 'beta'" in refused.stderr
+
+
+def test_actions_without_bounds_are_refused(trainings: SmallTrainings) -> None:
+    environment = IdentityEnvironment(2, continuous=1)
+    [(name, behavior)] = environment.behaviors.items()
+    environment.behaviors = {name: attrs.evolve(behavior, high=np.array([np.inf], np.float32))}
+    with pytest.raises(UnsupportedSpace, match=r"action_distribution 'beta' acts within bounds only"):
+        trainings.trainer(environment)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("network_settings.action_distribution", "bta", "did you mean 'beta'?"),
+        ("network_settings.action_distribution_settings", "{a: 1}", "action distribution 'beta' has no settings"),
+        ("hyperparameters.initial_log_std", "-1.0", "action_distribution 'beta' has no log standard deviation"),
+    ],
+)
+def test_validate_finds_mistakes(run_rlcore: RunRlcore, key: str, value: str, message: str) -> None:
+    config = Path(__file__).parents[1] / "pendulum_beta.yaml"
+    refused = run_rlcore("validate", str(config), "--set", f"behaviors.Pendulum.{key}={value}")
+    assert refused.exit_code == 2 and message in refused.stdout + refused.stderr
+
+
+def test_the_distribution_is_listed(run_rlcore: RunRlcore) -> None:
+    assert "action_distribution beta:" in run_rlcore("plugins", "info", "beta").stdout

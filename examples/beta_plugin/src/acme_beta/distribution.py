@@ -11,7 +11,7 @@ from torch.nn.functional import softplus
 from rlcore.environment import BehaviorSpec
 from rlcore.torch.distributions import ActionDistribution
 
-ROUNDS = 4  # each accepts 95% of the draws or more, so one draw in 200,000 is left without
+ROUNDS = 4  # each accepts 95% of the proposals or more: at worst, one draw in 90,000 is left without
 
 
 class Beta(ActionDistribution):
@@ -60,7 +60,7 @@ def gamma(shape: Tensor, noise: Tensor) -> Tensor:
     d = (shape - 1.0 / 3.0).unsqueeze(1)
     normal, other = noise.chunk(2, dim=1)  # [B, ROUNDS, C]
     uniform = 0.5 * torch.erfc(other * -(0.5**0.5))
-    v = (1.0 + normal / (9.0 * d).sqrt()).clamp(min=1e-3) ** 3
+    v = (1.0 + normal / (9.0 * d).sqrt()).clamp(min=1e-6) ** 3
     accepted = uniform.log() < 0.5 * normal.square() + d * (1.0 - v + v.log())
     first = accepted.to(torch.uint8).argmax(dim=1, keepdim=True)
     return (d * v).gather(1, first).squeeze(1)

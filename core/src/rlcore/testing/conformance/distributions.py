@@ -94,7 +94,7 @@ class ActionDistributionConformance:
 
     def test_the_density_integrates_to_one_and_is_that_of_the_draws(self) -> None:
         made = self.make()
-        for column in self.columns(made).split(1):
+        for column in self.columns(made).unsqueeze(1):
             draws = self.draws(made, column).flatten().sort().values
             points, widths = grid(draws, made.bounded)
             density = made.log_prob(column.expand(len(points), -1), points.unsqueeze(1)).exp()
@@ -106,14 +106,14 @@ class ActionDistributionConformance:
 
     def test_the_entropy_is_minus_the_mean_log_probability_of_draws(self) -> None:
         made = self.make(2)
-        for column in self.columns(made).split(1):
+        for column in self.columns(made).unsqueeze(1):
             log_prob = made.log_prob(column.expand(DRAWS, -1), self.draws(made, column)).double()
             error = 5.0 * log_prob.std().item() / DRAWS**0.5
             assert made.entropy(column).item() == pytest.approx(-log_prob.mean().item(), abs=error + 0.005)
 
     def test_the_deterministic_action_is_the_mode_the_mean_or_the_median(self) -> None:
         made = self.make()
-        for column in self.columns(made).split(1):
+        for column in self.columns(made).unsqueeze(1):
             action, draws = made.deterministic(column), self.draws(made, column)
             if self.deterministic == "mode":
                 log_prob = made.log_prob(column.expand(DRAWS, -1), draws)
