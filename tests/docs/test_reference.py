@@ -117,9 +117,10 @@ def test_every_block_of_the_core_is_documented() -> None:
         settings.OfflineSettings,
         settings.CurriculumSettings,
         settings.ReplaySamplerSettings,
+        settings.OptimizerSettings,
         settings.FieldInfo,
     }
-    of_records = {settings.PrioritizedSamplerSettings}
+    of_records = {settings.PrioritizedSamplerSettings, settings.StateDependentGaussianSettings}
     defined = {
         cls for _, cls in inspect.getmembers(settings, attrs.has) if cls.__module__.startswith(f"{settings.__name__}.")
     }

@@ -20,7 +20,7 @@ from rlcore.testing.environments import identity_hybrid
 from rlcore.torch.distributions import SquashedGaussian
 from rlcore.torch.networks import Actor
 from rlcore.torch.off_policy import OffPolicyTrainer
-from rlcore.torch.optimizer import Adam
+from rlcore.torch.optimizer import Optimizer
 
 
 class Explorer(OffPolicyTrainer):
@@ -32,8 +32,8 @@ class Explorer(OffPolicyTrainer):
         distribution = SquashedGaussian(self.behavior) if self.squashed else None
         return Actor(self.behavior, self.settings.network_settings, distribution)
 
-    def build_optimizers(self) -> Mapping[str, Adam]:
-        return {"policy": self.adam(self.model.parameters())}
+    def build_optimizers(self) -> Mapping[str, Optimizer]:
+        return {"policy": self.make_optimizer(self.model.parameters())}
 
 
 class SquashedExplorer(Explorer):

@@ -29,9 +29,9 @@ from rlcore.plugins.records import (
     CurriculumSpec,
     EncoderSpec,
     EnvironmentSpec,
+    ExporterSpec,
     Record,
     RecordingFormatSpec,
-    ReplaySamplerSpec,
     RewardProviderSpec,
     StatsWriterSpec,
     TrainerSpec,
@@ -171,6 +171,11 @@ class Plugins(Factories):
         """
         return find(record_class, reference, self.records(record_class.kind), self.found, self._left_out)
 
+    def record_of_kind(self, kind: str, reference: str) -> Record:
+        """The record of a kind called NAME or DIST/NAME; raises like :meth:`record`."""
+        _, record_class = self._manager.registries[kind]
+        return self.record(record_class, reference)
+
     def trainer(self, reference: str) -> TrainerSpec:
         """The trainer called NAME or DIST/NAME."""
         return self.record(TrainerSpec, reference)
@@ -203,8 +208,8 @@ class Plugins(Factories):
     def action_distribution(self, reference: str) -> ActionDistributionSpec:
         return self.record(ActionDistributionSpec, reference)
 
-    def replay_sampler(self, reference: str) -> ReplaySamplerSpec:
-        return self.record(ReplaySamplerSpec, reference)
+    def exporter(self, reference: str) -> ExporterSpec:
+        return self.record(ExporterSpec, reference)
 
     def behavior_section(self, reference: str) -> BehaviorSection:
         return self.record(BehaviorSection, reference)

@@ -13,9 +13,8 @@ from rlcore.settings.environment import (
     EvaluationSettings,
 )
 from rlcore.settings.fields import FieldInfo, SettingError, field_info, setting
-from rlcore.settings.run import CheckpointSettings, PluginSettings, RunConfig, TorchSettings
+from rlcore.settings.run import CheckpointSettings, ExportSettings, PluginSettings, RunConfig, TorchSettings
 from rlcore.settings.trainers import (
-    SCHEDULES,
     BehavioralCloningSettings,
     CriticSettings,
     MemorySettings,
@@ -24,6 +23,7 @@ from rlcore.settings.trainers import (
     OfflineSettings,
     OffPolicySettings,
     OnPolicySettings,
+    OptimizerSettings,
     PrioritizedSamplerSettings,
     ReplaySamplerSettings,
     RewardSettings,
@@ -32,7 +32,6 @@ from rlcore.settings.trainers import (
 from rlcore.settings.unity import EngineSettings, EnvSettings
 
 __all__ = [
-    "SCHEDULES",
     "BehaviorSettings",
     "BehavioralCloningSettings",
     "CheckpointSettings",
@@ -43,6 +42,7 @@ __all__ = [
     "EnvironmentParameter",
     "EnvironmentSettings",
     "EvaluationSettings",
+    "ExportSettings",
     "FieldInfo",
     "MemorySettings",
     "MinibatchSettings",
@@ -50,6 +50,7 @@ __all__ = [
     "OffPolicySettings",
     "OfflineSettings",
     "OnPolicySettings",
+    "OptimizerSettings",
     "PluginSettings",
     "PrioritizedSamplerSettings",
     "ReplaySamplerSettings",

@@ -13,6 +13,7 @@ from rlcore.testing.environments import ConstantReward, IdentityEnvironment, Tin
 if TYPE_CHECKING:
     from rlcore.testing.conformance.curriculum import CurriculumConformance
     from rlcore.testing.conformance.distributions import ActionDistributionConformance
+    from rlcore.testing.conformance.exporters import ExporterConformance
     from rlcore.testing.conformance.plugin import PluginConformance
     from rlcore.testing.conformance.rewards import RewardProviderConformance
     from rlcore.testing.conformance.trainer import TrainerConformance
@@ -23,6 +24,7 @@ __all__ = [
     "ConstantReward",
     "CurriculumConformance",
     "EnvironmentConformance",
+    "ExporterConformance",
     "IdentityEnvironment",
     "PluginConformance",
     "RewardProviderConformance",
@@ -40,6 +42,7 @@ pytest_plugins = ["rlcore.testing.fixtures"]
 _LAZY = {
     "ActionDistributionConformance": "rlcore.testing.conformance.distributions",
     "CurriculumConformance": "rlcore.testing.conformance.curriculum",
+    "ExporterConformance": "rlcore.testing.conformance.exporters",
     "PluginConformance": "rlcore.testing.conformance.plugin",
     "RewardProviderConformance": "rlcore.testing.conformance.rewards",
     "StatsWriterConformance": "rlcore.testing.conformance.writers",

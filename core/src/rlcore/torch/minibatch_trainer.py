@@ -22,7 +22,7 @@ from rlcore.saved_values import saved_count, saved_mapping
 from rlcore.seeding import derive_generator, generator_state, restore_generator
 from rlcore.settings import BehaviorSettings, MinibatchSettings
 from rlcore.torch.divergence import remedy, strength_of
-from rlcore.torch.optimizer import Adam
+from rlcore.torch.optimizer import Optimizer
 from rlcore.torch.policy import ActorPolicy
 from rlcore.torch.saved_networks import load_model_state, model_state
 from rlcore.torch.template import TorchTrainer
@@ -61,15 +61,15 @@ class MinibatchTrainer(TorchTrainer):
         super().__init__(settings, behavior, run)
         # Providers with nothing to learn need no samples.
         self.learning_providers = [p for p in self.providers if type(p).update is not ExtrinsicReward.update]
-        self.optimizers: Mapping[str, Adam] = self.build_optimizers()
+        self.optimizers: Mapping[str, Optimizer] = self.build_optimizers()
         self.policy = ActorPolicy(behavior, self.model, self.backend)
         self.generator = derive_generator(run.seed, f"{behavior.name}/learning")  # for sampling, and for losses
         self.gradient_steps = 0
 
     # ------------------------------------------------------------ for a subclass to implement
 
-    def build_optimizers(self) -> Mapping[str, Adam]:
-        """An optimizer for each part of the model that learns by itself, by name; see :meth:`adam`."""
+    def build_optimizers(self) -> Mapping[str, Optimizer]:
+        """An optimizer for each part of the model that learns by itself, by name; see :meth:`make_optimizer`."""
         raise NotImplementedError
 
     def gradient_step(self, batch: TransitionBatch) -> GradientStep:
@@ -78,7 +78,7 @@ class MinibatchTrainer(TorchTrainer):
 
     # ------------------------------------------------------------ what a subclass may change
 
-    def actor_optimizer(self) -> Adam:
+    def actor_optimizer(self) -> Optimizer:
         if "policy" not in self.optimizers:
             raise PluginError(
                 f"trainer {self.settings.trainer_type!r} is to imitate, and none of its optimizers is called policy: "
@@ -154,4 +154,4 @@ class MinibatchTrainer(TorchTrainer):
                 f"this trainer {', '.join(self.optimizers)}; resume with the trainer it was saved with"
             )
         for name, optimizer in self.optimizers.items():
-            optimizer.require_fit(saved_mapping(state["optimizers"], name))
+            self.require_optimizer_fit(optimizer, saved_mapping(state["optimizers"], name))

@@ -36,7 +36,7 @@ from rlcore.torch.actions import ActionNoise
 from rlcore.torch.divergence import remedy, strength_of
 from rlcore.torch.minibatch import Loss, Minibatch, approximate_kl
 from rlcore.torch.networks import ActorCritic
-from rlcore.torch.optimizer import Adam
+from rlcore.torch.optimizer import Optimizer
 from rlcore.torch.policy import ActorPolicy
 from rlcore.torch.reward_stats import EpisodeRewards
 from rlcore.torch.rollout import RolloutBuffer
@@ -57,7 +57,7 @@ class OnPolicyTrainer(TorchTrainer):
 
     def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
         super().__init__(settings, behavior, run)
-        self.optimizer = self.adam(self.model.parameters())
+        self.optimizer = self.make_optimizer(self.model.parameters())
         self.policy = ActorPolicy(behavior, self.model, self.backend)
         noise_size = self.model.policy_head.noise_size
         self.buffer = RolloutBuffer(behavior, self.hyperparameters.buffer_size, self.model.memory_size, noise_size)
@@ -68,6 +68,8 @@ class OnPolicyTrainer(TorchTrainer):
         self._noise_generator = derive_generator(run.seed, f"{behavior.name}/actions")
         self._minibatch_generator = derive_generator(run.seed, f"{behavior.name}/minibatches")
         self._noise = ActionNoise(behavior, self.buffer.rows, self._noise_generator, noise_size)
+        in_pieces = getattr(type(self).loss, "is_mean_over_rows", False)
+        self._most_rows = self.backend.most_rows(self.model) if in_pieces else None
         self._rewards = [EpisodeRewards(behavior.slots) for _ in self.providers]
         providers = dict(zip(self.provider_names, self.providers, strict=True))
         self.preparation = RolloutPreparation(
@@ -85,7 +87,11 @@ class OnPolicyTrainer(TorchTrainer):
         raise NotImplementedError
 
     def loss(self, batch: Minibatch) -> Loss:
-        """The loss of one minibatch, differentiable in ``total``."""
+        """The loss of one minibatch, differentiable in ``total``.
+
+        Decorate it with :func:`rlcore.torch.minibatch.mean_over_rows` if it is a mean over the rows, as PPO's is. A
+        CPU then computes a large minibatch in pieces that fit in its cache.
+        """
         raise NotImplementedError
 
     def schedules(self) -> Mapping[str, float]:
@@ -96,7 +102,7 @@ class OnPolicyTrainer(TorchTrainer):
         """Statistics of the log probability ratios of all minibatches of an update, by tag."""
         return {"Policy/KL Divergence": float(approximate_kl(log_ratio))}
 
-    def actor_optimizer(self) -> Adam:
+    def actor_optimizer(self) -> Optimizer:
         return self.optimizer
 
     # ------------------------------------------------------------ the Trainer contract
@@ -164,12 +170,9 @@ class OnPolicyTrainer(TorchTrainer):
         for _ in range(h.num_epoch):
             first = len(losses)
             for minibatch in rollout.minibatches(h, self._minibatch_generator):
-                loss = self.loss(minibatch)
-                self.optimizer.zero_grad()
-                loss.total.backward()  # type: ignore[no-untyped-call]
-                norms.append(self.optimizer.clip_grad_norm(h.max_grad_norm))
-                self.optimizer.step()
-                losses.append(loss.detached())
+                loss, norm = self.gradient_step(minibatch)
+                losses.append(loss)
+                norms.append(norm)
             if h.target_kl is not None:
                 last_epoch = torch.cat([loss.log_ratio for loss in losses[first:]])
                 if float(approximate_kl(last_epoch)) > 1.5 * h.target_kl:
@@ -181,6 +184,33 @@ class OnPolicyTrainer(TorchTrainer):
         self.policy.refresh()
         self.buffer.restart(open_log_probs)
         return {**learned, **schedules, **rollout.stats}
+
+    def gradient_step(self, minibatch: Minibatch) -> tuple[Loss, Tensor]:
+        """Move the parameters along the gradient of one minibatch; returns the loss, detached, and the gradient's norm.
+
+        A function of tensors: nothing in it depends on their values or waits for a device, so it can be compiled, or
+        captured in a CUDA graph.
+        """
+        self.optimizer.zero_grad()
+        loss = self._backward(minibatch)
+        norm = self.optimizer.clip_grad_norm(self.hyperparameters.max_grad_norm)
+        self.optimizer.step()
+        return loss, norm
+
+    def _backward(self, minibatch: Minibatch) -> Loss:
+        """Leave the gradient of the loss in the parameters. A large minibatch is taken in pieces if the loss allows."""
+        rows, most_rows = len(minibatch.advantage), self._most_rows
+        if most_rows is None or rows <= most_rows or minibatch.sequences is not None:
+            loss = self.loss(minibatch)
+            loss.total.backward()  # type: ignore[no-untyped-call]
+            return loss.detached()
+        losses, shares = [], []
+        for piece in minibatch.split(-(-rows // -(-rows // most_rows))):
+            loss = self.loss(piece)
+            shares.append(len(piece.advantage) / rows)
+            (loss.total * shares[-1]).backward()  # type: ignore[no-untyped-call]
+            losses.append(loss.detached())
+        return Loss.of_pieces(losses, shares)
 
     def _summarize(self, losses: Sequence[Loss], norms: Sequence[Tensor]) -> dict[str, float]:
         """Means over all minibatches of an update. Raises TrainingDiverged if one is not finite."""
@@ -249,4 +279,4 @@ class OnPolicyTrainer(TorchTrainer):
         require_rollout_fit(self.buffer, buffer)
         if self._memory is not None:
             self._memory.require_fit(saved_mapping(state, "memory"))
-        self.optimizer.require_fit(saved_mapping(state, "optimizer"))
+        self.require_optimizer_fit(self.optimizer, saved_mapping(state, "optimizer"))

@@ -20,7 +20,7 @@ from rlcore.rewards import RewardProvider, Transitions, recording_gradients
 from rlcore.settings import BehaviorSettings, OnPolicySettings
 from rlcore.torch.actions import joint_log_prob_entropy, mask_logits
 from rlcore.torch.advantages import explained_variance, generalized_advantages, trajectory_cuts
-from rlcore.torch.minibatch import Minibatch, minibatch_sizes, minibatches, rollout_rows, standardize
+from rlcore.torch.minibatch import Minibatch, minibatch_rows, minibatches, rollout_rows, standardize
 from rlcore.torch.networks import ActorCritic, Inputs, to_numpy
 from rlcore.torch.policy import ActorPolicy
 from rlcore.torch.reward_stats import EpisodeRewards
@@ -40,14 +40,15 @@ class PreparedRollout:
     stats: Mapping[str, Statistic]
 
     def minibatches(self, settings: OnPolicySettings, generator: np.random.Generator) -> Iterator[Minibatch]:
-        """Minibatches of one pass over the rollout, in random order."""
-        advantage = self.transitions.advantage
-        sizes = minibatch_sizes(len(advantage), settings.batch_size)
+        """Minibatches of one pass over the rollout, in random order.
+
+        All have the same size, except with memory, where they consist of whole sequences.
+        """
         standardized = settings.advantage_normalization == "minibatch"
         if self.sequences is not None:
-            return self.sequences.minibatches(self.transitions, generator, len(sizes), standardized)
-        order = torch.from_numpy(generator.permutation(len(advantage))).to(advantage.device)
-        return minibatches(self.transitions, order, sizes, standardized)
+            return self.sequences.minibatches(self.transitions, settings.batch_size, generator, standardized)
+        rows = minibatch_rows(generator.permutation(len(self.transitions.advantage)), settings.batch_size)
+        return minibatches(self.transitions, rows, standardized)
 
 
 class RolloutPreparation:
@@ -277,10 +278,10 @@ class RolloutPreparation:
         return torch.cat(columns) if columns else None, torch.cat(logits) if logits else None
 
     def _parts(self, inputs: Inputs) -> list[Inputs]:
-        """Pieces small enough that a forward pass over images fits in memory."""
-        if not self._model.inputs.images:
+        """Pieces small enough that a forward pass over images fits in memory, and any pass in a CPU's cache."""
+        size = self._piece if self._model.inputs.images else self._policy.backend.most_rows(self._model)
+        if size is None:
             return [inputs]
-        size = self._piece
         return [tuple(x[i : i + size] for x in inputs) for i in range(0, len(inputs[0]), size)]
 
     @property
