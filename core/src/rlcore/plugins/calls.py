@@ -23,6 +23,7 @@ from rlcore.plugins.manager import HookManager
 from rlcore.plugins.plugin import Plugin
 from rlcore.plugins.processed_summary import process_summary
 from rlcore.plugins.records import (
+    ActionDistributionSpec,
     BehaviorSection,
     CommandSpec,
     CurriculumSpec,
@@ -217,6 +218,10 @@ class Plugins(Factories):
     def encoder(self, reference: str) -> EncoderSpec:
         """Return the record of the encoder called NAME or DIST/NAME; errors as for :meth:`record`."""
         return self.record(EncoderSpec, reference)
+
+    def action_distribution(self, reference: str) -> ActionDistributionSpec:
+        """Return the record of the action distribution called NAME or DIST/NAME; errors as for :meth:`record`."""
+        return self.record(ActionDistributionSpec, reference)
 
     def exporter(self, reference: str) -> ExporterSpec:
         """Return the record of the exporter called NAME or DIST/NAME; errors as for :meth:`record`."""
