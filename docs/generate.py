@@ -94,6 +94,11 @@ CORE_BLOCKS: tuple[tuple[str, type], ...] = (
 PLUGIN_BLOCKS = (
     ("trainer", "behaviors.NAME.hyperparameters, if trainer_type is {name}", "settings"),
     ("encoder", "behaviors.NAME.network_settings.*_encode_settings, if the encoder is {name}", "settings"),
+    (
+        "action_distribution",
+        "behaviors.NAME.network_settings.action_distribution_settings, if action_distribution is {name}",
+        "settings",
+    ),
     ("reward", "behaviors.NAME.reward_signals.{name}", "settings"),
     ("environment", "environment.options, if environment.type is {name}", "settings"),
     ("environment", "environment.parameters.NAME, if environment.type is {name}", "parameters"),

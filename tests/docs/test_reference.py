@@ -120,7 +120,7 @@ def test_every_block_of_the_core_is_documented() -> None:
         settings.OptimizerSettings,
         settings.FieldInfo,
     }
-    of_records = {settings.PrioritizedSamplerSettings}
+    of_records = {settings.PrioritizedSamplerSettings, settings.StateDependentGaussianSettings}
     defined = {
         cls for _, cls in inspect.getmembers(settings, attrs.has) if cls.__module__.startswith(f"{settings.__name__}.")
     }

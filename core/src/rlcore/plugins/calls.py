@@ -23,6 +23,7 @@ from rlcore.plugins.manager import HookManager
 from rlcore.plugins.plugin import Plugin
 from rlcore.plugins.processed_summary import process_summary
 from rlcore.plugins.records import (
+    ActionDistributionSpec,
     BehaviorSection,
     CommandSpec,
     CurriculumSpec,
@@ -203,6 +204,9 @@ class Plugins(Factories):
 
     def encoder(self, reference: str) -> EncoderSpec:
         return self.record(EncoderSpec, reference)
+
+    def action_distribution(self, reference: str) -> ActionDistributionSpec:
+        return self.record(ActionDistributionSpec, reference)
 
     def exporter(self, reference: str) -> ExporterSpec:
         return self.record(ExporterSpec, reference)

@@ -26,6 +26,7 @@ HOOKS: tuple[HookInfo, ...] = (
     HookInfo("rlcore_environments", "registry"),
     HookInfo("rlcore_curricula", "registry"),
     HookInfo("rlcore_encoders", "registry"),
+    HookInfo("rlcore_action_distributions", "registry"),
     HookInfo("rlcore_replay_buffer_samplers", "registry"),
     HookInfo("rlcore_exporters", "registry"),
     HookInfo("rlcore_optimizers", "registry"),

@@ -99,7 +99,8 @@ class TrainerSpec(Record):
     the actions it can learn: any of ``"continuous"``, ``"discrete"``, ``"hybrid"``. ``offline``: whether it learns from
     recorded episodes instead of an environment. ``memory``: whether it learns policies with memory, as
     ``network_settings.memory`` asks for. ``critic``: whether it has a critic with a network of its own, as
-    ``network_settings.critic`` describes. ``behavioral_cloning``: whether that block of a behavior is allowed.
+    ``network_settings.critic`` describes. ``action_distributions``: whether ``network_settings.action_distribution``
+    chooses the distribution of continuous actions. ``behavioral_cloning``: whether that block of a behavior is allowed.
     :mod:`rlcore.torch.imitation` imitates after the updates of a trainer built on a template of ``rlcore.torch``;
     another trainer must honor the block itself.
     """
@@ -113,6 +114,7 @@ class TrainerSpec(Record):
     behavioral_cloning: bool = False
     memory: bool = False
     critic: bool = False
+    action_distributions: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -223,6 +225,27 @@ class EncoderSpec(Record):
 
     kinds: frozenset[str] = attrs.field(converter=_frozen, validator=_check_kinds)
     settings: str | None = attrs.field(default=None, validator=_check_target)
+
+
+@attrs.frozen(kw_only=True)
+class ActionDistributionSpec(Record):
+    """A distribution of continuous actions for :mod:`rlcore.torch`, which ``action_distribution`` may name.
+
+    ``settings`` names the attrs class of ``action_distribution_settings``; None if it has no settings.
+    ``target(settings, behavior: BehaviorSpec)``, called by keyword once for each policy network, returns a
+    :class:`rlcore.torch.distributions.ActionDistribution` of ``behavior.continuous`` parts; ``settings`` is None
+    without a settings class. With ``initial_log_std``, the target also takes the number of that name: the logarithm of
+    the first standard deviation, from ``hyperparameters.initial_log_std`` of a trainer that has this key, else 0. A
+    distribution without it refuses a value other than the key's default. Raise
+    :class:`rlcore.errors.UnsupportedSpace` for actions that the distribution cannot have.
+    """
+
+    kind: ClassVar[str] = "action_distribution"
+    called: ClassVar[str] = "action distribution"
+    key: ClassVar[str] = "action_distribution"
+
+    settings: str | None = attrs.field(default=None, validator=_check_target)
+    initial_log_std: bool = False
 
 
 @attrs.frozen(kw_only=True)

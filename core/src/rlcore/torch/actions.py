@@ -1,16 +1,14 @@
 """Joint distributions over actions with continuous parts and discrete branches, and the noise to draw from them.
 
-The parts are independent given the observation, so log-probabilities and entropies add up: a diagonal Gaussian over
-the continuous parts and a categorical for each branch. Plain functions take the place of distribution objects, which
-cost more to build than to evaluate.
+The parts are independent given the observation, so log-probabilities and entropies add up: those of the continuous
+parts, for which :mod:`rlcore.torch.distributions` has one object, and of a categorical for each branch.
 
-Continuous actions have two forms. A *raw* action is what the Gaussian drew, and what a loss needs. The environment
+Continuous actions have two forms. A *raw* action is what the distribution drew, and what a loss needs. The environment
 gets it clipped to [-1, 1] and stretched to its bounds; an unbounded part passes unchanged.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,14 +16,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import softplus
 
 from rlcore.environment import Actions, BehaviorSpec
 from rlcore.errors import UnsupportedSpace
 from rlcore.saved_values import saved_array
+from rlcore.torch.distributions import ActionDistribution
 
 MASKED_LOGIT = -1e8  # finite, so that the entropy's p * log p stays 0 and never NaN
-LOG_STD_RANGE = (-20.0, 2.0)  # of squashed Gaussians (Haarnoja et al. 2018, as in their code)
 
 
 class ActionLayout:
@@ -76,14 +73,17 @@ class ActionLayout:
         return Actions(None if raw is None else self.to_environment(raw), choices)
 
 
-def require_bounds(behavior: BehaviorSpec, trainer_type: str) -> None:
-    """Raise UnsupportedSpace if a continuous part has no bounds: a squashed Gaussian cannot leave [-1, 1]."""
+def require_bounds(behavior: BehaviorSpec, what: str, instead: str) -> None:
+    """Raise UnsupportedSpace if a continuous part has no bounds: ``what`` draws from [-1, 1] only.
+
+    The message advises to choose ``instead``.
+    """
     for part, bounds in enumerate(zip(behavior.low.tolist(), behavior.high.tolist(), strict=True)):
         if not np.isfinite(bounds).all():
             raise UnsupportedSpace(
                 f"behavior {behavior.name!r}: part {part} of the {behavior.continuous} continuous parts of an action "
-                f"has the bounds {bounds[0]:g} and {bounds[1]:g}, and {trainer_type} acts within bounds only; give the "
-                "action space finite bounds, or choose trainer_type ppo"
+                f"has the bounds {bounds[0]:g} and {bounds[1]:g}, and {what} acts within bounds only; give the "
+                f"action space finite bounds, or choose {instead}"
             )
 
 
@@ -99,17 +99,19 @@ def gumbel_noise(generator: np.random.Generator, shape: tuple[int, ...]) -> NDAr
 class ActionNoise:
     """Noise for acting, drawn for many steps at once: a draw for one step costs as much as the network."""
 
-    def __init__(self, behavior: BehaviorSpec, rows: int, generator: np.random.Generator) -> None:
-        """Draw for ``rows`` steps at once."""
+    def __init__(
+        self, behavior: BehaviorSpec, rows: int, generator: np.random.Generator, noise_size: int | None = None
+    ) -> None:
+        """Draw for ``rows`` steps at once: ``noise_size`` Gaussian numbers for each agent, or one for each part."""
         self._generator = generator
-        self._continuous = (rows, behavior.slots, behavior.continuous)
+        self._continuous = (rows, behavior.slots, behavior.continuous if noise_size is None else noise_size)
         self._logits = (rows, behavior.slots, behavior.mask_size)
         self._row = rows
         self._gaussian = np.empty(self._continuous, np.float32)
         self._gumbel = np.empty(self._logits, np.float32)
 
     def next(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Gaussian noise [S, continuous] and Gumbel noise [S, logits] of one step."""
+        """Gaussian noise [S, noise_size] and Gumbel noise [S, logits] of one step."""
         if self._row == len(self._gaussian):
             self._gaussian = self._generator.standard_normal(self._continuous, dtype=np.float32)
             self._gumbel = gumbel_noise(self._generator, self._logits)
@@ -135,32 +137,6 @@ def mask_logits(logits: Tensor, mask: Tensor) -> Tensor:
     return torch.where(mask, logits, MASKED_LOGIT)
 
 
-def gaussian_log_prob(mean: Tensor, log_std: Tensor, raw: Tensor) -> Tensor:
-    """log N(raw; mean, diag(exp(log_std))^2), summed over parts: [B] from [B, C], [C], [B, C]."""
-    scaled = (raw - mean) * torch.exp(-log_std)
-    return -0.5 * scaled.square().sum(-1) - (log_std.sum() + 0.5 * math.log(2 * math.pi) * mean.shape[-1])
-
-
-def gaussian_entropy(log_std: Tensor) -> Tensor:
-    """Entropy of the diagonal Gaussian in nats, a scalar."""
-    return log_std.sum() + 0.5 * (1.0 + math.log(2 * math.pi)) * log_std.shape[-1]
-
-
-def squashed_gaussian(columns: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-    """Actions tanh(mean + std * noise) [B, C] and their joint log-probability [B]; differentiable in ``columns``.
-
-    ``columns`` [B, 2C] holds the means, then the log standard deviations; ``noise`` [B, C] is standard normal. The
-    log-probability is corrected for the change of variables (Haarnoja et al. 2018, arXiv:1801.01290, appendix C).
-    """
-    mean, log_std = columns.chunk(2, dim=1)
-    log_std = log_std.clamp(*LOG_STD_RANGE)
-    u = mean + log_std.exp() * noise
-    # log(1 - tanh(u)^2) = 2 (log 2 - u - softplus(-2u)), which does not cancel for large u.
-    log_slope = -2.0 * (u + softplus(-2.0 * u))  # but for 2 log 2, which is below
-    constant = 0.5 * noise.square().sum(-1) + (0.5 * math.log(2 * math.pi) + 2.0 * math.log(2.0)) * noise.shape[1]
-    return u.tanh(), -(log_std + log_slope).sum(-1) - constant
-
-
 def categorical_log_prob_entropy(
     logits: Tensor, choice: Tensor, differentiable_entropy: bool = True
 ) -> tuple[Tensor, Tensor]:
@@ -174,8 +150,8 @@ def categorical_log_prob_entropy(
 
 def joint_log_prob_entropy(
     layout: ActionLayout,
-    mean: Tensor | None,  # [B, continuous]
-    log_std: Tensor | None,  # [continuous]
+    distribution: ActionDistribution | None,  # of the continuous parts
+    columns: Tensor | None,  # [B, ...] of the continuous parts
     logits: Tensor | None,  # [B, logits], already masked
     raw: Tensor | None,  # [B, continuous]
     choices: Tensor | None,  # [B, branches]
@@ -187,9 +163,10 @@ def joint_log_prob_entropy(
     """
     log_prob: Tensor | None = None
     entropy: Tensor | None = None
-    if mean is not None and log_std is not None and raw is not None:
-        log_prob = gaussian_log_prob(mean, log_std, raw)
-        entropy = gaussian_entropy(log_std if differentiable_entropy else log_std.detach())
+    if distribution is not None and columns is not None and raw is not None:
+        log_prob = distribution.log_prob(columns, raw)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and differentiable_entropy):
+            entropy = distribution.entropy(columns)
     if logits is not None and choices is not None:
         branches = logits.split(layout.branches, dim=1)  # type: ignore[no-untyped-call]
         for branch, choice in zip(branches, choices.unbind(1), strict=True):

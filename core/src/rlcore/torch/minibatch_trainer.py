@@ -21,7 +21,6 @@ from rlcore.rewards import ExtrinsicReward, Transitions, recording_gradients
 from rlcore.saved_values import saved_count, saved_mapping
 from rlcore.seeding import derive_generator, generator_state, restore_generator
 from rlcore.settings import BehaviorSettings, MinibatchSettings
-from rlcore.torch.actions import require_bounds
 from rlcore.torch.divergence import remedy, strength_of
 from rlcore.torch.optimizer import Optimizer
 from rlcore.torch.policy import ActorPolicy
@@ -63,8 +62,6 @@ class MinibatchTrainer(TorchTrainer):
         # Providers with nothing to learn need no samples.
         self.learning_providers = [p for p in self.providers if type(p).update is not ExtrinsicReward.update]
         self.optimizers: Mapping[str, Optimizer] = self.build_optimizers()
-        if self.model.policy_head.squashed:
-            require_bounds(behavior, settings.trainer_type)
         self.policy = ActorPolicy(behavior, self.model, self.backend)
         self.generator = derive_generator(run.seed, f"{behavior.name}/learning")  # for sampling, and for losses
         self.gradient_steps = 0

@@ -26,6 +26,7 @@ from rlcore.environment import BehaviorSpec, ObservationSpec
 from rlcore.settings import NetworkSettings
 from rlcore.torch.actions import ActionLayout
 from rlcore.torch.allocation import require_network_memory
+from rlcore.torch.distributions import ActionDistribution, make_distribution
 from rlcore.torch.encoders import image_scale, make_encoder
 from rlcore.torch.normalizer import CLIP, RunningNormalizer
 from rlcore.torch.recurrent import Recurrent
@@ -223,9 +224,7 @@ def _encoders(settings: NetworkSettings, observations: Sequence[ObservationSpec]
 class PolicyHead(nn.Module):
     """Features to the parameters of the joint action distribution: columns of the continuous parts, then logits.
 
-    A continuous part has one column, its mean, and a standard deviation that does not depend on the observation
-    (``log_std``), as in both ML-Agents and the PPO paper's code. With ``squashed`` it has two, mean and log standard
-    deviation of a Gaussian whose draws pass through tanh: first all means, then all log standard deviations.
+    ``distribution`` is that of the continuous parts and says what their columns mean; None without such parts.
     """
 
     def __init__(
@@ -233,19 +232,24 @@ class PolicyHead(nn.Module):
         features: int,
         layout: ActionLayout,
         init: str,
-        initial_log_std: float = 0.0,
-        squashed: bool = False,
+        distribution: ActionDistribution | None,
     ) -> None:
         super().__init__()
-        self.squashed = squashed
-        self.continuous, self.logits = layout.continuous * (2 if squashed else 1), layout.logits  # columns
+        self.distribution = distribution if layout.continuous else None
+        columns = 0 if self.distribution is None else layout.continuous * self.distribution.columns
+        self.continuous, self.logits = columns, layout.logits
         self.linear = nn.Linear(features, self.continuous + layout.logits)
-        free = layout.continuous and not squashed
-        self.log_std = nn.Parameter(torch.full((layout.continuous,), initial_log_std)) if free else None
         initialize(self.linear, init, gain=0.01 if init == "orthogonal" else 0.1)
-        if init == "kaiming":
-            with torch.no_grad():
-                self.linear.weight[: self.continuous] *= 2.0  # ML-Agents: 0.2 for means, 0.1 for logits
+        with torch.no_grad():
+            if init == "kaiming":
+                self.linear.weight[:columns] *= 2.0  # ML-Agents: 0.2 for means, 0.1 for logits
+            if self.distribution is not None:
+                self.distribution.initialize(self.linear.weight[:columns], self.linear.bias[:columns])
+
+    @property
+    def noise_size(self) -> int:
+        """The standard normal numbers that one draw of the continuous parts needs."""
+        return 0 if self.distribution is None else self.distribution.noise_size
 
     def split(self, output: Tensor) -> tuple[Tensor | None, Tensor | None]:
         """``(columns of the continuous parts or None, logits [B, logits] or None)`` of the linear layer's output."""
@@ -257,24 +261,24 @@ class PolicyHead(nn.Module):
 
 
 class Actor(nn.Module):
-    """A policy network: what acting, evaluation and export need. Trainers derive from it and add critics."""
+    """A policy network: what acting, evaluation and export need. Trainers derive from it and add critics.
+
+    ``distribution`` is that of the continuous parts of an action; by default the one that ``settings`` name.
+    """
 
     def __init__(
-        self,
-        behavior: BehaviorSpec,
-        settings: NetworkSettings,
-        initial_log_std: float = 0.0,
-        squashed: bool = False,
+        self, behavior: BehaviorSpec, settings: NetworkSettings, distribution: ActionDistribution | None = None
     ) -> None:
         super().__init__()
         self.memory = settings.memory
         self.inputs = ObservationInputs(behavior.observations, settings.normalize, settings.normalize_clip)
         self.actor = Body(self.inputs, settings)
         layout = ActionLayout(behavior)
-        self.policy_head = PolicyHead(self.actor.features, layout, settings.init, initial_log_std, squashed)
+        distribution = distribution or make_distribution(settings, behavior)
+        self.policy_head = PolicyHead(self.actor.features, layout, settings.init, distribution)
 
     def policy(self, inputs: Inputs) -> tuple[Tensor | None, Tensor | None]:
-        """Columns of the continuous parts (means, unless squashed) and logits, as :class:`PolicyHead` has them."""
+        """Columns of the continuous parts and logits, as :class:`PolicyHead` has them."""
         return self.policy_head.split(self.actor.into(inputs, self.policy_head.linear))
 
     # ------------------------------------------------------------ with memory
@@ -320,7 +324,7 @@ class ActorCritic(Actor):
         shared: bool,
         initial_log_std: float = 0.0,
     ) -> None:
-        super().__init__(behavior, settings, initial_log_std)
+        super().__init__(behavior, settings, make_distribution(settings, behavior, initial_log_std))
         self.critic = self.actor if shared else Body(self.inputs, settings.of_critic)
         self.value_head = nn.Linear(self.critic.features, value_heads)
         initialize(self.value_head, settings.init, gain=1.0)
@@ -332,7 +336,7 @@ class ActorCritic(Actor):
     def policy_and_value(
         self, inputs: Inputs, sequences: Sequences | None = None
     ) -> tuple[Tensor | None, Tensor | None, Tensor]:
-        """``(mean, logits, values)``, running a shared body once; with memory for the rows of ``sequences``."""
+        """``(columns, logits, values)``, running a shared body once; with memory for the rows of ``sequences``."""
         if self.critic is not self.actor:
             if sequences is None:
                 return *self.policy(inputs), self.value(inputs)

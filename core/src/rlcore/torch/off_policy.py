@@ -62,7 +62,7 @@ class OffPolicyTrainer(MinibatchTrainer):
         self._ratio = UpdateRatio(h.steps_per_update, start)
         self._reward_ratio = UpdateRatio(h.reward_signal_steps_per_update or h.steps_per_update, start)
         self.action_generator = derive_generator(run.seed, f"{behavior.name}/actions")
-        self._noise = ActionNoise(behavior, NOISE_ROWS, self.action_generator)
+        self._noise = ActionNoise(behavior, NOISE_ROWS, self.action_generator, self.model.policy_head.noise_size)
         self._begun = False  # whether the buffer holds the current observation
         self._inference = run.inference
 
@@ -125,7 +125,7 @@ class OffPolicyTrainer(MinibatchTrainer):
         stats |= self.summarize(steps)
         if self.learning_providers:
             stats |= self._update_rewards()
-        self.policy.refresh_std()
+        self.policy.refresh_distribution()
         return stats
 
     # ------------------------------------------------------------ inside

@@ -63,7 +63,7 @@ class OfflineTrainer(MinibatchTrainer):
             stats |= self.update_providers(self.reader.transitions(self.buffer.sample(batch_size, self.generator)))
         self.gradient_steps += 1
         self.steps += 1
-        self.policy.refresh_std()
+        self.policy.refresh_distribution()
         return stats
 
     def begin(self, batch: AgentBatch) -> NoReturn:

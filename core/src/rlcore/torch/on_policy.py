@@ -59,14 +59,15 @@ class OnPolicyTrainer(TorchTrainer):
         super().__init__(settings, behavior, run)
         self.optimizer = self.make_optimizer(self.model.parameters())
         self.policy = ActorPolicy(behavior, self.model, self.backend)
-        self.buffer = RolloutBuffer(behavior, self.hyperparameters.buffer_size, self.model.memory_size)
+        noise_size = self.model.policy_head.noise_size
+        self.buffer = RolloutBuffer(behavior, self.hyperparameters.buffer_size, self.model.memory_size, noise_size)
         self._memory = None
         if self.model.memory is not None:
             memory = self.model.memory
             self._memory = RolloutMemory(memory.memory_size, memory.sequence_length, behavior.slots)
         self._noise_generator = derive_generator(run.seed, f"{behavior.name}/actions")
         self._minibatch_generator = derive_generator(run.seed, f"{behavior.name}/minibatches")
-        self._noise = ActionNoise(behavior, self.buffer.rows, self._noise_generator)
+        self._noise = ActionNoise(behavior, self.buffer.rows, self._noise_generator, noise_size)
         in_pieces = getattr(type(self).loss, "is_mean_over_rows", False)
         self._most_rows = self.backend.most_rows(self.model) if in_pieces else None
         self._rewards = [EpisodeRewards(behavior.slots) for _ in self.providers]
@@ -80,8 +81,8 @@ class OnPolicyTrainer(TorchTrainer):
     def build_model(self, value_heads: int) -> ActorCritic:
         """Return the network, an :class:`ActorCritic` or a subclass; called once, with PyTorch's generator seeded.
 
-        A subclass may change what ``policy`` and ``value`` compute; the standard deviation of continuous actions
-        stays ``policy_head.log_std``.
+        A subclass may change what ``policy`` and ``value`` compute; ``policy_head.distribution`` says what the columns
+        of continuous actions mean.
         """
         raise NotImplementedError
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from rlcore.torch.actions import LOG_STD_RANGE, ActionLayout, mask_logits
+from rlcore.torch.actions import ActionLayout, mask_logits
 from rlcore.torch.networks import Actor
 
 
@@ -37,7 +37,7 @@ class PolicyModule(nn.Module):
         """``model`` is used as it is, with its own parameters."""
         super().__init__()
         self.model = model
-        self.continuous, self.branches = layout.continuous, tuple(layout.branches)
+        self.branches = tuple(layout.branches)
         if layout.continuous:  # torch.export cannot load empty tensors that it saved
             parts = {"low": layout.low, "high": layout.high, "middle": layout.middle, "half_range": layout.half_range}
             for name, array in {**parts, "limit": layout.clip}.items():
@@ -53,8 +53,8 @@ class PolicyModule(nn.Module):
         """Actions for R rows of ``observations``, each [R, *shape] of the observation's type.
 
         ``action_mask`` [R, logits] is True where allowed. ``memory`` [R, M] is needed with a policy with memory; zeros
-        begin an episode. With ``noise``, standard normal [R, continuous] and Gumbel [R, logits], actions are drawn;
-        without, they are the mean and the most likely options.
+        begin an episode. With ``noise``, standard normal [R, ``model.policy_head.noise_size``] and Gumbel [R, logits],
+        actions are drawn; without, they are those of a deterministic policy.
         """
         columns, logits, memory = self._distribution(observations, memory)
         continuous = discrete = None
@@ -84,15 +84,9 @@ class PolicyModule(nn.Module):
 
     def _raw(self, columns: Tensor, noise: tuple[Tensor, Tensor] | None) -> Tensor:
         """Continuous parts [R, continuous] before clipping and stretching."""
-        head = self.model.policy_head
-        raw = columns[:, : self.continuous]
-        if noise is not None:
-            if head.log_std is None:
-                std = columns[:, self.continuous :].clamp(*LOG_STD_RANGE).exp()
-            else:
-                std = head.log_std.exp()
-            raw = raw + std * noise[0]
-        return raw.tanh() if head.squashed else raw
+        distribution = self.model.policy_head.distribution
+        assert distribution is not None
+        return distribution.deterministic(columns) if noise is None else distribution.sample(columns, noise[0])
 
     def _to_environment(self, raw: Tensor) -> Tensor:
         clipped = raw.clamp(-self.limit, self.limit)

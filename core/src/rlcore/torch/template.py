@@ -15,7 +15,9 @@ from rlcore.rewards import RewardProvider
 from rlcore.saved_values import saved_mapping
 from rlcore.seeding import derive_seed
 from rlcore.settings import BehaviorSettings
+from rlcore.torch.actions import require_bounds
 from rlcore.torch.backend import choose_backend
+from rlcore.torch.distributions import DEFAULT
 from rlcore.torch.networks import Actor
 from rlcore.torch.optimizer import Optimizer
 from rlcore.torch.plugin_optimizer import PluginOptimizer, chosen_optimizer
@@ -52,6 +54,13 @@ class TorchTrainer:
             torch.manual_seed(derive_seed(run.seed, f"{behavior.name}/weights"))
             self.model = self.build_model(len(self.providers)).to(self.device)
         self.backend.prepare(self.model)
+        distribution = self.model.policy_head.distribution
+        if distribution is not None and distribution.bounded:
+            named = settings.network_settings.action_distribution
+            if named is None:
+                require_bounds(behavior, settings.trainer_type, "trainer_type ppo")
+            else:
+                require_bounds(behavior, f"action_distribution {named!r}", f"action_distribution {DEFAULT}")
 
     def build_model(self, value_heads: int) -> Actor:
         """Return the network. Called once, with PyTorch's generator seeded.
