@@ -64,10 +64,11 @@ class EpisodeStatistics:
         self._held = 0
         self._drop(slice(None))
 
-    def record(self, batch: AgentBatch) -> FinishedEpisodes | None:
+    def record(self, batch: AgentBatch, counted: NDArray[np.bool_] | None = None) -> FinishedEpisodes | None:
         """Add one environment step. Returns the episodes that ended in it, None if there are none.
 
-        A reward counts once, when its transition closes: see :attr:`AgentBatch.transition_closed`.
+        ``counted`` [S] are the slots whose episodes count; None: all. A reward counts once, when its transition closes:
+        see :attr:`AgentBatch.transition_closed`.
         """
         self._steps += 1
         reward, ended = batch.reward, batch.ended
@@ -90,7 +91,8 @@ class EpisodeStatistics:
             np.add(self._group_returns, batch.group_reward, out=self._group_returns, where=everywhere)
         finished = None
         if ended.size:
-            finished = self._episodes(ended)
+            complete = ended if counted is None else ended[counted[ended]]
+            finished = self._episodes(complete) if complete.size else None
             self._drop(ended)
         if batch.aborted is not None:
             self._add_held()
