@@ -61,7 +61,8 @@ class BehaviorRun:
         self.inferred = 0  # agent steps acted under --inference
         self._player: Player | None = None  # that acts since it stopped learning
         self.learning = True
-        self.finished_at_cut: int | None = None  # episodes, when a checkpoint last cut the open ones; None: not yet
+        # Episodes and steps when a checkpoint last found that episodes had ended by themselves; None: not yet
+        self.finished_at_cut: tuple[int, int] | None = None
         self.next_summary = 0
         self.next_checkpoint = 0
         self.next_boundary = 0  # the next step at which anything is due
@@ -147,16 +148,23 @@ class BehaviorRun:
     def begin(self, batch: AgentBatch) -> None:
         """All slots start an episode: the environment was reset."""
         self.batch = batch
-        self.episodes.begin()
+        self.episodes.begin(batch)
         if self._player is not None:
             self._player.begin()
         if not self.offline:
             self.trainer.begin(batch)
 
     def cut(self) -> bool:
-        """A checkpoint ends all open episodes. Returns whether no episode ended by itself since the last checkpoint."""
-        before, self.finished_at_cut = self.finished_at_cut, self.episodes.finished
-        return self.learning and self.episodes.finished == before
+        """A checkpoint ends all open episodes. Returns whether none ended by itself during a whole checkpoint interval.
+
+        The intervals of several behaviors may end soon after each other, which leaves no time for an episode.
+        """
+        now = (self.episodes.finished, self.steps)
+        before = self.finished_at_cut
+        if before is None or before[0] != now[0]:
+            self.finished_at_cut = now
+            return False
+        return self.learning and now[1] - before[1] >= self.checkpoint_interval
 
     def add_update(self, stats: Mapping[str, float | Sequence[float]]) -> None:
         """Note one update of the trainer and the scalars it returned."""
