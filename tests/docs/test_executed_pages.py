@@ -6,6 +6,7 @@ import ast
 import importlib.util
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -296,6 +297,36 @@ def test_the_page_of_rewards_that_learn_runs_and_shows_the_code_of_its_example(
     results = run_page("docs/how-to/rewards-that-learn.md") / "results"
     for name in ("deep-sea", "deep-sea-sac"):
         assert {"Policy/Rnd Reward", "Losses/RND Loss"} <= tags(results / name)
+
+
+def test_the_page_of_several_behaviors_runs_and_shows_the_code_of_the_ghost(
+    run_page: RunPage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page, example = "docs/how-to/behaviors-and-turns.md", ROOT / "examples/ghost_plugin"
+    code = {path: path.read_text(encoding="utf-8") for path in example.rglob("*.py")}
+    shown = [block for block in blocks("py") if block.page == page]
+    assert [str(block) for block in shown if block.text not in "".join(code.values())] == [] and len(shown) == 5
+    (nim,) = (block for block in blocks("yaml") if block.page == page and block.title == "nim.yaml")
+    assert nim.text == (example / "nim.yaml").read_text(encoding="utf-8")
+    count = sum(lines_of_code(text) for path, text in code.items() if path.parent.name == "acme_ghost")
+    assert count < 80
+    for each in (example / "README.md", ROOT / page):
+        assert f"{count} lines" in each.read_text(encoding="utf-8")
+
+    shutil.copy(example / "nim.py", tmp_path)
+    information = tmp_path / "site/acme_ghost-0.1.0.dist-info"  # as if pip had installed the example
+    information.mkdir(parents=True)
+    (information / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: acme-ghost\nVersion: 0.1.0\nRequires-Dist: rlcore>=0.1\n"
+    )
+    (information / "entry_points.txt").write_text("[rlcore]\nacme-ghost = acme_ghost.plugin\n")
+    monkeypatch.syspath_prepend(information.parent)
+    monkeypatch.syspath_prepend(example / "src")
+    results = run_page(page) / "results"
+    (said,) = (block for block in blocks("text") if block.page == page)
+    printed = capsys.readouterr().out
+    assert all(line in printed for line in said.text.splitlines())
+    assert json.loads((results / "nim/result.json").read_text())["evaluation"]["score"] >= 0.95
 
 
 @pytest.mark.parametrize(

@@ -70,8 +70,8 @@ class EpisodeStatistics:
         """Add one environment step. Returns the episodes that ended in it, None if there are none.
 
         ``counted`` [S] are the slots whose episodes count; None: all. A reward counts once, when its transition closes:
-        see :attr:`AgentBatch.transition_closed`. An agent that has waited since its episode began has no open transition:
-        its first turn adds no step.
+        see :attr:`AgentBatch.transition_closed`. An agent that has waited since its episode began has no transition to
+        close: its first turn adds no step.
         """
         self._steps += 1
         reward, ended = batch.reward, batch.ended
