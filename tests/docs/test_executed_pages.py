@@ -322,7 +322,7 @@ def test_the_page_of_several_behaviors_runs_and_shows_the_code_of_the_ghost(
     (information / "entry_points.txt").write_text("[rlcore]\nacme-ghost = acme_ghost.plugin\n")
     monkeypatch.syspath_prepend(information.parent)
     monkeypatch.syspath_prepend(example / "src")
-    results = run_page(page) / "results"
+    results = run_page("docs/how-to/behaviors-and-turns.md") / "results"
     (said,) = (block for block in blocks("text") if block.page == page)
     printed = capsys.readouterr().out
     assert all(line in printed for line in said.text.splitlines())
