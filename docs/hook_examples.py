@@ -13,10 +13,13 @@ from rlcore import (
     CurriculumSpec,
     EncoderSpec,
     EnvironmentSpec,
+    ExporterSpec,
+    OptimizerSpec,
     RecordingFormatSpec,
     ReplaySamplerSpec,
     RewardProviderSpec,
     RunOptionSpec,
+    ScheduleSpec,
     StatsWriterSpec,
     TrainerSpec,
     hookimpl,
@@ -103,6 +106,42 @@ def rlcore_replay_buffer_samplers():
 
 
 @hookimpl
+def rlcore_exporters():
+    return [
+        ExporterSpec(
+            name="firmware",
+            target="acme_rl.firmware:FirmwareExporter",
+            settings="acme_rl.settings:FirmwareSettings",
+            suffix=".bin",
+            summary="policies for the controllers of our robots",
+        )
+    ]
+
+
+@hookimpl
+def rlcore_optimizers():
+    return [
+        OptimizerSpec(
+            name="adamw",
+            target="acme_rl.adamw:adamw",
+            settings="acme_rl.settings:AdamWSettings",
+            summary="Adam with decoupled weight decay",
+        )
+    ]
+
+
+@hookimpl
+def rlcore_schedules():
+    return [
+        ScheduleSpec(
+            name="halves",
+            target="acme_rl.halves:halves",
+            summary="half the value after a quarter of the run, a quarter after a half, and so on",
+        )
+    ]
+
+
+@hookimpl
 def rlcore_recording_formats():
     return [
         RecordingFormatSpec(
@@ -170,6 +209,13 @@ def rlcore_create_curriculum(spec, settings):
     curriculum = yield
     print(f"{spec.name} decides {', '.join(settings)}")
     return curriculum
+
+
+@hookimpl(wrapper=True)
+def rlcore_create_exporter(spec, run):
+    exporter = yield
+    run.logger("acme").info("policies of %s are exported by %s", run.run_id, spec.name)
+    return exporter
 
 
 @hookimpl

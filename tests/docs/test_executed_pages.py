@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import importlib.util
 import json
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from pages import BLOCKS, Block, blocks, commands_of, names_of, run_python_of
+from pages import Block, RunPage, blocks, commands_of, lines_of_code, names_of, run_python_of
 from workspace import ROOT
 
 from rlcore import Run, load_policies
@@ -28,57 +26,11 @@ from rlcore.plugins.scaffold import write_plugin
 from rlcore.torch.policy import ActorPolicy
 
 EXECUTED = sorted({block.page for block in blocks("yaml") if block.title})
-# A tutorial trains until the agent has learned; this test only checks that every command works.
-SHORTER: Mapping[str, tuple[str, ...]] = {
-    "docs/tutorial/first-training.md": (
-        "--set=behaviors.Pole.max_steps=2000",
-        "--set=behaviors.Pole.checkpoint_interval=1000",
-    ),
-    "docs/how-to/rewards-that-learn.md": (
-        "--set=behaviors.Diver.max_steps=2048",
-        "--set=behaviors.Diver.checkpoint_interval=2048",
-    ),
-    "docs/how-to/offline.md": ("--set=behaviors.Pole.max_steps=1100", "--set=behaviors.Pole.summary_freq=550"),
-}
-
-RunPage = Callable[[str], Path]
-
-
-@pytest.fixture
-def run_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunPage]:
-    monkeypatch.chdir(tmp_path)
-    before = set(sys.modules)
-
-    def run(page: str) -> Path:
-        for block in BLOCKS:
-            if block.page == page and block.title:
-                (tmp_path / block.title).write_text(block.text)
-        for block in BLOCKS:
-            if block.page != page or block.language != "sh":
-                continue
-            for words in commands_of(block):
-                extra = SHORTER.get(page, ()) if words[0] == "run" else ()
-                assert main([*words, *extra]) == 0, f"{block}: rlcore {' '.join(words)}"
-        return tmp_path
-
-    yield run
-    for name in set(sys.modules) - before:  # files of a page that were imported as plugins
-        if str(getattr(sys.modules[name], "__file__", None) or "").startswith(str(tmp_path)):
-            del sys.modules[name]
 
 
 def tags(directory: Path) -> set[str]:
     lines = (directory / "metrics.jsonl").read_text().splitlines()
     return {tag for line in lines for tag in json.loads(line)["stats"]}
-
-
-def lines_of_code(code: str) -> int:
-    """The lines that are neither empty nor a comment nor part of a docstring."""
-    texts = [each for each in ast.walk(ast.parse(code)) if isinstance(each, ast.Expr)]
-    texts = [each for each in texts if isinstance(each.value, ast.Constant)]
-    prose = {line for each in texts for line in range(each.lineno, (each.end_lineno or each.lineno) + 1)}
-    written = [n for n, text in enumerate(code.splitlines(), 1) if text.strip() and not text.strip().startswith("#")]
-    return len(set(written) - prose)
 
 
 def test_the_first_tutorial_runs(run_page: RunPage) -> None:
@@ -124,8 +76,17 @@ def test_the_sampler_of_the_page_draws_half_as_often_after_a_half_life(run_page:
     assert np.abs(counted - expected).max() < 6 * np.sqrt(expected.max())
 
 
+def test_the_page_of_optimizers_trains_with_its_own(run_page: RunPage) -> None:
+    directory = run_page("docs/how-to/optimizers.md") / "results/momentum"
+    lines = [json.loads(line)["stats"] for line in (directory / "metrics.jsonl").read_text().splitlines()]
+    # Four updates before each summary, at every eighth of the run; a stair is a quarter of it.
+    rates = [0.05 * np.mean([1.0, 0.75, 0.75, 0.5]), 0.05 * np.mean([0.5, 0.25, 0.25, 0.25])]
+    np.testing.assert_allclose([stats["Policy/Learning Rate"] for stats in lines], rates, rtol=1e-6)
+    assert load_policies(directory).keys() == {"CartPole"}
+
+
 def test_packages_that_are_said_to_be_short_are_short() -> None:
-    for name in ("td3_plugin", "her_plugin"):
+    for name in ("td3_plugin", "her_plugin", "exporter_plugin", "optimizer_plugin"):
         files = (ROOT / "examples" / name / "src").rglob("*.py")
         assert sum(lines_of_code(path.read_text(encoding="utf-8")) for path in files) < 80
 
@@ -153,7 +114,7 @@ def test_the_page_of_the_company_hooks_shows_their_code_and_the_order_of_all_hoo
     assert result["stop"] == {"reason": "Pole has not improved in 3 summaries", "exit_code": 0}
     assert 4 * 256 <= result["behaviors"]["Pole"]["steps"] < 50_000
     # Those that a run to its end does not call, or that examples/company_status shows.
-    others = {"restore_status", "read_status", "run_failed_to_start", "lesson_changed"}
+    others = {"restore_status", "read_status", "run_failed_to_start", "lesson_changed", "create_exporter"}
     kinds = {hook.name: hook.kind for hook in HOOKS}
     late = {name for name, kind in kinds.items() if kind not in ("registry", "extension")}
     assert set(called.split()) == late - {f"rlcore_{name}" for name in others}
@@ -460,7 +421,8 @@ def test_the_offline_page_runs_and_names_tags_that_exist(run_page: RunPage) -> N
 
 
 def test_every_page_with_a_titled_configuration_is_executed() -> None:
-    tested = set(re.findall(r'run_page\("([^"]+)"\)', Path(__file__).read_text()))
+    sources = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
+    tested = set(re.findall(r'run_page\("([^"]+)"\)', sources))
     assert set(EXECUTED) == tested
 
 

@@ -117,6 +117,7 @@ def test_every_block_of_the_core_is_documented() -> None:
         settings.OfflineSettings,
         settings.CurriculumSettings,
         settings.ReplaySamplerSettings,
+        settings.OptimizerSettings,
         settings.FieldInfo,
     }
     of_records = {settings.PrioritizedSamplerSettings}

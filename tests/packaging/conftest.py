@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from virtualenvs import Venv, build_wheel
+from virtualenvs import Venv, build_wheels
 from workspace import CORE, MEMBERS
 
 
@@ -14,7 +14,8 @@ from workspace import CORE, MEMBERS
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     """The wheel of every member, by the member's name."""
     directory = tmp_path_factory.mktemp("wheels")
-    return {member.name: build_wheel(member.directory, directory) for member in MEMBERS}
+    built = build_wheels(directory, *(member.directory for member in MEMBERS))
+    return {member.name: wheel for member, wheel in zip(MEMBERS, built, strict=True)}
 
 
 @pytest.fixture(scope="session")
@@ -70,9 +71,3 @@ def with_plugin(
         return made[name]
 
     return with_plugin
-
-
-@pytest.fixture(scope="session")
-def with_trainers(make_venv: Callable[..., Venv], wheels: Mapping[str, Path], with_torch: Venv) -> Venv:
-    """The core with PyTorch, PPO, SAC and Gymnasium: what examples add a part to."""
-    return make_venv(*(wheels[name] for name in ("rlcore-gymnasium", "rlcore-ppo", "rlcore-sac")), below=with_torch)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
-from virtualenvs import Venv, build_wheel
+from virtualenvs import Venv, build_wheels
 from workspace import CORE, MEMBERS, PLUGINS, ROOT, Member
 
 pytestmark = [pytest.mark.packaging, pytest.mark.xdist_group("packaging")]
@@ -115,116 +115,6 @@ def test_the_core_with_a_trainer_and_an_environment_trains(
     assert result["behaviors"]["CartPole"]["steps"] >= 8192
 
 
-def test_the_example_of_an_algorithm_passes_its_tests_and_trains(
-    make_venv: Callable[..., Venv], wheels: Mapping[str, Path], with_torch: Venv, tmp_path: Path, deep: bool
-) -> None:
-    """As its README says: one wheel beside the core and an environment, and nothing of PPO or SAC.
-
-    A deep run checks every rule and trains to the end. A tenth of the steps is enough to balance longer than random
-    actions do.
-    """
-    example = ROOT / "examples/dqn_plugin"
-    copied = shutil.copytree(example, tmp_path / "copied")  # building leaves nothing in the repository
-    venv = make_venv(build_wheel(copied, tmp_path), wheels["rlcore-gymnasium"], below=with_torch)
-    installed = {name for name in venv.distributions() if name.startswith("rlcore")}
-    assert installed == {"rlcore", "rlcore-dqn", "rlcore-gymnasium"}
-    venv.test(example / "tests", tmp_path, "-k", "Test" if deep else "TestPlugin or learns or never_stopped")
-    steps, goal = (40_000, 300.0) if deep else (4_000, 50.0)
-    changed = ("--set", f"behaviors.CartPole.max_steps={steps}", "--set", "behaviors.CartPole.summary_freq=2000")
-    venv.rlcore("run", example / "cartpole.yaml", "--seed", "1", *changed, cwd=tmp_path)
-    measured = venv.rlcore("evaluate", "cartpole-dqn", "--json", cwd=tmp_path)
-    assert json.loads(measured.stdout)["behaviors"]["CartPole"]["mean_reward"] >= goal
-
-
-def test_the_example_of_a_delayed_actor_passes_its_tests_and_trains(
-    make_venv: Callable[..., Venv], wheels: Mapping[str, Path], with_torch: Venv, tmp_path: Path, deep: bool
-) -> None:
-    """As its README says. A deep run trains to the end, and to the score in the README."""
-    example = ROOT / "examples/td3_plugin"
-    copied = shutil.copytree(example, tmp_path / "copied")
-    venv = make_venv(build_wheel(copied, tmp_path), wheels["rlcore-gymnasium"], below=with_torch)
-    installed = {name for name in venv.distributions() if name.startswith("rlcore")}
-    assert installed == {"rlcore", "rlcore-td3", "rlcore-gymnasium"}
-    venv.test(example / "tests", tmp_path, "-k", "test" if deep else "not TestTD3 or never_stopped")
-    steps, goal = (15_000, -200.0) if deep else (6_000, -700.0)  # random actions have about -1200
-    changed = ("--set", f"behaviors.Pendulum.max_steps={steps}")
-    venv.rlcore("run", example / "pendulum.yaml", "--seed", "1", *changed, cwd=tmp_path)
-    measured = venv.rlcore("evaluate", "pendulum-td3", "--episodes", "50", "--json", cwd=tmp_path)
-    assert json.loads(measured.stdout)["behaviors"]["Pendulum"]["mean_reward"] >= goal
-
-
-def test_the_example_of_a_replay_sampler_passes_its_tests_with_the_stock_sac(
-    make_venv: Callable[..., Venv], with_trainers: Venv, tmp_path: Path, deep: bool
-) -> None:
-    example = ROOT / "examples/her_plugin"
-    copied = shutil.copytree(example, tmp_path / "copied")
-    venv = make_venv(build_wheel(copied, tmp_path), below=with_trainers)
-    venv.test(example / "tests", tmp_path, *(() if deep else ("-k", "not are_reached")))
-
-
-def test_the_example_of_a_status_in_a_database_passes_its_tests_and_trains(
-    make_venv: Callable[..., Venv], wheels: Mapping[str, Path], with_torch: Venv, tmp_path: Path
-) -> None:
-    """As its README says: a company's package beside the core and what its configuration names."""
-    example = ROOT / "examples/company_status"
-    copied = shutil.copytree(example, tmp_path / "copied")
-    named = ("rlcore-curriculum", "rlcore-gymnasium", "rlcore-ppo")
-    venv = make_venv(build_wheel(copied, tmp_path), *(wheels[name] for name in named), below=with_torch)
-    installed = {name for name in venv.distributions() if name.startswith(("rlcore", "acme"))}
-    assert installed == {"rlcore", "acme-status", *named}
-    venv.test(example / "tests", tmp_path)
-    venv.rlcore("run", example / "cartpole.yaml", "--seed", "1", cwd=tmp_path)
-    assert not list(tmp_path.rglob("training_status.json"))
-    shown = venv.rlcore("status", "cartpole-lessons", cwd=tmp_path).stdout
-    assert "2 (short)" in shown and "60000 (100%)" in shown
-
-
-def test_the_example_of_a_companys_hooks_passes_its_tests_and_trains(
-    make_venv: Callable[..., Venv], wheels: Mapping[str, Path], with_torch: Venv, tmp_path: Path
-) -> None:
-    """As its README says: a company's package beside the core and what its configuration names."""
-    example = ROOT / "examples/company_hooks"
-    copied = shutil.copytree(example, tmp_path / "copied")
-    named = ("rlcore-curriculum", "rlcore-gymnasium", "rlcore-ppo")
-    venv = make_venv(build_wheel(copied, tmp_path), *(wheels[name] for name in named), below=with_torch)
-    venv.test(example / "tests", tmp_path)
-    refused = venv.rlcore("run", example / "cartpole.yaml", cwd=tmp_path, code=2)
-    assert "name the team that pays" in refused.stderr
-    venv.rlcore("run", example / "cartpole.yaml", "--acme-team", "vision", "--seed", "1", cwd=tmp_path)
-    copies = sorted(int(path.name) for path in (tmp_path / "mirror/cartpole-acme").iterdir())
-    assert copies == [30_000, 40_000]
-    assert (tmp_path / "results/cartpole-acme/bill.txt").read_text() == "0.40\n"
-
-
-def test_the_example_of_an_encoder_passes_its_tests_and_trains(
-    make_venv: Callable[..., Venv], with_trainers: Venv, tmp_path: Path, deep: bool
-) -> None:
-    """As its README says: a convolutional network by its name. A deep run trains it to the end."""
-    example = ROOT / "examples/encoder_plugin"
-    copied = shutil.copytree(example, tmp_path / "copied")
-    venv = make_venv(build_wheel(copied, tmp_path), below=with_trainers)
-    venv.test(example / "tests", tmp_path, *(() if deep else ("-k", "not is_learned")))
-    if not deep:
-        return
-    venv.rlcore("run", example / "quadrant.yaml", cwd=tmp_path)
-    measured = venv.rlcore("evaluate", "quadrant", "--json", cwd=tmp_path)
-    assert json.loads(measured.stdout)["behaviors"]["Quadrant"]["mean_reward"] >= 7.0
-
-
-def test_the_example_of_a_reward_that_learns_passes_its_tests_and_trains(
-    make_venv: Callable[..., Venv], with_trainers: Venv, tmp_path: Path, deep: bool
-) -> None:
-    """As its README says: one wheel beside the core and what its configurations name. A deep run solves the task."""
-    example = ROOT / "examples/rnd_reward"
-    copied = shutil.copytree(example, tmp_path / "copied")
-    venv = make_venv(build_wheel(copied, tmp_path), below=with_trainers)
-    for name, run_id in (("deep_sea.yaml", "deep-sea"), ("deep_sea_sac.yaml", "deep-sea-sac")):
-        shutil.copy(example / name, tmp_path)  # the tests read both
-        venv.rlcore("run", name, "--set", "behaviors.Diver.max_steps=2048", cwd=tmp_path)
-        assert json.loads((tmp_path / "results" / run_id / "result.json").read_text())["outcome"] == "done"
-    venv.test(example / "tests", tmp_path, *(() if deep else ("-k", "not is_solved")))
-
-
 # ------------------------------------------------------------ a stranger's plugins
 
 TRAINER_ON_ENVIRONMENT = """\
@@ -256,8 +146,7 @@ def with_strangers(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Venv:
     """The core and the wheels of both."""
-    directory = tmp_path_factory.mktemp("wheels")
-    return make_venv(*(build_wheel(source, directory) for source in strangers.values()), below=tested)
+    return make_venv(*build_wheels(tmp_path_factory.mktemp("wheels"), *strangers.values()), below=tested)
 
 
 @pytest.mark.parametrize("name", ["acme", "maze"])
@@ -286,7 +175,7 @@ def test_a_strangers_trainer_trains_on_gymnasium(
     make_venv: Callable[..., Venv],
     tmp_path: Path,
 ) -> None:
-    venv = make_venv(build_wheel(strangers["acme"], tmp_path), below=with_plugin("rlcore-gymnasium"))
+    venv = make_venv(*build_wheels(tmp_path, strangers["acme"]), below=with_plugin("rlcore-gymnasium"))
     example = strangers["acme"] / "example.yaml"
     venv.rlcore("run", example, "--run-id", "acme", "--set", "behaviors.CartPole.max_steps=4096", cwd=tmp_path)
     assert json.loads((tmp_path / "results/acme/result.json").read_text())["outcome"] == "done"

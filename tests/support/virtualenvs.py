@@ -26,14 +26,13 @@ markers =
 """
 
 
-def build_wheel(source: Path, directory: Path) -> Path:
-    """The wheel of the distribution in ``source``."""
+def build_wheels(directory: Path, *sources: Path) -> list[Path]:
+    """Build the wheels of the distributions in ``sources``: with one process, which costs less than one for each."""
     # The build backend is among the development requirements; a fresh one for every wheel would cost seconds each.
     isolation = ["--no-build-isolation"] if importlib.util.find_spec("hatchling") else []
-    subprocess.run([*PIP, "wheel", *isolation, "--no-deps", "-w", directory, source], check=True)
-    name = str(pyproject(source)["project"]["name"]).replace("-", "_")
-    (wheel,) = directory.glob(f"{name}-[0-9]*.whl")
-    return wheel
+    subprocess.run([*PIP, "wheel", *isolation, "--no-deps", "-w", directory, *sources], check=True)
+    names = [str(pyproject(source)["project"]["name"]).replace("-", "_") for source in sources]
+    return [next(directory.glob(f"{name}-[0-9]*.whl")) for name in names]
 
 
 def own_environment() -> dict[str, str]:
@@ -98,15 +97,22 @@ class Venv:
         pairs = [(name, version) for name, _, version in (each.partition("==") for each in listed)]
         return dict(reversed(pairs))  # of two with one name, Python imports the first
 
-    def test(self, tests: Path, directory: Path, *arguments: str, chosen: str = "") -> str:
+    def test(self, tests: Path, directory: Path, *arguments: str, chosen: str = "") -> None:
         """Run a copy of ``tests`` away from this checkout: those that the expression of markers ``chosen`` selects.
 
-        The rest is at least imported. Returns the closing line of pytest.
+        The rest is at least imported.
         """
         shutil.copytree(tests, directory / "tests", ignore=shutil.ignore_patterns("__pycache__"))
+        self.pytest(directory, *arguments, "tests", chosen=chosen)
+
+    def pytest(self, directory: Path, *arguments: str | Path, chosen: str = "") -> set[str]:
+        """Run pytest in ``directory``, with the tests that the expression of markers ``chosen`` selects.
+
+        Returns the ids of the tests that passed: at least one.
+        """
         (directory / "pytest.ini").write_text(PYTEST_INI)
         chosen = chosen or "not packaging and not learning and not faults"
-        ran = self.python("-m", "pytest", "-q", "-m", chosen, *arguments, "tests", cwd=directory)
-        closing = ran.stdout.splitlines()[-1]
-        assert " passed" in closing
-        return closing
+        ran = self.python("-m", "pytest", "-q", "-rp", "-m", chosen, *arguments, cwd=directory)
+        passed = {line.removeprefix("PASSED ") for line in ran.stdout.splitlines() if line.startswith("PASSED ")}
+        assert passed
+        return passed

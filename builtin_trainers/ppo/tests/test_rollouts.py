@@ -138,7 +138,7 @@ def test_every_rollout_has_the_values_and_probabilities_of_episodes_that_are_rea
 def check(trainer: Any, closed: list[list[Step]]) -> None:
     model = trainer.model
     critic = trainer.state_dict()["memory"]["critic"]
-    rollout, *_ = trainer._prepare()
+    rollout = trainer.preparation.prepare().transitions
     trainer._memory.critic = critic  # `update` prepares the rollout again
     in_order = [
         (k, slot, steps[k]) for k in range(max(map(len, closed))) for slot, steps in enumerate(closed) if k < len(steps)
@@ -171,9 +171,9 @@ def test_old_probabilities_are_those_the_actions_were_drawn_with(
         buffer_size=30,
         batch_size=15,
     )
-    policy, prepare = trainer.policy, trainer._prepare
+    policy, prepare = trainer.policy, trainer.preparation.prepare
     prepared: list[Any] = []
-    monkeypatch.setattr(trainer, "_prepare", lambda: prepared.append(prepare()) or prepared[-1])
+    monkeypatch.setattr(trainer.preparation, "prepare", lambda: prepared.append(prepare()) or prepared[-1])
     drawn_with: list[float | None] = [None] * SLOTS
     closed: list[list[float]] = [[] for _ in range(SLOTS)]
     batch = script.batch(first=True)
@@ -200,7 +200,7 @@ def test_old_probabilities_are_those_the_actions_were_drawn_with(
         trainer.observe(None, batch)
         if trainer.ready():
             trainer.update()
-            rollout = prepared[-1][0]
+            rollout = prepared[-1].transitions
             rows = [steps[k] for k in range(max(map(len, closed))) for steps in closed if k < len(steps)]
             np.testing.assert_allclose(rollout.old_log_prob.numpy(), rows, atol=2e-4)
             open_over_an_update += sum(each is not None for each in drawn_with)

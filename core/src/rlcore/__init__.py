@@ -17,10 +17,13 @@ from rlcore.plugins.records import (
     CurriculumSpec,
     EncoderSpec,
     EnvironmentSpec,
+    ExporterSpec,
+    OptimizerSpec,
     RecordingFormatSpec,
     ReplaySamplerSpec,
     RewardProviderSpec,
     RunOptionSpec,
+    ScheduleSpec,
     StatsWriterSpec,
     TrainerSpec,
 )
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from rlcore.plugins.run_context import RunContext
     from rlcore.recordings import Recording
     from rlcore.results import EpochResult
+    from rlcore.runs.export import export_policies
     from rlcore.runs.run import Run
     from rlcore.runs.run_data import read_run
     from rlcore.runs.saved_policies import load_policies
@@ -45,6 +49,7 @@ _LAZY = {
     "Recording": "rlcore.recordings",
     "Run": "rlcore.runs.run",
     "RunContext": "rlcore.plugins.run_context",
+    "export_policies": "rlcore.runs.export",
     "load_policies": "rlcore.runs.saved_policies",
     "read_run": "rlcore.runs.run_data",
 }
@@ -61,7 +66,9 @@ __all__ = [
     "Environment",
     "EnvironmentSpec",
     "EpochResult",
+    "ExporterSpec",
     "ObservationSpec",
+    "OptimizerSpec",
     "Recording",
     "RecordingFormatSpec",
     "ReplaySamplerSpec",
@@ -69,10 +76,12 @@ __all__ = [
     "Run",
     "RunContext",
     "RunOptionSpec",
+    "ScheduleSpec",
     "StashKey",
     "StatsWriterSpec",
     "TrainerSpec",
     "__version__",
+    "export_policies",
     "hookimpl",
     "load_policies",
     "read_run",

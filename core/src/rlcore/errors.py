@@ -58,6 +58,10 @@ class NotInstalled(ConfigError):
         self.package = package
 
 
+class UnsupportedExport(ConfigError):
+    """A policy that the format of an exporter cannot represent. The message is the reason."""
+
+
 class EnvironmentFailed(RlcoreError):
     """An environment that cannot be created, broke its contract or raised while stepping."""
 

@@ -1,4 +1,4 @@
-"""The results of epochs, which iterating over a run yields, and of evaluations."""
+"""The results of epochs, which iterating over a run yields, of evaluations and of exports."""
 
 from __future__ import annotations
 
@@ -68,6 +68,17 @@ class EvaluationResult:
             if b.mean_group_reward is not None:
                 behaviors[name]["mean_group_reward"] = b.mean_group_reward
         return {"behaviors": behaviors}
+
+
+@attrs.frozen
+class ExportResult:
+    """The export of one policy by a run: the file, or the problem."""
+
+    exporter: str  # DISTRIBUTION/NAME
+    behavior: str
+    step: int  # agent steps of the run
+    file: str | None  # relative to the run directory; None: it failed
+    problem: str | None  # None: it did not
 
 
 @attrs.frozen

@@ -202,6 +202,9 @@ class FakePlugins:
     def behavior_section(self, reference: str) -> Any:
         return self._find("behavior", reference)
 
+    def exporter(self, reference: str) -> Any:
+        return self._find("exporter", reference)
+
     def curriculum(self, reference: str) -> Any:
         return self._find("curriculum", reference)
 

@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch.distributions import Categorical
 
+from rlcore import OptimizerSpec
 from rlcore.environment import BehaviorSpec, Environment
 from rlcore.errors import ConfigError, RunStateError, TrainingDiverged
 from rlcore.recordings import Recording
@@ -23,6 +24,7 @@ from rlcore.settings import (
     NetworkSettings,
     OffPolicySettings,
     OnPolicySettings,
+    OptimizerSettings,
     RunConfig,
 )
 from rlcore.testing.conformance.recordings import record
@@ -35,7 +37,8 @@ from rlcore.torch.minibatch_trainer import GradientStep
 from rlcore.torch.networks import Actor, ActorCritic
 from rlcore.torch.off_policy import OffPolicyTrainer
 from rlcore.torch.on_policy import OnPolicyTrainer
-from rlcore.torch.optimizer import Adam
+from rlcore.torch.optimizer import Optimizer
+from rlcore.torch.plugin_optimizer import PluginOptimizer
 from rlcore.torch.policy import ActorPolicy
 from rlcore.torch.saved_networks import model_state
 from rlcore.torch.template import TorchTrainer
@@ -82,7 +85,7 @@ class Imitator(TorchTrainer):
             reward_signals={"extrinsic": None},
         )
         super().__init__(settings, behavior, context(None))
-        self.optimizer = self.adam(self.model.parameters())
+        self.optimizer = self.make_optimizer(self.model.parameters())
         self.policy = ActorPolicy(behavior, self.model, self.backend)
 
     def build_model(self, value_heads: int) -> Actor:
@@ -91,7 +94,7 @@ class Imitator(TorchTrainer):
             return ActorCritic(self.behavior, network, 1, shared=True)
         return Actor(self.behavior, network, squashed=self.squashed)
 
-    def actor_optimizer(self) -> Adam:
+    def actor_optimizer(self) -> Optimizer:
         return self.optimizer
 
 
@@ -169,6 +172,28 @@ def test_its_adam_is_that_of_pytorch_over_the_actor_alone_and_leaves_the_critic_
     for name in ("value_head.weight", "value_head.bias"):
         np.testing.assert_array_equal(after[name].detach().numpy(), before[name])
     assert not np.array_equal(after["actor.layers.0.weight"].detach().numpy(), before["actor.layers.0.weight"])
+
+
+def descent(parameters: list[Any], learning_rate: float, settings: OptimizerSettings) -> torch.optim.Optimizer:
+    return torch.optim.SGD(parameters, lr=learning_rate)
+
+
+def test_imitation_has_an_optimizer_of_its_own_of_the_type_of_the_trainer() -> None:
+    spec = OptimizerSpec(name="descent", target=f"{__name__}:descent", settings="rlcore.settings:OptimizerSettings")
+    imitation = cloning(ENVIRONMENTS["masked"], num_epoch=1, batch_size=1000, strength=0.5)
+    trainer = Imitator(spec_of(ENVIRONMENTS["masked"]))
+    trainer.optimizer = PluginOptimizer(spec, OptimizerSettings(), trainer.optimizer.parameters, 0.01)
+    block = BehavioralCloningSettings(demo_path="demos", strength=0.5, num_epoch=1, batch_size=1000)
+    descending = BehavioralCloning(trainer, block, record(ENVIRONMENTS["masked"], 50), seed=1)
+    assert type(descending.optimizer) is PluginOptimizer and descending.optimizer is not trainer.optimizer
+    imitation.loss(imitation.reader.actions(imitation.rows)).backward()
+    wanted = [p.detach() - 0.005 * p.grad for p in imitation.model.parameters() if p.grad is not None]
+    descending.update(1)
+    for p, other in zip(descending.model.parameters(), wanted, strict=True):
+        torch.testing.assert_close(p, other)
+    state = descending.state_dict()["optimizer"]
+    with pytest.raises(RunStateError, match=r"optimizer.type 'descent' and this run has 'adam'"):
+        trainer.require_optimizer_fit(imitation.optimizer, state)
 
 
 class Counted:
@@ -280,8 +305,8 @@ class OffPolicy(OffPolicyTrainer):
     def build_model(self, value_heads: int) -> Actor:
         return Actor(self.behavior, self.settings.network_settings, squashed=True)
 
-    def build_optimizers(self) -> Mapping[str, Adam]:
-        return {"policy": self.adam(self.model.parameters())}
+    def build_optimizers(self) -> Mapping[str, Optimizer]:
+        return {"policy": self.make_optimizer(self.model.parameters())}
 
     def gradient_step(self, batch: TransitionBatch) -> GradientStep:
         return GradientStep({"Losses/Nothing": torch.zeros(())})

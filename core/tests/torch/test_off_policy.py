@@ -26,7 +26,7 @@ from rlcore.torch import allocation
 from rlcore.torch.minibatch_trainer import GradientStep
 from rlcore.torch.networks import Actor
 from rlcore.torch.off_policy import OffPolicyTrainer
-from rlcore.torch.optimizer import Adam
+from rlcore.torch.optimizer import Optimizer
 from rlcore.torch.transition_batch import TransitionBatch
 
 
@@ -55,8 +55,8 @@ class Counter(OffPolicyTrainer):
     def build_model(self, value_heads: int) -> Actor:
         return Actor(self.behavior, self.settings.network_settings, squashed=True)
 
-    def build_optimizers(self) -> Mapping[str, Adam]:
-        return {"policy": self.adam(self.model.parameters())}
+    def build_optimizers(self) -> Mapping[str, Optimizer]:
+        return {"policy": self.make_optimizer(self.model.parameters())}
 
     def gradient_step(self, batch: TransitionBatch) -> GradientStep:
         self.taken += 1

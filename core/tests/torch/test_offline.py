@@ -25,7 +25,7 @@ from rlcore.torch.actions import ActionLayout
 from rlcore.torch.minibatch_trainer import GradientStep
 from rlcore.torch.networks import Actor
 from rlcore.torch.offline import OfflineTrainer
-from rlcore.torch.optimizer import Adam
+from rlcore.torch.optimizer import Optimizer
 from rlcore.torch.recorded import recorded_transitions
 from rlcore.torch.transition_batch import TransitionBatch
 
@@ -72,8 +72,8 @@ class Watcher(OfflineTrainer):
         self.batches: list[TransitionBatch] = []
         return Actor(self.behavior, self.settings.network_settings)
 
-    def build_optimizers(self) -> Mapping[str, Adam]:
-        return {"policy": self.adam(self.model.parameters())}
+    def build_optimizers(self) -> Mapping[str, Optimizer]:
+        return {"policy": self.make_optimizer(self.model.parameters())}
 
     def gradient_step(self, batch: TransitionBatch) -> GradientStep:
         self.batches.append(batch)

@@ -267,7 +267,11 @@ def joined(parts: list[Minibatch]) -> Minibatch:
         return None if columns[0] is None else torch.cat(columns).detach()
 
     names = ("raw", "choices", "mask", "old_log_prob", "old_value", "advantage", "returns")
-    return Minibatch(inputs=(torch.cat([part.inputs[0] for part in parts]),), **{name: all_of(name) for name in names})
+    whole = Minibatch(inputs=(torch.cat([part.inputs[0] for part in parts]),), **{name: all_of(name) for name in names})
+    # For minibatches of one size a few transitions come twice, at the end of a pass.
+    _, first = np.unique(whole.inputs[0].numpy(), axis=0, return_index=True)
+    assert len(whole.advantage) - len(first) < len(parts)
+    return whole.map(lambda x: x[torch.from_numpy(first)])
 
 
 def close(ours: Any, theirs: Any) -> None:

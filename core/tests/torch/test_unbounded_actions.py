@@ -19,7 +19,7 @@ from rlcore.testing.conformance.trainer import play
 from rlcore.testing.environments import identity_hybrid
 from rlcore.torch.networks import Actor
 from rlcore.torch.off_policy import OffPolicyTrainer
-from rlcore.torch.optimizer import Adam
+from rlcore.torch.optimizer import Optimizer
 
 
 class Explorer(OffPolicyTrainer):
@@ -30,8 +30,8 @@ class Explorer(OffPolicyTrainer):
     def build_model(self, value_heads: int) -> Actor:
         return Actor(self.behavior, self.settings.network_settings, squashed=self.squashed)
 
-    def build_optimizers(self) -> Mapping[str, Adam]:
-        return {"policy": self.adam(self.model.parameters())}
+    def build_optimizers(self) -> Mapping[str, Optimizer]:
+        return {"policy": self.make_optimizer(self.model.parameters())}
 
 
 class SquashedExplorer(Explorer):

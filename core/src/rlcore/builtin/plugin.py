@@ -7,7 +7,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from rlcore.plugins.markers import hookimpl
-from rlcore.plugins.records import EncoderSpec, ReplaySamplerSpec, RewardProviderSpec, StatsWriterSpec, TrainerSpec
+from rlcore.plugins.records import (
+    EncoderSpec,
+    OptimizerSpec,
+    ReplaySamplerSpec,
+    RewardProviderSpec,
+    ScheduleSpec,
+    StatsWriterSpec,
+    TrainerSpec,
+)
 
 if TYPE_CHECKING:
     from rlcore.plugins.run_context import RunContext
@@ -41,6 +49,32 @@ def rlcore_replay_buffer_samplers() -> list[ReplaySamplerSpec]:
             settings="rlcore.settings:PrioritizedSamplerSettings",
             summary="by the size of temporal-difference errors, with importance weights",
         ),
+    ]
+
+
+@hookimpl
+def rlcore_optimizers() -> list[OptimizerSpec]:
+    return [
+        OptimizerSpec(
+            name="adam",
+            target="rlcore.torch.optimizer:TorchAdam",
+            settings="rlcore.settings:OptimizerSettings",
+            summary="Kingma and Ba 2015, with adam_epsilon",
+        )
+    ]
+
+
+@hookimpl
+def rlcore_schedules() -> list[ScheduleSpec]:
+    """The schedules of :data:`rlcore.torch.schedules.BUILT_IN`."""
+    summaries = {
+        "constant": "the initial value",
+        "cosine": "half a cosine, slow at both ends (Loshchilov and Hutter 2017)",
+        "linear": "equal changes at every step",
+    }
+    return [
+        ScheduleSpec(name=name, target=f"rlcore.torch.schedules:{name}", summary=summary)
+        for name, summary in summaries.items()
     ]
 
 

@@ -14,11 +14,26 @@ from rlcore.config.parameter_blocks import PLACES
 from rlcore.config.problems import KeyPath
 from rlcore.errors import did_you_mean
 from rlcore.plugins.failures import blamed
-from rlcore.settings import BehaviorSettings, RunConfig
+from rlcore.settings import BehaviorSettings, ExportSettings, RunConfig
 
 if TYPE_CHECKING:
     from rlcore.plugins.calls import Plugins
     from rlcore.plugins.records import EnvironmentSpec
+
+
+def check_exporters(config: RunConfig, plugins: Plugins, problems: Problems) -> None:
+    """Check that each exporter of the ``export`` block writes files of its own."""
+    first: dict[str, str] = {}
+    for reference, settings in config.export.items():
+        spec, path = plugins.exporter(reference), ("export", reference)
+        if not isinstance(settings, ExportSettings):
+            kind = type(settings).__name__
+            raise problems.plugin_error(path, f"{spec.described}: its settings class {kind} is not an ExportSettings")
+        other = first.setdefault(spec.suffix, reference)
+        if other != reference:
+            problems.add(
+                path, f"writes files with the ending {spec.suffix}, as export.{other} does; delete one of them"
+            )
 
 
 def check_names(problems: Problems) -> None:

@@ -28,9 +28,9 @@ from rlcore.plugins.records import (
     CurriculumSpec,
     EncoderSpec,
     EnvironmentSpec,
+    ExporterSpec,
     Record,
     RecordingFormatSpec,
-    ReplaySamplerSpec,
     RewardProviderSpec,
     StatsWriterSpec,
     TrainerSpec,
@@ -170,6 +170,11 @@ class Plugins(Factories):
         """
         return find(record_class, reference, self.records(record_class.kind), self.found, self._left_out)
 
+    def record_of_kind(self, kind: str, reference: str) -> Record:
+        """The record of a kind called NAME or DIST/NAME; raises like :meth:`record`."""
+        _, record_class = self._manager.registries[kind]
+        return self.record(record_class, reference)
+
     def trainer(self, reference: str) -> TrainerSpec:
         """The trainer called NAME or DIST/NAME."""
         return self.record(TrainerSpec, reference)
@@ -199,8 +204,8 @@ class Plugins(Factories):
     def encoder(self, reference: str) -> EncoderSpec:
         return self.record(EncoderSpec, reference)
 
-    def replay_sampler(self, reference: str) -> ReplaySamplerSpec:
-        return self.record(ReplaySamplerSpec, reference)
+    def exporter(self, reference: str) -> ExporterSpec:
+        return self.record(ExporterSpec, reference)
 
     def behavior_section(self, reference: str) -> BehaviorSection:
         return self.record(BehaviorSection, reference)

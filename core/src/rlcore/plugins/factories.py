@@ -12,6 +12,7 @@ from rlcore.plugins.dispatch import Dispatch
 from rlcore.plugins.records import (
     CurriculumSpec,
     EnvironmentSpec,
+    ExporterSpec,
     Record,
     RewardProviderSpec,
     StatsWriterSpec,
@@ -22,9 +23,10 @@ from rlcore.plugins.targets import require_protocol, require_space
 if TYPE_CHECKING:
     from rlcore.curriculum import Curriculum
     from rlcore.environment import BehaviorSpec, Environment
+    from rlcore.exporters import Exporter
     from rlcore.plugins.run_context import RunContext
     from rlcore.rewards import RewardProvider
-    from rlcore.settings import BehaviorSettings, EnvironmentSettings
+    from rlcore.settings import BehaviorSettings, EnvironmentSettings, ExportSettings
     from rlcore.stats import StatsWriter
     from rlcore.trainer import Trainer
 
@@ -80,6 +82,12 @@ class Factories:
 
         created = self._create("rlcore_create_curriculum", Curriculum, spec, settings=settings, run=run)
         return cast(Curriculum, created)
+
+    def create_exporter(self, spec: ExporterSpec, settings: ExportSettings, run: RunContext) -> Exporter:
+        from rlcore.exporters import Exporter
+
+        created = self._create("rlcore_create_exporter", Exporter, spec, settings=settings, run=run)
+        return cast(Exporter, created)
 
     def create_environment(self, spec: EnvironmentSpec, settings: EnvironmentSettings, run: RunContext) -> Environment:
         from rlcore.environment import Environment

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _OPTION = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _PATH = re.compile(r"\w+(\.\w+)*")
+_SUFFIX = re.compile(r"(\.[A-Za-z0-9_-]+)+")
 _TARGET = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 
@@ -239,6 +240,62 @@ class ReplaySamplerSpec(Record):
     key: ClassVar[str] = "replay_sampler.type"
 
     settings: str = attrs.field(validator=_check_target)
+
+
+def _check_suffix(record: Record, attribute: attrs.Attribute[str], value: str) -> None:
+    if not isinstance(value, str) or not _SUFFIX.fullmatch(value):
+        raise ValueError(
+            f"ExporterSpec {record.name!r}: suffix {value!r} must be an ending of file names such as '.onnx'"
+        )
+
+
+@attrs.frozen(kw_only=True)
+class ExporterSpec(Record):
+    """An exporter of policies, which ``export`` and ``rlcore export --format`` may name.
+
+    ``target(settings, run: RunContext)``, called by keyword, returns a :class:`rlcore.exporters.Exporter`. ``settings``
+    names the attrs class of its block, which derives from :class:`rlcore.settings.ExportSettings`. ``suffix`` is the
+    ending of its files, such as ``".onnx"``. The module of the target should import everything that an export needs:
+    a missing package is then reported when the run starts, not when it ends.
+    """
+
+    kind: ClassVar[str] = "exporter"
+    key: ClassVar[str] = "export"
+
+    settings: str = attrs.field(default="rlcore.settings:ExportSettings", validator=_check_target)
+    suffix: str = attrs.field(validator=_check_suffix)
+
+
+@attrs.frozen(kw_only=True)
+class OptimizerSpec(Record):
+    """An optimizer of the trainers of :mod:`rlcore.torch`, which ``hyperparameters.optimizer.type`` may name.
+
+    ``settings`` names the attrs class of such a block, which derives from :class:`rlcore.settings.OptimizerSettings`.
+    ``target(parameters: list[nn.Parameter], learning_rate: float, settings)``, called by keyword, returns a
+    :class:`torch.optim.Optimizer` that has each of the parameters in one of its groups. The trainer sets ``lr`` of
+    every group to the value of ``learning_rate_schedule``. The target is called twice for each optimizer: the second
+    time with copies of the parameters, on which one step shows what the optimizer keeps. A checkpoint has the
+    tensors and numbers in the ``state`` of the optimizer, and the options of its groups that a step changed. The
+    optimizer must not draw random numbers, and its ``step`` must not need a closure.
+    """
+
+    kind: ClassVar[str] = "optimizer"
+    key: ClassVar[str] = "optimizer.type"
+
+    settings: str = attrs.field(validator=_check_target)
+
+
+@attrs.frozen(kw_only=True)
+class ScheduleSpec(Record):
+    """A way in which a value changes during a run, which ``learning_rate_schedule`` and similar keys may name.
+
+    ``target(progress: float)``, called by position, returns the share of the way from the initial to the final value.
+    Both are numbers from 0 to 1; ``progress`` is the share of ``max_steps`` taken. ``lambda progress: progress`` is
+    the schedule ``linear``. The result must depend on nothing but ``progress``, so that a run can be resumed.
+    """
+
+    kind: ClassVar[str] = "schedule"
+    key: ClassVar[str] = "learning_rate_schedule"
 
 
 @attrs.frozen(kw_only=True)

@@ -16,7 +16,7 @@ from rlcore.environment import Environment
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.run_context import RunContext
 from rlcore.plugins.stopping import Stop
-from rlcore.results import BehaviorResult, EpochResult, EvaluationResult
+from rlcore.results import BehaviorResult, EpochResult, EvaluationResult, ExportResult
 from rlcore.runs.behavior import BehaviorRun
 from rlcore.runs.closing import CloseDeadline
 from rlcore.runs.control import Control
@@ -211,6 +211,16 @@ class Run:
     def environment(self) -> Environment | None:
         """The environment that is stepped, once the run has started; None for a run that learns from recorded data."""
         return None if self._training is None else self._training.state.environment
+
+    @property
+    def exports(self) -> tuple[ExportResult, ...]:
+        """The exports at the end of the run, and those that failed before; empty while the run has made none."""
+        return () if self._training is None else tuple(self._training.exports.results)
+
+    @property
+    def failures(self) -> list[str]:
+        """One line for each different failure of a notification or an export, for the closing summary."""
+        return self.plugins.failures + ([] if self._training is None else self._training.exports.failures)
 
     @property
     def lessons(self) -> Mapping[str, float]:

@@ -94,6 +94,11 @@ class SavedRun:
         return cls(config, plugins, context, found.step, models_in(state), found.path, state[RUN])
 
     @property
+    def steps(self) -> Mapping[str, int]:
+        """The agent steps of each behavior."""
+        return {name: int(steps) for name, steps in self._run["steps"].items()}
+
+    @property
     def specs(self) -> dict[str, BehaviorSpec]:
         """The behaviors that were trained. Raises RunStateError for a checkpoint of an older rlcore, without them."""
         return specs_in(self._run, self.checkpoint)

@@ -13,9 +13,8 @@ from rlcore.settings.environment import (
     EvaluationSettings,
 )
 from rlcore.settings.fields import FieldInfo, SettingError, field_info, setting
-from rlcore.settings.run import CheckpointSettings, PluginSettings, RunConfig, TorchSettings
+from rlcore.settings.run import CheckpointSettings, ExportSettings, PluginSettings, RunConfig, TorchSettings
 from rlcore.settings.trainers import (
-    SCHEDULES,
     BehavioralCloningSettings,
     CriticSettings,
     MemorySettings,
@@ -24,6 +23,7 @@ from rlcore.settings.trainers import (
     OfflineSettings,
     OffPolicySettings,
     OnPolicySettings,
+    OptimizerSettings,
     PrioritizedSamplerSettings,
     ReplaySamplerSettings,
     RewardSettings,
@@ -31,7 +31,6 @@ from rlcore.settings.trainers import (
 from rlcore.settings.unity import EngineSettings, EnvSettings
 
 __all__ = [
-    "SCHEDULES",
     "BehaviorSettings",
     "BehavioralCloningSettings",
     "CheckpointSettings",
@@ -42,6 +41,7 @@ __all__ = [
     "EnvironmentParameter",
     "EnvironmentSettings",
     "EvaluationSettings",
+    "ExportSettings",
     "FieldInfo",
     "MemorySettings",
     "MinibatchSettings",
@@ -49,6 +49,7 @@ __all__ = [
     "OffPolicySettings",
     "OfflineSettings",
     "OnPolicySettings",
+    "OptimizerSettings",
     "PluginSettings",
     "PrioritizedSamplerSettings",
     "ReplaySamplerSettings",

@@ -43,6 +43,7 @@ class FieldInfo:
     not_supported: str | None = None  # the missing part of rlcore; only the default is accepted without it
     check: Callable[[Any], str | None] | None = None  # returns the problem of a value that is not None
     secret: bool = False  # neither written to a file nor shown
+    record: str | None = None  # kind of the record that the text names
     key: bool = True  # whether a file may have it; rlcore fills in the others
 
     def problem(self, value: Any) -> str | None:
@@ -74,16 +75,18 @@ def setting(
     not_supported: str | None = None,
     check: Callable[[Any], str | None] | None = None,
     secret: bool = False,
+    record: str | None = None,
 ) -> Any:
     """A field of a settings class (an ``attrs.frozen(kw_only=True)`` class). Its mappings cannot be changed.
 
     ``not_supported`` names the part of rlcore that the field needs and that is not built yet: every value but the
     default is refused, never ignored. ``check(value)`` returns what is wrong with a value, such as ``"must be even"``,
     or None; a list's elements are checked one by one. A ``secret``, such as a password, is not in the
-    ``configuration.yaml`` of a run and its checkpoints, nor in messages; a resumed run needs it again.
+    ``configuration.yaml`` of a run and its checkpoints, nor in messages; a resumed run needs it again. ``record`` is
+    the kind of the record that a text names, such as ``"schedule"``: a file may have the registered names only.
     """
     allowed = tuple(choices) if choices is not None else None
-    info = FieldInfo(description, minimum, maximum, exclusive_minimum, allowed, not_supported, check, secret)
+    info = FieldInfo(description, minimum, maximum, exclusive_minimum, allowed, not_supported, check, secret, record)
 
     def validate(instance: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         problem = info.problem(value)

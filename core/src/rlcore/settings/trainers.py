@@ -153,7 +153,11 @@ class AbsentRewardSettings(RewardSettings):
     """A reward whose plugin is absent, in a configuration that is loaded to measure policies."""
 
 
-SCHEDULES = ("linear", "constant")
+@attrs.frozen(kw_only=True)
+class OptimizerSettings:
+    """Settings of every optimizer; a plugin's settings class derives from this class."""
+
+    type: str = setting("adam", "Type of optimizer: a registered name, or DISTRIBUTION/NAME.")
 
 
 @attrs.frozen(kw_only=True)
@@ -166,8 +170,8 @@ class OnPolicySettings:
     buffer_size: int = setting(
         10240, "Agent steps collected, over all agents, before an update.", minimum=2, maximum=MAX_ROLLOUT
     )
-    learning_rate: float = setting(3e-4, "Step size of Adam.", exclusive_minimum=0.0)
-    learning_rate_schedule: str = setting("linear", "Schedule of learning_rate over max_steps.", choices=SCHEDULES)
+    learning_rate: float = setting(3e-4, "Step size of the optimizer.", exclusive_minimum=0.0)
+    learning_rate_schedule: str = setting("linear", "Schedule of learning_rate over max_steps.", record="schedule")
     lambd: float = setting(0.95, "Lambda of generalized advantage estimation.", minimum=0.0, maximum=1.0)
     num_epoch: int = setting(3, "Passes over the rollout in one update.", minimum=1, maximum=MAX_PASSES)
     max_grad_norm: float = setting(
@@ -184,6 +188,7 @@ class OnPolicySettings:
         choices=("rollout", "minibatch", "none"),
     )
     adam_epsilon: float = setting(1e-5, "Epsilon of Adam (an rlcore key).", exclusive_minimum=0.0)
+    optimizer: OptimizerSettings | None = setting(None, "Optimizer; Adam by default (an rlcore key).")
 
 
 @attrs.frozen(kw_only=True)
@@ -191,9 +196,10 @@ class MinibatchSettings:
     """``hyperparameters`` of every trainer that draws minibatches from a store of transitions."""
 
     batch_size: int = setting(128, "Transitions in one minibatch.", minimum=1, maximum=MAX_ROWS)
-    learning_rate: float = setting(3e-4, "Step size of Adam.", exclusive_minimum=0.0)
-    learning_rate_schedule: str = setting("constant", "Schedule of learning_rate over max_steps.", choices=SCHEDULES)
+    learning_rate: float = setting(3e-4, "Step size of the optimizer.", exclusive_minimum=0.0)
+    learning_rate_schedule: str = setting("constant", "Schedule of learning_rate over max_steps.", record="schedule")
     adam_epsilon: float = setting(1e-8, "Epsilon of Adam (an rlcore key).", exclusive_minimum=0.0)
+    optimizer: OptimizerSettings | None = setting(None, "Optimizer; Adam by default (an rlcore key).")
 
 
 @attrs.frozen(kw_only=True)

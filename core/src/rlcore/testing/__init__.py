@@ -12,6 +12,7 @@ from rlcore.testing.environments import ConstantReward, IdentityEnvironment, Tin
 
 if TYPE_CHECKING:
     from rlcore.testing.conformance.curriculum import CurriculumConformance
+    from rlcore.testing.conformance.exporters import ExporterConformance
     from rlcore.testing.conformance.plugin import PluginConformance
     from rlcore.testing.conformance.rewards import RewardProviderConformance
     from rlcore.testing.conformance.trainer import TrainerConformance
@@ -21,6 +22,7 @@ __all__ = [
     "ConstantReward",
     "CurriculumConformance",
     "EnvironmentConformance",
+    "ExporterConformance",
     "IdentityEnvironment",
     "PluginConformance",
     "RewardProviderConformance",
@@ -37,6 +39,7 @@ pytest_plugins = ["rlcore.testing.fixtures"]
 # These classes need pytest, which users of the environments may not have.
 _LAZY = {
     "CurriculumConformance": "rlcore.testing.conformance.curriculum",
+    "ExporterConformance": "rlcore.testing.conformance.exporters",
     "PluginConformance": "rlcore.testing.conformance.plugin",
     "RewardProviderConformance": "rlcore.testing.conformance.rewards",
     "StatsWriterConformance": "rlcore.testing.conformance.writers",

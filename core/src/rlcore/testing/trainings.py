@@ -34,6 +34,7 @@ class SmallTrainings:
         block: Mapping[str, Any] | None = None,
         network: Mapping[str, Any] | None = None,
         plugins: Plugins | None = None,
+        torch_settings: Mapping[str, Any] | None = None,
         seed: int = 1,
         **hyperparameters: Any,
     ) -> Trainer:
@@ -41,7 +42,12 @@ class SmallTrainings:
         [behavior] = environment.behaviors.values()
         plugins = plugins or load_plugins()
         settings = {**self._settings(hyperparameters, network), **(block or {})}
-        config = config_from_mapping({"behaviors": {behavior.name: settings}, "env_settings": {"seed": seed}}, plugins)
+        document = {
+            "behaviors": {behavior.name: settings},
+            "env_settings": {"seed": seed},
+            "torch_settings": dict(torch_settings or {}),
+        }
+        config = config_from_mapping(document, plugins)
         run = RunContext(config, plugins, self.directory, seed, environment.num_envs)
         return plugins.create_trainer(
             plugins.trainer(self.trainer_type), config.behaviors[behavior.name], behavior, run

@@ -16,8 +16,13 @@ from rlcore.torch.cpu.acting import NumpyActor, numpy_actor
 from rlcore.torch.cpu.dense import fused_dense
 from rlcore.torch.cpu.flat_adam import FlatAdam
 from rlcore.torch.cpu.pair import Pair
+from rlcore.torch.cpu.pieces import rows_in_cache
 from rlcore.torch.networks import Actor, Body, Dense, dense
 from rlcore.torch.optimizer import Adam, TorchAdam
+
+
+def _any_number(model: Actor) -> None:
+    return None
 
 
 @attrs.frozen
@@ -27,9 +32,11 @@ class Backend:
     device: torch.device
     threads: int = 1  # that PyTorch uses in one operation
     dense: Dense = dense
-    optimizer: Callable[[Iterable[nn.Parameter], float, float], Adam] = TorchAdam
+    adam: Callable[[Iterable[nn.Parameter], float, float], Adam] = TorchAdam
     numpy_actor: Callable[[Actor], NumpyActor | None] | None = None
     pair: bool = False  # whether two independent losses are computed in two threads
+    # Rows that should pass through a model at once; None if the more, the better.
+    most_rows: Callable[[Actor], int | None] = _any_number
 
     def prepare(self, model: nn.Module) -> None:
         """Set the ``dense`` function of every network body in ``model``."""
@@ -61,7 +68,7 @@ def choose_backend(settings: BehaviorSettings, run: RunContext, independent_loss
     halved = independent_losses and chosen.num_threads > 1
     # Results depend on the number of threads, so it must not depend on the cores of the machine.
     threads = chosen.num_threads // 2 if halved else chosen.num_threads
-    return Backend(device, threads, fused_dense, FlatAdam, numpy_actor, pair=halved and cores() > 1)
+    return Backend(device, threads, fused_dense, FlatAdam, numpy_actor, halved and cores() > 1, rows_in_cache)
 
 
 def cores() -> int:

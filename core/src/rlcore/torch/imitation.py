@@ -1,8 +1,9 @@
 """ML-Agents' ``behavioral_cloning``: demonstrations are imitated after every update of a reinforcement learner.
 
 The loss is ML-Agents': the mean squared error between an action *drawn* from the policy, differentiably, and the
-demonstrated one, plus the mean cross-entropy of the branches. Imitation has an Adam of its own. Its learning rate
-starts at ``strength`` times the trainer's and falls linearly over ``steps`` agent steps, after which imitation is over.
+demonstrated one, plus the mean cross-entropy of the branches. Imitation has an optimizer of its own, of the trainer's
+type. Its learning rate starts at ``strength`` times the trainer's and falls linearly over ``steps`` agent steps, after
+which imitation is over.
 """
 
 from __future__ import annotations
@@ -24,9 +25,8 @@ from rlcore.seeding import derive_generator, generator_state, restore_generator
 from rlcore.settings import BehavioralCloningSettings, OnPolicySettings
 from rlcore.torch.actions import categorical_log_prob_entropy, mask_logits, squashed_gaussian
 from rlcore.torch.divergence import remedy
-from rlcore.torch.minibatch import minibatch_sizes
 from rlcore.torch.recorded import recorded_transitions
-from rlcore.torch.schedules import Schedule
+from rlcore.torch.schedules import Schedule, constant, linear
 from rlcore.torch.template import IMITATION_STATE, TorchTrainer
 from rlcore.torch.transition_batch import ActionBatch, BatchReader
 from rlcore.trainer import Trainer, TrainerWrapper
@@ -81,7 +81,8 @@ class ImitatingTrainer(TrainerWrapper):
                 f"behavior {name!r}: the checkpoint was saved without a behavioral_cloning block and this "
                 "configuration has one; resume with the block as it was"
             )
-        self.cloning.optimizer.require_fit(saved_mapping(saved_mapping(state, IMITATION_STATE), "optimizer"))
+        saved = saved_mapping(saved_mapping(state, IMITATION_STATE), "optimizer")
+        self.trainer.require_optimizer_fit(self.cloning.optimizer, saved)
         self.trainer.load_state_dict({key: value for key, value in state.items() if key != IMITATION_STATE})
         self.cloning.load_state_dict(state[IMITATION_STATE])
 
@@ -123,12 +124,13 @@ class BehavioralCloning:
         self.reader = BatchReader(buffer, self.model.inputs, self.layout, (), self.device)
         self.rows = np.flatnonzero(buffer.flags)  # [N] demonstrated steps
         passes = Passes.of(settings, h)
-        self.sizes = minibatch_sizes(min(passes.samples or len(self.rows), len(self.rows)), passes.batch_size)
+        self.samples = min(passes.samples or len(self.rows), len(self.rows))
+        self.parts = max(1, round(self.samples / passes.batch_size))  # minibatches in a pass
         self.num_epoch = passes.num_epoch
         initial = h.learning_rate * settings.strength
-        self._learning_rate = Schedule("linear" if settings.steps else "constant", initial, FADED, settings.steps)
+        self._learning_rate = Schedule(linear if settings.steps else constant, initial, FADED, settings.steps)
         # Parameters beside the actor's never get a gradient here, and stay where they are.
-        self.optimizer = trainer.actor_optimizer().another(initial, h.adam_epsilon)
+        self.optimizer = trainer.actor_optimizer().another(initial)
         self._generator = derive_generator(seed, f"{self.behavior.name}/behavioral_cloning")
 
     def update(self, step: int) -> float | None:
@@ -139,8 +141,8 @@ class BehavioralCloning:
         self.optimizer.learning_rate = rate
         losses = []
         for _ in range(self.num_epoch):
-            drawn = self._generator.choice(self.rows, sum(self.sizes), replace=False)
-            for rows in np.split(drawn, np.cumsum(self.sizes)[:-1]):
+            drawn = self._generator.choice(self.rows, self.samples, replace=False)
+            for rows in np.array_split(drawn, self.parts):
                 loss = self.loss(self.reader.actions(rows))
                 self.optimizer.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]

@@ -23,7 +23,7 @@ from rlcore.seeding import derive_generator, generator_state, restore_generator
 from rlcore.settings import BehaviorSettings, MinibatchSettings
 from rlcore.torch.actions import require_bounds
 from rlcore.torch.divergence import remedy, strength_of
-from rlcore.torch.optimizer import Adam
+from rlcore.torch.optimizer import Optimizer
 from rlcore.torch.policy import ActorPolicy
 from rlcore.torch.saved_networks import load_model_state, model_state
 from rlcore.torch.template import TorchTrainer
@@ -62,7 +62,7 @@ class MinibatchTrainer(TorchTrainer):
         super().__init__(settings, behavior, run)
         # Providers with nothing to learn need no samples.
         self.learning_providers = [p for p in self.providers if type(p).update is not ExtrinsicReward.update]
-        self.optimizers: Mapping[str, Adam] = self.build_optimizers()
+        self.optimizers: Mapping[str, Optimizer] = self.build_optimizers()
         if self.model.policy_head.squashed:
             require_bounds(behavior, settings.trainer_type)
         self.policy = ActorPolicy(behavior, self.model, self.backend)
@@ -71,8 +71,8 @@ class MinibatchTrainer(TorchTrainer):
 
     # ------------------------------------------------------------ for a subclass to implement
 
-    def build_optimizers(self) -> Mapping[str, Adam]:
-        """An optimizer for each part of the model that learns by itself, by name; see :meth:`adam`."""
+    def build_optimizers(self) -> Mapping[str, Optimizer]:
+        """An optimizer for each part of the model that learns by itself, by name; see :meth:`make_optimizer`."""
         raise NotImplementedError
 
     def gradient_step(self, batch: TransitionBatch) -> GradientStep:
@@ -81,7 +81,7 @@ class MinibatchTrainer(TorchTrainer):
 
     # ------------------------------------------------------------ what a subclass may change
 
-    def actor_optimizer(self) -> Adam:
+    def actor_optimizer(self) -> Optimizer:
         if "policy" not in self.optimizers:
             raise PluginError(
                 f"trainer {self.settings.trainer_type!r} is to imitate, and none of its optimizers is called policy: "
@@ -157,4 +157,4 @@ class MinibatchTrainer(TorchTrainer):
                 f"this trainer {', '.join(self.optimizers)}; resume with the trainer it was saved with"
             )
         for name, optimizer in self.optimizers.items():
-            optimizer.require_fit(saved_mapping(state["optimizers"], name))
+            self.require_optimizer_fit(optimizer, saved_mapping(state["optimizers"], name))

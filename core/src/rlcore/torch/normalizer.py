@@ -37,7 +37,7 @@ class RunningNormalizer(nn.Module):
         self.register_buffer("count", torch.zeros((), dtype=torch.float64))
         self.register_buffer("shift", torch.zeros(size), persistent=False)
         self.register_buffer("inverse_std", torch.ones(size), persistent=False)
-        self.register_load_state_dict_post_hook(lambda module, _: module.refresh())  # type: ignore[no-untyped-call]
+        self.register_load_state_dict_post_hook(_refresh_loaded)  # type: ignore[no-untyped-call]
 
     @torch.no_grad()
     def update(self, x: Tensor) -> None:
@@ -79,3 +79,7 @@ class RunningNormalizer(nn.Module):
         finally:
             self._buffers = {**sums, **self._buffers}
         return moved  # type: ignore[no-any-return]
+
+
+def _refresh_loaded(module: RunningNormalizer, _: Any) -> None:  # a lambda could not be pickled with the module
+    module.refresh()

@@ -38,9 +38,10 @@ class PolicyModule(nn.Module):
         super().__init__()
         self.model = model
         self.continuous, self.branches = layout.continuous, tuple(layout.branches)
-        parts = {"low": layout.low, "high": layout.high, "middle": layout.middle, "half_range": layout.half_range}
-        for name, array in {**parts, "limit": layout.clip}.items():
-            self.register_buffer(name, torch.from_numpy(array.copy()))
+        if layout.continuous:  # torch.export cannot load empty tensors that it saved
+            parts = {"low": layout.low, "high": layout.high, "middle": layout.middle, "half_range": layout.half_range}
+            for name, array in {**parts, "limit": layout.clip}.items():
+                self.register_buffer(name, torch.from_numpy(array.copy()))
 
     def forward(
         self,

@@ -17,10 +17,11 @@ from rlcore.seeding import derive_seed
 from rlcore.settings import BehaviorSettings
 from rlcore.torch.backend import choose_backend
 from rlcore.torch.networks import Actor
-from rlcore.torch.optimizer import Adam
+from rlcore.torch.optimizer import Optimizer
+from rlcore.torch.plugin_optimizer import PluginOptimizer, chosen_optimizer
 from rlcore.torch.policy import ActorPolicy
 from rlcore.torch.saved_networks import load_model_state, require_model_fit
-from rlcore.torch.schedules import Schedule
+from rlcore.torch.schedules import create_schedule
 
 IMITATION_STATE = "behavioral_cloning"  # the entry that rlcore.torch.imitation adds to a trainer's state
 
@@ -43,9 +44,9 @@ class TorchTrainer:
         self.providers: Sequence[RewardProvider] = run.create_reward_providers(behavior, settings)
         self.provider_names = tuple(settings.reward_signals)  # in the same order
         self.steps = 0
-        self.learning_rate = Schedule(
-            self.hyperparameters.learning_rate_schedule, self.hyperparameters.learning_rate, 1e-10, settings.max_steps
-        )
+        h = self.hyperparameters
+        self.learning_rate = create_schedule(h.learning_rate_schedule, h.learning_rate, 1e-10, settings.max_steps, run)
+        self._optimizer_spec = chosen_optimizer(h.optimizer, run)
         torch.set_num_threads(self.backend.threads)
         with torch.random.fork_rng(devices=[]):  # initial weights depend on the run's seed and nothing else
             torch.manual_seed(derive_seed(run.seed, f"{behavior.name}/weights"))
@@ -60,15 +61,18 @@ class TorchTrainer:
         """
         raise NotImplementedError
 
-    def actor_optimizer(self) -> Adam:
+    def actor_optimizer(self) -> Optimizer:
         """Return the optimizer that moves the policy's parameters; imitation needs it."""
         raise NotImplementedError
 
     # ------------------------------------------------------------ for subclasses
 
-    def adam(self, parameters: Iterable[nn.Parameter]) -> Adam:
-        """Adam over ``parameters``, with the learning rate and epsilon of the hyperparameters."""
-        return self.backend.optimizer(parameters, self.hyperparameters.learning_rate, self.hyperparameters.adam_epsilon)
+    def make_optimizer(self, parameters: Iterable[nn.Parameter]) -> Optimizer:
+        """The optimizer that the hyperparameters choose, over ``parameters``; its learning rate is the initial one."""
+        h, spec = self.hyperparameters, self._optimizer_spec
+        if spec is None:
+            return self.backend.adam(parameters, h.learning_rate, h.adam_epsilon)
+        return PluginOptimizer(spec, h.optimizer, list(parameters), h.learning_rate)
 
     # ------------------------------------------------------------ state
 
@@ -93,6 +97,17 @@ class TorchTrainer:
                 "configuration has none; resume with the block as it was"
             )
         require_model_fit(self.model, saved_mapping(state, "model"), self.behavior.name)
+
+    def require_optimizer_fit(self, optimizer: Optimizer, state: Mapping[str, Any]) -> None:
+        """Raises RunStateError unless ``optimizer`` could load ``state``."""
+        saved = state.get("type")
+        if saved != optimizer.type:
+            raise RunStateError(
+                f"behavior {self.behavior.name!r}: the checkpoint was saved with hyperparameters.optimizer.type "
+                f"{saved!r} and this run has {optimizer.type!r}; resume with the optimizer of the checkpoint, or start "
+                "a new run"
+            )
+        optimizer.require_fit(state)
 
     def snapshot(self, state: Mapping[str, Any] | None = None) -> ActorPolicy:
         """A frozen copy of the policy as it is, or as it was when ``state`` was its ``state_dict``."""

@@ -16,7 +16,7 @@ from rlcore.torch.double_q import min_q
 from rlcore.torch.minibatch_trainer import GradientStep
 from rlcore.torch.networks import Actor, Critic, Inputs
 from rlcore.torch.off_policy import OffPolicyTrainer
-from rlcore.torch.optimizer import Adam
+from rlcore.torch.optimizer import Optimizer
 from rlcore.torch.policy import RawActions
 from rlcore.torch.transition_batch import TransitionBatch
 from rlcore_td3.plugin import TD3Settings
@@ -48,9 +48,9 @@ class TD3Trainer(OffPolicyTrainer):
     def build_model(self, value_heads: int) -> TD3Networks:
         return TD3Networks(self.behavior, self.settings.network_settings, value_heads)
 
-    def build_optimizers(self) -> dict[str, Adam]:
+    def build_optimizers(self) -> dict[str, Optimizer]:
         actor = [*self.model.actor.parameters(), *self.model.policy_head.parameters()]
-        return {"policy": self.adam(actor), "critics": self.adam(self.model.critics.parameters())}
+        return {"policy": self.make_optimizer(actor), "critics": self.make_optimizer(self.model.critics.parameters())}
 
     def explore(self, batch: AgentBatch) -> tuple[RawActions, None]:
         raw, _ = self.policy.choose(self.policy.parameters(batch.observations, None), None)
