@@ -91,7 +91,10 @@ class TrainerConformance:
     # ------------------------------------------------------------ making
 
     def make(self, environment: Environment, seed: int = 1, plugins: Plugins | None = None, **settings: Any) -> Trainer:
-        """Create the trainer of the only behavior as a run does; ``settings`` override those of the class."""
+        """Create the trainer of the only behavior as a run does; ``settings`` override those of the class.
+
+        A subclass may give the slots of ``environment.behaviors`` other environments and teams first.
+        """
         trainings = SmallTrainings(self.trainer, self.directory, self.hyperparameters)
         block = {**self.settings, **settings}
         return trainings.trainer(environment, block=block, plugins=plugins or self.plugins(), seed=seed)
@@ -182,7 +185,8 @@ class TrainerConformance:
         environment = self.environment()
         trainer = self.make(environment)
         updates = learn(trainer, environment, self.steps)
-        assert trainer.steps == self.steps * self.num_envs
+        learning = np.ones(self.num_envs, np.bool_)
+        assert trainer.steps == self.steps * getattr(trainer, "learning_slots", learning).sum()
         assert updates, f"no update in {self.steps * self.num_envs} agent steps; set smaller hyperparameters"
         for stats in updates:
             assert all(isinstance(tag, str) and np.isfinite(value) for tag, value in stats.items()), stats
