@@ -22,11 +22,25 @@ from rlcore.errors import UnsupportedSpace
 from rlcore.saved_values import saved_array
 from rlcore.torch.distributions import ActionDistribution
 
+__all__ = ["ActionLayout", "ActionNoise", "joint_log_prob_entropy", "mask_logits"]
+
 MASKED_LOGIT = -1e8  # finite, so that the entropy's p * log p stays 0 and never NaN
 
 
 class ActionLayout:
-    """How one behavior's actions are laid out, and how raw continuous actions become the environment's."""
+    """How one behavior's actions are laid out, and how raw continuous actions become the environment's.
+
+    Attributes:
+        continuous: Number of continuous parts.
+        branches: Number of options of each discrete branch.
+        logits: Number of options of all branches.
+        offsets: Index of the first logit of each branch.
+        low: [continuous] lower bounds.
+        high: [continuous] upper bounds.
+        middle: [continuous] middle of the range; 0 where unbounded.
+        half_range: [continuous] half of the range; 1 where unbounded.
+        clip: [continuous] largest absolute value of a raw part: 1, or infinite where unbounded.
+    """
 
     def __init__(self, behavior: BehaviorSpec) -> None:
         self.continuous = behavior.continuous
@@ -45,7 +59,7 @@ class ActionLayout:
         self._only_clip = bool(np.all(self.low == -self.clip) and np.all(self.high == self.clip))
 
     def to_environment(self, raw: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Raw continuous actions [..., continuous] in the environment's units, within its bounds."""
+        """Return raw continuous actions [..., continuous] in the environment's units, within its bounds."""
         clipped: NDArray[np.float32] = np.clip(raw, -self.clip, self.clip)
         if not self._only_clip:
             # The outer clip: rounding can step outside bounds that are not powers of two.
@@ -53,13 +67,16 @@ class ActionLayout:
         return clipped
 
     def to_raw(self, actions: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Raw actions for ``actions`` of the environment, within [-1, 1] where there are bounds."""
+        """Return the raw actions of ``actions`` [..., continuous] of the environment.
+
+        They are within [-1, 1] where the action has bounds.
+        """
         # A part without any range has the same raw action whatever it does.
         raw = (actions - self.middle) / np.where(self.half_range > 0, self.half_range, np.float32(1))
         return np.clip(raw, -self.clip, self.clip)
 
     def greedy_choices(self, logits: NDArray[np.float32]) -> NDArray[np.int64]:
-        """The largest logit of each branch: [R, branches] from [R, logits]."""
+        """Return the index of the largest logit of each branch: [R, branches] from [R, logits]."""
         if len(self.branches) == 1:
             choice: NDArray[np.int64] = logits.argmax(-1)[:, None]
             return choice
@@ -70,6 +87,7 @@ class ActionLayout:
         return np.stack(columns, axis=-1)
 
     def actions(self, raw: NDArray[np.float32] | None, choices: NDArray[np.int64] | None) -> Actions:
+        """Return the actions of the environment for raw parts [R, continuous] and choices [R, branches]."""
         return Actions(None if raw is None else self.to_environment(raw), choices)
 
 
@@ -111,7 +129,7 @@ class ActionNoise:
         self._gumbel = np.empty(self._logits, np.float32)
 
     def next(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Gaussian noise [S, noise_size] and Gumbel noise [S, logits] of one step."""
+        """Return Gaussian noise [S, noise_size] and Gumbel noise [S, logits] of one step."""
         if self._row == len(self._gaussian):
             self._gaussian = self._generator.standard_normal(self._continuous, dtype=np.float32)
             self._gumbel = gumbel_noise(self._generator, self._logits)
@@ -121,10 +139,11 @@ class ActionNoise:
         return self._gaussian[row], self._gumbel[row]
 
     def state_dict(self) -> dict[str, Any]:
-        """Noise that was drawn and not used yet."""
+        """Return the noise that was drawn and not used yet."""
         return {"gaussian": self._gaussian[self._row :].copy(), "gumbel": self._gumbel[self._row :].copy()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from :meth:`state_dict`. Raises SavedValueError if the shapes do not fit."""
         # The saved noise may be longer than one draw of this run: its buffer_size may have changed.
         gaussian = saved_array(state, "gaussian", np.float32, (None, *self._continuous[1:]))
         self._gumbel = saved_array(state, "gumbel", np.float32, (len(gaussian), *self._logits[1:])).copy()
@@ -133,7 +152,7 @@ class ActionNoise:
 
 
 def mask_logits(logits: Tensor, mask: Tensor) -> Tensor:
-    """Replace the logits of forbidden options (mask False) by MASKED_LOGIT."""
+    """Return ``logits`` [B, logits] with those of forbidden options (``mask`` [B, logits] False) replaced by -1e8."""
     return torch.where(mask, logits, MASKED_LOGIT)
 
 
@@ -157,9 +176,12 @@ def joint_log_prob_entropy(
     choices: Tensor | None,  # [B, branches]
     differentiable_entropy: bool = True,
 ) -> tuple[Tensor, Tensor]:
-    """Joint log-probability [B] and joint entropy ([B], or a scalar if it does not depend on the observation).
+    """Return the joint log-probability [B] and entropy of actions, in nats.
 
-    An entropy that is only reported need not be differentiable, which saves time.
+    The entropy is [B], or [] if it does not depend on the observation. One that is only reported need not be
+    differentiable, which saves time. ``mean`` [B, continuous], ``log_std`` [continuous] and ``raw`` [B, continuous] are
+    those of the continuous parts; ``logits`` [B, logits], masked already, and ``choices`` [B, branches] those of the
+    branches. Raises ValueError without either.
     """
     log_prob: Tensor | None = None
     entropy: Tensor | None = None

@@ -20,7 +20,10 @@ from rlcore.torch.networks import Actor, acting_part, to_numpy
 from rlcore.torch.policy_module import PolicyModule
 from rlcore.torch.saved_networks import load_model_state, model_state
 
+__all__ = ["ActorPolicy", "RawActions"]
+
 RawActions = NDArray[np.float32] | None
+"""Continuous parts of actions [R, continuous] before they are clipped and stretched to the bounds; None without any."""
 Noise = tuple[NDArray[np.float32], NDArray[np.float32]]
 
 # Columns of the continuous parts [R, ...] and logits [R, logits].
@@ -28,7 +31,14 @@ Parameters = tuple[NDArray[np.float32] | None, NDArray[np.float32] | None]
 
 
 class ActorPolicy:
-    """The policy of an :class:`Actor`. It reads the model's own weights, so an update copies nothing."""
+    """The policy of an :class:`Actor`. It reads the model's own weights, so an update copies nothing.
+
+    Attributes:
+        behavior: The observations and actions of the agents.
+        layout: The parts of an action.
+        model: The network.
+        backend: The choices that ``torch_settings`` makes.
+    """
 
     def __init__(self, behavior: BehaviorSpec, model: Actor, backend: Backend) -> None:
         self.behavior = behavior
@@ -83,6 +93,7 @@ class ActorPolicy:
         return PolicyModule(model, self.layout).eval()
 
     def seed(self, seed: int) -> None:
+        """Seed the generator that stochastic actions are drawn from."""
         self._generator = np.random.default_rng(seed)
 
     @property
@@ -96,9 +107,10 @@ class ActorPolicy:
         mask: NDArray[np.bool_] | None,
         memory: NDArray[np.float32] | None = None,
     ) -> Parameters:
-        """The output of :meth:`Actor.policy` for R rows, with a logit of -1e8 for forbidden options.
+        """Return the output of :meth:`rlcore.torch.networks.Actor.policy` for R rows.
 
-        ``memory`` [R, M] of a policy with memory is read and overwritten.
+        ``mask`` [R, logits] is True for allowed options; forbidden ones get a logit of -1e8. ``memory`` [R, M] of a
+        policy with memory is read and overwritten.
         """
         vectors = self.model.inputs.vectors
         if self.model.memory_size:
@@ -158,6 +170,10 @@ class ActorPolicy:
         deterministic: bool = True,
         memory: NDArray[np.float32] | None = None,
     ) -> Actions:
+        """Return actions for R rows of observations, each [R, *shape].
+
+        The arguments are those of :meth:`rlcore.trainer.MemoryPolicy.act`.
+        """
         parameters = self.parameters(observations, action_mask, memory)
         noise = None
         if not deterministic:

@@ -15,17 +15,35 @@ from torch import Tensor, nn
 from rlcore.torch.actions import ActionLayout, mask_logits
 from rlcore.torch.networks import Actor
 
+__all__ = ["PolicyModule", "PolicyOutput"]
+
 
 class PolicyOutput(NamedTuple):
-    """The actions of R rows."""
+    """The actions of R rows.
 
-    continuous: Tensor | None  # [R, continuous] in the environment's units
-    discrete: Tensor | None  # [R, branches] int64
-    memory: Tensor | None  # [R, M] after the step
+    Attributes:
+        continuous: [R, continuous] in the environment's units; None if the behavior has none.
+        discrete: [R, branches] int64, index of the chosen option of each branch; None if the behavior has no branches.
+        memory: [R, M] after the step; None without memory.
+    """
+
+    continuous: Tensor | None
+    discrete: Tensor | None
+    memory: Tensor | None
 
 
 class PolicyModule(nn.Module):
-    """``forward`` has no effect beside its result, and no branch depends on values: it can be traced and exported."""
+    """A policy as one module: from raw observations to the environment's actions.
+
+    ``forward`` has no effect beside its result, and no branch depends on values: it can be traced and exported.
+
+    Attributes:
+        low: [continuous] lower bounds.
+        high: [continuous] upper bounds.
+        middle: [continuous] middle of the range; 0 where unbounded.
+        half_range: [continuous] half of the range; 1 where unbounded.
+        limit: [continuous] largest absolute value of a raw part: 1, or infinite where unbounded.
+    """
 
     low: Tensor
     high: Tensor
