@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -30,6 +31,10 @@ EXECUTED = sorted({block.page for block in blocks("yaml") if block.title})
 def tags(directory: Path) -> set[str]:
     lines = (directory / "metrics.jsonl").read_text().splitlines()
     return {tag for line in lines for tag in json.loads(line)["stats"]}
+
+
+def without_indentation(code: str) -> str:
+    return "".join(line.strip() + "\n" for line in code.splitlines() if line.strip())
 
 
 def test_the_first_tutorial_runs(run_page: RunPage) -> None:
@@ -266,6 +271,37 @@ def test_the_page_of_rewards_that_learn_runs_and_shows_the_code_of_its_example(
     results = run_page("docs/how-to/rewards-that-learn.md") / "results"
     for name in ("deep-sea", "deep-sea-sac"):
         assert {"Policy/Rnd Reward", "Losses/RND Loss"} <= tags(results / name)
+
+
+def test_the_page_of_several_behaviors_runs_and_shows_the_code_of_the_ghost(
+    run_page: RunPage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page, example = "docs/how-to/behaviors-and-turns.md", ROOT / "examples/ghost_plugin"
+    code = {path: path.read_text(encoding="utf-8") for path in example.rglob("*.py")}
+    shown = [block for block in blocks("py") if block.page == page]
+    flat = without_indentation("".join(code.values()))  # methods are shown without it
+    assert [str(block) for block in shown if without_indentation(block.text) not in flat] == [] and len(shown) == 5
+    (nim,) = (block for block in blocks("yaml") if block.page == page and block.title == "nim.yaml")
+    assert nim.text == (example / "nim.yaml").read_text(encoding="utf-8")
+    count = sum(lines_of_code(text) for path, text in code.items() if path.parent.name == "acme_ghost")
+    assert count < 80
+    for each in (example / "README.md", ROOT / page):
+        assert f"{count} lines" in each.read_text(encoding="utf-8")
+
+    shutil.copy(example / "nim.py", tmp_path)
+    information = tmp_path / "site/acme_ghost-0.1.0.dist-info"  # as if pip had installed the example
+    information.mkdir(parents=True)
+    (information / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: acme-ghost\nVersion: 0.1.0\nRequires-Dist: rlcore>=0.1\n"
+    )
+    (information / "entry_points.txt").write_text("[rlcore]\nacme-ghost = acme_ghost.plugin\n")
+    monkeypatch.syspath_prepend(information.parent)
+    monkeypatch.syspath_prepend(example / "src")
+    results = run_page("docs/how-to/behaviors-and-turns.md") / "results"
+    (said,) = (block for block in blocks("text") if block.page == page)
+    printed = capsys.readouterr().out
+    assert all(line in printed for line in said.text.splitlines())
+    assert json.loads((results / "nim/result.json").read_text())["evaluation"]["score"] >= 0.95
 
 
 @pytest.mark.parametrize(

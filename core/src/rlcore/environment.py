@@ -125,6 +125,11 @@ class BehaviorSpec:
         """Columns of an action mask: the options of all discrete branches side by side."""
         return sum(self.discrete)
 
+    def take(self, slots: NDArray[np.integer[Any]]) -> BehaviorSpec:
+        """Return the behavior of these ``slots`` [R] alone, in this order, for the trainer of some of the agents."""
+        team, group = (None if column is None else column[slots] for column in (self.team, self.group))
+        return attrs.evolve(self, env_index=self.env_index[slots], team=team, group=group)
+
 
 def spec_mismatch(wanted: BehaviorSpec, found: BehaviorSpec) -> str | None:
     """Describe in one line the first difference in what the agents of two behaviors see or do; None if there is none.
@@ -163,6 +168,28 @@ class Actions:
 
     continuous: NDArray[np.float32] | None = None
     discrete: NDArray[np.int64] | None = None
+
+    def take(self, slots: NDArray[np.integer[Any]]) -> Actions:
+        """Return the actions of these ``slots`` [R], in this order, as copies."""
+        return Actions(*(None if part is None else part[slots] for part in (self.continuous, self.discrete)))
+
+    @classmethod
+    def joined(cls, parts: Iterable[tuple[NDArray[np.integer[Any]], Actions]]) -> Actions:
+        """Join the actions of S slots from ``parts``, each with its slots and their actions.
+
+        Every slot is in exactly one part: together the parts have the slots 0 to S - 1.
+        """
+        parts = list(parts)
+        whole: dict[str, NDArray[Any]] = {}
+        for name in ("continuous", "discrete"):
+            arrays = [(slots, array) for slots, part in parts if (array := getattr(part, name)) is not None]
+            if arrays:
+                first = arrays[0][1]
+                count = sum(len(slots) for slots, _ in arrays)
+                whole[name] = np.empty((count, *first.shape[1:]), first.dtype)
+            for slots, array in arrays:
+                whole[name][slots] = array
+        return cls(**whole)
 
 
 @attrs.define(eq=False)
@@ -212,6 +239,19 @@ class AgentBatch:
     def transition_closed(self) -> NDArray[np.bool_] | None:
         """Rows [S] whose transition closed in this step: the agent acts next, or its episode ended. None: all rows."""
         return None if self.needs_action is None else self.needs_action | self.terminated | self.truncated
+
+    def take(self, slots: NDArray[np.integer[Any]]) -> AgentBatch:
+        """Return the batch of these ``slots`` [R] alone, in this order, as copies: what R agents receive."""
+        terminated, truncated = self.terminated[slots], self.truncated[slots]
+        ended = np.flatnonzero(terminated | truncated)
+        final = None
+        if ended.size and self.final_observations is not None:
+            rows = np.searchsorted(self.ended, slots[ended])
+            final = {name: array[rows] for name, array in self.final_observations.items()}
+        optional = ("group_reward", "needs_action", "action_mask", "aborted")
+        arrays = {name: array[slots] for name in optional if (array := getattr(self, name)) is not None}
+        observations = {name: array[slots] for name, array in self.observations.items()}
+        return AgentBatch(observations, self.reward[slots], terminated, truncated, ended, final, **arrays)
 
 
 @runtime_checkable

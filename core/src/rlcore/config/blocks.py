@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MAX_NAMES = 1_000  # behaviors, reward signals, writers, environment parameters
+MAX_NAMES = 1_000  # behaviors, reward signals, writers, exporters, environment parameters
 
 
 class Blocks:

@@ -9,7 +9,7 @@ which imitation is over.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import numpy as np
@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import mse_loss
 
-from rlcore.environment import Actions, AgentBatch
 from rlcore.errors import RunStateError, TrainingDiverged
 from rlcore.plugins.run_context import RunContext
 from rlcore.recordings import Recording
@@ -30,6 +29,7 @@ from rlcore.torch.recorded import recorded_transitions
 from rlcore.torch.schedules import Schedule, constant, linear
 from rlcore.torch.template import IMITATION_STATE, TorchTrainer
 from rlcore.torch.transition_batch import ActionBatch, BatchReader
+from rlcore.trainer import Trainer, TrainerWrapper
 
 FADED = 1e-10  # the learning rate at which imitation is over
 PRETRAINING_LOSS = "Losses/Pretraining Loss"  # ML-Agents' tag
@@ -51,36 +51,14 @@ def imitating(trainer: Any, run: RunContext) -> Any:
     return ImitatingTrainer(trainer, BehavioralCloning(trainer, settings, recording, run.seed))
 
 
-class ImitatingTrainer:
+class ImitatingTrainer(TrainerWrapper):
     """A trainer whose every update is followed by imitation; all else is the trainer's own."""
 
+    trainer: Any
+
     def __init__(self, trainer: TorchTrainer, cloning: BehavioralCloning) -> None:
-        self.trainer: Any = trainer
+        super().__init__(cast(Trainer, trainer))
         self.cloning = cloning
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.__dict__["trainer"], name)
-
-    @property
-    def steps(self) -> int:
-        return int(self.trainer.steps)
-
-    @property
-    def policy(self) -> Any:
-        return self.trainer.policy
-
-    def begin(self, batch: AgentBatch) -> None:
-        self.trainer.begin(batch)
-
-    def act(self, batch: AgentBatch) -> Actions:
-        actions: Actions = self.trainer.act(batch)
-        return actions
-
-    def observe(self, actions: Actions, batch: AgentBatch) -> None:
-        self.trainer.observe(actions, batch)
-
-    def ready(self) -> bool:
-        return bool(self.trainer.ready())
 
     def update(self) -> Mapping[str, float | Sequence[float]]:
         """Update the trainer, then imitate: once, or once for each gradient step of an off-policy trainer."""
@@ -107,9 +85,6 @@ class ImitatingTrainer:
         self.trainer.require_optimizer_fit(self.cloning.optimizer, saved)
         self.trainer.load_state_dict({key: value for key, value in state.items() if key != IMITATION_STATE})
         self.cloning.load_state_dict(state[IMITATION_STATE])
-
-    def load_model(self, model: Mapping[str, Any]) -> None:
-        self.trainer.load_model(model)
 
 
 @attrs.frozen

@@ -316,7 +316,7 @@ class Actor(nn.Module):
     def policy(self, inputs: Inputs) -> tuple[Tensor | None, Tensor | None]:
         """Return the columns of the continuous parts [B, columns] and the logits [B, logits].
 
-        See :class:`PolicyHead` for the columns. A part that the behavior does not have is None.
+        See :class:`PolicyHead`. A part that the behavior does not have is None.
         """
         return self.policy_head.split(self.actor.into(inputs, self.policy_head.linear))
 

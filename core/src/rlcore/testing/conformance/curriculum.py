@@ -337,7 +337,9 @@ class Game:
         self.environment.episodes[:] = episodes
         self.run.after_reset(episodes)
         for behavior in self.behaviors.values():
-            behavior.episodes.begin()
+            none = np.zeros(behavior.spec.slots, np.bool_)
+            behavior.batch = AgentBatch({}, np.zeros(behavior.spec.slots, np.float32), none, none)
+            behavior.episodes.begin(behavior.batch)
 
     @property
     def staged(self) -> list[list[float]]:
