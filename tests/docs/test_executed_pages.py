@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -30,6 +31,10 @@ EXECUTED = sorted({block.page for block in blocks("yaml") if block.title})
 def tags(directory: Path) -> set[str]:
     lines = (directory / "metrics.jsonl").read_text().splitlines()
     return {tag for line in lines for tag in json.loads(line)["stats"]}
+
+
+def without_indentation(code: str) -> str:
+    return "".join(line.strip() + "\n" for line in code.splitlines() if line.strip())
 
 
 def test_the_first_tutorial_runs(run_page: RunPage) -> None:
@@ -198,20 +203,29 @@ def test_the_memory_page_runs_and_its_cue_is_remembered(run_page: RunPage, monke
     assert names["memory"].shape == (2, 16) and names["memory"].any()
 
 
-def test_the_networks_page_runs_and_its_waves_are_the_inputs_of_both_networks(run_page: RunPage) -> None:
+def test_the_networks_page_runs_and_its_code_is_in_the_policies(run_page: RunPage) -> None:
     directory = run_page("docs/how-to/networks.md")
-    plugins = load_plugins(selection_from(None, {}, ["module:./waves.py"], False))
-    policy = load_policies(directory / "results/waves", plugins=plugins)["Pole"]
-    assert isinstance(policy, ActorPolicy)
-    first = policy.model.actor.layers[0].weight
+    plugins = load_plugins(selection_from(None, {}, ["module:./waves.py", "module:./logistic.py"], False))
+    waves, logistic = (
+        load_policies(directory / "results" / run, plugins=plugins)[name]
+        for run, name in (("waves", "Pole"), ("logistic", "Pendulum"))
+    )
+    assert isinstance(waves, ActorPolicy) and isinstance(logistic, ActorPolicy)
+    first = waves.model.actor.layers[0].weight
     assert first.shape == (64, 4 + 2 * 3 * 4)  # the vector, and sines and cosines of three frequencies
+    distribution = logistic.model.policy_head.distribution
+    assert type(distribution).__name__ == "Logistic"
+    assert any(parameter.item() != pytest.approx(-0.6) for parameter in distribution.parameters()), "not learned"
 
 
-def test_the_networks_page_shows_the_example_of_an_encoder_in_fewer_than_80_lines() -> None:
-    example = ROOT / "examples/encoder_plugin"
+@pytest.mark.parametrize("name", ["encoder_plugin", "beta_plugin"])
+def test_the_networks_page_shows_its_examples_in_fewer_than_80_lines(name: str) -> None:
+    example = ROOT / "examples" / name
     code = [path.read_text(encoding="utf-8") for path in sorted((example / "src").rglob("*.py"))]
+    others = [path.read_text(encoding="utf-8") for path in (ROOT / "examples").rglob("src/**/*.py")]
     shown = [block for block in blocks("py") if block.page == "docs/how-to/networks.md"]
-    assert shown and [str(block) for block in shown if block.text not in "".join(code)] == []
+    assert [str(block) for block in shown if block.text not in "".join(others)] == []
+    assert any(block.text in "".join(code) for block in shown)
     count = sum(map(lines_of_code, code))
     assert count < 80
     for page in (example / "README.md", ROOT / "docs/how-to/networks.md"):
@@ -257,6 +271,37 @@ def test_the_page_of_rewards_that_learn_runs_and_shows_the_code_of_its_example(
     results = run_page("docs/how-to/rewards-that-learn.md") / "results"
     for name in ("deep-sea", "deep-sea-sac"):
         assert {"Policy/Rnd Reward", "Losses/RND Loss"} <= tags(results / name)
+
+
+def test_the_page_of_several_behaviors_runs_and_shows_the_code_of_the_ghost(
+    run_page: RunPage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page, example = "docs/how-to/behaviors-and-turns.md", ROOT / "examples/ghost_plugin"
+    code = {path: path.read_text(encoding="utf-8") for path in example.rglob("*.py")}
+    shown = [block for block in blocks("py") if block.page == page]
+    flat = without_indentation("".join(code.values()))  # methods are shown without it
+    assert [str(block) for block in shown if without_indentation(block.text) not in flat] == [] and len(shown) == 5
+    (nim,) = (block for block in blocks("yaml") if block.page == page and block.title == "nim.yaml")
+    assert nim.text == (example / "nim.yaml").read_text(encoding="utf-8")
+    count = sum(lines_of_code(text) for path, text in code.items() if path.parent.name == "acme_ghost")
+    assert count < 80
+    for each in (example / "README.md", ROOT / page):
+        assert f"{count} lines" in each.read_text(encoding="utf-8")
+
+    shutil.copy(example / "nim.py", tmp_path)
+    information = tmp_path / "site/acme_ghost-0.1.0.dist-info"  # as if pip had installed the example
+    information.mkdir(parents=True)
+    (information / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: acme-ghost\nVersion: 0.1.0\nRequires-Dist: rlcore>=0.1\n"
+    )
+    (information / "entry_points.txt").write_text("[rlcore]\nacme-ghost = acme_ghost.plugin\n")
+    monkeypatch.syspath_prepend(information.parent)
+    monkeypatch.syspath_prepend(example / "src")
+    results = run_page("docs/how-to/behaviors-and-turns.md") / "results"
+    (said,) = (block for block in blocks("text") if block.page == page)
+    printed = capsys.readouterr().out
+    assert all(line in printed for line in said.text.splitlines())
+    assert json.loads((results / "nim/result.json").read_text())["evaluation"]["score"] >= 0.95
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ which imitation is over.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import numpy as np
@@ -17,19 +17,19 @@ import torch
 from torch import Tensor
 from torch.nn.functional import mse_loss
 
-from rlcore.environment import Actions, AgentBatch
 from rlcore.errors import RunStateError, TrainingDiverged
 from rlcore.plugins.run_context import RunContext
 from rlcore.recordings import Recording
 from rlcore.saved_values import saved_mapping
 from rlcore.seeding import derive_generator, generator_state, restore_generator
 from rlcore.settings import BehavioralCloningSettings, OnPolicySettings
-from rlcore.torch.actions import categorical_log_prob_entropy, mask_logits, squashed_gaussian
+from rlcore.torch.actions import categorical_log_prob_entropy, mask_logits
 from rlcore.torch.divergence import remedy
 from rlcore.torch.recorded import recorded_transitions
 from rlcore.torch.schedules import Schedule, constant, linear
 from rlcore.torch.template import IMITATION_STATE, TorchTrainer
 from rlcore.torch.transition_batch import ActionBatch, BatchReader
+from rlcore.trainer import Trainer, TrainerWrapper
 
 FADED = 1e-10  # the learning rate at which imitation is over
 PRETRAINING_LOSS = "Losses/Pretraining Loss"  # ML-Agents' tag
@@ -51,36 +51,14 @@ def imitating(trainer: Any, run: RunContext) -> Any:
     return ImitatingTrainer(trainer, BehavioralCloning(trainer, settings, recording, run.seed))
 
 
-class ImitatingTrainer:
+class ImitatingTrainer(TrainerWrapper):
     """A trainer whose every update is followed by imitation; all else is the trainer's own."""
 
+    trainer: Any
+
     def __init__(self, trainer: TorchTrainer, cloning: BehavioralCloning) -> None:
-        self.trainer: Any = trainer
+        super().__init__(cast(Trainer, trainer))
         self.cloning = cloning
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.__dict__["trainer"], name)
-
-    @property
-    def steps(self) -> int:
-        return int(self.trainer.steps)
-
-    @property
-    def policy(self) -> Any:
-        return self.trainer.policy
-
-    def begin(self, batch: AgentBatch) -> None:
-        self.trainer.begin(batch)
-
-    def act(self, batch: AgentBatch) -> Actions:
-        actions: Actions = self.trainer.act(batch)
-        return actions
-
-    def observe(self, actions: Actions, batch: AgentBatch) -> None:
-        self.trainer.observe(actions, batch)
-
-    def ready(self) -> bool:
-        return bool(self.trainer.ready())
 
     def update(self) -> Mapping[str, float | Sequence[float]]:
         """Update the trainer, then imitate: once, or once for each gradient step of an off-policy trainer."""
@@ -90,7 +68,7 @@ class ImitatingTrainer:
         losses = [loss for _ in range(times) if (loss := self.cloning.update(self.steps)) is not None]
         if losses:
             stats[PRETRAINING_LOSS] = float(np.mean(losses))
-            self.trainer.policy.refresh_std()
+            self.trainer.policy.refresh_distribution()
         return stats
 
     def state_dict(self) -> dict[str, Any]:
@@ -107,9 +85,6 @@ class ImitatingTrainer:
         self.trainer.require_optimizer_fit(self.cloning.optimizer, saved)
         self.trainer.load_state_dict({key: value for key, value in state.items() if key != IMITATION_STATE})
         self.cloning.load_state_dict(state[IMITATION_STATE])
-
-    def load_model(self, model: Mapping[str, Any]) -> None:
-        self.trainer.load_model(model)
 
 
 @attrs.frozen
@@ -203,12 +178,9 @@ class BehavioralCloning:
 
     def _drawn(self, columns: Tensor) -> Tensor:
         """Raw continuous actions [B, continuous], a draw from the policy."""
-        shape = (len(columns), self.layout.continuous)
-        noise = torch.from_numpy(self._generator.standard_normal(shape, dtype=np.float32)).to(self.device)
-        log_std = self.model.policy_head.log_std
-        if log_std is None:
-            return squashed_gaussian(columns, noise)[0]
-        drawn: Tensor = columns + log_std.exp() * noise
+        head = self.model.policy_head
+        noise = self._generator.standard_normal((len(columns), head.noise_size), dtype=np.float32)
+        drawn: Tensor = head.distribution.sample(columns, torch.from_numpy(noise).to(self.device))
         return drawn
 
     # ------------------------------------------------------------ state
