@@ -7,6 +7,7 @@ import sqlite3
 from contextlib import closing
 
 from rlcore import (
+    ActionDistributionSpec,
     BehaviorSection,
     CommandSpec,
     ConfigSection,
@@ -89,6 +90,18 @@ def rlcore_encoders():
             settings="acme_rl.settings:ShelfCNNSettings",
             kinds={"image"},
             summary="convolutions for the cameras of our shelves",
+        )
+    ]
+
+
+@hookimpl
+def rlcore_action_distributions():
+    return [
+        ActionDistributionSpec(
+            name="beta",
+            target="acme_rl.beta:Beta",
+            settings="acme_rl.settings:BetaSettings",
+            summary="a Beta distribution for actions within bounds",
         )
     ]
 

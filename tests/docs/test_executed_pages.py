@@ -203,20 +203,29 @@ def test_the_memory_page_runs_and_its_cue_is_remembered(run_page: RunPage, monke
     assert names["memory"].shape == (2, 16) and names["memory"].any()
 
 
-def test_the_networks_page_runs_and_its_waves_are_the_inputs_of_both_networks(run_page: RunPage) -> None:
+def test_the_networks_page_runs_and_its_code_is_in_the_policies(run_page: RunPage) -> None:
     directory = run_page("docs/how-to/networks.md")
-    plugins = load_plugins(selection_from(None, {}, ["module:./waves.py"], False))
-    policy = load_policies(directory / "results/waves", plugins=plugins)["Pole"]
-    assert isinstance(policy, ActorPolicy)
-    first = policy.model.actor.layers[0].weight
+    plugins = load_plugins(selection_from(None, {}, ["module:./waves.py", "module:./logistic.py"], False))
+    waves, logistic = (
+        load_policies(directory / "results" / run, plugins=plugins)[name]
+        for run, name in (("waves", "Pole"), ("logistic", "Pendulum"))
+    )
+    assert isinstance(waves, ActorPolicy) and isinstance(logistic, ActorPolicy)
+    first = waves.model.actor.layers[0].weight
     assert first.shape == (64, 4 + 2 * 3 * 4)  # the vector, and sines and cosines of three frequencies
+    distribution = logistic.model.policy_head.distribution
+    assert type(distribution).__name__ == "Logistic"
+    assert any(parameter.item() != pytest.approx(-0.6) for parameter in distribution.parameters()), "not learned"
 
 
-def test_the_networks_page_shows_the_example_of_an_encoder_in_fewer_than_80_lines() -> None:
-    example = ROOT / "examples/encoder_plugin"
+@pytest.mark.parametrize("name", ["encoder_plugin", "beta_plugin"])
+def test_the_networks_page_shows_its_examples_in_fewer_than_80_lines(name: str) -> None:
+    example = ROOT / "examples" / name
     code = [path.read_text(encoding="utf-8") for path in sorted((example / "src").rglob("*.py"))]
+    others = [path.read_text(encoding="utf-8") for path in (ROOT / "examples").rglob("src/**/*.py")]
     shown = [block for block in blocks("py") if block.page == "docs/how-to/networks.md"]
-    assert shown and [str(block) for block in shown if block.text not in "".join(code)] == []
+    assert [str(block) for block in shown if block.text not in "".join(others)] == []
+    assert any(block.text in "".join(code) for block in shown)
     count = sum(map(lines_of_code, code))
     assert count < 80
     for page in (example / "README.md", ROOT / "docs/how-to/networks.md"):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import generate
 import pytest
 from pages import PAGES, Block, blocks, commands_of, run_python_of
 from workspace import ROOT
@@ -42,7 +43,7 @@ def test_the_readme_begins_with_the_two_commands() -> None:
 
 
 # Generated when the site is built; a checkout does not contain them.
-GENERATED = {ROOT / "docs/reference" / name for name in ("hooks.md", "settings.md", "cli.md")}
+GENERATED = {ROOT / "docs" / name for name in generate.PAGES}
 
 
 def links(page: Path) -> set[Path]:

@@ -14,7 +14,10 @@ import sys
 import time
 
 import gymnasium  # noqa: F401
+import psutil  # noqa: F401
+import rich.table  # noqa: F401
 import torch  # noqa: F401
+import yaml  # noqa: F401
 from plain_torch import SWITCH, compute_with_plain_torch
 
 from rlcore.cli.main import main

@@ -40,6 +40,7 @@ GROUPS = (
     Group(  # parts of runs with PPO or SAC
         beside=("rlcore-gymnasium", "rlcore-ppo", "rlcore-sac"),
         quick={
+            "beta_plugin": "",
             "encoder_plugin": "not is_learned",
             "exporter_plugin": "",
             "ghost_plugin": "not TestGhost and not is_learned or OfPPO and never_stopped",
@@ -151,6 +152,14 @@ def test_an_optimizer_and_a_schedule_by_their_names_train(
     short = () if deep else ("--set", "behaviors.CartPole.max_steps=2048")
     venv.rlcore("run", EXAMPLES / "optimizer_plugin/cartpole.yaml", "--seed", "1", *short, cwd=tmp_path)
     assert json.loads((tmp_path / "results/cartpole-adamw/result.json").read_text())["outcome"] == "done"
+
+
+@pytest.mark.deep
+def test_a_distribution_by_its_name_learns(with_examples: Callable[[str], Venv], tmp_path: Path) -> None:
+    venv = with_examples("beta_plugin")
+    venv.rlcore("run", EXAMPLES / "beta_plugin/pendulum_beta.yaml", cwd=tmp_path)
+    measured = venv.rlcore("evaluate", "pendulum-beta", "--episodes", "100", "--json", cwd=tmp_path)
+    assert json.loads(measured.stdout)["behaviors"]["Pendulum"]["mean_reward"] >= -220.0  # seeds 1 to 3: -162 to -165
 
 
 @pytest.mark.deep

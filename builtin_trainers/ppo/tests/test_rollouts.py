@@ -147,7 +147,7 @@ def check(trainer: Any, closed: list[list[Step]]) -> None:
     gamma = trainer.providers[0].gamma
     for row, (_, _, step) in enumerate(in_order):
         output = model.policy_head.linear(through_lstm(model.actor, step.seen))
-        normal = torch.distributions.Normal(output[:1], model.policy_head.log_std.exp())
+        normal = torch.distributions.Normal(output[:1], model.policy_head.distribution.log_std.exp())
         logits = torch.where(torch.from_numpy(step.mask), output[1:], -1e8)
         log_prob = normal.log_prob(torch.from_numpy(step.raw)).sum() + logits.log_softmax(0)[step.choice]  # type: ignore[no-untyped-call]
         assert rollout.old_log_prob[row].item() == pytest.approx(log_prob.item(), abs=2e-4)
@@ -187,7 +187,8 @@ def test_old_probabilities_are_those_the_actions_were_drawn_with(
         trainer.act(batch)
         for slot in acting:
             raw, choice = trainer.buffer.raw[at[slot], slot], trainer.buffer.choices[at[slot], slot, 0]
-            normal = torch.distributions.Normal(torch.from_numpy(mean[slot]), torch.from_numpy(policy.std))
+            std = trainer.model.policy_head.distribution.log_std.detach().exp()
+            normal = torch.distributions.Normal(torch.from_numpy(mean[slot]), std)
             log_prob = normal.log_prob(torch.from_numpy(raw)).sum()  # type: ignore[no-untyped-call]
             log_prob += torch.from_numpy(logits[slot]).log_softmax(0)[choice]
             drawn_with[slot] = float(log_prob)

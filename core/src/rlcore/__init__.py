@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rlcore._version import __version__
 from rlcore.plugins.markers import hookimpl
 from rlcore.plugins.records import (
+    ActionDistributionSpec,
     BehaviorSection,
     CommandSpec,
     ConfigSection,
@@ -55,6 +56,7 @@ _LAZY = {
 }
 
 __all__ = [
+    "ActionDistributionSpec",
     "Actions",
     "AgentBatch",
     "BehaviorSection",

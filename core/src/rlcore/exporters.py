@@ -17,14 +17,24 @@ from rlcore.environment import BehaviorSpec
 from rlcore.errors import UnsupportedExport
 from rlcore.trainer import Policy
 
+__all__ = ["ExportAbout", "Exporter", "policy_module"]
+
 
 @attrs.frozen(kw_only=True)
 class ExportAbout:
-    """The origin of an exported policy. An exporter stores what its format has a place for."""
+    """The origin of an exported policy. An exporter stores what its format has a place for.
+
+    Attributes:
+        run_id: The id of the run.
+        step: Agent steps of the run, over all behaviors; the name of the checkpoint.
+        behavior_steps: Agent steps of the exported behavior.
+        trainer_type: ``trainer_type`` of the behavior.
+        rlcore_version: The version of rlcore.
+    """
 
     run_id: str
-    step: int  # agent steps of the run, over all behaviors; the name of the checkpoint
-    behavior_steps: int  # agent steps of the exported behavior
+    step: int
+    behavior_steps: int
     trainer_type: str
     rlcore_version: str
 

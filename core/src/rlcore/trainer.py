@@ -23,6 +23,8 @@ from rlcore.environment import Actions, AgentBatch
 from rlcore.saved_values import fill, saved_count
 from rlcore.seeding import derive_seed
 
+__all__ = ["MemoryPolicy", "Player", "Policy", "PolicyMix", "Snapshot", "Trainer"]
+
 
 @runtime_checkable
 class Policy(Protocol):
@@ -34,15 +36,16 @@ class Policy(Protocol):
         action_mask: NDArray[np.bool_] | None = None,
         deterministic: bool = True,
     ) -> Actions:
-        """Actions for R rows of observations, each [R, *shape], in the environment's units.
+        """Return actions for R rows of observations, each [R, *shape], in the environment's units.
 
-        ``deterministic`` takes the mean of continuous parts and the most likely option of each branch; otherwise the
-        policy samples from a generator of its own, seeded by :meth:`seed`.
+        ``action_mask`` [R, mask_size] is True for allowed options; None allows all. ``deterministic`` takes the mean of
+        continuous parts and the most likely option of each branch; otherwise the policy samples from a generator of its
+        own, seeded by :meth:`seed`.
         """
         ...
 
     def seed(self, seed: int) -> None:
-        """Seeds the generator that stochastic actions are drawn from."""
+        """Seed the generator that stochastic actions are drawn from."""
         ...
 
 
@@ -52,9 +55,12 @@ class MemoryPolicy(Policy, Protocol):
 
     The caller keeps the memory, [R, memory_size] for R rows, so that rows can be joined, split and copied. A row is
     zero where an episode begins. :class:`Player` keeps the memory of an environment's agents.
+
+    Attributes:
+        memory_size: M, the numbers that a row remembers; a policy with 0 is called without memory.
     """
 
-    memory_size: int  # M, the numbers that a row remembers; a policy with 0 is called without memory
+    memory_size: int
 
     def act(
         self,
@@ -80,7 +86,13 @@ class Snapshot(Policy, Protocol):
 
 
 class PolicyMix:
-    """Several policies as one: each row acts with a policy of its own. For example, against different opponents."""
+    """Several policies as one: each row acts with a policy of its own. For example, against different opponents.
+
+    Attributes:
+        policies: The policies.
+        policy_index: [R] index in ``policies`` of the policy of each row; may be changed between calls.
+        memory_size: Numbers that a row remembers with the policy that remembers most.
+    """
 
     def __init__(self, policies: Sequence[Policy], policy_index: NDArray[np.integer[Any]]) -> None:
         """``policy_index`` [R] is the index in ``policies`` of each row's policy. Both may be changed between calls."""
@@ -115,16 +127,21 @@ class PolicyMix:
         return Actions.joined(parts)
 
     def seed(self, seed: int) -> None:
-        """Seeds each policy differently."""
+        """Seed each policy differently."""
         for index, policy in enumerate(self.policies):
             policy.seed(derive_seed(seed, f"policy/{index}"))
 
 
 class Player:
-    """Plays for the agents of a behavior with a policy that does not learn, and keeps what they remember."""
+    """Plays for the agents of a behavior with a policy that does not learn, and keeps what they remember.
+
+    Attributes:
+        policy: The policy that acts.
+        memory: [S, M] what the agents remember; None for a policy without memory.
+    """
 
     def __init__(self, policy: Policy, slots: int, seed: int | None = None) -> None:
-        """All ``slots`` begin an episode.
+        """Begin an episode in all ``slots``, the number of slots of the behavior.
 
         With ``seed``, actions that are drawn depend on it and the number of the step, so that a player that continues
         from :meth:`state_dict` draws the same ones. Without it, the caller seeds the policy.
@@ -176,7 +193,10 @@ class Player:
 
 @runtime_checkable
 class Trainer(Protocol):
-    """Learns one behavior."""
+    """Learns one behavior. rlcore calls it as the text of :mod:`rlcore.trainer` shows.
+
+    A trainer of recorded data (``TrainerSpec.offline``) is never asked to ``begin``, ``act`` or ``observe``.
+    """
 
     @property
     def steps(self) -> int:
@@ -203,7 +223,7 @@ class Trainer(Protocol):
         ...
 
     def act(self, batch: AgentBatch) -> Actions:
-        """Exploring actions for every slot."""
+        """Return an exploring action for every slot, in the environment's units."""
         ...
 
     def observe(self, actions: Actions, batch: AgentBatch) -> None:

@@ -91,6 +91,18 @@ def test_another_checkpoint_may_be_named(
     assert about(tmp_path / "working/Agent.json")["step"] == step
 
 
+def test_the_policies_of_the_best_evaluation_are_exported(
+    export: Any, make_run: Any, files: Any, tmp_path: Path, script: Any
+) -> None:
+    script(1, 3, 2, 0)
+    run = make_run({"plugins.local": STUBS, "evaluation": {"interval": 50, "episodes": 2}})
+    run.train()
+    export(files().path, "--format", "weights", "--checkpoint", "best")
+    assert files().best == [100] and about(tmp_path / "working/Agent.json")["step"] == 100
+    again = files().path / "checkpoints/best/100"
+    assert export(again, "--format", "weights", "--force").stdout.endswith("(checkpoint 100)\n")
+
+
 def test_several_behaviors_are_exported_into_a_directory(
     export: Any, make_run: Any, files: Any, tmp_path: Path
 ) -> None:

@@ -57,8 +57,9 @@ def test_policies_are_exported_at_the_end_and_beside_the_checkpoints_that_are_ke
     mark = read_mark(directory)
     assert mark is not None
     assert mark.exports == {"Agent.json": None, "Agent/Agent-160.json": 160, "Agent/Agent-200.json": 200}
-    timers = (directory / "run_logs/timers.json").read_text()
-    assert "Exporter.export" in timers
+    timers = files().json("run_logs/timers.json")["children"]
+    assert timers["RLTrainer._checkpoint"]["children"]["Exporter.export"]["count"] == 5
+    assert timers["Exporter.export"]["count"] == 1
 
 
 def test_without_checkpoints_only_the_last_policies_are_exported(make_run: Any, files: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,12 @@ import torch
 from rlcore.environment import Actions, BehaviorSpec
 from rlcore.errors import UnsupportedExport
 from rlcore.exporters import ExportAbout, policy_module
+from rlcore.settings import NetworkSettings
 from rlcore.testing import ExporterConformance
+from rlcore.testing.conformance.exporters import BEHAVIORS
+from rlcore.testing.conformance.states import assert_equal, copied
 from rlcore.testing.fixtures import InstallPlugin, installed_plugin
+from rlcore.torch.untrained import untrained_policy
 
 __all__ = ["installed_plugin"]
 
@@ -160,3 +165,19 @@ def test_a_broken_exporter_is_noticed(
     monkeypatch.chdir(conformance.elsewhere)
     with pytest.raises((AssertionError, pytest.fail.Exception, FileNotFoundError)):
         getattr(conformance, rule)(*kinds)
+
+
+def test_a_policy_without_pytorch_has_no_module() -> None:
+    policy: Any = SimpleNamespace(act=None, seed=None)
+    with pytest.raises(UnsupportedExport, match=r"the policy SimpleNamespace has no method module\(\)"):
+        policy_module(policy)
+
+
+def test_the_module_of_a_policy_may_be_changed_without_changing_the_policy() -> None:
+    policy = untrained_policy(BEHAVIORS["hybrid"], NetworkSettings(hidden_units=8, normalize=True), 1)
+    before = copied(policy.state_dict())
+    module = policy_module(policy)
+    with torch.no_grad():
+        for tensor in (*module.parameters(), *module.buffers()):
+            tensor.zero_()
+    assert_equal(policy.state_dict(), before)

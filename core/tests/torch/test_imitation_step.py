@@ -31,6 +31,7 @@ from rlcore.testing.conformance.recordings import record
 from rlcore.testing.conformance.states import assert_equal, check_storable, copied
 from rlcore.testing.conformance.trainer import learn
 from rlcore.testing.environments import TinyCorridor, identity_continuous, identity_hybrid, identity_multi_branch
+from rlcore.torch.distributions import SquashedGaussian
 from rlcore.torch.imitation import BehavioralCloning, imitating
 from rlcore.torch.minibatch import Loss, Minibatch
 from rlcore.torch.minibatch_trainer import GradientStep
@@ -92,7 +93,7 @@ class Imitator(TorchTrainer):
         network = self.settings.network_settings
         if self.critic:
             return ActorCritic(self.behavior, network, 1, shared=True)
-        return Actor(self.behavior, network, squashed=self.squashed)
+        return Actor(self.behavior, network, SquashedGaussian(self.behavior) if self.squashed else None)
 
     def actor_optimizer(self) -> Optimizer:
         return self.optimizer
@@ -125,8 +126,7 @@ def test_the_loss_is_the_squared_error_of_a_draw_and_the_mean_cross_entropy(name
             mean, log_std = columns.chunk(2, dim=1)
             drawn = torch.tanh(mean + log_std.clamp(-20, 2).exp() * eps)
         else:
-            assert imitation.model.policy_head.log_std is not None
-            drawn = columns + imitation.model.policy_head.log_std.exp() * eps
+            drawn = columns + imitation.model.policy_head.distribution.log_std.exp() * eps
         expected += ((drawn - batch.raw) ** 2).mean().item()
     if logits is not None:
         assert batch.choices is not None
@@ -149,7 +149,7 @@ def test_the_draw_is_differentiable_in_mean_and_standard_deviation(squashed: boo
     head = imitation.model.policy_head
     assert head.linear.weight.grad is not None and (head.linear.weight.grad.abs().sum(1) > 0).all()
     if not squashed:
-        assert head.log_std is not None and head.log_std.grad is not None and (head.log_std.grad != 0).all()
+        assert (head.distribution.log_std.grad != 0).all()
 
 
 # ---------------------------------------------------------------- its gradient steps
@@ -303,7 +303,7 @@ class OnPolicy(OnPolicyTrainer):
 
 class OffPolicy(OffPolicyTrainer):
     def build_model(self, value_heads: int) -> Actor:
-        return Actor(self.behavior, self.settings.network_settings, squashed=True)
+        return Actor(self.behavior, self.settings.network_settings, SquashedGaussian(self.behavior))
 
     def build_optimizers(self) -> Mapping[str, Optimizer]:
         return {"policy": self.make_optimizer(self.model.parameters())}
@@ -358,8 +358,11 @@ def test_the_policy_acts_with_what_was_imitated(kind: type[Any], demonstrations:
     trainer = trainer_of(kind, demonstrations, {}, normalize=True)
     learn(trainer, identity_hybrid(2), 100)
     head = trainer.model.policy_head
-    if head.log_std is not None:
-        np.testing.assert_allclose(trainer.policy.std, head.log_std.detach().exp().numpy(), rtol=1e-6)
+    columns = np.random.default_rng(0).standard_normal((3, head.continuous), np.float32)
+    noise = np.random.default_rng(1).standard_normal((3, head.noise_size), np.float32)
+    drawn, _ = trainer.policy.choose((columns, None), (noise, noise))
+    expected = head.distribution.sample(torch.from_numpy(columns), torch.from_numpy(noise)).detach()
+    np.testing.assert_allclose(drawn, expected, rtol=1e-5)
     seen = {name: array[:5] for name, array in demonstrations.observations.items()}
     acted = trainer.policy.act(seen)
     trainer.policy.refresh()

@@ -23,6 +23,7 @@ from rlcore.testing.conformance.states import copied
 from rlcore.testing.conformance.trainer import first_batch, learn, play
 from rlcore.testing.environments import ConstantReward, IdentityEnvironment, TinyCorridor, identity_hybrid
 from rlcore.torch import allocation
+from rlcore.torch.distributions import SquashedGaussian
 from rlcore.torch.minibatch_trainer import GradientStep
 from rlcore.torch.networks import Actor
 from rlcore.torch.off_policy import OffPolicyTrainer
@@ -53,7 +54,7 @@ class Counter(OffPolicyTrainer):
     choices: Tensor | None = None
 
     def build_model(self, value_heads: int) -> Actor:
-        return Actor(self.behavior, self.settings.network_settings, squashed=True)
+        return Actor(self.behavior, self.settings.network_settings, SquashedGaussian(self.behavior))
 
     def build_optimizers(self) -> Mapping[str, Optimizer]:
         return {"policy": self.make_optimizer(self.model.parameters())}

@@ -22,6 +22,7 @@ from rlcore.testing.conformance.states import assert_equal, check_storable, copi
 from rlcore.testing.environments import TinyCorridor, identity_hybrid
 from rlcore.torch import allocation
 from rlcore.torch.actions import ActionLayout
+from rlcore.torch.distributions import Gaussian
 from rlcore.torch.minibatch_trainer import GradientStep
 from rlcore.torch.networks import Actor
 from rlcore.torch.offline import OfflineTrainer
@@ -273,9 +274,11 @@ def test_the_policy_acts_with_what_was_learned(recording: Recording) -> None:
     np.testing.assert_array_equal(actions.discrete, [[r[:2].argmax(), r[2:].argmax()] for r in logits.detach().numpy()])
     expected = trainer.policy.layout.to_environment(mean.detach().numpy())
     np.testing.assert_allclose(actions.continuous, expected, rtol=1e-4, atol=1e-5)
-    log_std = trainer.model.policy_head.log_std
-    assert log_std is not None
-    np.testing.assert_allclose(trainer.policy.std, log_std.detach().exp().numpy())
+    gaussian = trainer.model.policy_head.distribution
+    assert isinstance(gaussian, Gaussian)
+    ones = np.ones((1, gaussian.parts), np.float32)
+    drawn, _ = trainer.policy.choose((0 * ones, None), (ones, ones))
+    np.testing.assert_allclose(drawn, gaussian.log_std.detach().exp().numpy()[None], rtol=1e-6)
 
 
 # ---------------------------------------------------------------- no environment

@@ -55,7 +55,7 @@ def in_groups(parameters: list[nn.Parameter], learning_rate: float, settings: Op
 
 
 class Counting(torch.optim.SGD):
-    """Changes an option of its group at every step, and keeps a number and None from the third step on."""
+    """Changes an option of its group at every step, and keeps values of several types from the third step on."""
 
     def step(self, closure: Any = None) -> Any:
         super().step(closure)
@@ -64,7 +64,8 @@ class Counting(torch.optim.SGD):
             group["momentum"] = 0.9 - 0.1 / group["count"]
             if group["count"] >= 3:
                 for p in group["params"]:
-                    self.state[p] |= {"since": group["count"], "nothing": None, "late": p.detach().clone()}
+                    self.state[p] |= {"since": group["count"], "nothing": None, "late": p.detach().double()}
+                    self.state[p] |= {"count": torch.tensor(3), "positive": p.detach() > 0}
         return None
 
 
@@ -151,6 +152,11 @@ def test_a_saved_optimizer_continues_bit_for_bit(acme: AcmeOptimizer, kind: str,
     restored.load_state_dict(whole.state_dict())
     other.load_state_dict(copied(state))
     assert_equal(other.state_dict(), state)
+    for p, q in zip(whole.parameters(), restored.parameters(), strict=True):
+        kept, loaded = ours._optimizer.state.get(p, {}), other._optimizer.state.get(q, {})
+        assert [(name, getattr(value, "dtype", type(value))) for name, value in sorted(kept.items())] == [
+            (name, getattr(value, "dtype", type(value))) for name, value in sorted(loaded.items())
+        ]
     learn(ours, whole, 5)
     learn(other, restored, 5)
     for mine, its in zip(whole.parameters(), restored.parameters(), strict=True):
@@ -308,7 +314,7 @@ def test_a_step_that_fails_is_blamed_on_the_plugin(acme: AcmeOptimizer) -> None:
 # ---------------------------------------------------------------- learning rates on a device
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.cuda
 @pytest.mark.parametrize("kind", ["adamw", "momentum", "rmsprop"])
 def test_on_a_gpu_the_learning_rate_is_a_tensor_where_pytorch_takes_one(acme: AcmeOptimizer, kind: str) -> None:
     ours, theirs = Model().cuda(), Model()

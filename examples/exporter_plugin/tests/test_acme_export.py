@@ -106,3 +106,14 @@ def test_a_run_exports_a_policy_that_acts_without_rlcore(
         assert answer["actions"] == expected.tolist()
         assert answer["about"]["step"] == 512 and answer["about"]["trainer_type"] == "ppo"
     assert len(acted.stdout.splitlines()) == len(files)
+
+
+def test_a_run_learns_the_same_with_and_without_exports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    learned = []
+    for name, block in (("with", CONFIG["export"]), ("without", {})):
+        settings = {"run_id": name}
+        with Run({**CONFIG, "export": block, "env_settings": {"seed": 1}, "checkpoint_settings": settings}) as run:
+            run.train()
+        learned.append((tmp_path / "results" / name / "checkpoints/512/CartPole.safetensors").read_bytes())
+    assert learned[0] == learned[1]

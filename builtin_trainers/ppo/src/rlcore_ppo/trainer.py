@@ -62,13 +62,13 @@ class PPOTrainer(OnPolicyTrainer):
     @mean_over_rows
     def loss(self, batch: Minibatch) -> Loss:
         """The clipped surrogate (eq. 7), the value loss and the entropy bonus (eq. 9) of one minibatch."""
-        mean, logits, value = self.model.policy_and_value(batch.inputs, batch.sequences)
+        columns, logits, value = self.model.policy_and_value(batch.inputs, batch.sequences)
         if batch.mask is not None and logits is not None:
             logits = mask_logits(logits, batch.mask)
-        log_std = self.model.policy_head.log_std
+        distribution = self.model.policy_head.distribution
         # Of the joint action: one number per transition.
         log_prob, entropy = joint_log_prob_entropy(
-            self.policy.layout, mean, log_std, logits, batch.raw, batch.choices, self.hyperparameters.beta > 0.0
+            self.policy.layout, distribution, columns, logits, batch.raw, batch.choices, self.hyperparameters.beta > 0.0
         )
 
         log_ratio = log_prob - batch.old_log_prob

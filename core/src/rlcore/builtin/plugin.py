@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlcore.plugins.markers import hookimpl
 from rlcore.plugins.records import (
+    ActionDistributionSpec,
     EncoderSpec,
     OptimizerSpec,
     ReplaySamplerSpec,
@@ -110,6 +111,32 @@ def rlcore_encoders() -> list[EncoderSpec]:
     return [
         EncoderSpec(name=name, target=f"rlcore.torch.encoders:{name}", kinds={"image"}, summary=summary)
         for name, summary in summaries.items()
+    ]
+
+
+@hookimpl
+def rlcore_action_distributions() -> list[ActionDistributionSpec]:
+    """rlcore's own; :data:`rlcore.torch.distributions.BUILT_IN` has them by the same names."""
+    return [
+        ActionDistributionSpec(
+            name="gaussian",
+            target="rlcore.torch.distributions:Gaussian",
+            initial_log_std=True,
+            summary="a Gaussian with one standard deviation for each part of an action, which is learned",
+        ),
+        ActionDistributionSpec(
+            name="state_dependent_gaussian",
+            target="rlcore.torch.distributions:StateDependentGaussian",
+            settings="rlcore.settings:StateDependentGaussianSettings",
+            initial_log_std=True,
+            summary="a Gaussian whose mean and standard deviation depend on the observation",
+        ),
+        ActionDistributionSpec(
+            name="squashed_gaussian",
+            target="rlcore.torch.distributions:SquashedGaussian",
+            initial_log_std=True,
+            summary="a state-dependent Gaussian whose draws pass through tanh, for actions within bounds",
+        ),
     ]
 
 

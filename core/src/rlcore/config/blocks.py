@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MAX_NAMES = 1_000  # behaviors, reward signals, writers, environment parameters
+MAX_NAMES = 1_000  # behaviors, reward signals, writers, exporters, environment parameters
 
 
 class Blocks:
@@ -153,14 +153,16 @@ class Blocks:
         )
 
     def _network(self, data: Any, path: KeyPath, hints: Mapping[str, str] | None = None) -> Any:
-        """The network, with the records and the settings of the encoders that it names."""
+        """The network, with the records and the settings of the encoders and the distribution that it names."""
         ready: dict[str, Any] = {}
         if isinstance(data, Mapping):
             encoders: dict[str, Any] = {}
             for kind, prefix in (("image", "vis"), ("vector", "vector")):
                 ready[f"{prefix}_encode_settings"] = self._encoder(data, path, kind, prefix, encoders)
             ready["encoders"] = encoders
-        return build(NetworkSettings, data, path, self.problems, ready=ready, no_keys=("encoders",), hints=hints)
+            ready |= self._distribution(data, path)
+        no_keys = ("encoders", "distribution")
+        return build(NetworkSettings, data, path, self.problems, ready=ready, no_keys=no_keys, hints=hints)
 
     def _encoder(self, data: Mapping[str, Any], path: KeyPath, kind: str, prefix: str, encoders: dict[str, Any]) -> Any:
         """The settings of the encoder of one kind of observations; its record is added to ``encoders``."""
@@ -181,12 +183,30 @@ class Blocks:
             self.problems.add((*path, key), problem)
             return INVALID
         encoders[name] = record
+        return self._own_settings(record, name, given, (*path, of_settings))
+
+    def _own_settings(self, record: Any, name: str, given: Any, path: KeyPath) -> Any:
+        """The settings of an encoder or a distribution, which may have none."""
         if record.settings is not None:
-            return self._settings(record, {} if given is None else given, (*path, of_settings))
+            return self._settings(record, {} if given is None else given, path)
         if given is None:
             return None
-        self.problems.add((*path, of_settings), f"encoder {name!r} has no settings; leave it out")
+        self.problems.add(path, f"{record.called or record.kind} {name!r} has no settings; leave it out")
         return INVALID
+
+    def _distribution(self, data: Mapping[str, Any], path: KeyPath) -> dict[str, Any]:
+        """The record of the distribution of continuous actions, and its settings."""
+        key, of_settings = "action_distribution", "action_distribution_settings"
+        name, given = data.get(key), data.get(of_settings)
+        if name is None and given is not None:
+            self.problems.add((*path, of_settings), f"there is no distribution to have settings; name one in {key}")
+            return {of_settings: INVALID}
+        if not isinstance(name, str):
+            return {of_settings: None}  # build() adds the problem of a name that is not text
+        record = self._find("action_distribution", self.plugins.action_distribution, name, (*path, key))
+        if record is INVALID:
+            return {of_settings: INVALID}
+        return {"distribution": record, of_settings: self._own_settings(record, name, given, (*path, of_settings))}
 
     def _behavior_sections(self, data: Mapping[str, Any], path: KeyPath) -> Any:
         """The blocks of a behavior that belong to plugins, by key; keys that are null are left out."""

@@ -16,6 +16,7 @@ from rlcore.config.modify import modified_by_plugins
 from rlcore.config.parameter_blocks import with_parameter_blocks
 from rlcore.config.plugins_block import directory_of, recorded
 from rlcore.config.rules import (
+    check_action_distributions,
     check_behaviors,
     check_critics,
     check_curricula,
@@ -55,6 +56,7 @@ def load_config(
         check_exporters(config, plugins, problems)
         check_memory(config, plugins, problems)
         check_critics(config, plugins, problems)
+        check_action_distributions(config, plugins, problems)
         check_routes(config, problems)
         check_behaviors(config, plugins, problems)
         config = attrs.evolve(config, plugins=recorded(config.plugins, directory_of(document), plugins))

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from rlcore.config.collected import Problems
 from rlcore.config.names import behavior_name_problems, name_problem
 from rlcore.config.nodes import value_at
@@ -151,6 +153,36 @@ def check_critics(config: RunConfig, plugins: Plugins, problems: Problems) -> No
             problems.add(at, f"trainer {behavior.trainer_type!r} has no critic of its own; leave it out")
         elif getattr(behavior.hyperparameters, "shared_critic", False):
             problems.add(at, "hyperparameters.shared_critic has one network for both; leave out one of the two")
+
+
+def check_action_distributions(config: RunConfig, plugins: Plugins, problems: Problems) -> None:
+    """Check ``network_settings.action_distribution``: the trainer must leave the choice to it.
+
+    A distribution without an initial standard deviation refuses ``hyperparameters.initial_log_std``.
+    """
+    for name, behavior in config.behaviors.items():
+        path: KeyPath = ("behaviors", name)
+        _refuse_in_rewards("action_distribution", behavior, path, problems)
+        chosen, record = behavior.network_settings.action_distribution, behavior.network_settings.distribution
+        if chosen is None:
+            continue
+        if not plugins.trainer(behavior.trainer_type).action_distributions:
+            able = [str(each.name) for each in plugins.records("trainer") if getattr(each, "action_distributions", 0)]
+            instead = f", or choose trainer_type {' or '.join(able)}" if able else ""
+            at = (*path, "network_settings", "action_distribution")
+            cause = f"trainer {behavior.trainer_type!r} has a distribution of its own, or no continuous actions"
+            problems.add(at, f"{cause}; leave it out{instead}")
+        elif not record.initial_log_std and _is_changed(behavior.hyperparameters, "initial_log_std"):
+            at = (*path, "hyperparameters", "initial_log_std")
+            problems.add(
+                at, f"action_distribution {chosen!r} has no log standard deviation to begin with; leave it out"
+            )
+
+
+def _is_changed(settings: Any, key: str) -> bool:
+    """Whether ``settings`` have ``key``, and a value other than its default."""
+    fields = attrs.fields_dict(type(settings)) if attrs.has(type(settings)) else {}
+    return key in fields and getattr(settings, key) != fields[key].default
 
 
 def check_curricula(config: RunConfig, plugins: Plugins, problems: Problems) -> None:

@@ -133,7 +133,7 @@ class _SchemaWriter:
         return self._define(BehaviorSettings, schema)
 
     def _network(self) -> Schema:
-        """A network: the names of encoders by what they read, and the settings of each."""
+        """A network: the names of encoders by what they read and of distributions, and the settings of each."""
         schema = self._object(NetworkSettings)
         properties, rules = schema["properties"], []
         for kind, prefix in (("image", "vis"), ("vector", "vector")):
@@ -146,6 +146,13 @@ class _SchemaWriter:
                 default = prefix == "vis" and name == default_of(attrs.fields(NetworkSettings).vis_encode_type)
                 condition = _has(f"{prefix}_encode_type", name, required=not default)
                 rules.append({"if": condition, "then": {"properties": {f"{prefix}_encode_settings": allowed}}})
+        named = self._named("action_distribution")
+        properties["action_distribution"] |= {"enum": [*(name for name, _ in named), None]}
+        for name, record in named:
+            has_settings = getattr(record, "settings", None) is not None
+            allowed = _or_null(self._settings(record, "settings")) if has_settings else {"type": "null"}
+            condition = _has("action_distribution", name)
+            rules.append({"if": condition, "then": {"properties": {"action_distribution_settings": allowed}}})
         return self._define(NetworkSettings, schema | ({"allOf": rules} if rules else {}))
 
     def _env_settings(self) -> Schema:

@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rlcore.plugins.markers import hookspec, registry_of
 from rlcore.plugins.records import (
+    ActionDistributionSpec,
     BehaviorSection,
     CommandSpec,
     ConfigSection,
@@ -112,6 +113,15 @@ def rlcore_encoders() -> Iterable[EncoderSpec] | None:
     """The encoders of observations that this plugin provides, for ``vis_encode_type`` and ``vector_encode_type``.
 
     Called once per loading of plugins, before the configuration is checked. Must not import torch or numpy.
+    """
+
+
+@registry_of(ActionDistributionSpec)
+def rlcore_action_distributions() -> Iterable[ActionDistributionSpec] | None:
+    """The distributions of continuous actions that this plugin provides, for ``action_distribution``.
+
+    Called once per loading of plugins, at the latest when a configuration chooses a distribution. Must not import torch
+    or numpy.
     """
 
 

@@ -43,9 +43,18 @@ class Run:
 
     ``config`` is a configuration file, a mapping of the same shape, or a :class:`RunConfig`. Environment, trainers
     and run directory are created when the first epoch starts, or by :meth:`start`.
+
+    Attributes:
+        config: The complete configuration.
+        plugins: The plugins of the run.
+        directory: The run directory; its ``path`` is the path.
+        timers: Durations of the parts of the run.
+        outcome: ``"done"``, ``"interrupted"`` or ``"failed"``; None before the end.
+        offline: Whether the run learns from recorded data: no environment is stepped.
     """
 
     def __init__(self, config: RunConfig | Mapping[str, Any] | str | Path, plugins: Plugins | None = None) -> None:
+        """Check the configuration. Raises ConfigError. ``plugins`` are those that the configuration chooses if None."""
         self.config, self.plugins = resolve_config(config, plugins)
         self.directory = RunDirectory(self.config.checkpoint_settings)
         self.timers = Timers()

@@ -29,7 +29,7 @@ from rlcore.runs.loop import PhaseTimes, infer, learn
 from rlcore.runs.notifications import Notifications
 from rlcore.runs.state import RunState, cut_warning, unlearned_warning
 from rlcore.runs.summaries import RunSummaries
-from rlcore.runs.timers import Timers
+from rlcore.runs.timers import Timer, Timers
 from rlcore.storage.directory import RunDirectory
 from rlcore.storage.store import RunStore
 
@@ -184,7 +184,7 @@ class Training:
         deleted. After the checkpoint of a stopped run it is not: a user who stops a run may have seen a mistake.
         """
         state, store = self.state, self._store
-        with self._timers.root.child("RLTrainer._checkpoint").measure():
+        with self._timers.root.child("RLTrainer._checkpoint").measure() as timer:
             # If the last checkpoint is of this very step, no step was taken since: its episodes have just started.
             hidden = [] if store.saved_step == state.steps else state.settle_episodes()
             if hidden and self.outcome is None and not self._warned_of_cuts:
@@ -198,19 +198,18 @@ class Training:
                 self._directory.regular_checkpoint_written()
             for behavior in state.behaviors.values():
                 behavior.checkpoint_saved()
-        self._export(self.exports.at_checkpoint)
-        with self._timers.root.child("RLTrainer._checkpoint").measure():
+            self._export(self.exports.at_checkpoint, timer)
             self.notifications.checkpoint_saved(state.steps, path)
             for removed in store.removed:
                 self.notifications.checkpoint_removed(removed.step, removed.path)
 
-    def _export(self, export: Callable[[int, Iterable[BehaviorRun]], None]) -> None:
-        """Export the policies; an error that is to end the run waits."""
+    def _export(self, export: Callable[[int, Iterable[BehaviorRun]], None], timer: Timer) -> None:
+        """Export the policies within what ``timer`` measures; an error that is to end the run waits."""
         started = perf_counter()
         with self.notifications.failing_later():
             export(self.state.steps, self.behaviors.values())
         if self.exports.exporters:
-            self._timers.root.child("Exporter.export").add(perf_counter() - started)
+            timer.child("Exporter.export").add(perf_counter() - started)
 
     def _raise_failure(self) -> None:
         """Save a checkpoint and raise the error of a writer or a notification, if it is to end the run."""
@@ -238,7 +237,7 @@ class Training:
                         if behavior.updates == 0 and behavior.steps >= behavior.settings.max_steps:
                             log.warning("%s", unlearned_warning(behavior))
                 if error is None and not self.nothing_left:
-                    self._export(self.exports.at_end)
+                    self._export(self.exports.at_end, self._timers.root)
             if error is None:
                 self._raise_failure()
         except BaseException as late:

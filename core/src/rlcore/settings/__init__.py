@@ -27,6 +27,7 @@ from rlcore.settings.trainers import (
     PrioritizedSamplerSettings,
     ReplaySamplerSettings,
     RewardSettings,
+    StateDependentGaussianSettings,
 )
 from rlcore.settings.unity import EngineSettings, EnvSettings
 
@@ -56,6 +57,7 @@ __all__ = [
     "RewardSettings",
     "RunConfig",
     "SettingError",
+    "StateDependentGaussianSettings",
     "TorchSettings",
     "field_info",
     "setting",

@@ -62,6 +62,19 @@ class CriticSettings:
 
 
 @attrs.frozen(kw_only=True)
+class StateDependentGaussianSettings:
+    """Settings of the distribution ``state_dependent_gaussian``."""
+
+    min_log_std: float = setting(-5.0, "Logarithm of the smallest standard deviation.")
+    max_log_std: float = setting(2.0, "Logarithm of the largest standard deviation.")
+
+    def __attrs_post_init__(self) -> None:
+        if self.min_log_std >= self.max_log_std:
+            problem = f"must be less than max_log_std ({self.max_log_std:g}), not {self.min_log_std:g}"
+            raise SettingError("min_log_std", problem, others=("max_log_std",))
+
+
+@attrs.frozen(kw_only=True)
 class NetworkSettings:
     """The network of a policy or a critic."""
 
@@ -97,6 +110,14 @@ class NetworkSettings:
     vector_encode_settings: Any = setting(
         None, "The encoder's own settings, if it has any (an rlcore key); null for its defaults."
     )
+    action_distribution: str | None = setting(
+        None,
+        "Distribution of continuous actions: a registered name, or DISTRIBUTION/NAME (an rlcore key); null for the "
+        "trainer's own, which is gaussian if the key is allowed.",
+    )
+    action_distribution_settings: Any = setting(
+        None, "The distribution's own settings, if it has any (an rlcore key); null for its defaults."
+    )
     memory: MemorySettings | None = setting(None, "Memory of a recurrent policy; null for none.")
     goal_conditioning_type: str = setting(
         "hyper", "How goal observations enter the network, if the environment has any.", choices=("hyper", "none")
@@ -118,6 +139,12 @@ class NetworkSettings:
         eq=False,
         repr=False,
         metadata={METADATA_KEY: FieldInfo("Records of the encoders by the names above.", key=False)},
+    )
+    distribution: Any = attrs.field(
+        default=None,
+        eq=False,
+        repr=False,
+        metadata={METADATA_KEY: FieldInfo("Record of the distribution of continuous actions.", key=False)},
     )
 
     def __attrs_post_init__(self) -> None:

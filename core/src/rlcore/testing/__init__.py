@@ -12,6 +12,7 @@ from rlcore.testing.environments import ConstantReward, IdentityEnvironment, Tin
 
 if TYPE_CHECKING:
     from rlcore.testing.conformance.curriculum import CurriculumConformance
+    from rlcore.testing.conformance.distributions import ActionDistributionConformance
     from rlcore.testing.conformance.exporters import ExporterConformance
     from rlcore.testing.conformance.plugin import PluginConformance
     from rlcore.testing.conformance.rewards import RewardProviderConformance
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from rlcore.testing.conformance.writers import StatsWriterConformance
 
 __all__ = [
+    "ActionDistributionConformance",
     "ConstantReward",
     "CurriculumConformance",
     "EnvironmentConformance",
@@ -36,8 +38,9 @@ __all__ = [
 pytest_plugins = ["rlcore.testing.fixtures"]
 
 
-# These classes need pytest, which users of the environments may not have.
+# These classes need pytest, which users of the environments may not have; that of distributions needs PyTorch too.
 _LAZY = {
+    "ActionDistributionConformance": "rlcore.testing.conformance.distributions",
     "CurriculumConformance": "rlcore.testing.conformance.curriculum",
     "ExporterConformance": "rlcore.testing.conformance.exporters",
     "PluginConformance": "rlcore.testing.conformance.plugin",

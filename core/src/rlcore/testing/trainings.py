@@ -17,13 +17,22 @@ from rlcore.trainer import Trainer
 if TYPE_CHECKING:
     from rlcore.runs.run import Run
 
+__all__ = ["SmallTrainings"]
+
 
 @attrs.frozen
 class SmallTrainings:
-    """Creates trainers and runs of one ``trainer_type``; each call can change hyperparameters and network settings."""
+    """Creates trainers and runs of one ``trainer_type``; each call can change hyperparameters and network settings.
+
+    Attributes:
+        trainer_type: The trainer, NAME or DIST/NAME.
+        directory: The directory of the runs.
+        hyperparameters: Hyperparameters of every trainer.
+        network: ``network_settings`` of every trainer.
+    """
 
     trainer_type: str
-    directory: Path  # the directory of the runs
+    directory: Path
     hyperparameters: Mapping[str, Any] = attrs.field(factory=dict)
     network: Mapping[str, Any] = attrs.field(factory=dict)
 

@@ -23,7 +23,7 @@ from rlcore.recordings import Recording
 from rlcore.saved_values import saved_mapping
 from rlcore.seeding import derive_generator, generator_state, restore_generator
 from rlcore.settings import BehavioralCloningSettings, OnPolicySettings
-from rlcore.torch.actions import categorical_log_prob_entropy, mask_logits, squashed_gaussian
+from rlcore.torch.actions import categorical_log_prob_entropy, mask_logits
 from rlcore.torch.divergence import remedy
 from rlcore.torch.recorded import recorded_transitions
 from rlcore.torch.schedules import Schedule, constant, linear
@@ -68,7 +68,7 @@ class ImitatingTrainer(TrainerWrapper):
         losses = [loss for _ in range(times) if (loss := self.cloning.update(self.steps)) is not None]
         if losses:
             stats[PRETRAINING_LOSS] = float(np.mean(losses))
-            self.trainer.policy.refresh_std()
+            self.trainer.policy.refresh_distribution()
         return stats
 
     def state_dict(self) -> dict[str, Any]:
@@ -178,12 +178,9 @@ class BehavioralCloning:
 
     def _drawn(self, columns: Tensor) -> Tensor:
         """Raw continuous actions [B, continuous], a draw from the policy."""
-        shape = (len(columns), self.layout.continuous)
-        noise = torch.from_numpy(self._generator.standard_normal(shape, dtype=np.float32)).to(self.device)
-        log_std = self.model.policy_head.log_std
-        if log_std is None:
-            return squashed_gaussian(columns, noise)[0]
-        drawn: Tensor = columns + log_std.exp() * noise
+        head = self.model.policy_head
+        noise = self._generator.standard_normal((len(columns), head.noise_size), dtype=np.float32)
+        drawn: Tensor = head.distribution.sample(columns, torch.from_numpy(noise).to(self.device))
         return drawn
 
     # ------------------------------------------------------------ state

@@ -14,25 +14,43 @@ from torch import Tensor
 from rlcore.torch.networks import Inputs
 from rlcore.torch.sequences import Sequences
 
+__all__ = ["Loss", "Minibatch", "mean_over_rows"]
+
 LossFunction = TypeVar("LossFunction", bound=Callable[..., "Loss"])
 
 
 @attrs.define(eq=False)
 class Minibatch:
-    """B transitions of a rollout."""
+    """B transitions of a rollout.
 
-    inputs: Inputs  # normalized observations, each [B, ...]
-    raw: Tensor | None  # [B, continuous] actions as drawn
-    choices: Tensor | None  # [B, branches]
-    mask: Tensor | None  # [B, logits] True = allowed
-    old_log_prob: Tensor  # [B] under the weights that acted
-    old_value: Tensor  # [B, R], R reward providers
-    advantage: Tensor  # [B] over all providers, standardized as advantage_normalization says
-    returns: Tensor  # [B, R] targets of the value heads
-    sequences: Sequences | None = None  # with memory: how the B rows form sequences of steps
+    Attributes:
+        inputs: Normalized observations, each [B, ...], as a network takes them.
+        raw: [B, continuous] continuous parts of the actions as drawn, before they are clipped and stretched to the
+            bounds; None if the behavior has none.
+        choices: [B, branches] index of the chosen option of each branch; None if the behavior has no branches.
+        mask: [B, logits] whether each option was allowed; None: every option was.
+        old_log_prob: [B] log-probability of the actions under the weights that acted, in nats.
+        old_value: [B, R] values under the weights that acted, for R reward providers.
+        advantage: [B] sum over all providers, standardized as ``advantage_normalization`` says.
+        returns: [B, R] targets of the value heads.
+        sequences: With memory: how the B rows form sequences of steps; None without memory.
+    """
+
+    inputs: Inputs
+    raw: Tensor | None
+    choices: Tensor | None
+    mask: Tensor | None
+    old_log_prob: Tensor
+    old_value: Tensor
+    advantage: Tensor
+    returns: Tensor
+    sequences: Sequences | None = None
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Minibatch:
-        """``function`` of every tensor of rows. ``sequences`` describe other rows then, and are left out."""
+        """Return a minibatch with ``function`` of every tensor [B, ...].
+
+        ``sequences`` describe other rows then, and are left out.
+        """
 
         def optional(x: Tensor | None) -> Tensor | None:
             return None if x is None else function(x)
@@ -49,20 +67,30 @@ class Minibatch:
         )
 
     def split(self, size: int) -> Iterator[Minibatch]:
-        """Views of ``size`` rows each, the last one of what is left."""
+        """Yield views of ``size`` rows each, the last one of what is left."""
         for start in range(0, len(self.advantage), size):
             yield self.map(lambda x, start=start: x[start : start + size])  # type: ignore[misc]
 
 
 @attrs.define(eq=False)
 class Loss:
-    """The result of :meth:`OnPolicyTrainer.loss`: ``total`` is minimized, the rest is reported."""
+    """The result of :meth:`rlcore.torch.on_policy.OnPolicyTrainer.loss`:
+
+    ``total`` is minimized, the rest is reported.
+
+    Attributes:
+        total: [] the loss that is minimized.
+        policy: [] its policy part.
+        value: [] its value part.
+        entropy: [] mean entropy of the policy, in nats.
+        log_ratio: [B] log of the new over the old probability of the actions.
+    """
 
     total: Tensor
     policy: Tensor
     value: Tensor
     entropy: Tensor
-    log_ratio: Tensor  # [B] log of new over old probability
+    log_ratio: Tensor
 
     def detached(self) -> Loss:
         """Return the numbers without their graph, which would keep a minibatch in memory."""
@@ -70,7 +98,7 @@ class Loss:
 
     @classmethod
     def of_pieces(cls, losses: Sequence[Loss], shares: Sequence[float]) -> Loss:
-        """The loss of a minibatch from those of its pieces, each with its share of the rows."""
+        """Return the loss of a minibatch from those of its pieces, each with its share of the rows."""
 
         def mean(parts: Iterable[Tensor]) -> Tensor:
             return torch.stack([part * share for part, share in zip(parts, shares, strict=True)]).sum(0)

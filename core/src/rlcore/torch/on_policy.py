@@ -46,11 +46,21 @@ from rlcore.torch.rollout_state import require_rollout_fit
 from rlcore.torch.saved_networks import load_model_state, model_state
 from rlcore.torch.template import TorchTrainer
 
+__all__ = ["Loss", "Minibatch", "OnPolicyTrainer"]
+
 log = logging.getLogger(__name__)
 
 
 class OnPolicyTrainer(TorchTrainer):
-    """A trainer that learns from what its current policy does."""
+    """A trainer that learns from what its current policy does.
+
+    Attributes:
+        hyperparameters: The block ``hyperparameters``.
+        model: The network.
+        optimizer: The optimizer of all parameters of the network.
+        policy: The current policy.
+        buffer: The rollout that is collected.
+    """
 
     hyperparameters: OnPolicySettings
     model: ActorCritic
@@ -59,14 +69,15 @@ class OnPolicyTrainer(TorchTrainer):
         super().__init__(settings, behavior, run)
         self.optimizer = self.make_optimizer(self.model.parameters())
         self.policy = ActorPolicy(behavior, self.model, self.backend)
-        self.buffer = RolloutBuffer(behavior, self.hyperparameters.buffer_size, self.model.memory_size)
+        noise_size = self.model.policy_head.noise_size
+        self.buffer = RolloutBuffer(behavior, self.hyperparameters.buffer_size, self.model.memory_size, noise_size)
         self._memory = None
         if self.model.memory is not None:
             memory = self.model.memory
             self._memory = RolloutMemory(memory.memory_size, memory.sequence_length, behavior.slots)
         self._noise_generator = derive_generator(run.seed, f"{behavior.name}/actions")
         self._minibatch_generator = derive_generator(run.seed, f"{behavior.name}/minibatches")
-        self._noise = ActionNoise(behavior, self.buffer.rows, self._noise_generator)
+        self._noise = ActionNoise(behavior, self.buffer.rows, self._noise_generator, noise_size)
         in_pieces = getattr(type(self).loss, "is_mean_over_rows", False)
         self._most_rows = self.backend.most_rows(self.model) if in_pieces else None
         self._rewards = [EpisodeRewards(behavior.slots) for _ in self.providers]
@@ -80,13 +91,13 @@ class OnPolicyTrainer(TorchTrainer):
     def build_model(self, value_heads: int) -> ActorCritic:
         """Return the network, an :class:`ActorCritic` or a subclass; called once, with PyTorch's generator seeded.
 
-        A subclass may change what ``policy`` and ``value`` compute; the standard deviation of continuous actions
-        stays ``policy_head.log_std``.
+        A subclass may change what ``policy`` and ``value`` compute; ``policy_head.distribution`` says what the columns
+        of continuous actions mean.
         """
         raise NotImplementedError
 
     def loss(self, batch: Minibatch) -> Loss:
-        """The loss of one minibatch, differentiable in ``total``.
+        """Return the loss of one minibatch, differentiable in ``total``. A subclass implements it.
 
         Decorate it with :func:`rlcore.torch.minibatch.mean_over_rows` if it is a mean over the rows, as PPO's is. A
         CPU then computes a large minibatch in pieces that fit in its cache.
@@ -94,23 +105,26 @@ class OnPolicyTrainer(TorchTrainer):
         raise NotImplementedError
 
     def schedules(self) -> Mapping[str, float]:
-        """Current values of whatever changes with progress, by tag; called at the start of an update."""
+        """Return the current values of what changes with the steps, by tag; called at the start of an update."""
         return {}
 
     def diagnostics(self, log_ratio: Tensor) -> dict[str, float]:
-        """Statistics of the log probability ratios of all minibatches of an update, by tag."""
+        """Return statistics by tag. ``log_ratio`` [rows] are log probability ratios of all minibatches of an update."""
         return {"Policy/KL Divergence": float(approximate_kl(log_ratio))}
 
     def actor_optimizer(self) -> Optimizer:
+        """Return the optimizer of all parameters."""
         return self.optimizer
 
     # ------------------------------------------------------------ the Trainer contract
 
     def begin(self, batch: AgentBatch) -> None:
+        """Implement :meth:`rlcore.trainer.Trainer.begin`."""
         self._forget(np.ones(self.behavior.slots, np.bool_))
         self.buffer.begin(batch)
 
     def act(self, batch: AgentBatch) -> Actions:
+        """Implement :meth:`rlcore.trainer.Trainer.act`."""
         noise = None if self.settings.network_settings.deterministic else self._noise.next()
         memory = self._memory
         if memory is None:
@@ -125,6 +139,7 @@ class OnPolicyTrainer(TorchTrainer):
         return self.policy.layout.actions(raw, choices)
 
     def observe(self, actions: Actions, batch: AgentBatch) -> None:
+        """Implement :meth:`rlcore.trainer.Trainer.observe`: store the transitions that closed."""
         if batch.aborted is not None:
             self._forget(batch.aborted)
         if self._memory is not None:
@@ -155,9 +170,14 @@ class OnPolicyTrainer(TorchTrainer):
             self._memory.forget(cut, lengths)
 
     def ready(self) -> bool:
+        """Return whether the rollout is full."""
         return self.buffer.full
 
     def update(self) -> Mapping[str, Statistic]:
+        """Take ``num_epoch`` passes over the rollout, then start an empty one.
+
+        Raises TrainingDiverged if a loss is not finite.
+        """
         h = self.hyperparameters
         schedules = {"Policy/Learning Rate": self.learning_rate(self.steps), **self.schedules()}
         self.optimizer.learning_rate = schedules["Policy/Learning Rate"]
@@ -185,10 +205,10 @@ class OnPolicyTrainer(TorchTrainer):
         return {**learned, **schedules, **rollout.stats}
 
     def gradient_step(self, minibatch: Minibatch) -> tuple[Loss, Tensor]:
-        """Move the parameters along the gradient of one minibatch; returns the loss, detached, and the gradient's norm.
+        """Move the parameters along the gradient of one minibatch.
 
-        A function of tensors: nothing in it depends on their values or waits for a device, so it can be compiled, or
-        captured in a CUDA graph.
+        Returns the loss, detached, and the gradient's norm, []. A function of tensors: nothing in it depends on their
+        values or waits for a device, so it can be compiled, or captured in a CUDA graph.
         """
         self.optimizer.zero_grad()
         loss = self._backward(minibatch)
@@ -233,6 +253,7 @@ class OnPolicyTrainer(TorchTrainer):
     # ------------------------------------------------------------ state
 
     def state_dict(self) -> dict[str, Any]:
+        """Implement :meth:`rlcore.trainer.Trainer.state_dict`."""
         return {
             "model": model_state(self.model),
             "optimizer": self.optimizer.state_dict(),
@@ -251,6 +272,7 @@ class OnPolicyTrainer(TorchTrainer):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Implement :meth:`rlcore.trainer.Trainer.load_state_dict`."""
         self.require_fit(state)
         load_model_state(self.model, state["model"], self.behavior.name)
         self.optimizer.load_state_dict(state["optimizer"])

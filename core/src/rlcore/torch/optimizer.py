@@ -12,6 +12,8 @@ from torch import Tensor, nn
 from rlcore.errors import RunStateError
 from rlcore.saved_values import saved_array
 
+__all__ = ["Adam", "Optimizer", "TorchAdam", "TorchOptimizer"]
+
 BETAS = (0.9, 0.999)  # those of Adam's paper, and of PyTorch
 
 
@@ -19,22 +21,27 @@ class Optimizer:
     """The interface of all optimizers.
 
     A gradient step is ``zero_grad()``, ``loss.backward()``, ``clip_grad_norm(...)`` where wanted, ``step()``.
-    ``type`` is the registered name, without its distribution.
+
+    Attributes:
+        type: The registered name, without its distribution.
+        parameters: The parameters that are moved.
+        learning_rate: Step size; may be set before every step.
     """
 
     type: str
     parameters: Sequence[nn.Parameter]
-    learning_rate: float  # may be set before every step
+    learning_rate: float
 
     def another(self, learning_rate: float) -> Optimizer:
-        """An optimizer of the same parameters with the same settings, and with a state of its own."""
+        """Return an optimizer of the same parameters with the same settings, and with a state of its own."""
         raise NotImplementedError
 
     def zero_grad(self) -> None:
+        """Clear the gradients of the parameters."""
         raise NotImplementedError
 
     def clip_grad_norm(self, max_norm: float) -> Tensor:
-        """Scale the gradient to an L2 norm of at most ``max_norm``; returns the norm before, a scalar."""
+        """Scale the gradient to an L2 norm of at most ``max_norm``; return the norm before, of shape []."""
         raise NotImplementedError
 
     def step(self) -> None:
@@ -44,15 +51,15 @@ class Optimizer:
     # ------------------------------------------------------------ state
 
     def state_dict(self) -> dict[str, Any]:
-        """The ``type``, and arrays and numbers to continue from."""
+        """Return the ``type``, and arrays and numbers to continue from."""
         raise NotImplementedError
 
     def require_fit(self, state: Mapping[str, Any]) -> None:
-        """Raises RunStateError if the state belongs to another model or other settings, or is not finite."""
+        """Raise RunStateError if the state belongs to another model or other settings, or is not finite."""
         raise NotImplementedError
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Raises RunStateError, changing nothing, where :meth:`require_fit` does."""
+        """Continue from :meth:`state_dict`. Raises RunStateError, changing nothing, where :meth:`require_fit` does."""
         raise NotImplementedError
 
 
@@ -60,13 +67,16 @@ class Adam(Optimizer):
     """The base of both implementations of Adam (Kingma and Ba 2015, arXiv:1412.6980, algorithm 1).
 
     Their states are the same, so that a checkpoint of one continues with the other.
+
+    Attributes:
+        epsilon: Added to the root of the second moment.
     """
 
     type = "adam"
     epsilon: float
 
     def moments(self) -> dict[str, Tensor]:
-        """``mean`` and ``square``, of all parameters in one row, and the number of the ``step``."""
+        """Return ``mean`` and ``square``, both [P] for all P numbers of the parameters, and the ``step``, []."""
         raise NotImplementedError
 
     def load_moments(self, moments: dict[str, Any]) -> None:
@@ -78,6 +88,7 @@ class Adam(Optimizer):
         return {"type": self.type, **moments}
 
     def require_fit(self, state: Mapping[str, Any]) -> None:
+        """Raise RunStateError if the moments belong to another model, or are not finite."""
         for name, tensor in self.moments().items():
             saved = saved_array(state, name, np.float32)
             if saved.shape != tuple(tensor.shape):
@@ -116,6 +127,7 @@ class TorchOptimizer(Optimizer):
 
     @property
     def learning_rate(self) -> float:
+        """Step size; may be set before every step."""
         return self._learning_rate
 
     @learning_rate.setter

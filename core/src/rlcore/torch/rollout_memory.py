@@ -39,7 +39,7 @@ class RolloutSequences:
     def policy_parameters(
         self, model: ActorCritic, inputs: Inputs, most_rows: int | None
     ) -> tuple[Tensor | None, Tensor | None]:
-        """The output of :meth:`Actor.policy` for all N rows, computed for about ``most_rows`` rows at a time."""
+        """The output of :meth:`rlcore.torch.networks.Actor.policy` for all N rows, about ``most_rows`` at a time."""
         count = len(inputs[0])
         pieces = 1 if most_rows is None else -(-count // most_rows)
         means, logits, order = [], [], []

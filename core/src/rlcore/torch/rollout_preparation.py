@@ -153,14 +153,14 @@ class RolloutPreparation:
         choices = flat(buffer.choices) if behavior.discrete else None
         mask = flat(buffer.masks) if buffer.masks is not None else None
         if sequences is None:
-            mean, logits = self._policy_parameters(acted_on)
+            columns, logits = self._policy_parameters(acted_on)
         else:
             most_rows = self._piece if self._model.inputs.images else None
-            mean, logits = sequences.policy_parameters(self._model, acted_on, most_rows)
+            columns, logits = sequences.policy_parameters(self._model, acted_on, most_rows)
         if mask is not None and logits is not None:
             logits = mask_logits(logits, mask)
-        log_std = self._model.policy_head.log_std
-        log_prob, _ = joint_log_prob_entropy(self._policy.layout, mean, log_std, logits, raw, choices)
+        distribution = self._model.policy_head.distribution
+        log_prob, _ = joint_log_prob_entropy(self._policy.layout, distribution, columns, logits, raw, choices)
         advantage = flat(advantages)
         if self._hyperparameters.advantage_normalization == "rollout":
             advantage = standardize(advantage)
@@ -185,19 +185,22 @@ class RolloutPreparation:
             seen = {name: array[at[slots], slots] for name, array in buffer.observations.items()}
             mask = None if buffer.masks is None else buffer.masks[at[slots], slots]
             memory = None if buffer.memory is None else buffer.memory[at[slots], slots]
-            mean, logits = self._policy.parameters(seen, mask, memory)
-            raw = torch.from_numpy(buffer.raw[at[slots], slots]) if behavior.continuous else None
-            choices = torch.from_numpy(buffer.choices[at[slots], slots]) if behavior.discrete else None
-            log_std = self._model.policy_head.log_std
+            columns, logits = self._policy.parameters(seen, mask, memory)
+            raw = buffer.raw[at[slots], slots] if behavior.continuous else None
+            choices = buffer.choices[at[slots], slots] if behavior.discrete else None
+
+            def tensor(array: NDArray[Any] | None) -> Tensor | None:
+                return None if array is None else torch.from_numpy(array).to(self._device)
+
             log_prob, _ = joint_log_prob_entropy(
                 self._policy.layout,
-                None if mean is None else torch.from_numpy(mean),
-                None if log_std is None else log_std.detach().cpu(),
-                None if logits is None else torch.from_numpy(logits),
-                raw,
-                choices,
+                self._model.policy_head.distribution,
+                tensor(columns),
+                tensor(logits),
+                tensor(raw),
+                tensor(choices),
             )
-            log_probs[slots] = log_prob.numpy()
+            log_probs[slots] = to_numpy(log_prob)
         return log_probs
 
     def _advantages(
@@ -270,9 +273,9 @@ class RolloutPreparation:
 
     def _policy_parameters(self, inputs: Inputs) -> tuple[Tensor | None, Tensor | None]:
         parts = [self._model.policy(part) for part in self._parts(inputs)]
-        means = [mean for mean, _ in parts if mean is not None]
+        columns = [column for column, _ in parts if column is not None]
         logits = [logit for _, logit in parts if logit is not None]
-        return torch.cat(means) if means else None, torch.cat(logits) if logits else None
+        return torch.cat(columns) if columns else None, torch.cat(logits) if logits else None
 
     def _parts(self, inputs: Inputs) -> list[Inputs]:
         """Pieces small enough that a forward pass over images fits in memory, and any pass in a CPU's cache."""

@@ -19,6 +19,8 @@ from rlcore.plugins.records import ScheduleSpec
 from rlcore.plugins.run_context import RunContext
 from rlcore.saved_values import saved_count, saved_entry
 
+__all__ = ["Schedule", "UpdateRatio", "constant", "cosine", "create_schedule", "linear"]
+
 
 def linear(progress: float) -> float:
     """ML-Agents' ``linear``."""
@@ -42,8 +44,13 @@ BUILT_IN: Mapping[str, Callable[[float], float]] = {"constant": constant, "cosin
 class Schedule:
     """A value that goes from ``initial`` to ``final`` over ``max_steps`` agent steps, as ``share`` says.
 
-    ``share`` is one of ``BUILT_IN`` or another function of progress. Calling a schedule with the number of agent steps
-    taken returns the value.
+    Calling a schedule with the number of agent steps taken returns the value.
+
+    Attributes:
+        share: One of ``BUILT_IN`` or another function of progress.
+        initial: Value at step 0.
+        final: Value from ``max_steps`` on.
+        max_steps: Agent steps until the final value.
     """
 
     share: Callable[[float], float]
@@ -78,7 +85,7 @@ class _Checked:
 
 
 def create_schedule(name: str, initial: float, final: float, max_steps: int, run: RunContext) -> Schedule:
-    """The schedule that a key such as ``learning_rate_schedule`` names.
+    """Return the schedule that a key such as ``learning_rate_schedule`` names.
 
     Raises PluginError, which names the plugin, if the function of a plugin fails at the start, in the middle or at the
     end. A policy that is only measured needs no schedule: it has a constant one if the plugin is not known.
@@ -109,7 +116,7 @@ class UpdateRatio:
         self.done = 0  # updates since then
 
     def due(self, steps: int) -> int:
-        """Number of updates still to do at agent step ``steps``."""
+        """Return the number of updates still to do at agent step ``steps``."""
         return max(0, (steps - self.start) * self._ratio.denominator // self._ratio.numerator - self.done)
 
     def restart(self, start: int) -> None:
@@ -117,6 +124,7 @@ class UpdateRatio:
         self.start, self.done = start, 0
 
     def state_dict(self) -> dict[str, Any]:
+        """Return the counts, as JSON values."""
         return {"start": self.start, "done": self.done, "ratio": str(self._ratio)}
 
     def load_state_dict(self, state: Mapping[str, Any], steps: int) -> None:

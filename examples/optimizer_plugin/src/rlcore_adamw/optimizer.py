@@ -14,4 +14,6 @@ def adamw(parameters: list[nn.Parameter], learning_rate: float, settings: AdamWS
         {"params": weights, "weight_decay": settings.weight_decay},
         {"params": others, "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW([group for group in groups if group["params"]], lr=learning_rate, eps=settings.epsilon)
+    groups = [group for group in groups if group["params"]]
+    fused = parameters[0].device.type in ("cpu", "cuda")  # one operation for all parameters
+    return torch.optim.AdamW(groups, lr=learning_rate, eps=settings.epsilon, fused=fused)

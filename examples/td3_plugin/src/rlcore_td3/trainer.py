@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from rlcore import AgentBatch, BehaviorSpec
 from rlcore.settings import NetworkSettings
-from rlcore.torch.actions import LOG_STD_RANGE
+from rlcore.torch.distributions import LOG_STD_RANGE, SquashedGaussian
 from rlcore.torch.double_q import min_q
 from rlcore.torch.minibatch_trainer import GradientStep
 from rlcore.torch.networks import Actor, Critic, Inputs
@@ -26,7 +26,7 @@ class TD3Networks(Actor):
     """An actor whose draws are its mean, two critics with a value for each reward, and target networks of all."""
 
     def __init__(self, behavior: BehaviorSpec, settings: NetworkSettings, rewards: int) -> None:
-        super().__init__(behavior, settings, squashed=True)
+        super().__init__(behavior, settings, SquashedGaussian(behavior))
         # No loss moves the log standard deviations: they stay at the least value.
         nn.init.zeros_(self.policy_head.linear.weight[behavior.continuous :])
         nn.init.constant_(self.policy_head.linear.bias[behavior.continuous :], LOG_STD_RANGE[0])

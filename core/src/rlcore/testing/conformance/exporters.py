@@ -78,15 +78,18 @@ class LoadedPolicy(Protocol):
 class ExporterConformance:
     """Tests of exporters: set ``exporter`` and override :meth:`load`.
 
-    ``settings`` is its block under ``export``. ``kinds`` are the behaviors that it can export, any of
-    ``BEHAVIORS``: one vector, several observations, an image, one branch, several branches, both kinds of actions, and
-    memory. It must refuse the others with an UnsupportedExport.
+    Attributes:
+        exporter: The exporter, NAME or DIST/NAME, as installed.
+        settings: The block of the exporter under ``export``.
+        kinds: The behaviors that it can export, any of ``vector``, ``several`` (observations), ``image``, ``discrete``,
+            ``branches``, ``hybrid`` and ``memory``; the exporter must refuse the others with an UnsupportedExport.
+        tolerance: Largest difference of continuous actions.
     """
 
-    exporter: ClassVar[str] = ""  # NAME or DIST/NAME, as installed
+    exporter: ClassVar[str] = ""
     settings: ClassVar[Mapping[str, Any]] = {}
     kinds: ClassVar[frozenset[str]] = frozenset(BEHAVIORS)
-    tolerance: ClassVar[float] = 1e-5  # of continuous actions
+    tolerance: ClassVar[float] = 1e-5
 
     @pytest.fixture(autouse=True)
     def _place(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,9 +104,11 @@ class ExporterConformance:
         raise NotImplementedError
 
     def plugins(self) -> Plugins:
+        """Return the plugins that the exporter is created with."""
         return load_plugins(selection_from(None, {}, (), False, used=(self.exporter,)))
 
     def make(self, **settings: Any) -> Exporter:
+        """Create the exporter; ``settings`` override those of the class."""
         plugins = self.plugins()
         spec = plugins.exporter(self.exporter)
         run = RunContext(RunConfig(behaviors={"Walker": BehaviorSettings()}), plugins, self.elsewhere, 1, 1)
@@ -117,6 +122,7 @@ class ExporterConformance:
         return untrained.untrained_policy(BEHAVIORS[kind], network, seed)
 
     def file(self, name: str = "Walker") -> Path:
+        """Return the path of an exported file, which has the suffix of the exporter."""
         return self.place / f"{name}{self.plugins().exporter(self.exporter).suffix}"
 
     def claimed(self) -> str:
