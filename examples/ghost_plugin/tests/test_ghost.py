@@ -299,7 +299,8 @@ def test_an_opponent_that_stays_as_it_was_at_first_is_beaten_and_teaches_little(
 def test_nim_is_learned_and_its_policy_is_read_from_the_checkpoint(configure: Configure, run_rlcore: RunRlcore) -> None:
     before, after = score(configure())
     assert before < -0.9 and after >= 0.95
-    evaluated = run_rlcore("evaluate", Path("results/nim").resolve(), "--allow-local", "--json")  # in the environment of one team
+    # In an environment of one team:
+    evaluated = run_rlcore("evaluate", Path("results/nim").resolve(), "--allow-local", "--json")
     assert json.loads(evaluated.stdout)["behaviors"]["Player"]["mean_reward"] >= 0.95
     policy = load_policies("results/nim")["Player"]
     heaps = np.array([heap for heap in range(4, 21) if heap % 4])
