@@ -296,8 +296,11 @@ def test_an_opponent_that_stays_as_it_was_at_first_is_beaten_and_teaches_little(
         assert run.evaluate(episodes=100).score < 0.5
 
 
-def test_nim_is_learned_and_its_policy_is_read_from_the_checkpoint(configure: Configure, run_rlcore: RunRlcore) -> None:
-    before, after = score(configure())
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_nim_is_learned_and_its_policy_is_read_from_the_checkpoint(
+    configure: Configure, run_rlcore: RunRlcore, seed: int
+) -> None:
+    before, after = score(configure(seed=seed))
     assert before < -0.9 and after >= 0.95
     # In an environment of one team:
     evaluated = run_rlcore("evaluate", Path("results/nim").resolve(), "--allow-local", "--json")
