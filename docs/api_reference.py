@@ -131,6 +131,7 @@ PAGES: Mapping[str, Page] = {
             "rlcore.torch.encoders",
             "rlcore.torch.normalizer",
             "rlcore.torch.actions",
+            "rlcore.torch.distributions",
             "rlcore.torch.discrete_options",
             "rlcore.torch.policy",
             "rlcore.torch.policy_module",

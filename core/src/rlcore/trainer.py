@@ -23,7 +23,7 @@ from rlcore.environment import Actions, AgentBatch
 from rlcore.saved_values import fill, saved_count
 from rlcore.seeding import derive_seed
 
-__all__ = ["MemoryPolicy", "Player", "Policy", "PolicyMix", "Snapshot", "Trainer"]
+__all__ = ["MemoryPolicy", "Player", "Policy", "PolicyMix", "Snapshot", "Trainer", "TrainerWrapper"]
 
 
 @runtime_checkable
@@ -275,6 +275,9 @@ class TrainerWrapper:
     Everything else goes to ``trainer``, the inner one, attributes outside the contract included. An overriding
     ``state_dict`` adds an entry to the state of the inner trainer, which ignores it:
     ``{**self.trainer.state_dict(), "my_plugin": ...}``.
+
+    Attributes:
+        trainer: The inner trainer.
     """
 
     def __init__(self, trainer: Trainer) -> None:
@@ -285,35 +288,46 @@ class TrainerWrapper:
 
     @property
     def steps(self) -> int:
+        """The steps of the inner trainer."""
         return self.trainer.steps
 
     @property
     def policy(self) -> Policy:
+        """The policy of the inner trainer."""
         return self.trainer.policy
 
     def snapshot(self, state: Mapping[str, Any] | None = None) -> Snapshot:
+        """Call :meth:`Trainer.snapshot` of the inner trainer."""
         return self.trainer.snapshot(state)
 
     def begin(self, batch: AgentBatch) -> None:
+        """Call :meth:`Trainer.begin` of the inner trainer."""
         self.trainer.begin(batch)
 
     def act(self, batch: AgentBatch) -> Actions:
+        """Call :meth:`Trainer.act` of the inner trainer."""
         return self.trainer.act(batch)
 
     def observe(self, actions: Actions, batch: AgentBatch) -> None:
+        """Call :meth:`Trainer.observe` of the inner trainer."""
         self.trainer.observe(actions, batch)
 
     def ready(self) -> bool:
+        """Call :meth:`Trainer.ready` of the inner trainer."""
         return self.trainer.ready()
 
     def update(self) -> Mapping[str, float | Sequence[float]]:
+        """Call :meth:`Trainer.update` of the inner trainer."""
         return self.trainer.update()
 
     def state_dict(self) -> dict[str, Any]:
+        """Call :meth:`Trainer.state_dict` of the inner trainer."""
         return self.trainer.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Call :meth:`Trainer.load_state_dict` of the inner trainer."""
         self.trainer.load_state_dict(state)
 
     def load_model(self, model: Mapping[str, Any]) -> None:
+        """Call :meth:`Trainer.load_model` of the inner trainer."""
         self.trainer.load_model(model)

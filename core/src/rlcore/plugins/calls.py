@@ -220,6 +220,7 @@ class Plugins(Factories):
         return self.record(EncoderSpec, reference)
 
     def action_distribution(self, reference: str) -> ActionDistributionSpec:
+        """Return the record of the action distribution called NAME or DIST/NAME; errors as for :meth:`record`."""
         return self.record(ActionDistributionSpec, reference)
 
     def exporter(self, reference: str) -> ExporterSpec:

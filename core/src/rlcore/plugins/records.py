@@ -260,13 +260,17 @@ class EncoderSpec(Record):
 class ActionDistributionSpec(Record):
     """A distribution of continuous actions for :mod:`rlcore.torch`, which ``action_distribution`` may name.
 
-    ``settings`` names the attrs class of ``action_distribution_settings``; None if it has no settings.
     ``target(settings, behavior: BehaviorSpec)``, called by keyword once for each policy network, returns a
     :class:`rlcore.torch.distributions.ActionDistribution` of ``behavior.continuous`` parts; ``settings`` is None
     without a settings class. With ``initial_log_std``, the target also takes the number of that name: the logarithm of
     the first standard deviation, from ``hyperparameters.initial_log_std`` of a trainer that has this key, else 0. A
-    distribution without it refuses a value other than the key's default. Raise
-    :class:`rlcore.errors.UnsupportedSpace` for actions that the distribution cannot have.
+    distribution without it refuses a value other than the key's default. Raise :class:`rlcore.errors.UnsupportedSpace`
+    for actions that the distribution cannot have.
+
+    Attributes:
+        settings: The attrs class of ``action_distribution_settings``, as ``"package.module:Name"``; None if it has no
+            settings.
+        initial_log_std: Whether the target takes the argument of that name.
     """
 
     kind: ClassVar[str] = "action_distribution"

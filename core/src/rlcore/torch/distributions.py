@@ -21,7 +21,17 @@ from rlcore.errors import ConfigError, PluginError, did_you_mean
 from rlcore.plugins import blamed
 from rlcore.settings import NetworkSettings, StateDependentGaussianSettings
 
-LOG_STD_RANGE = (-20.0, 2.0)  # of squashed Gaussians (Haarnoja et al. 2018, as in their code)
+__all__ = [
+    "LOG_STD_RANGE",
+    "ActionDistribution",
+    "Gaussian",
+    "SquashedGaussian",
+    "StateDependentGaussian",
+    "squashed_gaussian",
+]
+
+LOG_STD_RANGE = (-20.0, 2.0)
+"""Limits of the log standard deviation of squashed Gaussians (Haarnoja et al. 2018, as in their code)."""
 
 FloatArray = NDArray[np.float32]
 # Columns [R, columns * C] and noise [R, noise_size], or None to act deterministically, to raw actions [R, C].
@@ -44,6 +54,12 @@ class ActionDistribution(nn.Module):
     PyTorch, on any device and without branches that depend on values, so that policies can be traced and exported.
     Gradients of all four with respect to the columns must be finite; ``behavioral_cloning`` uses that of
     :meth:`sample`.
+
+    Attributes:
+        columns: Numbers that the head of the policy gives for each part.
+        noise_per_part: Standard normal numbers that a draw of each part needs.
+        bounded: Whether draws lie within [-1, 1]; actions without bounds are refused then.
+        parts: C, the number of continuous parts.
     """
 
     columns: int = 1
@@ -188,11 +204,15 @@ class SquashedGaussian(StateDependentGaussian):
 
     The columns are those of :class:`StateDependentGaussian`. A deterministic policy acts with the tanh of the mean,
     which is the median of the distribution; the mode would often lie at a bound.
+
+    Attributes:
+        nodes: [32] nodes of the quadrature.
+        weights: [32] weights of the quadrature.
     """
 
     bounded = True
-    nodes: Tensor  # [32]
-    weights: Tensor  # [32]
+    nodes: Tensor
+    weights: Tensor
 
     def __init__(self, behavior: BehaviorSpec, settings: None = None, initial_log_std: float = 0.0) -> None:
         super().__init__(behavior, None, initial_log_std)
@@ -214,7 +234,7 @@ class SquashedGaussian(StateDependentGaussian):
         return super().log_prob(columns, u) - _log_slope(u).sum(-1) - _LOG_4 * self.parts
 
     def entropy(self, columns: Tensor) -> Tensor:
-        """The Gaussian's entropy and the mean of log(1 - tanh(u)^2), by quadrature at 32 points."""
+        """Return the entropy [B], the Gaussian's and the mean of log(1 - tanh(u)^2), by quadrature at 32 points."""
         mean, log_std = self.mean_log_std(columns)
         u = mean.unsqueeze(2) + log_std.exp().unsqueeze(2) * self.nodes  # [B, C, 32]
         return gaussian_entropy(log_std) + (_log_slope(u) * self.weights).sum((1, 2)) + _LOG_4 * self.parts

@@ -31,19 +31,24 @@ ROWS = 5  # random columns that a test looks at
 
 
 class ActionDistributionConformance:
-    """Tests of distributions of actions: set ``distribution``. ``settings`` is ``action_distribution_settings``.
+    """Tests of distributions of actions: set ``distribution``.
 
-    ``deterministic`` says what a deterministic policy does: ``"mode"``, ``"mean"`` or ``"median"``. Columns are drawn
-    with the standard deviation ``spread``. ``skip`` maps the name of a test that cannot hold to the reason.
+    Attributes:
+        distribution: The distribution, NAME or DIST/NAME, as installed.
+        settings: The block ``action_distribution_settings``.
+        deterministic: What a deterministic policy does: ``"mode"``, ``"mean"`` or ``"median"``.
+        spread: Standard deviation of the columns that are drawn.
+        skip: Names of tests that cannot hold, with the reason.
     """
 
-    distribution: ClassVar[str] = ""  # NAME or DIST/NAME, as installed
+    distribution: ClassVar[str] = ""
     settings: ClassVar[Mapping[str, Any]] = {}
     deterministic: ClassVar[Literal["mode", "mean", "median"]] = "mode"
     spread: ClassVar[float] = 0.7
     skip: ClassVar[Mapping[str, str]] = {}
 
     def setup_method(self, method: MethodType) -> None:
+        """Skip the test if ``skip`` names it; pytest calls it before each test."""
         reason = self.skip.get(method.__name__)
         if reason:
             pytest.skip(reason)
@@ -68,7 +73,7 @@ class ActionDistributionConformance:
         return self.spread * torch.randn(rows, distribution.columns * distribution.parts, generator=generator)
 
     def draws(self, distribution: ActionDistribution, column: Tensor) -> Tensor:
-        """Return ``DRAWS`` raw actions for one row of columns."""
+        """Return raw actions [draws, C] for one row of columns, ``column`` [1, columns * C]."""
         return distribution.sample(column.expand(DRAWS, -1), normal(DRAWS, distribution.noise_size))
 
     @pytest.mark.parametrize("rows", [0, 1, 4])
