@@ -183,6 +183,5 @@ def test_a_reward_that_learns_trains(
 def test_opponents_of_self_play_train(with_examples: Callable[[str], Venv], tmp_path: Path) -> None:
     """The tests of the package train to the end, in a deep run."""
     venv = with_examples("ghost_plugin")
-    shutil.copy(EXAMPLES / "ghost_plugin/nim.py", tmp_path)
     venv.rlcore("run", EXAMPLES / "ghost_plugin/nim.yaml", "--set", "behaviors.Player.max_steps=2048", cwd=tmp_path)
     assert json.loads((tmp_path / "results/nim/result.json").read_text())["outcome"] == "done"

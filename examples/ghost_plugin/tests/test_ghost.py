@@ -18,6 +18,7 @@ import yaml
 from rlcore import Actions, AgentBatch, Run, load_policies
 from rlcore.errors import ConfigError, RunStateError
 from rlcore.testing import EnvironmentConformance, PluginConformance, TrainerConformance
+from rlcore.testing.fixtures import RunRlcore
 
 EXAMPLE = Path(__file__).parents[1]
 CONFIG = yaml.safe_load((EXAMPLE / "nim.yaml").read_text(encoding="utf-8"))
@@ -234,15 +235,17 @@ def contents(step: Path) -> dict[str, Any]:
     return files | {"state": state}
 
 
-@pytest.mark.parametrize("trainer", ["ppo", "sac"])
+@pytest.mark.parametrize("trainer", ["ppo", "ppo with memory", "sac"])
 def test_a_run_that_is_killed_and_resumed_equals_one_that_is_not(configure: Configure, trainer: str) -> None:
     block: dict[str, Any] = {"max_steps": 1600, "checkpoint_interval": 320, "summary_freq": 800, "keep_checkpoints": 0}
-    block |= {"self_play": SELF_PLAY, "trainer_type": trainer}
+    block |= {"self_play": SELF_PLAY, "trainer_type": trainer[:3]}
     if trainer == "sac":
         sac = {"batch_size": 32, "buffer_init_steps": 64, "steps_per_update": 8, "save_replay_buffer": True}
         block["hyperparameters"] = sac
     else:
         block["hyperparameters"] = {"batch_size": 64, "buffer_size": 256}
+    if trainer == "ppo with memory":
+        block["network_settings"] = {"hidden_units": 16, "memory": {"memory_size": 8, "sequence_length": 8}}
     for run_id in ("whole", "again"):
         Run(configure(run_id, **block)).train()
     whole, again = (Path("results") / run_id / "checkpoints" for run_id in ("whole", "again"))
@@ -293,9 +296,15 @@ def test_an_opponent_that_stays_as_it_was_at_first_is_beaten_and_teaches_little(
         assert run.evaluate(episodes=100).score < 0.5
 
 
-def test_nim_is_learned_and_its_policy_is_read_from_the_checkpoint(configure: Configure) -> None:
-    before, after = score(configure())
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_nim_is_learned_and_its_policy_is_read_from_the_checkpoint(
+    configure: Configure, run_rlcore: RunRlcore, seed: int
+) -> None:
+    before, after = score(configure(seed=seed))
     assert before < -0.9 and after >= 0.95
+    # In an environment of one team:
+    evaluated = run_rlcore("evaluate", Path("results/nim").resolve(), "--allow-local", "--json")
+    assert json.loads(evaluated.stdout)["behaviors"]["Player"]["mean_reward"] >= 0.95
     policy = load_policies("results/nim")["Player"]
     heaps = np.array([heap for heap in range(4, 21) if heap % 4])
     chosen = policy.act({"heap": np.eye(21, dtype=np.float32)[heaps]}, np.ones((len(heaps), 3), np.bool_)).discrete

@@ -103,18 +103,15 @@ class EpisodeStatistics:
         if batch.aborted is not None:
             self._add_held()
             self._drop(batch.aborted)
-        self._act_next(batch)
+        self._acted = None if batch.needs_action is None else self._open_next(batch, batch.needs_action)
         return finished
 
-    def _act_next(self, batch: AgentBatch) -> None:
-        """Note which slots act on ``batch``, or still wait for what their last action leads to."""
-        acts = batch.needs_action
-        if acts is not None:
-            over = batch.terminated | batch.truncated
-            if batch.aborted is not None:
-                over |= batch.aborted
-            acts = acts | ~over if self._acted is None else acts | (self._acted & ~over)
-        self._acted = acts
+    def _open_next(self, batch: AgentBatch, acts: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Slots [S] that act on ``batch``, or still wait for what their last action leads to."""
+        over = batch.terminated | batch.truncated
+        if batch.aborted is not None:
+            over |= batch.aborted
+        return acts | (~over if self._acted is None else self._acted & ~over)
 
     def _episodes(self, ended: NDArray[np.intp]) -> FinishedEpisodes:
         self.finished += len(ended)
