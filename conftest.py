@@ -54,14 +54,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is marked ``deep``, unless this is a deep run. The longest tests start first.
+    """Leave out what is marked ``deep``, unless this is a deep run, and what needs a device that is not there.
+
+    The longest tests start first.
 
     A process that starts one of them last would run it alone, while the others have nothing left to do.
     """
-    if not config.getoption("--deep"):
-        left_out = [item for item in items if item.get_closest_marker("deep")]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.get_closest_marker("deep")]
+    absent = [] if config.getoption("--deep") else ["deep"]
+    if not Path("/dev/nvidiactl").exists():  # asking PyTorch would import it
+        absent.append("cuda")
+    left_out = [item for item in items if any(map(item.get_closest_marker, absent))]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if not any(map(item.get_closest_marker, absent))]
     items.sort(
         key=lambda item: next((k for k, mark in enumerate(LONGEST) if item.get_closest_marker(mark)), len(LONGEST))
     )

@@ -1,11 +1,11 @@
 """The worth of each piece of ``rlcore.torch.cpu``: agent steps per second of whole trainings with that piece alone off.
 
-Three trainings: PPO on CartPole with 8 environments, PPO on a control task of HalfCheetah's size, and SAC on Pendulum,
-with the hyperparameters of the other speed benchmarks. The control task returns made-up observations, so the time of a
-simulator does not hide that of the trainer. Each measurement is one training in a process of its own. A round measures
-every entrant once, in turn, and a share is taken within a round, by the wall clock and by the processor's. Pinned
-trainings may use one core; free ones may use two, and SAC has ``num_threads: 2`` there. The piece ``pair`` exists only
-in those.
+Four trainings: PPO on CartPole with 8 environments and with 4096, PPO on a control task of HalfCheetah's size, and SAC
+on Pendulum, with the hyperparameters of the other speed benchmarks. The control task returns made-up observations, so
+the time of a simulator does not hide that of the trainer. Each measurement is one training in a process of its own. A
+round measures every entrant once, in turn, and a share is taken within a round, by the wall clock and by the
+processor's. Pinned trainings may use one core; free ones may use two, and SAC has ``num_threads: 2`` there. The piece
+``pair`` exists only in those.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import attrs
 import click
 import ppo_trainings
 import sac_trainings
+from ppo_copies import case_of
 from ppo_speed import CARTPOLE_8, HALFCHEETAH
 from rich.console import Console
 from rich.table import Table
@@ -29,11 +30,12 @@ from side_by_side import MISSED, alternate, in_own_process, pin_to_one_core, wri
 WORTH = 0.05  # of a training's speed, in one case at least; a piece below is not worth its code
 TRAININGS = {
     "ppo cartpole": ("ppo", CARTPOLE_8, 0.5),
+    "ppo copies": ("ppo", case_of(4096), 1.0),
     "ppo control": ("ppo", attrs.evolve(HALFCHEETAH, env_id="benchmarks/control"), 1.0),
     "sac pendulum": ("sac", PENDULUM, 0.25),
 }
 EVERYTHING, NOTHING = "all pieces", "plain PyTorch"
-PIECES = ("dense", "acting", "flat_adam", "pair")
+PIECES = ("dense", "acting", "flat_adam", "pieces", "pair")
 
 
 def switch_off(piece: str) -> None:
@@ -45,7 +47,8 @@ def switch_off(piece: str) -> None:
     changes: dict[str, dict[str, Any]] = {
         "dense": {"dense": dense},
         "acting": {"numpy_actor": None},
-        "flat_adam": {"optimizer": TorchAdam},
+        "flat_adam": {"adam": TorchAdam},
+        "pieces": {"most_rows": lambda model: None},
         "pair": {"pair": False},
     }
     chosen = backend.choose_backend

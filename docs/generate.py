@@ -1,4 +1,4 @@
-"""Generates the reference pages from the code: hooks, settings, command line. MkDocs calls it at every build.
+"""Generates the reference pages from the code: hooks, settings, command line, API. MkDocs calls it at every build.
 
 The repository contains no generated page, so no page can be outdated. ``python docs/generate.py hooks`` prints a page.
 """
@@ -14,9 +14,11 @@ import tomllib
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import api_reference
 import attrs
 import click
 
@@ -33,6 +35,7 @@ from rlcore.settings import (
     EnvironmentSettings,
     EnvSettings,
     EvaluationSettings,
+    ExportSettings,
     MemorySettings,
     NetworkSettings,
     PluginSettings,
@@ -45,6 +48,7 @@ from rlcore.settings import (
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
     from mkdocs.structure.files import Files
+    from mkdocs.structure.pages import Page
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
@@ -82,6 +86,7 @@ CORE_BLOCKS: tuple[tuple[str, type], ...] = (
     ("environment", EnvironmentSettings),
     ("environment_parameters.NAME", EnvironmentParameter),
     ("evaluation", EvaluationSettings),
+    ("export.NAME", ExportSettings),
     ("env_settings", EnvSettings),
     ("checkpoint_settings", CheckpointSettings),
     ("torch_settings", TorchSettings),
@@ -92,13 +97,20 @@ CORE_BLOCKS: tuple[tuple[str, type], ...] = (
 PLUGIN_BLOCKS = (
     ("trainer", "behaviors.NAME.hyperparameters, if trainer_type is {name}", "settings"),
     ("encoder", "behaviors.NAME.network_settings.*_encode_settings, if the encoder is {name}", "settings"),
+    (
+        "action_distribution",
+        "behaviors.NAME.network_settings.action_distribution_settings, if action_distribution is {name}",
+        "settings",
+    ),
     ("reward", "behaviors.NAME.reward_signals.{name}", "settings"),
     ("environment", "environment.options, if environment.type is {name}", "settings"),
     ("environment", "environment.parameters.NAME, if environment.type is {name}", "parameters"),
     ("curriculum", "environment_parameters.NAME.curriculum, if type is {name}", "settings"),
     ("replay_sampler", "behaviors.NAME.hyperparameters.replay_sampler, if type is {name}", "settings"),
+    ("optimizer", "behaviors.NAME.hyperparameters.optimizer, if type is {name}", "settings"),
     ("sampler", "sampler_parameters, if sampler_type is {name}", "settings"),
     ("writer", "stats.{name}", "settings"),
+    ("exporter", "export.{name}", "settings"),
     ("section", "{name}", "target"),
     ("behavior", "behaviors.NAME.{name}", "target"),
 )
@@ -361,7 +373,13 @@ def prose(text: str) -> str:
 
 
 PAGES: Mapping[str, Callable[[], str]] = types.MappingProxyType(
-    {"reference/hooks.md": hooks_page, "reference/settings.md": settings_page, "reference/cli.md": cli_page}
+    {
+        "reference/hooks.md": hooks_page,
+        "reference/settings.md": settings_page,
+        "reference/cli.md": cli_page,
+        "reference/api/index.md": api_reference.index_page,
+        **{f"reference/api/{page}.md": partial(api_reference.api_page, page) for page in api_reference.PAGES},
+    }
 )
 
 
@@ -374,11 +392,16 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
+def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
+    """Link the names of code in sentences to the API reference; a hook of MkDocs."""
+    return markdown if page.file.src_uri.startswith("reference/api/") else api_reference.linked(markdown)
+
+
 def main(names: Iterable[str]) -> None:
-    """Print the pages with these names, or all pages."""
+    """Print the pages with these names, such as ``hooks`` or ``api/rewards``, or all pages."""
     wanted = list(names)
     for path, page in PAGES.items():
-        if not wanted or Path(path).stem in wanted:
+        if not wanted or path.removeprefix("reference/").removesuffix(".md") in wanted:
             print(page())
 
 

@@ -7,16 +7,20 @@ import sqlite3
 from contextlib import closing
 
 from rlcore import (
+    ActionDistributionSpec,
     BehaviorSection,
     CommandSpec,
     ConfigSection,
     CurriculumSpec,
     EncoderSpec,
     EnvironmentSpec,
+    ExporterSpec,
+    OptimizerSpec,
     RecordingFormatSpec,
     ReplaySamplerSpec,
     RewardProviderSpec,
     RunOptionSpec,
+    ScheduleSpec,
     StatsWriterSpec,
     TrainerSpec,
     hookimpl,
@@ -91,6 +95,18 @@ def rlcore_encoders():
 
 
 @hookimpl
+def rlcore_action_distributions():
+    return [
+        ActionDistributionSpec(
+            name="beta",
+            target="acme_rl.beta:Beta",
+            settings="acme_rl.settings:BetaSettings",
+            summary="a Beta distribution for actions within bounds",
+        )
+    ]
+
+
+@hookimpl
 def rlcore_replay_buffer_samplers():
     return [
         ReplaySamplerSpec(
@@ -98,6 +114,42 @@ def rlcore_replay_buffer_samplers():
             target="acme_rl.recency:RecencySampler",
             settings="acme_rl.settings:RecencySettings",
             summary="newer transitions more often than older ones",
+        )
+    ]
+
+
+@hookimpl
+def rlcore_exporters():
+    return [
+        ExporterSpec(
+            name="firmware",
+            target="acme_rl.firmware:FirmwareExporter",
+            settings="acme_rl.settings:FirmwareSettings",
+            suffix=".bin",
+            summary="policies for the controllers of our robots",
+        )
+    ]
+
+
+@hookimpl
+def rlcore_optimizers():
+    return [
+        OptimizerSpec(
+            name="adamw",
+            target="acme_rl.adamw:adamw",
+            settings="acme_rl.settings:AdamWSettings",
+            summary="Adam with decoupled weight decay",
+        )
+    ]
+
+
+@hookimpl
+def rlcore_schedules():
+    return [
+        ScheduleSpec(
+            name="halves",
+            target="acme_rl.halves:halves",
+            summary="half the value after a quarter of the run, a quarter after a half, and so on",
         )
     ]
 
@@ -170,6 +222,13 @@ def rlcore_create_curriculum(spec, settings):
     curriculum = yield
     print(f"{spec.name} decides {', '.join(settings)}")
     return curriculum
+
+
+@hookimpl(wrapper=True)
+def rlcore_create_exporter(spec, run):
+    exporter = yield
+    run.logger("acme").info("policies of %s are exported by %s", run.run_id, spec.name)
+    return exporter
 
 
 @hookimpl

@@ -25,7 +25,16 @@ __all__ = ["installed_plugin", "run_rlcore"]
 
 ACME = """
 import attrs
-from rlcore import ConfigSection, RewardProviderSpec, StatsWriterSpec, hookimpl
+from rlcore import ConfigSection, ExporterSpec, OptimizerSpec, RewardProviderSpec, ScheduleSpec
+from rlcore import StatsWriterSpec, hookimpl
+
+@hookimpl
+def rlcore_optimizers():
+    return [OptimizerSpec(name="adamw", target="{heavy}:adamw", settings="{heavy}:AdamW")]
+
+@hookimpl
+def rlcore_schedules():
+    return [ScheduleSpec(name="squared", target="{heavy}:squared")]
 
 @hookimpl
 def rlcore_reward_providers():
@@ -36,13 +45,28 @@ def rlcore_stats_writers():
     return [StatsWriterSpec(name="tracker", target="{heavy}:make_tracker", settings="{heavy}:Tracker")]
 
 @hookimpl
+def rlcore_exporters():
+    return [ExporterSpec(name="chip", target="{heavy}:Chip", suffix=".chip")]
+
+@hookimpl
 def rlcore_config_sections():
     return [ConfigSection(name="acme", target="{heavy}:Section")]
 """
 HEAVY = """
 import attrs
 from rlcore.rewards import ExtrinsicReward
-from rlcore.settings import RewardSettings, setting
+from rlcore.settings import OptimizerSettings, RewardSettings, setting
+
+@attrs.frozen(kw_only=True)
+class AdamW(OptimizerSettings):
+    weight_decay: float = setting(0.01, "Weight decay.")
+
+def adamw(parameters, learning_rate, settings):
+    import torch
+    return torch.optim.AdamW(parameters, lr=learning_rate, weight_decay=settings.weight_decay)
+
+def squared(progress):
+    return progress**2
 
 @attrs.frozen(kw_only=True)
 class BonusSettings(RewardSettings):
@@ -65,6 +89,10 @@ class make_tracker:
     def flush(self): pass
     def close(self): pass
 
+class Chip:
+    def __init__(self, settings, run): pass
+    def export(self, policy, behavior, path, about): path.write_text("chip")
+
 @attrs.frozen(kw_only=True)
 class Section:
     token: str = setting(description="Who reports.")
@@ -81,6 +109,7 @@ CONFIG: dict[str, Any] = {
         }
     },
     "stats": {"console": False, "tensorboard": False, "tracker": {"project": "poles"}},
+    "export": {"chip": {}},
     "acme": {"token": "me"},
     "checkpoint_settings": {"run_id": "run"},
 }
@@ -96,6 +125,7 @@ def trained(
     block["trainer_type"] = request.param
     if request.param == "sac":
         block["hyperparameters"] = {"buffer_init_steps": 100, "batch_size": 16, "steps_per_update": 10}
+    block["hyperparameters"] |= {"optimizer": {"type": "adamw"}, "learning_rate_schedule": "squared"}
     installed = installed_plugin("acme", "acme-rl", "1.0", ACME.format(heavy="acme_heavy"))
     (installed.directory / "acme_heavy.py").write_text(HEAVY)
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
@@ -109,7 +139,7 @@ def uninstall(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [path for path in sys.path if "acme-rl" not in path])
 
 
-def test_a_run_is_measured_without_its_rewards_writers_and_sections(
+def test_a_run_is_measured_without_its_rewards_writers_sections_and_optimizer(
     trained: Path, run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_all = run_rlcore("evaluate", trained, "--episodes", "3", "--json")
@@ -141,7 +171,10 @@ def test_to_train_on_needs_them(trained: Path, run_rlcore: RunRlcore, monkeypatc
     refused = run_rlcore("run", "--resume", "--run-id", "run")
     assert refused.exit_code == 4 and "plugin 'acme-rl/acme' (asked for by config) is not installed" in refused.stderr
     refused = run_rlcore("run", "--resume", "--run-id", "run", "-p", "no:acme-rl/acme")
-    assert refused.exit_code == 2 and "unknown reward provider 'bonus'" in refused.stderr
+    assert refused.exit_code == 2 and "unknown schedule 'squared'" in refused.stderr
+    listed = run_rlcore("validate", trained / "configuration.yaml", "-p", "no:acme-rl/acme").stdout
+    for absent in ("reward provider 'bonus'", "optimizer 'adamw'", "schedule 'squared'", "statistics writer 'tracker'"):
+        assert f"unknown {absent}" in listed
 
 
 def test_a_reward_that_is_absent_cannot_be_computed(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import importlib.util
 import json
 import re
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from pages import BLOCKS, Block, blocks, commands_of, names_of, run_python_of
+from pages import Block, RunPage, blocks, commands_of, lines_of_code, names_of, run_python_of
 from workspace import ROOT
 
 from rlcore import Run, load_policies
@@ -27,43 +26,6 @@ from rlcore.plugins.scaffold import write_plugin
 from rlcore.torch.policy import ActorPolicy
 
 EXECUTED = sorted({block.page for block in blocks("yaml") if block.title})
-# A tutorial trains until the agent has learned; this test only checks that every command works.
-SHORTER: Mapping[str, tuple[str, ...]] = {
-    "docs/tutorial/first-training.md": (
-        "--set=behaviors.Pole.max_steps=2000",
-        "--set=behaviors.Pole.checkpoint_interval=1000",
-    ),
-    "docs/how-to/rewards-that-learn.md": (
-        "--set=behaviors.Diver.max_steps=2048",
-        "--set=behaviors.Diver.checkpoint_interval=2048",
-    ),
-    "docs/how-to/offline.md": ("--set=behaviors.Pole.max_steps=1100", "--set=behaviors.Pole.summary_freq=550"),
-}
-
-RunPage = Callable[[str], Path]
-
-
-@pytest.fixture
-def run_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunPage]:
-    monkeypatch.chdir(tmp_path)
-    before = set(sys.modules)
-
-    def run(page: str) -> Path:
-        for block in BLOCKS:
-            if block.page == page and block.title:
-                (tmp_path / block.title).write_text(block.text)
-        for block in BLOCKS:
-            if block.page != page or block.language != "sh":
-                continue
-            for words in commands_of(block):
-                extra = SHORTER.get(page, ()) if words[0] == "run" else ()
-                assert main([*words, *extra]) == 0, f"{block}: rlcore {' '.join(words)}"
-        return tmp_path
-
-    yield run
-    for name in set(sys.modules) - before:  # files of a page that were imported as plugins
-        if str(getattr(sys.modules[name], "__file__", None) or "").startswith(str(tmp_path)):
-            del sys.modules[name]
 
 
 def tags(directory: Path) -> set[str]:
@@ -71,13 +33,8 @@ def tags(directory: Path) -> set[str]:
     return {tag for line in lines for tag in json.loads(line)["stats"]}
 
 
-def lines_of_code(code: str) -> int:
-    """The lines that are neither empty nor a comment nor part of a docstring."""
-    texts = [each for each in ast.walk(ast.parse(code)) if isinstance(each, ast.Expr)]
-    texts = [each for each in texts if isinstance(each.value, ast.Constant)]
-    prose = {line for each in texts for line in range(each.lineno, (each.end_lineno or each.lineno) + 1)}
-    written = [n for n, text in enumerate(code.splitlines(), 1) if text.strip() and not text.strip().startswith("#")]
-    return len(set(written) - prose)
+def without_indentation(code: str) -> str:
+    return "".join(line.strip() + "\n" for line in code.splitlines() if line.strip())
 
 
 def test_the_first_tutorial_runs(run_page: RunPage) -> None:
@@ -123,8 +80,17 @@ def test_the_sampler_of_the_page_draws_half_as_often_after_a_half_life(run_page:
     assert np.abs(counted - expected).max() < 6 * np.sqrt(expected.max())
 
 
+def test_the_page_of_optimizers_trains_with_its_own(run_page: RunPage) -> None:
+    directory = run_page("docs/how-to/optimizers.md") / "results/momentum"
+    lines = [json.loads(line)["stats"] for line in (directory / "metrics.jsonl").read_text().splitlines()]
+    # Four updates before each summary, at every eighth of the run; a stair is a quarter of it.
+    rates = [0.05 * np.mean([1.0, 0.75, 0.75, 0.5]), 0.05 * np.mean([0.5, 0.25, 0.25, 0.25])]
+    np.testing.assert_allclose([stats["Policy/Learning Rate"] for stats in lines], rates, rtol=1e-6)
+    assert load_policies(directory).keys() == {"CartPole"}
+
+
 def test_packages_that_are_said_to_be_short_are_short() -> None:
-    for name in ("td3_plugin", "her_plugin"):
+    for name in ("td3_plugin", "her_plugin", "exporter_plugin", "optimizer_plugin"):
         files = (ROOT / "examples" / name / "src").rglob("*.py")
         assert sum(lines_of_code(path.read_text(encoding="utf-8")) for path in files) < 80
 
@@ -152,7 +118,7 @@ def test_the_page_of_the_company_hooks_shows_their_code_and_the_order_of_all_hoo
     assert result["stop"] == {"reason": "Pole has not improved in 3 summaries", "exit_code": 0}
     assert 4 * 256 <= result["behaviors"]["Pole"]["steps"] < 50_000
     # Those that a run to its end does not call, or that examples/company_status shows.
-    others = {"restore_status", "read_status", "run_failed_to_start", "lesson_changed"}
+    others = {"restore_status", "read_status", "run_failed_to_start", "lesson_changed", "create_exporter"}
     kinds = {hook.name: hook.kind for hook in HOOKS}
     late = {name for name, kind in kinds.items() if kind not in ("registry", "extension")}
     assert set(called.split()) == late - {f"rlcore_{name}" for name in others}
@@ -237,20 +203,29 @@ def test_the_memory_page_runs_and_its_cue_is_remembered(run_page: RunPage, monke
     assert names["memory"].shape == (2, 16) and names["memory"].any()
 
 
-def test_the_networks_page_runs_and_its_waves_are_the_inputs_of_both_networks(run_page: RunPage) -> None:
+def test_the_networks_page_runs_and_its_code_is_in_the_policies(run_page: RunPage) -> None:
     directory = run_page("docs/how-to/networks.md")
-    plugins = load_plugins(selection_from(None, {}, ["module:./waves.py"], False))
-    policy = load_policies(directory / "results/waves", plugins=plugins)["Pole"]
-    assert isinstance(policy, ActorPolicy)
-    first = policy.model.actor.layers[0].weight
+    plugins = load_plugins(selection_from(None, {}, ["module:./waves.py", "module:./logistic.py"], False))
+    waves, logistic = (
+        load_policies(directory / "results" / run, plugins=plugins)[name]
+        for run, name in (("waves", "Pole"), ("logistic", "Pendulum"))
+    )
+    assert isinstance(waves, ActorPolicy) and isinstance(logistic, ActorPolicy)
+    first = waves.model.actor.layers[0].weight
     assert first.shape == (64, 4 + 2 * 3 * 4)  # the vector, and sines and cosines of three frequencies
+    distribution = logistic.model.policy_head.distribution
+    assert type(distribution).__name__ == "Logistic"
+    assert any(parameter.item() != pytest.approx(-0.6) for parameter in distribution.parameters()), "not learned"
 
 
-def test_the_networks_page_shows_the_example_of_an_encoder_in_fewer_than_80_lines() -> None:
-    example = ROOT / "examples/encoder_plugin"
+@pytest.mark.parametrize("name", ["encoder_plugin", "beta_plugin"])
+def test_the_networks_page_shows_its_examples_in_fewer_than_80_lines(name: str) -> None:
+    example = ROOT / "examples" / name
     code = [path.read_text(encoding="utf-8") for path in sorted((example / "src").rglob("*.py"))]
+    others = [path.read_text(encoding="utf-8") for path in (ROOT / "examples").rglob("src/**/*.py")]
     shown = [block for block in blocks("py") if block.page == "docs/how-to/networks.md"]
-    assert shown and [str(block) for block in shown if block.text not in "".join(code)] == []
+    assert [str(block) for block in shown if block.text not in "".join(others)] == []
+    assert any(block.text in "".join(code) for block in shown)
     count = sum(map(lines_of_code, code))
     assert count < 80
     for page in (example / "README.md", ROOT / "docs/how-to/networks.md"):
@@ -296,6 +271,37 @@ def test_the_page_of_rewards_that_learn_runs_and_shows_the_code_of_its_example(
     results = run_page("docs/how-to/rewards-that-learn.md") / "results"
     for name in ("deep-sea", "deep-sea-sac"):
         assert {"Policy/Rnd Reward", "Losses/RND Loss"} <= tags(results / name)
+
+
+def test_the_page_of_several_behaviors_runs_and_shows_the_code_of_the_ghost(
+    run_page: RunPage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page, example = "docs/how-to/behaviors-and-turns.md", ROOT / "examples/ghost_plugin"
+    code = {path: path.read_text(encoding="utf-8") for path in example.rglob("*.py")}
+    shown = [block for block in blocks("py") if block.page == page]
+    flat = without_indentation("".join(code.values()))  # methods are shown without it
+    assert [str(block) for block in shown if without_indentation(block.text) not in flat] == [] and len(shown) == 5
+    (nim,) = (block for block in blocks("yaml") if block.page == page and block.title == "nim.yaml")
+    assert nim.text == (example / "nim.yaml").read_text(encoding="utf-8")
+    count = sum(lines_of_code(text) for path, text in code.items() if path.parent.name == "acme_ghost")
+    assert count < 80
+    for each in (example / "README.md", ROOT / page):
+        assert f"{count} lines" in each.read_text(encoding="utf-8")
+
+    shutil.copy(example / "nim.py", tmp_path)
+    information = tmp_path / "site/acme_ghost-0.1.0.dist-info"  # as if pip had installed the example
+    information.mkdir(parents=True)
+    (information / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: acme-ghost\nVersion: 0.1.0\nRequires-Dist: rlcore>=0.1\n"
+    )
+    (information / "entry_points.txt").write_text("[rlcore]\nacme-ghost = acme_ghost.plugin\n")
+    monkeypatch.syspath_prepend(information.parent)
+    monkeypatch.syspath_prepend(example / "src")
+    results = run_page("docs/how-to/behaviors-and-turns.md") / "results"
+    (said,) = (block for block in blocks("text") if block.page == page)
+    printed = capsys.readouterr().out
+    assert all(line in printed for line in said.text.splitlines())
+    assert json.loads((results / "nim/result.json").read_text())["evaluation"]["score"] >= 0.95
 
 
 @pytest.mark.parametrize(
@@ -429,7 +435,8 @@ def test_the_offline_page_runs_and_names_tags_that_exist(run_page: RunPage) -> N
 
 
 def test_every_page_with_a_titled_configuration_is_executed() -> None:
-    tested = set(re.findall(r'run_page\("([^"]+)"\)', Path(__file__).read_text()))
+    sources = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
+    tested = set(re.findall(r'run_page\("([^"]+)"\)', sources))
     assert set(EXECUTED) == tested
 
 

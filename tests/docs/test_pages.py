@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import generate
 import pytest
 from pages import PAGES, Block, blocks, commands_of, run_python_of
 from workspace import ROOT
@@ -42,7 +43,7 @@ def test_the_readme_begins_with_the_two_commands() -> None:
 
 
 # Generated when the site is built; a checkout does not contain them.
-GENERATED = {ROOT / "docs/reference" / name for name in ("hooks.md", "settings.md", "cli.md")}
+GENERATED = {ROOT / "docs" / name for name in generate.PAGES}
 
 
 def links(page: Path) -> set[Path]:
@@ -106,7 +107,7 @@ def test_a_shown_command_has_these_arguments(block: Block) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_command_in_a_sentence_has_these_options(page: Path) -> None:
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-    for code in re.findall(r"`rlcore ((?:run|evaluate|validate|status|plugins)\b[^`]*)`", text):
+    for code in re.findall(r"`rlcore ((?:run|evaluate|export|validate|status|plugins)\b[^`]*)`", text):
         words = [word for word in code.split() if not word.startswith("-")]
         command, _ = find_command(words[:2] if words[0] == "plugins" and len(words) > 1 else words[:1])
         known = {option for parameter in command.params for option in parameter.opts}

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
+import api_reference
 import attrs
 import pytest
 import yaml
@@ -117,9 +118,10 @@ def test_every_block_of_the_core_is_documented() -> None:
         settings.OfflineSettings,
         settings.CurriculumSettings,
         settings.ReplaySamplerSettings,
+        settings.OptimizerSettings,
         settings.FieldInfo,
     }
-    of_records = {settings.PrioritizedSamplerSettings}
+    of_records = {settings.PrioritizedSamplerSettings, settings.StateDependentGaussianSettings}
     defined = {
         cls for _, cls in inspect.getmembers(settings, attrs.has) if cls.__module__.startswith(f"{settings.__name__}.")
     }
@@ -217,8 +219,21 @@ def test_every_page_is_in_the_navigation() -> None:
 
 def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     pytest.importorskip("material", reason="pip install mkdocs-material")
+    pytest.importorskip("mkdocstrings", reason="pip install mkdocstrings-python")
     from mkdocs.commands.build import build
     from mkdocs.config import load_config
 
     build(load_config(str(ROOT / "mkdocs.yml"), strict=True, site_dir=str(tmp_path)))
     assert "rlcore_create_trainer" in (tmp_path / "reference/hooks/index.html").read_text(encoding="utf-8")
+    for page, names in api_reference.reference().items():
+        text = (tmp_path / f"reference/api/{page}/index.html").read_text(encoding="utf-8")
+        assert [name.path for name in names if f'id="{name.path}"' not in text] == []
+    guide = (tmp_path / "how-to/environment/index.html").read_text(encoding="utf-8")
+    assert 'href="../../reference/api/environments/#rlcore.ObservationSpec"' in guide
+
+
+def test_the_script_prints_one_page_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    generate.main(["settings"])
+    assert capsys.readouterr().out == f"{generate.settings_page()}\n"
+    generate.main(["api/settings"])
+    assert capsys.readouterr().out.startswith("# Settings classes\n")

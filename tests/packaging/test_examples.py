@@ -40,8 +40,12 @@ GROUPS = (
     Group(  # parts of runs with PPO or SAC
         beside=("rlcore-gymnasium", "rlcore-ppo", "rlcore-sac"),
         quick={
+            "beta_plugin": "",
             "encoder_plugin": "not is_learned",
+            "exporter_plugin": "",
+            "ghost_plugin": "not TestGhost and not is_learned or OfPPO and never_stopped",
             "her_plugin": "not are_reached",
+            "optimizer_plugin": "not is_learned",
             "rnd_reward": "not is_solved",
         },
     ),
@@ -140,6 +144,24 @@ def test_a_companys_hooks_refuse_copy_and_charge(with_examples: Callable[[str], 
     assert (tmp_path / "results/cartpole-acme/bill.txt").read_text() == "0.40\n"
 
 
+def test_an_optimizer_and_a_schedule_by_their_names_train(
+    with_examples: Callable[[str], Venv], tmp_path: Path, deep: bool
+) -> None:
+    """A deep run trains to the end, which one of its own tests does too."""
+    venv = with_examples("optimizer_plugin")
+    short = () if deep else ("--set", "behaviors.CartPole.max_steps=2048")
+    venv.rlcore("run", EXAMPLES / "optimizer_plugin/cartpole.yaml", "--seed", "1", *short, cwd=tmp_path)
+    assert json.loads((tmp_path / "results/cartpole-adamw/result.json").read_text())["outcome"] == "done"
+
+
+@pytest.mark.deep
+def test_a_distribution_by_its_name_learns(with_examples: Callable[[str], Venv], tmp_path: Path) -> None:
+    venv = with_examples("beta_plugin")
+    venv.rlcore("run", EXAMPLES / "beta_plugin/pendulum_beta.yaml", cwd=tmp_path)
+    measured = venv.rlcore("evaluate", "pendulum-beta", "--episodes", "100", "--json", cwd=tmp_path)
+    assert json.loads(measured.stdout)["behaviors"]["Pendulum"]["mean_reward"] >= -220.0  # seeds 1 to 3: -162 to -165
+
+
 @pytest.mark.deep
 def test_a_convolutional_network_by_its_name_learns(with_examples: Callable[[str], Venv], tmp_path: Path) -> None:
     venv = with_examples("encoder_plugin")
@@ -156,3 +178,11 @@ def test_a_reward_that_learns_trains(
     venv = with_examples("rnd_reward")
     venv.rlcore("run", EXAMPLES / "rnd_reward" / name, "--set", "behaviors.Diver.max_steps=1024", cwd=tmp_path)
     assert json.loads((tmp_path / "results" / run_id / "result.json").read_text())["outcome"] == "done"
+
+
+def test_opponents_of_self_play_train(with_examples: Callable[[str], Venv], tmp_path: Path) -> None:
+    """Its own tests train to the end, in a deep run."""
+    venv = with_examples("ghost_plugin")
+    shutil.copy(EXAMPLES / "ghost_plugin/nim.py", tmp_path)
+    venv.rlcore("run", EXAMPLES / "ghost_plugin/nim.yaml", "--set", "behaviors.Player.max_steps=2048", cwd=tmp_path)
+    assert json.loads((tmp_path / "results/nim/result.json").read_text())["outcome"] == "done"

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import attrs
 from workspace import ROOT
 
+RunPage = Callable[[str], Path]
 PAGES = sorted([ROOT / "README.md", ROOT / "core/README.md", *(ROOT / "docs").rglob("*.md")])
 
 
@@ -81,3 +83,12 @@ def run_python_of(page: str) -> dict[str, Any]:
         if block.page == page:
             exec(compile(block.text, str(block), "exec"), names)
     return names
+
+
+def lines_of_code(code: str) -> int:
+    """The lines that are neither empty nor a comment nor part of a docstring."""
+    texts = [each for each in ast.walk(ast.parse(code)) if isinstance(each, ast.Expr)]
+    texts = [each for each in texts if isinstance(each.value, ast.Constant)]
+    prose = {line for each in texts for line in range(each.lineno, (each.end_lineno or each.lineno) + 1)}
+    written = [n for n, text in enumerate(code.splitlines(), 1) if text.strip() and not text.strip().startswith("#")]
+    return len(set(written) - prose)

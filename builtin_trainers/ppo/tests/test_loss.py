@@ -16,6 +16,7 @@ from rlcore.errors import RunStateError
 from rlcore.plugins import Plugins, load_plugins
 from rlcore.rewards import ExtrinsicReward
 from rlcore.testing.environments import IdentityEnvironment
+from rlcore.torch.distributions import Gaussian
 from rlcore.torch.minibatch import Minibatch
 from rlcore_ppo.trainer import PPOTrainer
 
@@ -86,9 +87,11 @@ def naive_loss(trainer: PPOTrainer, batch: Minibatch) -> dict[str, float]:
             mean_t, logits_t, values = trainer.model.policy_and_value((batch.inputs[0][row : row + 1],))
         log_prob = row_entropy = 0.0
         if mean_t is not None and batch.raw is not None:
-            log_std = trainer.model.policy_head.log_std
-            assert log_std is not None
-            for mu, log_sigma, x in zip(mean_t[0].tolist(), log_std.tolist(), batch.raw[row].tolist(), strict=True):
+            gaussian = trainer.model.policy_head.distribution
+            assert isinstance(gaussian, Gaussian)
+            for mu, log_sigma, x in zip(
+                mean_t[0].tolist(), gaussian.log_std.tolist(), batch.raw[row].tolist(), strict=True
+            ):
                 log_prob += -0.5 * ((x - mu) / math.exp(log_sigma)) ** 2 - log_sigma - 0.5 * math.log(2 * math.pi)
                 row_entropy += log_sigma + 0.5 * math.log(2 * math.pi * math.e)
         if logits_t is not None and batch.choices is not None:

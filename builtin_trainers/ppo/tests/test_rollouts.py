@@ -138,7 +138,7 @@ def test_every_rollout_has_the_values_and_probabilities_of_episodes_that_are_rea
 def check(trainer: Any, closed: list[list[Step]]) -> None:
     model = trainer.model
     critic = trainer.state_dict()["memory"]["critic"]
-    rollout, *_ = trainer._prepare()
+    rollout = trainer.preparation.prepare().transitions
     trainer._memory.critic = critic  # `update` prepares the rollout again
     in_order = [
         (k, slot, steps[k]) for k in range(max(map(len, closed))) for slot, steps in enumerate(closed) if k < len(steps)
@@ -147,7 +147,7 @@ def check(trainer: Any, closed: list[list[Step]]) -> None:
     gamma = trainer.providers[0].gamma
     for row, (_, _, step) in enumerate(in_order):
         output = model.policy_head.linear(through_lstm(model.actor, step.seen))
-        normal = torch.distributions.Normal(output[:1], model.policy_head.log_std.exp())
+        normal = torch.distributions.Normal(output[:1], model.policy_head.distribution.log_std.exp())
         logits = torch.where(torch.from_numpy(step.mask), output[1:], -1e8)
         log_prob = normal.log_prob(torch.from_numpy(step.raw)).sum() + logits.log_softmax(0)[step.choice]  # type: ignore[no-untyped-call]
         assert rollout.old_log_prob[row].item() == pytest.approx(log_prob.item(), abs=2e-4)
@@ -171,9 +171,9 @@ def test_old_probabilities_are_those_the_actions_were_drawn_with(
         buffer_size=30,
         batch_size=15,
     )
-    policy, prepare = trainer.policy, trainer._prepare
+    policy, prepare = trainer.policy, trainer.preparation.prepare
     prepared: list[Any] = []
-    monkeypatch.setattr(trainer, "_prepare", lambda: prepared.append(prepare()) or prepared[-1])
+    monkeypatch.setattr(trainer.preparation, "prepare", lambda: prepared.append(prepare()) or prepared[-1])
     drawn_with: list[float | None] = [None] * SLOTS
     closed: list[list[float]] = [[] for _ in range(SLOTS)]
     batch = script.batch(first=True)
@@ -187,7 +187,8 @@ def test_old_probabilities_are_those_the_actions_were_drawn_with(
         trainer.act(batch)
         for slot in acting:
             raw, choice = trainer.buffer.raw[at[slot], slot], trainer.buffer.choices[at[slot], slot, 0]
-            normal = torch.distributions.Normal(torch.from_numpy(mean[slot]), torch.from_numpy(policy.std))
+            std = trainer.model.policy_head.distribution.log_std.detach().exp()
+            normal = torch.distributions.Normal(torch.from_numpy(mean[slot]), std)
             log_prob = normal.log_prob(torch.from_numpy(raw)).sum()  # type: ignore[no-untyped-call]
             log_prob += torch.from_numpy(logits[slot]).log_softmax(0)[choice]
             drawn_with[slot] = float(log_prob)
@@ -200,7 +201,7 @@ def test_old_probabilities_are_those_the_actions_were_drawn_with(
         trainer.observe(None, batch)
         if trainer.ready():
             trainer.update()
-            rollout = prepared[-1][0]
+            rollout = prepared[-1].transitions
             rows = [steps[k] for k in range(max(map(len, closed))) for steps in closed if k < len(steps)]
             np.testing.assert_allclose(rollout.old_log_prob.numpy(), rows, atol=2e-4)
             open_over_an_update += sum(each is not None for each in drawn_with)

@@ -75,13 +75,14 @@ def test_acting_and_learning_agree_on_the_probability_of_what_was_done(make_trai
         assert mean is not None and logits is not None
         actions = trainer.act(batch)
         raw, choices = trainer.buffer.raw[trainer.buffer.row], trainer.buffer.choices[trainer.buffer.row]
-        normal = torch.distributions.Normal(torch.from_numpy(mean), torch.from_numpy(trainer.policy.std))
+        std = trainer.model.policy_head.distribution.log_std.detach().exp()
+        normal = torch.distributions.Normal(torch.from_numpy(mean), std)
         log_softmax = torch.log_softmax(torch.from_numpy(logits), dim=-1).numpy()
         chosen = np.take_along_axis(log_softmax, choices, axis=1)[:, 0]
         expected.append(normal.log_prob(torch.from_numpy(raw)).sum(-1).numpy() + chosen)  # type: ignore[no-untyped-call]
         batch = environment.step({"Identity": actions})["Identity"]
         trainer.observe(actions, batch)
-    rollout, *_ = trainer._prepare()
+    rollout = trainer.preparation.prepare().transitions
     np.testing.assert_allclose(rollout.old_log_prob.numpy(), np.concatenate(expected), rtol=1e-4, atol=1e-4)
 
 

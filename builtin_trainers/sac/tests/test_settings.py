@@ -46,7 +46,10 @@ MakeTrainer = Callable[..., SACTrainer]
         ({"replay_sampler": {"type": "prioritized", "beta": 2}}, "replay_sampler.beta: must be at most 1, not 2"),
         ({"replay_sampler": True}, "replay_sampler: must be a mapping of settings, not true"),
         ({"learning_rate": 0}, "learning_rate: must be greater than 0, not 0"),
-        ({"learning_rate_schedule": "cosine"}, "learning_rate_schedule: must be one of linear, constant, not 'cosine'"),
+        (
+            {"learning_rate_schedule": "cosin"},
+            "learning_rate_schedule: unknown schedule 'cosin'",
+        ),
     ],
 )
 def test_a_bad_value_is_told_in_one_sentence(given: dict[str, Any], problem: str) -> None:

@@ -15,13 +15,14 @@ from torch import Tensor
 from torch.distributions import Categorical, Normal, TanhTransform, TransformedDistribution
 from torch.nn.functional import linear, silu
 
+from rlcore.errors import ConfigError
 from rlcore.plugins import load_plugins
 from rlcore.testing.conformance.learning_rewards import LearningRewards
 from rlcore.testing.conformance.states import assert_equal
 from rlcore.testing.environments import IdentityEnvironment
 from rlcore.torch import discrete_options
-from rlcore.torch.actions import LOG_STD_RANGE
 from rlcore.torch.cpu.pair import Pair
+from rlcore.torch.distributions import LOG_STD_RANGE
 from rlcore.torch.transition_batch import TransitionBatch
 from rlcore_sac.trainer import SACTrainer
 
@@ -330,3 +331,8 @@ def test_the_targets_start_as_the_critics_and_take_no_gradient(make_trainer: Mak
         np.testing.assert_array_equal(state[target], state[critic])
     assert not np.array_equal(state["critics.0.head.weight"], state["critics.1.head.weight"]), "twins that differ"
     assert not any(parameter.requires_grad for parameter in trainer.model.targets.parameters())
+
+
+def test_another_distribution_of_actions_is_refused(make_trainer: MakeTrainer) -> None:
+    with pytest.raises(ConfigError, match=r"trainer 'sac' has a distribution of its own.*or choose trainer_type.*ppo"):
+        make_trainer(IdentityEnvironment(2, continuous=1), network={"action_distribution": "gaussian"})

@@ -11,16 +11,20 @@ from typing import TYPE_CHECKING, Any
 from rlcore._version import __version__
 from rlcore.plugins.markers import hookimpl
 from rlcore.plugins.records import (
+    ActionDistributionSpec,
     BehaviorSection,
     CommandSpec,
     ConfigSection,
     CurriculumSpec,
     EncoderSpec,
     EnvironmentSpec,
+    ExporterSpec,
+    OptimizerSpec,
     RecordingFormatSpec,
     ReplaySamplerSpec,
     RewardProviderSpec,
     RunOptionSpec,
+    ScheduleSpec,
     StatsWriterSpec,
     TrainerSpec,
 )
@@ -31,6 +35,7 @@ if TYPE_CHECKING:
     from rlcore.plugins.run_context import RunContext
     from rlcore.recordings import Recording
     from rlcore.results import EpochResult
+    from rlcore.runs.export import export_policies
     from rlcore.runs.run import Run
     from rlcore.runs.run_data import read_run
     from rlcore.runs.saved_policies import load_policies
@@ -45,11 +50,13 @@ _LAZY = {
     "Recording": "rlcore.recordings",
     "Run": "rlcore.runs.run",
     "RunContext": "rlcore.plugins.run_context",
+    "export_policies": "rlcore.runs.export",
     "load_policies": "rlcore.runs.saved_policies",
     "read_run": "rlcore.runs.run_data",
 }
 
 __all__ = [
+    "ActionDistributionSpec",
     "Actions",
     "AgentBatch",
     "BehaviorSection",
@@ -61,7 +68,9 @@ __all__ = [
     "Environment",
     "EnvironmentSpec",
     "EpochResult",
+    "ExporterSpec",
     "ObservationSpec",
+    "OptimizerSpec",
     "Recording",
     "RecordingFormatSpec",
     "ReplaySamplerSpec",
@@ -69,10 +78,12 @@ __all__ = [
     "Run",
     "RunContext",
     "RunOptionSpec",
+    "ScheduleSpec",
     "StashKey",
     "StatsWriterSpec",
     "TrainerSpec",
     "__version__",
+    "export_policies",
     "hookimpl",
     "load_policies",
     "read_run",

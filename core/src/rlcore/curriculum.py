@@ -19,13 +19,20 @@ from numpy.typing import NDArray
 
 from rlcore.stats import StatSummary
 
+__all__ = ["NO_CHANGES", "Changes", "Curriculum", "EndedEpisodes", "EpisodeDraw", "LessonChange"]
+
 
 @attrs.define(eq=False)
 class EpisodeDraw:
-    """The values with which K episodes start."""
+    """The values with which K episodes start.
 
-    values: NDArray[np.float64]  # [K, P]
-    draw_id: NDArray[np.int64]  # [K, P] the curriculum's own note, handed back when they end: a lesson's number
+    Attributes:
+        values: [K, P] value of each parameter.
+        draw_id: [K, P] a number of the curriculum's own, such as a lesson's, which it gets back when the episodes end.
+    """
+
+    values: NDArray[np.float64]
+    draw_id: NDArray[np.int64]
 
 
 @attrs.define(eq=False)
@@ -38,23 +45,43 @@ class EndedEpisodes:
     Short episodes are reported first: of N environments that start together, the first N reports are the shortest
     episodes, and their mean is not that of the agent's episodes. ``numbers`` give the order in which the behavior's
     episodes started; :class:`rlcore.curricula.episodes_in_order.EpisodesInOrder` returns them in that order.
+
+    Attributes:
+        behavior: The name of the behavior.
+        slots: [K] slots of the behavior whose episode ended, ascending.
+        env_index: [K] index of the environment of each slot.
+        numbers: [K] number of each episode in the order in which the behavior's episodes started, from 0 over the run.
+        settled: All episodes of the behavior with smaller numbers are over.
+        returns: [K] sum of the agent's own rewards.
+        group_returns: [K] sum of the rewards that the agent's group shares; zeros if no rewards are shared.
+        lengths: [K] agent steps.
+        values: [K, P] value of each parameter in the episode.
+        draw_id: [K, P] the ``draw_id`` of the episode's draw.
     """
 
     behavior: str
-    slots: NDArray[np.intp]  # [K] of the behavior
-    env_index: NDArray[np.int64]  # [K]
-    numbers: NDArray[np.int64]  # [K] counted from 0 over the run
-    settled: int  # all episodes with smaller numbers are over
-    returns: NDArray[np.float64]  # [K] the agent's own reward
-    group_returns: NDArray[np.float64]  # [K] what the agent's group shares; zeros if no rewards are shared
-    lengths: NDArray[np.int64]  # [K] agent steps
-    values: NDArray[np.float64]  # [K, P]
-    draw_id: NDArray[np.int64]  # [K, P]
+    slots: NDArray[np.intp]
+    env_index: NDArray[np.int64]
+    numbers: NDArray[np.int64]
+    settled: int
+    returns: NDArray[np.float64]
+    group_returns: NDArray[np.float64]
+    lengths: NDArray[np.int64]
+    values: NDArray[np.float64]
+    draw_id: NDArray[np.int64]
 
 
 @attrs.frozen
 class LessonChange:
-    """A parameter went from one lesson to another, forward or back; lessons count from 0."""
+    """A parameter went from one lesson to another, forward or back; lessons count from 0.
+
+    Attributes:
+        parameter: The name of the environment parameter.
+        lesson: Number of the new lesson.
+        name: Name of the new lesson.
+        previous: Number of the lesson before.
+        previous_name: Name of the lesson before.
+    """
 
     parameter: str
     lesson: int
@@ -65,14 +92,21 @@ class LessonChange:
 
 @attrs.frozen
 class Changes:
-    """The changes that the episodes so far led to."""
+    """The changes that the episodes so far led to.
+
+    Attributes:
+        lessons: The lessons that began.
+        redraw: Whether episodes that have not started yet are drawn again.
+        reset: Whether all environments start their next episode now; open episodes end as if truncated.
+    """
 
     lessons: tuple[LessonChange, ...] = ()
-    redraw: bool = False  # episodes that have not started yet are drawn again
-    reset: bool = False  # all environments start their next episode now; open episodes end as if truncated
+    redraw: bool = False
+    reset: bool = False
 
 
 NO_CHANGES = Changes()
+"""The result of ``Curriculum.advance`` when nothing changed."""
 
 
 @runtime_checkable
@@ -86,19 +120,25 @@ class Curriculum(Protocol):
       named by seed, parameter, environment and episode number (:class:`rlcore.seeding.EpisodeUniforms`), so a resumed
       run, or a run with other workers, draws equal values.
     * ``state_dict`` holds everything that later draws and changes depend on.
+
+    Attributes:
+        parameters: P names of environment parameters, the columns of every draw.
+        every_step: Whether to call ``advance`` after every environment step; False: only after steps in which an
+            episode ended.
     """
 
-    parameters: tuple[str, ...]  # P names; the columns of every draw
-    every_step: (
-        bool  # True: call `advance` after every environment step; False: only after steps in which an episode ended
-    )
+    parameters: tuple[str, ...]
+    every_step: bool
 
     def draw(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> EpisodeDraw:
-        """Return the values with which environment ``env_index[k]`` starts episode ``episodes[k]``, for K pairs."""
+        """Return the values with which environment ``env_index[k]`` starts episode ``episodes[k]``. Both are [K]."""
         ...
 
     def draw_target(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The values [K, P] of the task that training is for: what evaluations play."""
+        """Return the values [K, P] of the task that training is for.
+
+        Evaluations play it. The arguments are those of :meth:`draw`.
+        """
         ...
 
     def episodes_ended(self, ended: EndedEpisodes) -> None:
@@ -142,9 +182,12 @@ class Curriculum(Protocol):
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """Nested mappings of arrays and JSON values; see :mod:`rlcore.storage.checkpoint`."""
+        """Return all that later draws and changes depend on: nested mappings of numpy arrays and JSON values."""
         ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Raises RunStateError, changing nothing, if the state is of another configuration."""
+        """Continue from :meth:`state_dict`.
+
+        Raises RunStateError, changing nothing, if the state is of another configuration.
+        """
         ...

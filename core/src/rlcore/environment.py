@@ -19,21 +19,44 @@ from numpy.typing import NDArray
 from rlcore.errors import ConfigError, did_you_mean
 from rlcore.seeding import EpisodeSeeds
 
+__all__ = [
+    "Actions",
+    "AgentBatch",
+    "BehaviorSpec",
+    "Environment",
+    "ObservationKind",
+    "ObservationSpec",
+    "Parameters",
+    "SavesState",
+    "refuse_unknown_parameters",
+    "spec_mismatch",
+]
+
 ObservationKind = Literal["vector", "image", "one_hot"]
-Parameters = Mapping[str, NDArray[np.float64]]  # by name, [N]: for each environment
+"""How a network reads an observation; see :class:`ObservationSpec`."""
+Parameters = Mapping[str, NDArray[np.float64]]
+"""Values of environment parameters by name: [N], one for each environment."""
 
 
 @attrs.frozen
 class ObservationSpec:
     """One named observation of an agent.
 
-    ``kind`` says how a network reads it: ``vector`` (any shape, flattened, may be normalized), ``image``
-    (height, width, channels) or ``one_hot`` (an indicator vector, never normalized). An image of dtype uint8 spans 0
-    to 255.
+    ``kind`` says how a network reads it: ``vector`` (any shape, flattened, may be normalized), ``image`` (height,
+    width, channels) or ``one_hot`` (an indicator vector, never normalized). An image of dtype uint8 spans 0 to 255.
 
-    ``low`` and ``high`` are the bounds of the values: numbers or arrays that broadcast to ``shape``, infinite where
-    there is no bound; None if nothing is known. A run compares the first observations with them and warns once about a
-    value outside. It neither clips nor scales.
+    ``low`` and ``high`` are numbers or arrays, infinite where there is no bound. A run compares the first observations
+    with them and warns once about a value outside. It neither clips nor scales. Raises ValueError for bounds that do
+    not broadcast to ``shape``.
+
+    Attributes:
+        name: The key of the observation in ``AgentBatch.observations``.
+        shape: Shape of the observation of one agent.
+        dtype: Type of the numbers; anything that ``numpy.dtype`` accepts.
+        kind: How a network reads the observation.
+        low: Lower bounds, which broadcast to ``shape``; None if nothing is known.
+        high: Upper bounds, which broadcast to ``shape``; None if nothing is known.
+        size: Number of values of one agent's observation, the product of ``shape``.
     """
 
     name: str
@@ -43,7 +66,7 @@ class ObservationSpec:
     low: NDArray[Any] | float | None = attrs.field(default=None, eq=False, repr=False, kw_only=True)
     high: NDArray[Any] | float | None = attrs.field(default=None, eq=False, repr=False, kw_only=True)
 
-    size: int = attrs.field(init=False)  # number of values of one agent's observation
+    size: int = attrs.field(init=False)
 
     @size.default
     def _size(self) -> int:
@@ -67,20 +90,30 @@ class ObservationSpec:
 class BehaviorSpec:
     """The observations and actions of the agents of one behavior, and the environment of each slot.
 
-    An action has ``continuous`` real parts, bounded by ``low``/``high`` (shape [continuous], infinite where
-    unbounded), and one choice for each entry of ``discrete`` (the number of options of each branch). Both at once
-    is a hybrid action.
+    An action has ``continuous`` real parts, bounded by ``low`` and ``high``, and one choice for each entry of
+    ``discrete``. Both at once is a hybrid action. S is the number of slots, the rows in every array of the behavior.
+
+    Attributes:
+        name: The name under ``behaviors`` in a configuration.
+        observations: The observations of one agent.
+        continuous: Number of real parts of an action.
+        discrete: Number of options of each discrete branch of an action.
+        low: Lower bounds [continuous] of the real parts, infinite where unbounded.
+        high: Upper bounds [continuous] of the real parts, infinite where unbounded.
+        env_index: [S] index of the environment of each slot, in 0 to N - 1.
+        team: [S] number of the team of each slot; None: all slots are in one team.
+        group: [S] number of the group whose reward each slot shares; None: no rewards are shared.
     """
 
     name: str
     observations: tuple[ObservationSpec, ...]
     continuous: int = 0
     discrete: tuple[int, ...] = ()
-    low: NDArray[np.float32] = attrs.field(factory=lambda: np.empty(0, np.float32))  # [continuous]
-    high: NDArray[np.float32] = attrs.field(factory=lambda: np.empty(0, np.float32))  # [continuous]
-    env_index: NDArray[np.int64] = attrs.field(factory=lambda: np.zeros(1, np.int64))  # [S] environment of each slot
-    team: NDArray[np.int64] | None = None  # [S]; None: one team
-    group: NDArray[np.int64] | None = None  # [S]; None: no rewards are shared
+    low: NDArray[np.float32] = attrs.field(factory=lambda: np.empty(0, np.float32))
+    high: NDArray[np.float32] = attrs.field(factory=lambda: np.empty(0, np.float32))
+    env_index: NDArray[np.int64] = attrs.field(factory=lambda: np.zeros(1, np.int64))
+    team: NDArray[np.int64] | None = None
+    group: NDArray[np.int64] | None = None
 
     @property
     def slots(self) -> int:
@@ -91,6 +124,11 @@ class BehaviorSpec:
     def mask_size(self) -> int:
         """Columns of an action mask: the options of all discrete branches side by side."""
         return sum(self.discrete)
+
+    def take(self, slots: NDArray[np.integer[Any]]) -> BehaviorSpec:
+        """Return the behavior of these ``slots`` [R] alone, in this order, for the trainer of some of the agents."""
+        team, group = (None if column is None else column[slots] for column in (self.team, self.group))
+        return attrs.evolve(self, env_index=self.env_index[slots], team=team, group=group)
 
 
 def spec_mismatch(wanted: BehaviorSpec, found: BehaviorSpec) -> str | None:
@@ -121,15 +159,42 @@ def _shown(observation: tuple[tuple[int, ...], str] | None) -> str:
 
 @attrs.define(eq=False)
 class Actions:
-    """The next action of every slot. Rows that need no action are present and ignored."""
+    """The next action of every slot. Rows that need no action are present and ignored.
 
-    continuous: NDArray[np.float32] | None = None  # [S, continuous], in the environment's own units
-    discrete: NDArray[np.int64] | None = None  # [S, branches]
+    Attributes:
+        continuous: [S, continuous] real parts in the environment's own units; None if the behavior has none.
+        discrete: [S, branches] index of the chosen option of each branch, from 0; None if the behavior has no branches.
+    """
+
+    continuous: NDArray[np.float32] | None = None
+    discrete: NDArray[np.int64] | None = None
+
+    def take(self, slots: NDArray[np.integer[Any]]) -> Actions:
+        """Return the actions of these ``slots`` [R], in this order, as copies."""
+        return Actions(*(None if part is None else part[slots] for part in (self.continuous, self.discrete)))
+
+    @classmethod
+    def joined(cls, parts: Iterable[tuple[NDArray[np.integer[Any]], Actions]]) -> Actions:
+        """Join the actions of S slots from ``parts``, each with its slots and their actions.
+
+        Every slot is in exactly one part: together the parts have the slots 0 to S - 1.
+        """
+        parts = list(parts)
+        whole: dict[str, NDArray[Any]] = {}
+        for name in ("continuous", "discrete"):
+            arrays = [(slots, array) for slots, part in parts if (array := getattr(part, name)) is not None]
+            if arrays:
+                first = arrays[0][1]
+                count = sum(len(slots) for slots, _ in arrays)
+                whole[name] = np.empty((count, *first.shape[1:]), first.dtype)
+            for slots, array in arrays:
+                whole[name][slots] = array
+        return cls(**whole)
 
 
 @attrs.define(eq=False)
 class AgentBatch:
-    """The data that the agents of one behavior receive after one environment step.
+    """The data that the agents of one behavior receive after one environment step, for S slots.
 
     Same-step autoreset: where ``terminated`` or ``truncated`` is set, the row of ``observations`` already holds the
     first observation of the next episode, and ``final_observations`` has the last one of the ended episode.
@@ -138,20 +203,33 @@ class AgentBatch:
     the agent acts next or its episode ends. The environment adds up what the agent gets until then.
 
     The arrays belong to the environment and are valid until its next ``step`` or ``reset``: copy what is to be kept.
+
+    Attributes:
+        observations: Observations by name, each [S, *shape].
+        reward: [S] sum of the rewards since the slot's last action; 0 in rows outside ``transition_closed``.
+        terminated: [S] the episode ended by the task's own rule; its last transition has no next value.
+        truncated: [S] the episode was cut off, for example by a time limit: bootstrap from its final observation.
+        ended: [K] rows whose episode ended, ascending. Computed from ``terminated`` and ``truncated`` if not given.
+        final_observations: The last observation of each ended episode by name, each [K, *shape], rows in the order of
+            ``ended``; None only if no episode ended.
+        group_reward: [S] sum of the rewards of the slot's group since its last action; None: no rewards are shared.
+        needs_action: [S] whether the slot acts next; None: every slot does.
+        action_mask: [S, mask_size] whether each option of each discrete branch is allowed, branches side by side; None:
+            every option is.
+        aborted: [S] the environment was lost: the open episode is dropped, and neither terminated nor truncated; None:
+            none was lost.
     """
 
-    observations: dict[str, NDArray[Any]]  # each [S, *shape]
-    reward: NDArray[np.float32]  # [S] since the slot's last action; 0 in rows outside `transition_closed`
-    terminated: NDArray[np.bool_]  # [S] the episode ended by the task's own rule
-    truncated: NDArray[np.bool_]  # [S] the episode was cut off (time limit): bootstrap from the final observation
-    ended: NDArray[np.intp] = attrs.field()  # [K] rows whose episode ended, ascending
-    final_observations: dict[str, NDArray[Any]] | None = None  # each [K, *shape], rows in the order of `ended`
-    group_reward: NDArray[np.float32] | None = None  # [S] since the slot's last action, like `reward`
-    needs_action: NDArray[np.bool_] | None = None  # [S]; None: every row acts
-    action_mask: NDArray[np.bool_] | None = None  # [S, mask_size], True = allowed; None: everything is
-    aborted: NDArray[np.bool_] | None = (
-        None  # [S] the environment was lost: its open episode is dropped, it did not terminate
-    )
+    observations: dict[str, NDArray[Any]]
+    reward: NDArray[np.float32]
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+    ended: NDArray[np.intp] = attrs.field()
+    final_observations: dict[str, NDArray[Any]] | None = None
+    group_reward: NDArray[np.float32] | None = None
+    needs_action: NDArray[np.bool_] | None = None
+    action_mask: NDArray[np.bool_] | None = None
+    aborted: NDArray[np.bool_] | None = None
 
     @ended.default
     def _ended(self) -> NDArray[np.intp]:
@@ -161,6 +239,19 @@ class AgentBatch:
     def transition_closed(self) -> NDArray[np.bool_] | None:
         """Rows [S] whose transition closed in this step: the agent acts next, or its episode ended. None: all rows."""
         return None if self.needs_action is None else self.needs_action | self.terminated | self.truncated
+
+    def take(self, slots: NDArray[np.integer[Any]]) -> AgentBatch:
+        """Return the batch of these ``slots`` [R] alone, in this order, as copies: what R agents receive."""
+        terminated, truncated = self.terminated[slots], self.truncated[slots]
+        ended = np.flatnonzero(terminated | truncated)
+        final = None
+        if ended.size and self.final_observations is not None:
+            rows = np.searchsorted(self.ended, slots[ended])
+            final = {name: array[rows] for name, array in self.final_observations.items()}
+        optional = ("group_reward", "needs_action", "action_mask", "aborted")
+        arrays = {name: array[slots] for name in optional if (array := getattr(self, name)) is not None}
+        observations = {name: array[slots] for name, array in self.observations.items()}
+        return AgentBatch(observations, self.reward[slots], terminated, truncated, ended, final, **arrays)
 
 
 @runtime_checkable
@@ -175,18 +266,31 @@ class Environment(Protocol):
       share one random generator, ``reset`` seeds it with ``seeds(0, episodes.sum())``.
     * ``episodes`` [N] counts up as environments start episodes; a checkpoint stores it.
     * Equal seeds, equal parameters and equal actions give equal batches.
+
+    Attributes:
+        behaviors: The behaviors by name. They do not change while the environment is open.
+        num_envs: N, the number of environments.
+        episodes: [N] number of the episode that each environment is in.
     """
 
     behaviors: Mapping[str, BehaviorSpec]
     num_envs: int
-    episodes: NDArray[np.int64]  # [N] number of each environment's episode
+    episodes: NDArray[np.int64]
 
     def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
-        """Start episode ``episodes[c]`` in every environment c; the batches have no reward and no ended rows."""
+        """Start episode ``episodes[c]`` in every environment c, with the seed ``seeds(c, episodes[c])``; ``episodes``
+        is [N].
+
+        Returns a batch for each behavior, by name. The batches have zero rewards and no ended rows.
+        """
         ...
 
     def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
-        """Move every environment once."""
+        """Move every environment once with the actions of each behavior, and return a batch for each behavior, by name.
+
+        Every environment whose episode ends starts the next one at once. Raise an exception if a step fails: rlcore
+        reports it as an :class:`~rlcore.errors.EnvironmentFailed`.
+        """
         ...
 
     def set_parameters(self, parameters: Parameters) -> None:
@@ -210,11 +314,14 @@ class SavesState(Protocol):
     """An environment that can save its state; checkpoints then do not end its open episodes."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state as nested mappings of arrays and JSON values; see :mod:`rlcore.storage.checkpoint`."""
+        """Return the state as nested mappings of numpy arrays and JSON values, which a checkpoint stores."""
         ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> dict[str, AgentBatch]:
-        """Continues from ``state`` and returns the current batches (observations and masks; no reward)."""
+        """Continue from ``state`` and return the current batches (observations and masks; no reward).
+
+        Raises RunStateError if the state does not fit.
+        """
         ...
 
 

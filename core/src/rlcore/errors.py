@@ -11,6 +11,23 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import ClassVar, TypeVar
 
+__all__ = [
+    "ConfigError",
+    "EnvironmentFailed",
+    "NonFiniteError",
+    "NotInstalled",
+    "PluginError",
+    "RlcoreError",
+    "RunStateError",
+    "TrainingDiverged",
+    "UnsupportedExport",
+    "UnsupportedSpace",
+    "did_you_mean",
+    "nearest",
+    "one_line",
+    "repeating",
+]
+
 LONGEST_NAME = 100  # longer names are not compared with the allowed ones: the time is the product of both lengths
 
 EXIT_DONE = 0
@@ -25,7 +42,9 @@ EXIT_SIGINT = 130
 class RlcoreError(Exception):
     """The base of all errors whose message is meant for the user.
 
-    ``repeats_cause`` is True for an error that :func:`repeating` made: the message ends with the text of its cause.
+    Attributes:
+        exit_code: Exit code of ``rlcore run`` after such an error.
+        repeats_cause: Whether :func:`repeating` made the error: the message ends with the text of its cause.
     """
 
     exit_code: ClassVar[int] = EXIT_INTERNAL
@@ -33,11 +52,14 @@ class RlcoreError(Exception):
 
 
 class ConfigError(RlcoreError):
-    """A configuration (file, override or settings object) that cannot be used.
+    """A configuration (file, override or settings object) that cannot be used. Exit code 2.
 
-    ``key`` is the path of the key that the message begins with: ``("environment", "id")`` for
-    ``ConfigError("environment.id: ...", key=("environment", "id"))``. An environment plugin gives it, so that the error
-    can be located in ``evaluation.environment`` where only that block has the value.
+    ``key`` is ``("environment", "id")`` for ``ConfigError("environment.id: ...", key=("environment", "id"))``. An
+    environment plugin gives it, so that the error can be located in ``evaluation.environment`` where only that block
+    has the value.
+
+    Attributes:
+        key: Path of the key that the message begins with; empty if there is none.
     """
 
     exit_code = EXIT_CONFIG
@@ -48,9 +70,10 @@ class ConfigError(RlcoreError):
 
 
 class NotInstalled(ConfigError):
-    """A configuration names something that no installed plugin provides.
+    """A configuration names something that no installed plugin provides. Exit code 2.
 
-    ``package`` is the distribution that provides it, if it is known.
+    Attributes:
+        package: The distribution that provides the name; None if it is unknown.
     """
 
     def __init__(self, message: str, package: str | None = None) -> None:
@@ -58,21 +81,27 @@ class NotInstalled(ConfigError):
         self.package = package
 
 
+class UnsupportedExport(ConfigError):
+    """A policy that the format of an exporter cannot represent. The message is the reason."""
+
+
 class EnvironmentFailed(RlcoreError):
-    """An environment that cannot be created, broke its contract or raised while stepping."""
+    """An environment that cannot be created, broke its contract or raised while stepping. Exit code 3."""
 
     exit_code = EXIT_ENVIRONMENT
 
 
 class UnsupportedSpace(EnvironmentFailed):
-    """An observation or action space that rlcore, or the chosen trainer, cannot represent."""
+    """An observation or action space that rlcore, or the chosen trainer, cannot represent. Exit code 3."""
 
 
 class NonFiniteError(EnvironmentFailed):
-    """A reward or an observation that is NaN or infinite; names behavior, slot and step.
+    """A reward or an observation that is NaN or infinite; the message names behavior, slot and step. Exit code 3.
 
-    ``env`` is the index of its environment. ``latest`` is True if the value belongs to the episode that environment
-    is in after the step, False if to the one that ended.
+    Attributes:
+        env: Index of the environment.
+        latest: Whether the value belongs to the episode that the environment is in after the step; False: to the one
+            that ended.
     """
 
     def __init__(self, message: str, env: int = 0, latest: bool = True) -> None:
@@ -82,25 +111,34 @@ class NonFiniteError(EnvironmentFailed):
 
 
 class TrainingDiverged(RlcoreError):
-    """A loss that became NaN or infinite although the environment's values were finite; names behavior and step."""
+    """A loss that became NaN or infinite although the environment's values were finite. Exit code 3.
+
+    The message names behavior and step.
+    """
 
     exit_code = EXIT_ENVIRONMENT
 
 
 class PluginError(RlcoreError):
-    """A plugin that is missing, clashes, was built for another rlcore or raised; names plugin and distribution."""
+    """A plugin that is missing, clashes, was built for another rlcore or raised. Exit code 4.
+
+    The message names plugin and distribution.
+    """
 
     exit_code = EXIT_PLUGIN
 
 
 class RunStateError(RlcoreError):
-    """A run directory that exists, is locked, is missing or holds no usable checkpoint."""
+    """A run directory that exists, is locked, is missing or holds no usable checkpoint; state that does not fit.
+
+    Exit code 5.
+    """
 
     exit_code = EXIT_RUN_STATE
 
 
 def one_line(error: BaseException) -> str:
-    """``Type: message`` on one line."""
+    """Return ``Type: message`` of an exception on one line."""
     text = " ".join(str(error).split())
     shown = f"{type(error).__name__}: {text}" if text else type(error).__name__
     # Only rlcore ends a run: a call of sys.exit was meant to stop it, or to report an error.
@@ -128,7 +166,7 @@ def traceback_hint(error: BaseException) -> str:
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str | None:
-    """The allowed name closest to ``name``, or None if nothing is close."""
+    """Return the allowed name closest to ``name``, or None if nothing is close."""
     return _nearest(name, tuple(each for each in allowed if len(each) <= LONGEST_NAME))
 
 
@@ -141,6 +179,6 @@ def _nearest(name: str, allowed: tuple[str, ...]) -> str | None:
 
 
 def did_you_mean(name: str, allowed: Iterable[str]) -> str:
-    """``"; did you mean 'x'?"`` for the closest allowed name, or an empty string."""
+    """Return ``"; did you mean 'x'?"`` for the closest allowed name, or an empty string."""
     match = nearest(name, allowed)
     return f"; did you mean {match!r}?" if match else ""

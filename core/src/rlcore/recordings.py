@@ -20,23 +20,35 @@ from rlcore.errors import ConfigError, did_you_mean
 from rlcore.files.ml_agents import demonstration_problem
 from rlcore.files.paths import user_path
 
+__all__ = ["Recording", "RecordingAbout", "RecordingFormat", "RecordingWriter", "Searchable"]
+
 
 @attrs.frozen(eq=False)
 class Recording:
-    """Episodes of one behavior's agents, one after another.
+    """Episodes of one behavior's agents, one after another: N transitions in E episodes.
 
     An episode with n transitions has n + 1 observations: one before each action, and the observation at the end of the
     episode. The last transition of an episode is either terminated or truncated; no other transition is.
+
+    Attributes:
+        behavior: The recorded behavior, with one slot.
+        observations: Observations by name, each [N + E, *shape].
+        actions: Actions in the environment's units, each array [N, columns].
+        reward: [N] the agent's own reward; group rewards are not recorded.
+        terminated: [N] the task ended the episode after this transition.
+        truncated: [N] the episode was cut off after this transition: bootstrap from the observation after it.
+        lengths: [E] transitions of each episode, at least one.
+        action_mask: [N + E, mask_size] whether each option is allowed; None: all options were.
     """
 
-    behavior: BehaviorSpec  # of one slot
-    observations: dict[str, NDArray[Any]]  # each [N + E, *shape]
-    actions: Actions  # each [N, ...], in the units of the environment
-    reward: NDArray[np.float32]  # [N] the agent's own reward; group rewards are not recorded
-    terminated: NDArray[np.bool_]  # [N] the task ended the episode
-    truncated: NDArray[np.bool_]  # [N] the episode was cut off: bootstrap from the observation after it
-    lengths: NDArray[np.int64]  # [E] transitions of each episode, at least one
-    action_mask: NDArray[np.bool_] | None = None  # [N + E, mask_size], True = allowed; None: all options were allowed
+    behavior: BehaviorSpec
+    observations: dict[str, NDArray[Any]]
+    actions: Actions
+    reward: NDArray[np.float32]
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+    lengths: NDArray[np.int64]
+    action_mask: NDArray[np.bool_] | None = None
 
     @property
     def transitions(self) -> int:
@@ -106,7 +118,15 @@ class Recording:
 
 @attrs.frozen
 class RecordingAbout:
-    """The origin of recorded episodes, as far as it is known. A format stores what it has a field for."""
+    """The origin of recorded episodes, as far as it is known. A format stores what it has a field for.
+
+    Attributes:
+        environment_type: ``environment.type`` of the run that recorded.
+        environment_id: ``environment.id``.
+        environment_options: ``environment.options``.
+        trainer: ``trainer_type`` of the policy that acted.
+        description: A sentence for readers.
+    """
 
     environment_type: str | None = None
     environment_id: str | None = None
@@ -153,7 +173,7 @@ class RecordingFormat(Protocol):
         ...
 
     def read(self, path: Path, name: str) -> Recording:
-        """Return all episodes at ``path``."""
+        """Return all episodes at ``path``, with ``name`` as the name of their behavior."""
         ...
 
     def writer(self, path: Path, behavior: BehaviorSpec, about: RecordingAbout) -> RecordingWriter:
@@ -164,9 +184,13 @@ class RecordingFormat(Protocol):
 class Searchable(Protocol):
     """The part of :class:`RecordingFormat` that finds recordings."""
 
-    def reads(self, path: Path) -> bool: ...
+    def reads(self, path: Path) -> bool:
+        """Return whether ``path`` is a recording of this format."""
+        ...
 
-    def stored(self) -> Mapping[str, Path]: ...
+    def stored(self) -> Mapping[str, Path]:
+        """Return recordings in the format's own directory by name."""
+        ...
 
 
 F = TypeVar("F", bound=Searchable)

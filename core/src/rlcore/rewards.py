@@ -14,21 +14,32 @@ from numpy.typing import NDArray
 from rlcore.environment import Actions
 from rlcore.errors import PluginError
 
+__all__ = ["AbsentReward", "ExtrinsicReward", "RewardProvider", "Transitions", "recording_gradients"]
+
 
 @attrs.define(eq=False)
 class Transitions:
     """Transitions to be rewarded. Leading shape ``*L`` is [T, S] for a rollout and [B] for a minibatch.
 
     Valid only during the call of ``evaluate`` or ``update``: copy the arrays that the provider keeps.
+
+    Attributes:
+        observations: The observations before the actions by name, each [*L, *shape].
+        actions: The actions in the environment's units, each array [*L, columns].
+        reward: [*L] the environment's reward of each agent.
+        terminated: [*L] the episode ended with this transition, by the task's own rule.
+        truncated: [*L] the episode was cut off after this transition.
+        group_reward: [*L] the environment's reward of each agent's group; None: no rewards are shared.
+        following: Makes ``next_observations``, each [*L, *shape], when asked; None if the trainer provides none.
     """
 
-    observations: Mapping[str, NDArray[Any]]  # each [*L, *shape]
-    actions: Actions  # each [*L, columns]
-    reward: NDArray[np.float32]  # [*L] from the environment
-    terminated: NDArray[np.bool_]  # [*L]
-    truncated: NDArray[np.bool_]  # [*L]
-    group_reward: NDArray[np.float32] | None = None  # [*L]
-    following: Callable[[], Mapping[str, NDArray[Any]]] | None = None  # makes next_observations when asked
+    observations: Mapping[str, NDArray[Any]]
+    actions: Actions
+    reward: NDArray[np.float32]
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+    group_reward: NDArray[np.float32] | None = None
+    following: Callable[[], Mapping[str, NDArray[Any]]] | None = None
 
     @property
     def next_observations(self) -> Mapping[str, NDArray[Any]]:
@@ -48,19 +59,25 @@ class RewardProvider(Protocol):
     PyTorch records no gradients during ``evaluate`` (``torch.no_grad``) and records them during ``update``
     (``torch.enable_grad``), so a provider written in PyTorch needs neither. The templates of ``rlcore.torch`` set this
     mode; another trainer sets it with :func:`recording_gradients`.
+
+    Attributes:
+        name: The key under ``reward_signals``.
+        gamma: Discount factor of this reward, in [0, 1].
+        strength: Factor on this reward.
+        ignore_done: Whether the value of this reward continues past the end of an episode, as for curiosity and RND.
     """
 
     name: str
-    gamma: float  # discount factor of this reward, in [0, 1]
-    strength: float  # factor on this reward
-    ignore_done: bool  # True: its value continues past the end of an episode (curiosity, RND)
+    gamma: float
+    strength: float
+    ignore_done: bool
 
     def evaluate(self, transitions: Transitions) -> NDArray[np.float32]:
-        """Rewards of shape [*L], before ``strength`` is applied."""
+        """Return the reward of each transition, [*L], before ``strength`` is applied. Must be finite."""
         ...
 
     def update(self, transitions: Transitions) -> Mapping[str, float]:
-        """Learn from what was collected; return scalars by tag.
+        """Learn from what was collected; return scalars by tag, such as ``Losses/Curiosity Loss``, for the summary.
 
         An on-policy trainer calls it once for each of its updates, with the whole rollout. An off-policy trainer calls
         it with one minibatch for every ``reward_signal_steps_per_update`` agent steps, an offline trainer with one
@@ -69,10 +86,12 @@ class RewardProvider(Protocol):
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """Nested mappings of numpy arrays and JSON values."""
+        """Return all that the provider has learned: nested mappings of numpy arrays and JSON values."""
         ...
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from :meth:`state_dict`. Raises RunStateError, changing nothing, if the state does not fit."""
+        ...
 
 
 def recording_gradients(enabled: bool) -> AbstractContextManager[Any]:
@@ -89,7 +108,14 @@ def recording_gradients(enabled: bool) -> AbstractContextManager[Any]:
 
 
 class AbsentReward:
-    """Stands for a reward whose plugin is absent while policies are measured: a trainer has a value head for it."""
+    """Stands for a reward whose plugin is absent while policies are measured: a trainer has a value head for it.
+
+    Attributes:
+        name: The key under ``reward_signals``.
+        gamma: Discount factor of the reward.
+        strength: Factor on the reward.
+        ignore_done: False: the value ends with the episode.
+    """
 
     ignore_done = False
 
@@ -99,19 +125,19 @@ class AbsentReward:
         self.strength = strength
 
     def evaluate(self, transitions: Transitions) -> NDArray[np.float32]:
-        """Raises PluginError: the reward cannot be computed."""
+        """Raise PluginError: the rewards [*L] cannot be computed."""
         raise self._absent()
 
     def update(self, transitions: Transitions) -> Mapping[str, float]:
-        """Raises PluginError: the reward cannot learn."""
+        """Raise PluginError: the reward cannot learn."""
         raise self._absent()
 
     def state_dict(self) -> dict[str, Any]:
-        """Raises PluginError: the state of the reward is unknown."""
+        """Raise PluginError: the state of the reward is unknown."""
         raise self._absent()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Raises PluginError: the state of the reward cannot be used."""
+        """Raise PluginError: the state of the reward cannot be used."""
         raise self._absent()
 
     def _absent(self) -> PluginError:
@@ -119,7 +145,14 @@ class AbsentReward:
 
 
 class ExtrinsicReward:
-    """The environment's reward, plus the reward of the agent's group (ML-Agents' ``extrinsic`` signal)."""
+    """The environment's reward, plus the reward of the agent's group (ML-Agents' ``extrinsic`` signal).
+
+    Attributes:
+        name: ``"extrinsic"``.
+        gamma: Discount factor of the reward.
+        strength: Factor on the reward.
+        ignore_done: False: the value ends with the episode.
+    """
 
     name = "extrinsic"
     ignore_done = False
@@ -130,18 +163,22 @@ class ExtrinsicReward:
 
     @classmethod
     def create(cls, settings: Any, behavior: Any, run: Any) -> ExtrinsicReward:
+        """Create the provider from its block in ``reward_signals``: the target of its record."""
         return cls(gamma=settings.gamma, strength=settings.strength)
 
     def evaluate(self, transitions: Transitions) -> NDArray[np.float32]:
+        """Return the reward of each transition plus that of its group, [*L]."""
         if transitions.group_reward is None:
             return transitions.reward
         return transitions.reward + transitions.group_reward
 
     def update(self, transitions: Transitions) -> Mapping[str, float]:
+        """Return no statistics: there is nothing to learn."""
         return {}
 
     def state_dict(self) -> dict[str, Any]:
+        """Return an empty mapping."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        return None
+        """Do nothing: there is no state."""

@@ -17,6 +17,17 @@ from rlcore.errors import RlcoreError, RunStateError, one_line, repeating
 from rlcore.files.json_files import MAX_DEPTH, is_number, is_whole
 from rlcore.finite import first_non_finite
 
+__all__ = [
+    "SavedValueError",
+    "fill",
+    "saved_array",
+    "saved_bool",
+    "saved_count",
+    "saved_entry",
+    "saved_float",
+    "saved_mapping",
+]
+
 # Entries of a trainer's state that hold learned numbers. If a number in them is not finite, the training has diverged.
 LEARNED = ("model", "optimizer", "optimizers")
 # The errors of code that reads a missing or wrong entry without checking it.
@@ -35,7 +46,7 @@ def bad_state(error: Exception) -> str:
 
 
 def saved_entry(state: Mapping[str, Any], name: str) -> Any:
-    """``state[name]``. Raises SavedValueError if it is missing, or if ``state`` is not a mapping."""
+    """Return ``state[name]``. Raises SavedValueError if it is missing, or if ``state`` is not a mapping."""
     if not isinstance(state, Mapping):
         raise SavedValueError(f"the entry {name!r} is looked for in {_described(state)}, not in a mapping")
     if name not in state:
@@ -44,7 +55,7 @@ def saved_entry(state: Mapping[str, Any], name: str) -> Any:
 
 
 def saved_mapping(state: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """The mapping ``state[name]``. Raises SavedValueError if it is something else."""
+    """Return the mapping ``state[name]``. Raises SavedValueError if it is something else."""
     value = saved_entry(state, name)
     if not isinstance(value, Mapping):
         raise SavedValueError(f"the entry {name!r} is {_described(value)}, not a mapping")
@@ -54,7 +65,10 @@ def saved_mapping(state: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 def saved_array(
     state: Mapping[str, Any], name: str, dtype: DTypeLike, shape: Sequence[int | None] | None = None
 ) -> NDArray[Any]:
-    """The array ``state[name]``, which must have exactly this type and ``shape``; None in a shape is any length."""
+    """Return the array ``state[name]``. Raises SavedValueError unless it has exactly this type and ``shape``.
+
+    None in ``shape`` is any length.
+    """
     value = saved_entry(state, name)
     wanted = np.dtype(dtype)
     fits = isinstance(value, np.ndarray) and value.dtype == wanted
@@ -70,12 +84,12 @@ def saved_array(
 
 
 def fill(target: NDArray[Any], state: Mapping[str, Any], name: str) -> None:
-    """Copies ``state[name]`` into ``target``, whose type and shape it must have."""
+    """Copy ``state[name]`` into ``target``. Raises SavedValueError unless it has the type and shape of ``target``."""
     target[...] = saved_array(state, name, target.dtype, target.shape)
 
 
 def saved_count(state: Mapping[str, Any], name: str) -> int:
-    """The whole number ``state[name]``, at least 0."""
+    """Return the whole number ``state[name]``, at least 0. Raises SavedValueError if it is something else."""
     value = saved_entry(state, name)
     if not is_whole(value):
         raise SavedValueError(f"the entry {name!r} is {_described(value)}, not a whole number from 0 up")
@@ -83,7 +97,7 @@ def saved_count(state: Mapping[str, Any], name: str) -> int:
 
 
 def saved_float(state: Mapping[str, Any], name: str) -> float:
-    """The finite number ``state[name]``."""
+    """Return the finite number ``state[name]``. Raises SavedValueError if it is something else."""
     value = saved_entry(state, name)
     if not is_number(value) or not isfinite(value):
         raise SavedValueError(f"the entry {name!r} is {_described(value)}, not a finite number")
@@ -91,7 +105,7 @@ def saved_float(state: Mapping[str, Any], name: str) -> float:
 
 
 def saved_bool(state: Mapping[str, Any], name: str) -> bool:
-    """``state[name]``, true or false."""
+    """Return ``state[name]``, true or false. Raises SavedValueError if it is something else."""
     value = saved_entry(state, name)
     if not isinstance(value, bool):
         raise SavedValueError(f"the entry {name!r} is {_described(value)}, not true or false")

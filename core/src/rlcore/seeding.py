@@ -19,6 +19,16 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+__all__ = [
+    "EpisodeSeeds",
+    "EpisodeTable",
+    "EpisodeUniforms",
+    "derive_generator",
+    "derive_seed",
+    "generator_state",
+    "restore_generator",
+]
+
 # Environments [M] and blocks [M] to the numbers of all their episodes.
 MakeBlocks = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]]
 
@@ -37,19 +47,25 @@ def purpose_key(purpose: str) -> int:
 
 
 def derive_seed(run_seed: int, purpose: str, *indices: int) -> int:
-    """The seed in [0, 2**31 - 1) of the stream (run seed, purpose, indices)."""
+    """Return the seed in [0, 2**31 - 1) of the stream (run seed, purpose, indices)."""
     sequence = np.random.SeedSequence([run_seed, purpose_key(purpose), *indices])
     return int(sequence.generate_state(1)[0]) % MAX_SEED
 
 
 def derive_generator(run_seed: int, purpose: str, *indices: int) -> np.random.Generator:
-    """A numpy generator for the stream (run seed, purpose, indices)."""
+    """Return a numpy generator for the stream (run seed, purpose, indices)."""
     return np.random.default_rng(np.random.SeedSequence([run_seed, purpose_key(purpose), *indices]))
 
 
 @attrs.frozen
 class EpisodeSeeds:
-    """The seed of every (environment, episode number). Picklable: every worker has one."""
+    """The seed of every (environment, episode number). Picklable: every worker has one.
+
+    ``seeds(env, episode)`` is an int in [0, 2**31 - 1).
+
+    Attributes:
+        run_seed: Seed of the run.
+    """
 
     run_seed: int
 
@@ -61,22 +77,25 @@ class EpisodeTable:
     """Numbers that belong to (environment, episode number), whenever they are looked up.
 
     The numbers of 256 episodes of an environment are made at once and kept.
+
+    Attributes:
+        BLOCK: Episodes of a block: 256.
     """
 
-    BITS = 8
-    BLOCK = 1 << BITS  # episodes
-    NONE = -(1 << 62)  # as a first episode: nothing is kept of the environment
+    _BITS = 8
+    BLOCK = 1 << _BITS
+    _NONE = -(1 << 62)  # as a first episode: nothing is kept of the environment
 
     def __init__(self, num_envs: int, shape: tuple[int, ...], make: MakeBlocks) -> None:
         """``make(env_index, blocks)``, both [M], gives [M, 256, *shape]; episode e is in block e // 256."""
         self._make = make
         self._num_envs, self._shape = num_envs, shape
         # [N] the first episode of what is kept of each environment
-        self._first: NDArray[np.int64] = np.full(num_envs, self.NONE, np.int64)
+        self._first: NDArray[np.int64] = np.full(num_envs, self._NONE, np.int64)
         self._rows: NDArray[np.float64] = np.empty((0, *shape))  # [N * 256, *shape], once it was asked for
 
     def __call__(self, env_index: NDArray[np.int64], episodes: NDArray[np.int64]) -> NDArray[np.float64]:
-        """[K, *shape]: the numbers of environment ``env_index[k]``'s episode ``episodes[k]``."""
+        """Return the numbers [K, *shape] of episode ``episodes[k]`` of environment ``env_index[k]``. Both are [K]."""
         if len(env_index) == 1:  # the most frequent case: few environments end together
             env = int(env_index[0])
             place = int(episodes[0]) - int(self._first[env])
@@ -84,31 +103,34 @@ class EpisodeTable:
                 row = env * self.BLOCK + place
                 return self._rows[row : row + 1].copy()
         places = episodes - self._first.take(env_index)
-        if (places >> self.BITS).any():  # before what is kept, or after it
-            self._hold(env_index, episodes >> self.BITS)
+        if (places >> self._BITS).any():  # before what is kept, or after it
+            self._hold(env_index, episodes >> self._BITS)
             places = episodes - self._first.take(env_index)
-            if (places >> self.BITS).any():  # episodes of several blocks of one environment
+            if (places >> self._BITS).any():  # episodes of several blocks of one environment
                 return np.concatenate([self(env_index[k : k + 1], episodes[k : k + 1]) for k in range(len(env_index))])
         return self._rows.take(env_index * self.BLOCK + places, 0)
 
     def of_blocks(self, env_index: NDArray[np.int64], blocks: NDArray[np.int64]) -> NDArray[np.float64]:
-        """[M, 256, *shape]: of all episodes in block ``blocks[m]`` of environment ``env_index[m]``, given once each."""
+        """Return the numbers [M, 256, *shape] of all episodes in block ``blocks[m]`` of environment ``env_index[m]``.
+
+        Both are [M]; no pair is repeated.
+        """
         self._hold(env_index, blocks)
         return self._rows.reshape(self._num_envs, self.BLOCK, *self._shape)[env_index]
 
     def forget(self) -> None:
         """Drop what is kept: ``make`` gives other numbers from now on."""
-        self._first[:] = self.NONE
+        self._first[:] = self._NONE
 
     def _hold(self, env_index: NDArray[np.int64], blocks: NDArray[np.int64]) -> None:
         """Make the numbers that are missing; of several blocks of one environment, those of one block."""
         if not len(self._rows):
             self._rows = np.empty((self._num_envs * self.BLOCK, *self._shape))
-        missing = self._first[env_index] != blocks << self.BITS
+        missing = self._first[env_index] != blocks << self._BITS
         env_index, first = np.unique(env_index[missing], return_index=True)
         blocks = blocks[missing][first]
         self._rows.reshape(self._num_envs, self.BLOCK, *self._shape)[env_index] = self._make(env_index, blocks)
-        self._first[env_index] = blocks << self.BITS
+        self._first[env_index] = blocks << self._BITS
 
 
 class EpisodeUniforms(EpisodeTable):
@@ -118,6 +140,7 @@ class EpisodeUniforms(EpisodeTable):
     """
 
     def __init__(self, run_seed: int, streams: Sequence[str], num_envs: int, width: int = 1) -> None:
+        """``streams`` are C names, such as ``parameters/length``, of streams of the run with the seed ``run_seed``."""
         super().__init__(num_envs, (len(streams), width), self._draw)
         self._seed = run_seed
         self._streams = tuple(streams)
@@ -132,7 +155,7 @@ class EpisodeUniforms(EpisodeTable):
 
 
 def generator_state(generator: np.random.Generator) -> dict[str, Any]:
-    """The generator's state as JSON data (plain integers and strings)."""
+    """Return the generator's state as JSON data (plain integers and strings)."""
     state: dict[str, Any] = _plain(generator.bit_generator.state)
     return state
 

@@ -14,30 +14,65 @@ from numpy.typing import NDArray
 
 from rlcore.saved_values import saved_array
 
+__all__ = [
+    "CUMULATIVE_REWARD",
+    "EPISODE_LENGTH",
+    "EVALUATION_LENGTH",
+    "EVALUATION_REWARD",
+    "GROUP_REWARD",
+    "IS_TRAINING",
+    "LESSON_NUMBER",
+    "PARAMETER",
+    "STEPS_PER_SECOND",
+    "StatSummary",
+    "StatsWindow",
+    "StatsWriter",
+    "lesson_numbers",
+]
+
 CUMULATIVE_REWARD = "Environment/Cumulative Reward"
+"""Tag of the returns of the agents' own rewards."""
 GROUP_REWARD = "Environment/Group Cumulative Reward"
+"""Tag of the returns of rewards that groups share."""
 EPISODE_LENGTH = "Environment/Episode Length"
+"""Tag of the lengths of episodes, in agent steps."""
 EVALUATION_REWARD = "Evaluation/Cumulative Reward"
+"""Tag of the returns of an evaluation's episodes."""
 EVALUATION_LENGTH = "Evaluation/Episode Length"
+"""Tag of the lengths of an evaluation's episodes, in environment steps."""
 STEPS_PER_SECOND = "Performance/Steps Per Second"
+"""Tag of the speed, in agent steps per second."""
 IS_TRAINING = "Is Training"
-LESSON_NUMBER = "Environment/Lesson Number/"  # and the name of an environment parameter
-PARAMETER = "Environment/Parameter/"  # likewise
+"""Tag that is 1 in training, and 0 under ``--inference``."""
+LESSON_NUMBER = "Environment/Lesson Number/"
+"""Tag of the lesson of an environment parameter, without the name of the parameter."""
+PARAMETER = "Environment/Parameter/"
+"""Tag of the values of an environment parameter, without the name of the parameter."""
 
 
 @attrs.frozen
 class StatSummary:
-    """All values of one tag since the last summary. ``values`` is kept where a histogram is of use."""
+    """All values of one tag since the last summary. ``values`` is kept where a histogram is of use.
+
+    Attributes:
+        mean: Mean of the values.
+        std: Population standard deviation of the values.
+        min: Smallest value.
+        max: Largest value.
+        count: Number of values.
+        values: The values themselves; empty for most tags.
+    """
 
     mean: float
     std: float
     min: float
     max: float
     count: int
-    values: tuple[float, ...] = attrs.field(default=(), repr=False)  # hundreds would drown what an epoch prints
+    values: tuple[float, ...] = attrs.field(default=(), repr=False)
 
     @classmethod
     def of(cls, values: list[float], keep_values: bool = False) -> StatSummary:
+        """Summarize ``values``, at least one. ``keep_values`` keeps them, for histograms."""
         array = np.asarray(values, dtype=np.float64)
         return cls(
             mean=float(array.mean()),
@@ -50,7 +85,7 @@ class StatSummary:
 
 
 def lesson_numbers(stats: Mapping[str, float]) -> dict[str, float]:
-    """The lesson number of each environment parameter among scalars by tag, by the parameter's name."""
+    """Return the lesson number of each environment parameter among scalars by tag, by the parameter's name."""
     return {tag.removeprefix(LESSON_NUMBER): value for tag, value in stats.items() if tag.startswith(LESSON_NUMBER)}
 
 
@@ -62,10 +97,15 @@ class StatsWriter(Protocol):
     """
 
     def write(self, behavior: str, step: int, stats: Mapping[str, StatSummary]) -> None:
-        """One summary of one behavior; ``step`` is its agent step. Must be on disk, or sent, within seconds."""
+        """Write the summary of one behavior: ``stats`` by tag at ``step``, its agent steps.
+
+        The summary must be on disk, or sent, within seconds. Any exception is reported as an error of the writer.
+        """
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Flush, and free what the writer holds."""
+        ...
 
 
 class StatsWindow:
@@ -80,6 +120,7 @@ class StatsWindow:
             self.extend(tag, list(value) if isinstance(value, Sequence) else [float(value)])
 
     def extend(self, tag: str, values: list[float]) -> None:
+        """Add several values of one tag."""
         if values:
             self._values.setdefault(tag, []).extend(values)
 
@@ -96,7 +137,9 @@ class StatsWindow:
         return summaries
 
     def state_dict(self) -> dict[str, NDArray[np.float64]]:
+        """Return the collected values by tag, each [values]."""
         return {tag: np.array(values, np.float64) for tag, values in self._values.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from :meth:`state_dict`. Raises SavedValueError if the state does not fit."""
         self._values = {tag: saved_array(state, tag, np.float64, (None,)).tolist() for tag in state}

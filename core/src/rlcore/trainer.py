@@ -20,7 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.environment import Actions, AgentBatch
+from rlcore.saved_values import fill, saved_count
 from rlcore.seeding import derive_seed
+
+__all__ = ["MemoryPolicy", "Player", "Policy", "PolicyMix", "Snapshot", "Trainer", "TrainerWrapper"]
 
 
 @runtime_checkable
@@ -33,15 +36,16 @@ class Policy(Protocol):
         action_mask: NDArray[np.bool_] | None = None,
         deterministic: bool = True,
     ) -> Actions:
-        """Actions for R rows of observations, each [R, *shape], in the environment's units.
+        """Return actions for R rows of observations, each [R, *shape], in the environment's units.
 
-        ``deterministic`` takes the mean of continuous parts and the most likely option of each branch; otherwise the
-        policy samples from a generator of its own, seeded by :meth:`seed`.
+        ``action_mask`` [R, mask_size] is True for allowed options; None allows all. ``deterministic`` takes the mean of
+        continuous parts and the most likely option of each branch; otherwise the policy samples from a generator of its
+        own, seeded by :meth:`seed`.
         """
         ...
 
     def seed(self, seed: int) -> None:
-        """Seeds the generator that stochastic actions are drawn from."""
+        """Seed the generator that stochastic actions are drawn from."""
         ...
 
 
@@ -51,9 +55,12 @@ class MemoryPolicy(Policy, Protocol):
 
     The caller keeps the memory, [R, memory_size] for R rows, so that rows can be joined, split and copied. A row is
     zero where an episode begins. :class:`Player` keeps the memory of an environment's agents.
+
+    Attributes:
+        memory_size: M, the numbers that a row remembers; a policy with 0 is called without memory.
     """
 
-    memory_size: int  # M, the numbers that a row remembers; a policy with 0 is called without memory
+    memory_size: int
 
     def act(
         self,
@@ -79,13 +86,23 @@ class Snapshot(Policy, Protocol):
 
 
 class PolicyMix:
-    """Several policies as one: each row acts with a policy of its own. For example, against different opponents."""
+    """Several policies as one: each row acts with a policy of its own. For example, against different opponents.
+
+    Attributes:
+        policies: The policies.
+        policy_index: [R] index in ``policies`` of the policy of each row; may be changed between calls.
+        memory_size: Numbers that a row remembers with the policy that remembers most.
+    """
 
     def __init__(self, policies: Sequence[Policy], policy_index: NDArray[np.integer[Any]]) -> None:
-        """``policy_index`` [R] is the index in ``policies`` of each row's policy; it may be changed between calls."""
-        self.policies = tuple(policies)
+        """``policy_index`` [R] is the index in ``policies`` of each row's policy. Both may be changed between calls."""
+        self.policies = list(policies)
         self.policy_index = policy_index
-        self.memory_size = max((getattr(policy, "memory_size", 0) for policy in self.policies), default=0)
+
+    @property
+    def memory_size(self) -> int:
+        """The largest memory of a policy; 0 if none has memory."""
+        return max((getattr(policy, "memory_size", 0) for policy in self.policies), default=0)
 
     def act(
         self,
@@ -95,7 +112,7 @@ class PolicyMix:
         memory: NDArray[np.float32] | None = None,
     ) -> Actions:
         """Actions of all R rows. ``memory`` [R, memory_size] has room for the largest memory."""
-        mixed: dict[str, NDArray[Any]] = {}
+        parts: list[tuple[NDArray[np.integer[Any]], Actions]] = []
         for index in np.unique(self.policy_index):
             policy, rows = self.policies[index], np.flatnonzero(self.policy_index == index)
             seen = {name: array[rows] for name, array in observations.items()}
@@ -103,34 +120,43 @@ class PolicyMix:
             size = getattr(policy, "memory_size", 0)
             if size and memory is not None:
                 own = np.ascontiguousarray(memory[rows, :size])
-                actions = cast(MemoryPolicy, policy).act(seen, mask, deterministic, own)
+                parts.append((rows, cast(MemoryPolicy, policy).act(seen, mask, deterministic, own)))
                 memory[rows, :size] = own
             else:
-                actions = policy.act(seen, mask, deterministic)
-            for name in ("continuous", "discrete"):
-                part = getattr(actions, name)
-                if part is not None:
-                    whole = mixed.setdefault(name, np.zeros((len(self.policy_index), *part.shape[1:]), part.dtype))
-                    whole[rows] = part
-        return Actions(**mixed)
+                parts.append((rows, policy.act(seen, mask, deterministic)))
+        return Actions.joined(parts)
 
     def seed(self, seed: int) -> None:
-        """Seeds each policy differently."""
+        """Seed each policy differently."""
         for index, policy in enumerate(self.policies):
             policy.seed(derive_seed(seed, f"policy/{index}"))
 
 
 class Player:
-    """Plays for the agents of a behavior with a policy that does not learn, and keeps what they remember."""
+    """Plays for the agents of a behavior with a policy that does not learn, and keeps what they remember.
 
-    def __init__(self, policy: Policy, slots: int) -> None:
-        """All ``slots`` begin an episode."""
+    Attributes:
+        policy: The policy that acts.
+        memory: [S, M] what the agents remember; None for a policy without memory.
+    """
+
+    def __init__(self, policy: Policy, slots: int, seed: int | None = None) -> None:
+        """Begin an episode in all ``slots``, the number of slots of the behavior.
+
+        With ``seed``, actions that are drawn depend on it and the number of the step, so that a player that continues
+        from :meth:`state_dict` draws the same ones. Without it, the caller seeds the policy.
+        """
         self.policy = policy
+        self.steps = 0  # calls of `act`
+        self._seed = seed
         size = getattr(policy, "memory_size", 0)
         self.memory = np.zeros((slots, size), np.float32) if size else None  # [S, M]
 
     def act(self, batch: AgentBatch, deterministic: bool = True) -> Actions:
         """Actions of all slots. Slots that need no action remember what they did before."""
+        if self._seed is not None and not deterministic:
+            self.policy.seed(derive_seed(self._seed, "step", self.steps))
+        self.steps += 1
         if self.memory is None:
             return self.policy.act(batch.observations, batch.action_mask, deterministic)
         idle = None if batch.needs_action is None else ~batch.needs_action
@@ -153,12 +179,32 @@ class Player:
         if self.memory is not None:
             self.memory[:] = 0.0
 
+    def state_dict(self) -> dict[str, Any]:
+        """The number of steps, and what the agents remember. The policy is not part of it."""
+        return {"steps": self.steps, **({} if self.memory is None else {"memory": self.memory.copy()})}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from :meth:`state_dict`. Raises RunStateError, changing nothing, if the state does not fit."""
+        steps = saved_count(state, "steps")
+        if self.memory is not None:
+            fill(self.memory, state, "memory")
+        self.steps = steps
+
 
 @runtime_checkable
 class Trainer(Protocol):
-    """Learns one behavior."""
+    """Learns one behavior. rlcore calls it as the text of :mod:`rlcore.trainer` shows.
 
-    steps: int  # agent steps observed so far; gradient steps for a trainer of recorded data
+    A trainer of recorded data (``TrainerSpec.offline``) is never asked to ``begin``, ``act`` or ``observe``.
+    """
+
+    @property
+    def steps(self) -> int:
+        """The number of agent steps observed so far; of gradient steps for a trainer of recorded data.
+
+        A subclass may store it as a plain attribute.
+        """
+        ...
 
     @property
     def policy(self) -> Policy:
@@ -177,7 +223,7 @@ class Trainer(Protocol):
         ...
 
     def act(self, batch: AgentBatch) -> Actions:
-        """Exploring actions for every slot."""
+        """Return an exploring action for every slot, in the environment's units."""
         ...
 
     def observe(self, actions: Actions, batch: AgentBatch) -> None:
@@ -211,3 +257,77 @@ class Trainer(Protocol):
     def load_model(self, model: Mapping[str, Any]) -> None:
         """Load the ``"model"`` entry of another run's state: weights, not optimizers or counters."""
         ...
+
+
+@runtime_checkable
+class PartialTrainer(Trainer, Protocol):
+    """A trainer that learns from some of its slots only, as self-play does, where other slots play as earlier policies.
+
+    Episodes of the other slots count neither for the statistics and results of a run nor for its curricula.
+    """
+
+    learning_slots: NDArray[np.bool_]  # [S] True: the trainer learns from the slot's open episode
+
+
+class TrainerWrapper:
+    """A trainer around another one: derive from it, and override what differs.
+
+    Everything else goes to ``trainer``, the inner one, attributes outside the contract included. An overriding
+    ``state_dict`` adds an entry to the state of the inner trainer, which ignores it:
+    ``{**self.trainer.state_dict(), "my_plugin": ...}``.
+
+    Attributes:
+        trainer: The inner trainer.
+    """
+
+    def __init__(self, trainer: Trainer) -> None:
+        self.trainer = trainer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["trainer"], name)
+
+    @property
+    def steps(self) -> int:
+        """The steps of the inner trainer."""
+        return self.trainer.steps
+
+    @property
+    def policy(self) -> Policy:
+        """The policy of the inner trainer."""
+        return self.trainer.policy
+
+    def snapshot(self, state: Mapping[str, Any] | None = None) -> Snapshot:
+        """Call :meth:`Trainer.snapshot` of the inner trainer."""
+        return self.trainer.snapshot(state)
+
+    def begin(self, batch: AgentBatch) -> None:
+        """Call :meth:`Trainer.begin` of the inner trainer."""
+        self.trainer.begin(batch)
+
+    def act(self, batch: AgentBatch) -> Actions:
+        """Call :meth:`Trainer.act` of the inner trainer."""
+        return self.trainer.act(batch)
+
+    def observe(self, actions: Actions, batch: AgentBatch) -> None:
+        """Call :meth:`Trainer.observe` of the inner trainer."""
+        self.trainer.observe(actions, batch)
+
+    def ready(self) -> bool:
+        """Call :meth:`Trainer.ready` of the inner trainer."""
+        return self.trainer.ready()
+
+    def update(self) -> Mapping[str, float | Sequence[float]]:
+        """Call :meth:`Trainer.update` of the inner trainer."""
+        return self.trainer.update()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Call :meth:`Trainer.state_dict` of the inner trainer."""
+        return self.trainer.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Call :meth:`Trainer.load_state_dict` of the inner trainer."""
+        self.trainer.load_state_dict(state)
+
+    def load_model(self, model: Mapping[str, Any]) -> None:
+        """Call :meth:`Trainer.load_model` of the inner trainer."""
+        self.trainer.load_model(model)

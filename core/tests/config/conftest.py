@@ -17,6 +17,7 @@ from rlcore.config.overrides import apply_overrides
 from rlcore.errors import ConfigError, NotInstalled, did_you_mean
 from rlcore.plugins.plugin import Plugin
 from rlcore.plugins.records import (
+    ActionDistributionSpec,
     BehaviorSection,
     ConfigSection,
     CurriculumSpec,
@@ -43,6 +44,7 @@ class PPOLike:
     lambd: float = setting(0.95, "GAE lambda.", minimum=0, maximum=1)
     num_epoch: int = setting(3, "Passes over the buffer.", minimum=1)
     shared_critic: bool = setting(False, "One body for both heads.")
+    initial_log_std: float = setting(0.0, "Logarithm of the first standard deviation.")
     learning_rate_schedule: str = setting("linear", "Schedule.", choices=("linear", "constant"))
     beta_schedule: str | None = setting(None, "Schedule; unset copies learning_rate_schedule.")
     epsilon_schedule: str | None = setting(None, "Schedule; unset copies learning_rate_schedule.")
@@ -93,7 +95,7 @@ class GridRoute:
 
 @attrs.frozen(kw_only=True)
 class DepthLike:
-    """Settings of an encoder."""
+    """Settings of an encoder or a distribution."""
 
     channels: int = setting(8, "Channels of the first layer.", minimum=1)
 
@@ -153,7 +155,14 @@ class FakePlugins:
 
     def __init__(self) -> None:
         self._records: list[Record] = [
-            TrainerSpec(name="ppo", target="fake:PPO", settings="fake:PPOLike", memory=True, critic=True),
+            TrainerSpec(
+                name="ppo",
+                target="fake:PPO",
+                settings="fake:PPOLike",
+                memory=True,
+                critic=True,
+                action_distributions=True,
+            ),
             TrainerSpec(name="other", target="fake:Other", settings="fake:OtherTrainer"),
             RewardProviderSpec(name="extrinsic", target="fake:Extrinsic", settings="fake:RewardSettings"),
             RewardProviderSpec(name="bonus", target="fake:Bonus", settings="fake:BonusReward"),
@@ -166,6 +175,8 @@ class FakePlugins:
             CurriculumSpec(name="wheel", target="fake:Wheel", settings="fake:WheelLike"),
             EncoderSpec(name="simple", target="fake:Simple", kinds={"image"}),
             EncoderSpec(name="deep", target="fake:Deep", settings="fake:DepthLike", kinds={"image", "vector"}),
+            ActionDistributionSpec(name="gaussian", target="fake:Gaussian", initial_log_std=True),
+            ActionDistributionSpec(name="mixture", target="fake:Mixture", settings="fake:DepthLike"),
             BehaviorSection(name="league", target="fake:AcmeSection", summary="Acme's league."),
             ConfigSection(name="acme", target="fake:AcmeSection", summary="Acme's block."),
         ]
@@ -199,8 +210,14 @@ class FakePlugins:
     def encoder(self, reference: str) -> Any:
         return self._find("encoder", reference)
 
+    def action_distribution(self, reference: str) -> Any:
+        return self._find("action_distribution", reference)
+
     def behavior_section(self, reference: str) -> Any:
         return self._find("behavior", reference)
+
+    def exporter(self, reference: str) -> Any:
+        return self._find("exporter", reference)
 
     def curriculum(self, reference: str) -> Any:
         return self._find("curriculum", reference)

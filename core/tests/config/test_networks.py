@@ -1,4 +1,4 @@
-"""Encoders of plugins, layer sizes and the network of a critic in ``network_settings``: what loads, what is refused."""
+"""Encoders and distributions of plugins, layer sizes, a critic's network: what loads, and what is refused."""
 
 from __future__ import annotations
 
@@ -42,9 +42,18 @@ def test_the_network_of_a_reward_has_encoders_too(load: Any) -> None:
     assert network.vis_encode_settings.channels == 8 and network.encoders["deep"].name == "deep"
 
 
+def test_a_distribution_of_a_plugin_has_its_record_and_its_settings(load: Any) -> None:
+    network = loaded(load, "action_distribution: mixture, action_distribution_settings: {channels: 4}")
+    assert network.distribution.target == "fake:Mixture" and network.action_distribution_settings.channels == 4
+    assert loaded(load, "action_distribution: rlcore-fake/mixture").distribution.name == "mixture"
+    assert loaded(load, "").distribution is None
+
+
 @pytest.mark.parametrize(
     "network",
     [
+        "action_distribution: mixture, action_distribution_settings: {channels: 4}",
+        "action_distribution: gaussian",
         "vis_encode_type: deep",
         "vector_encode_type: deep, vector_encode_settings: {channels: 3}",
         "",
@@ -54,7 +63,7 @@ def test_the_network_of_a_reward_has_encoders_too(load: Any) -> None:
 def test_what_is_written_loads_to_the_same_network(load: Any, network: str) -> None:
     config = load(block("hidden_layers: [5, 3], critic: {num_layers: 1}, " + network))
     written = yaml.safe_dump(dump_config(config))
-    assert "encoders:" not in written
+    assert "encoders:" not in written and " distribution:" not in written
     again = load(written)
     assert again == config
     assert again.behaviors["B"].network_settings.encoders == config.behaviors["B"].network_settings.encoders
@@ -88,6 +97,24 @@ def test_what_is_written_loads_to_the_same_network(load: Any, network: str) -> N
             "network_settings.vis_encode_settings.chanels: unknown key; did you mean 'channels'?",
         ),
         ("encoders: {}", "network_settings.encoders: unknown key"),
+        (
+            "action_distribution: mixtur",
+            "network_settings.action_distribution: unknown action_distribution 'mixtur'; did you mean 'mixture'?",
+        ),
+        ("action_distribution: 3", "network_settings.action_distribution: must be text, not 3"),
+        (
+            "action_distribution: gaussian, action_distribution_settings: {channels: 4}",
+            "action_distribution_settings: action distribution 'gaussian' has no settings; leave it out",
+        ),
+        (
+            "action_distribution_settings: {channels: 4}",
+            "action_distribution_settings: there is no distribution to have settings; name one in action_distribution",
+        ),
+        (
+            "action_distribution: mixture, action_distribution_settings: {chanels: 4}",
+            "network_settings.action_distribution_settings.chanels: unknown key; did you mean 'channels'?",
+        ),
+        ("distribution: gaussian", "network_settings.distribution: unknown key"),
         ("hidden_layers: [8, 0]", "network_settings.hidden_layers: each must be at least 1"),
         pytest.param(TOO_MANY, "network_settings.hidden_layers: must have at most 256 layers, not 257", id="too many"),
         ("critic: {hiden_units: 4}", "network_settings.critic.hiden_units: unknown key; did you mean 'hidden_units'?"),
@@ -117,6 +144,41 @@ def test_what_cannot_work_is_refused_with_its_place(errors: Errors, network: str
 )
 def test_a_critic_without_a_network_of_its_own_has_no_settings(errors: Errors, text: str, message: str) -> None:
     assert message in "\n".join(errors(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            block("action_distribution: gaussian", "other"),
+            "behaviors.B.network_settings.action_distribution: trainer 'other' has a distribution of its own, or no "
+            "continuous actions; leave it out, or choose trainer_type ppo",
+        ),
+        (
+            block("action_distribution: mixture", rest="hyperparameters: {initial_log_std: -1}"),
+            "behaviors.B.hyperparameters.initial_log_std: action_distribution 'mixture' has no log standard deviation",
+        ),
+        (
+            block("", rest="reward_signals: {extrinsic: {network_settings: {action_distribution: gaussian}}}"),
+            "behaviors.B.reward_signals.extrinsic.network_settings.action_distribution: a reward has no "
+            "action_distribution; leave it out",
+        ),
+    ],
+)
+def test_a_distribution_is_refused_where_it_has_no_use(errors: Errors, text: str, message: str) -> None:
+    assert message in "\n".join(errors(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        block("action_distribution: gaussian", rest="hyperparameters: {initial_log_std: -1}"),
+        block("", rest="hyperparameters: {initial_log_std: -1}"),
+        block("action_distribution: mixture", rest="hyperparameters: {initial_log_std: 0}"),
+    ],
+)
+def test_a_first_deviation_is_for_distributions_that_have_one(load: Any, text: str) -> None:
+    assert load(text).behaviors["B"].hyperparameters.initial_log_std in (-1.0, 0.0)
 
 
 @pytest.mark.parametrize(

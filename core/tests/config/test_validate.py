@@ -98,11 +98,20 @@ def test_two_plugins_with_one_section_are_refused(real: Plugins) -> None:
 def test_references_with_a_distribution_are_found_before_anything_is_checked() -> None:
     text = (
         "default_settings: {trainer_type: a/x, reward_signals: {b/y: {}}}\n"
-        "behaviors: {B: {trainer_type: a/z}, C: 3}\n"
+        "behaviors: {B: {trainer_type: a/z, hyperparameters: {beta_schedule: f/s, optimizer: {type: g/o}}}, C: 3}\n"
         "environment: {type: c/e}\nstats: {d/w: {}, jsonl: false}\n"
         "environment_parameters: {size: {curriculum: {type: e/q}}, pace: 3, wind: {curriculum: []}}\n"
     )
-    assert set(used_references(parse_document(text, "c.yaml"))) == {"a/x", "b/y", "a/z", "c/e", "d/w", "e/q"}
+    assert set(used_references(parse_document(text, "c.yaml"))) == {
+        "a/x",
+        "b/y",
+        "a/z",
+        "c/e",
+        "d/w",
+        "e/q",
+        "f/s",
+        "g/o",
+    }
     assert used_references(parse_document("behaviors: 3\nstats: [x/y]\nenvironment: no\n", "c.yaml")) == ()
 
 

@@ -9,7 +9,15 @@ from typing import Any
 
 import pytest
 
-from rlcore import CurriculumSpec, EnvironmentSpec, RewardProviderSpec, StatsWriterSpec, TrainerSpec, hookimpl
+from rlcore import (
+    CurriculumSpec,
+    EnvironmentSpec,
+    ExporterSpec,
+    RewardProviderSpec,
+    StatsWriterSpec,
+    TrainerSpec,
+    hookimpl,
+)
 from rlcore.errors import PluginError, UnsupportedSpace
 from rlcore.plugins import Plugins
 
@@ -226,12 +234,13 @@ def test_targets_of_every_kind_get_settings_behavior_and_run_by_keyword(
         lambda: plugins.create_stats_writer(StatsWriterSpec(**names), settings, RUN),
         lambda: plugins.create_environment(EnvironmentSpec(**names), settings, RUN),
         lambda: plugins.create_curriculum(CurriculumSpec(**names, settings="a:b"), settings, RUN),
+        lambda: plugins.create_exporter(ExporterSpec(**names, suffix=".x"), settings, RUN),
     ]
     for call in calls:
         with pytest.raises(UnsupportedSpace):
             call()
     learned, others = {"settings": settings, "behavior": WALKER, "run": RUN}, {"settings": settings, "run": RUN}
-    assert received == [learned, learned, others, others, others]
+    assert received == [learned, learned, others, others, others, others]
 
 
 def test_environments_writers_and_rewards_are_made_alike(plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -86,8 +87,8 @@ class NumpyTrainer:
         self.begun = 0
         self.policy = NumpyPolicy(self)
 
-    def snapshot(self, state: Mapping[str, Any] | None = None) -> Any:
-        raise NotImplementedError
+    def snapshot(self, state: Mapping[str, Any] | None = None) -> NumpyPolicy:
+        return copy.deepcopy(self.policy)
 
     def begin(self, batch: AgentBatch) -> None:
         self.begun += 1

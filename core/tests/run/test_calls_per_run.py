@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rlcore import hookimpl
+from rlcore import export_policies, hookimpl
 from rlcore.config import load_config, load_plugins_for
 from rlcore.config.document import document_from_mapping
 from rlcore.errors import EnvironmentFailed
@@ -27,7 +27,8 @@ SETTINGS: dict[str, Any] = {
 }
 REGISTRIES = {hook.name for hook in HOOKS if hook.kind == "registry"} - {
     "rlcore_commands", "rlcore_run_options", "rlcore_recording_formats",
-    "rlcore_replay_buffer_samplers",
+    "rlcore_replay_buffer_samplers", "rlcore_exporters",
+    "rlcore_optimizers", "rlcore_schedules",
 }  # fmt: skip
 
 
@@ -125,6 +126,21 @@ def test_an_evaluation_by_command_and_a_look_at_the_run(prepared: Any, files: An
     calls.counted.clear()
     read_run(files().path, run.plugins)
     assert of_the_run(calls) == {"rlcore_read_status": 1}
+
+
+def test_an_exporter_is_created_once_per_run_and_per_command(prepared: Any, files: Any, tmp_path: Path) -> None:
+    exporting = {"export": {"weights": {"checkpoints": True}}}
+    exporting["plugins.local"] = [*STUBS, str(Path(__file__).parent / "stub_exporter.py")]  # type: ignore[assignment]
+    run, calls = prepared(exporting, max_steps=100)
+    run.train()
+    assert of_the_run(calls)["rlcore_create_exporter"] == 1
+    run, calls = prepared({**exporting, "checkpoint_settings.inference": True})
+    with run:
+        next(run)
+    assert "rlcore_create_exporter" not in calls.counted
+    calls.counted.clear()
+    export_policies(files().path, "weights", tmp_path / "weights.json", plugins=run.plugins)
+    assert of_the_run(calls) == {"rlcore_modify_config": 1, "rlcore_create_trainer": 1, "rlcore_create_exporter": 1}
 
 
 def test_a_start_that_fails(prepared: Any, monkeypatch: pytest.MonkeyPatch) -> None:

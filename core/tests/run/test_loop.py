@@ -172,6 +172,16 @@ def test_a_behavior_whose_episodes_end_between_checkpoints_is_not_warned_of(
     assert cut_warnings(caplog) == []
 
 
+def test_checkpoints_of_two_behaviors_soon_after_each_other_are_not_warned_of(
+    make_run: Any, files: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Episodes have eight steps; Left has a checkpoint every 100, Right every 104 environment steps."""
+    intervals = {"behaviors.Left.checkpoint_interval": 200, "behaviors.Right.checkpoint_interval": 416}
+    make_run({**PAIR, **intervals}, **BOTH, max_steps=416, summary_freq=1000, keep_checkpoints=0).train()
+    assert {600, 624} <= set(files().steps)  # 100 and 104 environment steps with six slots
+    assert cut_warnings(caplog) == []
+
+
 # ---------------------------------------------------------------- iterating
 
 

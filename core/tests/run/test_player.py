@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from rlcore.environment import Actions, AgentBatch
+from rlcore.errors import RunStateError
 from rlcore.runs.whole_episodes import play
 from rlcore.testing.environments import IdentityEnvironment
 from rlcore.trainer import MemoryPolicy, Player, Policy
@@ -83,6 +84,41 @@ def test_a_policy_without_memory_is_called_without_it() -> None:
     player.observe(batch(ended=(1,)))
     player.begin()
     assert player.memory is None and player.act(batch()).discrete is not None
+
+
+class Drawing(Counting):
+    """Draws an option of a thousand in each row."""
+
+    def seed(self, seed: int) -> None:
+        self.generator = np.random.default_rng(seed)
+
+    def act(self, *arguments: Any, **more: Any) -> Actions:
+        rows = len(super().act(*arguments, **more).discrete)  # type: ignore[arg-type]
+        return Actions(discrete=self.generator.integers(1000, size=(rows, 1)))
+
+
+def draws(player: Player, steps: int) -> list[Any]:
+    chosen = [player.act(batch(), deterministic=False).discrete for _ in range(steps)]
+    return [each.tolist() for each in chosen if each is not None]
+
+
+def test_a_player_with_a_seed_draws_and_remembers_after_a_resume_what_it_would_have() -> None:
+    whole, stopped, other = Player(Drawing(), 3, seed=7), Player(Drawing(), 3, seed=7), Player(Drawing(), 3, seed=8)
+    expected = draws(whole, 6)
+    first = draws(stopped, 2)
+    assert first == expected[:2] != draws(other, 2) and first[0] != first[1]
+    resumed = Player(Drawing(), 3, seed=7)
+    resumed.load_state_dict(stopped.state_dict())
+    resumed.policy.seed(99)  # as an evaluation between two steps does
+    assert draws(resumed, 4) == expected[2:]
+    assert resumed.memory is not None and whole.memory is not None and (resumed.memory == whole.memory).all()
+
+
+def test_the_state_of_another_number_of_agents_is_refused_and_changes_nothing() -> None:
+    player, saved = Player(Drawing(), 3, seed=7), Player(Drawing(), 2, seed=7).state_dict() | {"steps": 5}
+    with pytest.raises(RunStateError, match=r"'memory' is an array of float32 of shape \(2, 2\)"):
+        player.load_state_dict(saved)
+    assert player.steps == 0
 
 
 @pytest.mark.parametrize("length", [1, 4])

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-import attrs
 import numpy as np
 import pytest
 
@@ -13,65 +11,26 @@ from rlcore import hookimpl
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec
 from rlcore.plugins import Plugins
 from rlcore.runs.run import Run
-from rlcore.trainer import Policy, Trainer
+from rlcore.trainer import PartialTrainer, Trainer, TrainerWrapper
 
 
-class Half:
+class Half(TrainerWrapper):
     """Learns from the first half of the slots; the others act with the same policy."""
 
-    def __init__(self, inner: Trainer, spec: BehaviorSpec) -> None:
-        self.inner, self.slots, self.seen = inner, spec.slots, 0
-
-    def half(self, batch: AgentBatch) -> AgentBatch:
-        rows = self.slots // 2
-        ended = batch.ended < rows
-        return AgentBatch(
-            observations={name: array[:rows] for name, array in batch.observations.items()},
-            reward=batch.reward[:rows],
-            terminated=batch.terminated[:rows],
-            truncated=batch.truncated[:rows],
-            ended=batch.ended[ended],
-            final_observations={name: array[ended] for name, array in (batch.final_observations or {}).items()},
-        )
+    def __init__(self, trainer: Trainer, spec: BehaviorSpec) -> None:
+        super().__init__(trainer)
+        self.own, self.others = np.split(np.arange(spec.slots), 2)
+        self.learning_slots = np.arange(spec.slots) < spec.slots // 2
 
     def begin(self, batch: AgentBatch) -> None:
-        self.inner.begin(self.half(batch))
+        self.trainer.begin(batch.take(self.own))
 
     def act(self, batch: AgentBatch) -> Actions:
-        own, other = self.inner.act(self.half(batch)), self.policy.act(batch.observations)
-        assert own.discrete is not None and other.discrete is not None
-        rows = self.slots // 2
-        return Actions(discrete=np.concatenate([own.discrete, other.discrete[rows:]]))
+        others = self.policy.act(batch.take(self.others).observations)
+        return Actions.joined([(self.own, self.trainer.act(batch.take(self.own))), (self.others, others)])
 
     def observe(self, actions: Actions, batch: AgentBatch) -> None:
-        assert actions.discrete is not None
-        self.inner.observe(Actions(discrete=actions.discrete[: self.slots // 2]), self.half(batch))
-
-    def ready(self) -> bool:
-        return self.inner.ready()
-
-    def update(self) -> Mapping[str, Any]:
-        return self.inner.update()
-
-    def state_dict(self) -> Mapping[str, Any]:
-        return self.inner.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.inner.load_state_dict(state)
-
-    def load_model(self, model: Mapping[str, Any]) -> None:
-        self.inner.load_model(model)
-
-    def snapshot(self, state: Mapping[str, Any] | None = None) -> Any:
-        return self.inner.snapshot(state)
-
-    @property
-    def policy(self) -> Policy:
-        return self.inner.policy
-
-    @property
-    def steps(self) -> int:
-        return self.inner.steps
+        self.trainer.observe(actions.take(self.own), batch.take(self.own))
 
 
 class Halves:
@@ -84,7 +43,7 @@ class Halves:
     @hookimpl
     def rlcore_create_trainer(self, spec: Any, settings: Any, behavior: BehaviorSpec, run: Any) -> Half:
         self.asked.append(behavior.slots)
-        half = attrs.evolve(behavior, env_index=behavior.env_index[: behavior.slots // 2])
+        half = behavior.take(np.arange(behavior.slots // 2))
         return Half(run.plugins.create_trainer(spec, settings, half, run, without=self.name), behavior)
 
 
@@ -99,11 +58,36 @@ def test_the_inner_trainer_has_another_behavior_and_the_run_resumes(make_run: An
 
     run = train(max_steps=100)
     trainer: Any = run.behaviors["Agent"].trainer
-    assert isinstance(trainer, Half) and trainer.inner.spec.slots == 2  # type: ignore[attr-defined]
+    assert isinstance(trainer, Half) and trainer.spec.slots == 2  # an attribute of the inner one
     assert halves.asked == [4] and run.steps == 100  # of the slots that learn
     train({"checkpoint_settings.resume": True}, max_steps=200)
     train({"checkpoint_settings.run_id": "whole"}, max_steps=200)
     assert files().checkpoint(200) == files("whole").checkpoint(200)
+
+
+def test_episodes_of_slots_that_are_not_learned_from_do_not_count(make_run: Any, files: Any) -> None:
+    """Every episode of environment c returns c + 1; two of four learn, in 50 environment steps."""
+    run: Run = make_run({"environment.type": "uneven", "environment.num_envs": 4}, max_steps=100, summary_freq=100)
+    run.plugins.register(Halves(), "halves")
+    run.train()
+    assert isinstance(run.behaviors["Agent"].trainer, PartialTrainer)
+    result = run.results()["Agent"]
+    assert result.episodes == 50 + 25 and result.mean_reward == pytest.approx((50 * 1.0 + 25 * 2.0) / 75)
+    (line,) = files().metrics
+    assert line["stats"]["Environment/Cumulative Reward"] == pytest.approx(100 / 75)
+
+
+def test_a_wrapper_passes_everything_to_the_trainer_inside(make_run: Any) -> None:
+    run: Run = make_run({"environment.num_envs": 4})
+    run.start()
+    inner: Any = run.behaviors["Agent"].trainer
+    wrapper = TrainerWrapper(inner)
+    assert isinstance(wrapper, Trainer) and not isinstance(wrapper, PartialTrainer)
+    assert wrapper.policy is inner.policy and wrapper.steps == inner.steps and wrapper.weights is inner.weights
+    assert isinstance(TrainerWrapper(Half(inner, inner.spec)), PartialTrainer)
+    with pytest.raises(AttributeError, match="no_such"):
+        wrapper.no_such  # noqa: B018
+    run.close()
 
 
 def test_trainers_of_several_plugins_are_inside_each_other(make_run: Any) -> None:
@@ -113,7 +97,7 @@ def test_trainers_of_several_plugins_are_inside_each_other(make_run: Any) -> Non
     run.plugins.register(outer, "outer")
     run.start()
     trainer: Any = run.behaviors["Agent"].trainer
-    assert (outer.asked, inner.asked) == ([8], [4]) and trainer.inner.inner.spec.slots == 2
+    assert (outer.asked, inner.asked) == ([8], [4]) and trainer.trainer.trainer.spec.slots == 2
     run.close()
 
 

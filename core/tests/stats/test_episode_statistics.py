@@ -64,6 +64,40 @@ def test_a_reward_counts_once_when_its_transition_closes() -> None:
     assert sums.reported == ([3.0, 9.0], [], [3, 2])
 
 
+def test_a_step_counts_for_an_agent_that_acted_in_it_or_before_in_its_episode() -> None:
+    """Two agents take turns, and slot 0 begins both episodes: slot 1 waits first, and acts once in the first one."""
+    sums = Sums(2)
+    sums.statistics.begin(batch([0, 0], acts=[True, False]))
+    sums.record(batch([0, 0], acts=[False, True]))  # slot 0 acted; slot 1 acts next for the first time
+    sums.record(batch([0, 0], acts=[True, False]))
+    sums.record(batch([1, -1], ended=[0, 1], acts=[True, False]))
+    assert sums.reported == ([1.0, -1.0], [], [2, 1])
+    sums.record(batch([1, -1], ended=[0, 1], acts=[False, True]))
+    sums.record(batch([-1, 1], ended=[0, 1], acts=[True, True]))
+    assert sums.reported[2] == [2, 1, 1, 0, 0, 1]
+    sums.record(batch([1, 1], ended=[0, 1]))
+    assert sums.reported[2][6:] == [1, 1]
+
+
+def test_an_agent_whose_environment_was_lost_while_it_waited_has_not_acted_in_the_next_episode() -> None:
+    sums = Sums(2)
+    lost = batch([0, 0], acts=[False, False])
+    lost.aborted = np.array([True, False])
+    sums.record(lost)
+    sums.record(batch([0, 0], acts=[True, True]))
+    sums.record(batch([0, 0], ended=[0, 1]))
+    assert sums.reported[2] == [1, 2]
+
+
+def test_only_episodes_of_counted_slots_are_reported() -> None:
+    statistics = EpisodeStatistics(3)
+    statistics.record(batch([1, 2, 3], ended=[1]), np.array([True, False, True]))
+    finished = statistics.record(batch([1, 2, 3], ended=[0, 1]), np.array([True, False, True]))
+    assert finished is not None and statistics.finished == 1
+    assert (finished.slots.tolist(), finished.returns.tolist(), finished.lengths.tolist()) == ([0], [2.0], [2])
+    assert statistics.returns.tolist() == [0.0, 0.0, 6.0]
+
+
 def test_group_rewards_are_summed_apart() -> None:
     sums = Sums(1)
     sums.record(batch([1], group=[0.5]))
@@ -97,7 +131,7 @@ def test_returns_are_the_sums_in_the_order_of_the_steps_to_the_last_bit(slots: i
     read and saved on the way."""
     random = np.random.default_rng(1)
     sums, again, expected = Sums(slots), Sums(slots), []
-    returns, lengths = [0.0] * slots, [0] * slots
+    returns, lengths, acted = [0.0] * slots, [0] * slots, [True] * slots
     for step in range(12 * HELD_STEPS):
         over = random.random(slots) < (0.3 if step < 2 * HELD_STEPS else 0.01)
         acts = random.random(slots) < 0.8 if 5 * HELD_STEPS < step < 6 * HELD_STEPS else None
@@ -108,7 +142,9 @@ def test_returns_are_the_sums_in_the_order_of_the_steps_to_the_last_bit(slots: i
         for slot in range(slots):
             if acts is None or acts[slot] or over[slot]:
                 returns[slot] += float(np.float32(reward[slot]))
-                lengths[slot] += 1
+                lengths[slot] += acted[slot]
+                acted[slot] = False
+            acted[slot] = acted[slot] or acts is None or acts[slot]
             if over[slot]:
                 expected.append((returns[slot], lengths[slot]))
                 returns[slot], lengths[slot] = 0.0, 0

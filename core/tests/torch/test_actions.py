@@ -8,26 +8,30 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import nn
 from torch.distributions import Categorical, Independent, Normal
 
 from rlcore.environment import BehaviorSpec, ObservationSpec
 from rlcore.torch.actions import (
     MASKED_LOGIT,
     ActionLayout,
-    gaussian_entropy,
-    gaussian_log_prob,
     gumbel_noise,
     joint_log_prob_entropy,
     mask_logits,
 )
+from rlcore.torch.distributions import Gaussian
 
 SEEN = (ObservationSpec("seen", (2,), np.float32),)
 INFINITY = float("inf")
 
 
-def layout(continuous: int = 0, discrete: tuple[int, ...] = (), low: Any = -1.0, high: Any = 1.0) -> ActionLayout:
+def behavior(continuous: int = 0, discrete: tuple[int, ...] = (), low: Any = -1.0, high: Any = 1.0) -> BehaviorSpec:
     lowest, highest = (np.full(continuous, bound, np.float32) for bound in (low, high))
-    return ActionLayout(BehaviorSpec("Agent", SEEN, continuous, discrete, lowest, highest))
+    return BehaviorSpec("Agent", SEEN, continuous, discrete, lowest, highest)
+
+
+def layout(*args: Any, **options: Any) -> ActionLayout:
+    return ActionLayout(behavior(*args, **options))
 
 
 # ---------------------------------------------------------------- distributions
@@ -43,7 +47,9 @@ def test_log_probabilities_entropies_and_gradients_are_those_of_independent_part
     generator = torch.Generator().manual_seed(5)
     rows, options = 7, sum(discrete)
     mean = torch.randn(rows, continuous, generator=generator).requires_grad_()
-    log_std = torch.randn(continuous, generator=generator).requires_grad_()
+    gaussian = Gaussian(behavior(continuous))
+    log_std = gaussian.log_std
+    nn.init.normal_(log_std, generator=generator)
     raw = torch.randn(rows, continuous, generator=generator)
     logits = (torch.randn(rows, options, generator=generator) * 3).requires_grad_()
     choices = (
@@ -72,8 +78,8 @@ def test_log_probabilities_entropies_and_gradients_are_those_of_independent_part
 
     found_log_prob, found_entropy = joint_log_prob_entropy(
         layout(continuous, discrete),
+        gaussian if continuous else None,
         mean if continuous else None,
-        log_std if continuous else None,
         mask_logits(logits, allowed) if discrete else None,
         raw if continuous else None,
         choices,
@@ -92,13 +98,6 @@ def test_log_probabilities_entropies_and_gradients_are_those_of_independent_part
 
 def gradients(total: torch.Tensor, parameters: list[torch.Tensor]) -> list[torch.Tensor]:
     return list(torch.autograd.grad(total, parameters, retain_graph=True, materialize_grads=True))
-
-
-def test_the_gaussian_is_the_diagonal_normal() -> None:
-    mean, raw, log_std = torch.randn(4, 3), torch.randn(4, 3), torch.tensor([-2.0, 0.0, 1.0])
-    normal = Independent(Normal(mean, log_std.exp()), 1)
-    torch.testing.assert_close(gaussian_log_prob(mean, log_std, raw), normal.log_prob(raw))
-    torch.testing.assert_close(gaussian_entropy(log_std), normal.entropy()[0])
 
 
 def test_a_single_allowed_option_is_certain_and_its_gradient_finite() -> None:

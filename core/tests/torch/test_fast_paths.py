@@ -78,7 +78,7 @@ def test_layers_that_are_not_plain_are_called(change: Any) -> None:
     with torch.no_grad():  # as an update does
         for parameter in model.parameters():
             parameter.mul_(1.5)
-    policy.refresh_std()
+    policy.refresh_distribution()
     assert_acts_as_its_modules(policy)
     loss = model.policy((torch.from_numpy(SEEN["seen"]),))[0].sum()  # type: ignore[union-attr]
     loss.backward()

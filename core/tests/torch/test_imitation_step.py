@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch.distributions import Categorical
 
+from rlcore import OptimizerSpec
 from rlcore.environment import BehaviorSpec, Environment
 from rlcore.errors import ConfigError, RunStateError, TrainingDiverged
 from rlcore.recordings import Recording
@@ -23,19 +24,22 @@ from rlcore.settings import (
     NetworkSettings,
     OffPolicySettings,
     OnPolicySettings,
+    OptimizerSettings,
     RunConfig,
 )
 from rlcore.testing.conformance.recordings import record
 from rlcore.testing.conformance.states import assert_equal, check_storable, copied
 from rlcore.testing.conformance.trainer import learn
 from rlcore.testing.environments import TinyCorridor, identity_continuous, identity_hybrid, identity_multi_branch
+from rlcore.torch.distributions import SquashedGaussian
 from rlcore.torch.imitation import BehavioralCloning, imitating
 from rlcore.torch.minibatch import Loss, Minibatch
 from rlcore.torch.minibatch_trainer import GradientStep
 from rlcore.torch.networks import Actor, ActorCritic
 from rlcore.torch.off_policy import OffPolicyTrainer
 from rlcore.torch.on_policy import OnPolicyTrainer
-from rlcore.torch.optimizer import Adam
+from rlcore.torch.optimizer import Optimizer
+from rlcore.torch.plugin_optimizer import PluginOptimizer
 from rlcore.torch.policy import ActorPolicy
 from rlcore.torch.saved_networks import model_state
 from rlcore.torch.template import TorchTrainer
@@ -82,16 +86,16 @@ class Imitator(TorchTrainer):
             reward_signals={"extrinsic": None},
         )
         super().__init__(settings, behavior, context(None))
-        self.optimizer = self.adam(self.model.parameters())
+        self.optimizer = self.make_optimizer(self.model.parameters())
         self.policy = ActorPolicy(behavior, self.model, self.backend)
 
     def build_model(self, value_heads: int) -> Actor:
         network = self.settings.network_settings
         if self.critic:
             return ActorCritic(self.behavior, network, 1, shared=True)
-        return Actor(self.behavior, network, squashed=self.squashed)
+        return Actor(self.behavior, network, SquashedGaussian(self.behavior) if self.squashed else None)
 
-    def actor_optimizer(self) -> Adam:
+    def actor_optimizer(self) -> Optimizer:
         return self.optimizer
 
 
@@ -122,8 +126,7 @@ def test_the_loss_is_the_squared_error_of_a_draw_and_the_mean_cross_entropy(name
             mean, log_std = columns.chunk(2, dim=1)
             drawn = torch.tanh(mean + log_std.clamp(-20, 2).exp() * eps)
         else:
-            assert imitation.model.policy_head.log_std is not None
-            drawn = columns + imitation.model.policy_head.log_std.exp() * eps
+            drawn = columns + imitation.model.policy_head.distribution.log_std.exp() * eps
         expected += ((drawn - batch.raw) ** 2).mean().item()
     if logits is not None:
         assert batch.choices is not None
@@ -146,7 +149,7 @@ def test_the_draw_is_differentiable_in_mean_and_standard_deviation(squashed: boo
     head = imitation.model.policy_head
     assert head.linear.weight.grad is not None and (head.linear.weight.grad.abs().sum(1) > 0).all()
     if not squashed:
-        assert head.log_std is not None and head.log_std.grad is not None and (head.log_std.grad != 0).all()
+        assert (head.distribution.log_std.grad != 0).all()
 
 
 # ---------------------------------------------------------------- its gradient steps
@@ -169,6 +172,28 @@ def test_its_adam_is_that_of_pytorch_over_the_actor_alone_and_leaves_the_critic_
     for name in ("value_head.weight", "value_head.bias"):
         np.testing.assert_array_equal(after[name].detach().numpy(), before[name])
     assert not np.array_equal(after["actor.layers.0.weight"].detach().numpy(), before["actor.layers.0.weight"])
+
+
+def descent(parameters: list[Any], learning_rate: float, settings: OptimizerSettings) -> torch.optim.Optimizer:
+    return torch.optim.SGD(parameters, lr=learning_rate)
+
+
+def test_imitation_has_an_optimizer_of_its_own_of_the_type_of_the_trainer() -> None:
+    spec = OptimizerSpec(name="descent", target=f"{__name__}:descent", settings="rlcore.settings:OptimizerSettings")
+    imitation = cloning(ENVIRONMENTS["masked"], num_epoch=1, batch_size=1000, strength=0.5)
+    trainer = Imitator(spec_of(ENVIRONMENTS["masked"]))
+    trainer.optimizer = PluginOptimizer(spec, OptimizerSettings(), trainer.optimizer.parameters, 0.01)
+    block = BehavioralCloningSettings(demo_path="demos", strength=0.5, num_epoch=1, batch_size=1000)
+    descending = BehavioralCloning(trainer, block, record(ENVIRONMENTS["masked"], 50), seed=1)
+    assert type(descending.optimizer) is PluginOptimizer and descending.optimizer is not trainer.optimizer
+    imitation.loss(imitation.reader.actions(imitation.rows)).backward()
+    wanted = [p.detach() - 0.005 * p.grad for p in imitation.model.parameters() if p.grad is not None]
+    descending.update(1)
+    for p, other in zip(descending.model.parameters(), wanted, strict=True):
+        torch.testing.assert_close(p, other)
+    state = descending.state_dict()["optimizer"]
+    with pytest.raises(RunStateError, match=r"optimizer.type 'descent' and this run has 'adam'"):
+        trainer.require_optimizer_fit(imitation.optimizer, state)
 
 
 class Counted:
@@ -278,10 +303,10 @@ class OnPolicy(OnPolicyTrainer):
 
 class OffPolicy(OffPolicyTrainer):
     def build_model(self, value_heads: int) -> Actor:
-        return Actor(self.behavior, self.settings.network_settings, squashed=True)
+        return Actor(self.behavior, self.settings.network_settings, SquashedGaussian(self.behavior))
 
-    def build_optimizers(self) -> Mapping[str, Adam]:
-        return {"policy": self.adam(self.model.parameters())}
+    def build_optimizers(self) -> Mapping[str, Optimizer]:
+        return {"policy": self.make_optimizer(self.model.parameters())}
 
     def gradient_step(self, batch: TransitionBatch) -> GradientStep:
         return GradientStep({"Losses/Nothing": torch.zeros(())})
@@ -333,8 +358,11 @@ def test_the_policy_acts_with_what_was_imitated(kind: type[Any], demonstrations:
     trainer = trainer_of(kind, demonstrations, {}, normalize=True)
     learn(trainer, identity_hybrid(2), 100)
     head = trainer.model.policy_head
-    if head.log_std is not None:
-        np.testing.assert_allclose(trainer.policy.std, head.log_std.detach().exp().numpy(), rtol=1e-6)
+    columns = np.random.default_rng(0).standard_normal((3, head.continuous), np.float32)
+    noise = np.random.default_rng(1).standard_normal((3, head.noise_size), np.float32)
+    drawn, _ = trainer.policy.choose((columns, None), (noise, noise))
+    expected = head.distribution.sample(torch.from_numpy(columns), torch.from_numpy(noise)).detach()
+    np.testing.assert_allclose(drawn, expected, rtol=1e-5)
     seen = {name: array[:5] for name, array in demonstrations.observations.items()}
     acted = trainer.policy.act(seen)
     trainer.policy.refresh()

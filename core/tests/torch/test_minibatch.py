@@ -10,18 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.distributions import Normal, kl_divergence
 
-from rlcore.torch.minibatch import Minibatch, approximate_kl, minibatch_sizes, minibatches, standardize
+from rlcore.torch.minibatch import Minibatch, approximate_kl, minibatch_rows, minibatches, standardize
 from rlcore.torch.reward_stats import EpisodeRewards
-from rlcore.torch.schedules import Schedule
+from rlcore.torch.schedules import Schedule, constant, linear
 
 
 @given(count=st.integers(1, 5000), batch_size=st.integers(1, 3000))
-def test_minibatches_cover_every_row_once_in_parts_of_about_the_batch_size(count: int, batch_size: int) -> None:
-    sizes = minibatch_sizes(count, batch_size)
-    assert sum(sizes) == count and min(sizes) > 0
-    assert max(sizes) - min(sizes) <= 1
+def test_minibatches_of_one_size_near_the_batch_size_cover_every_row(count: int, batch_size: int) -> None:
+    order = np.random.default_rng(0).permutation(count)
+    parts, size = (rows := minibatch_rows(order, batch_size)).shape
+    times = np.bincount(rows.ravel(), minlength=count)
+    assert times.min() == 1 and (times - 1).sum() < parts, "few come twice"
     if count >= batch_size:
-        assert 2 / 3 * batch_size - 1 <= min(sizes) and max(sizes) <= 3 / 2 * batch_size + 1
+        assert 2 / 3 * batch_size <= size <= 3 / 2 * batch_size + 1
+    else:
+        assert rows.tolist() == [order.tolist()]
 
 
 def rollout() -> Minibatch:
@@ -40,8 +43,8 @@ def rollout() -> Minibatch:
 
 
 def test_all_columns_are_shuffled_and_cut_alike() -> None:
-    parts = list(minibatches(rollout(), torch.tensor([5, 3, 0, 1, 2, 4]), [2, 4], standardized=False))
-    for part, rows in zip(parts, ([5, 3], [0, 1, 2, 4]), strict=True):
+    chosen = [[5, 3], [0, 1], [2, 5]]
+    for part, rows in zip(minibatches(rollout(), np.array(chosen), standardized=False), chosen, strict=True):
         assert part.choices is None and part.mask is None and part.raw is not None
         columns = (
             *part.inputs, part.raw, part.old_log_prob, part.old_value, part.advantage, part.returns
@@ -50,10 +53,10 @@ def test_all_columns_are_shuffled_and_cut_alike() -> None:
             assert (column.flatten() - added).tolist() == rows
 
 
-@pytest.mark.parametrize("sizes", [[3, 3], [2, 4], [6]])
-def test_advantages_are_standardized_within_each_minibatch_if_asked(sizes: list[int]) -> None:
-    parts = list(minibatches(rollout(), torch.tensor([5, 3, 0, 1, 2, 4]), sizes, standardized=True))
-    assert [len(part.advantage) for part in parts] == sizes
+@pytest.mark.parametrize("size", [2, 3, 6])
+def test_advantages_are_standardized_within_each_minibatch_if_asked(size: int) -> None:
+    parts = list(minibatches(rollout(), np.array([5, 3, 0, 1, 2, 4]).reshape(-1, size), standardized=True))
+    assert [len(part.advantage) for part in parts] == [size] * (6 // size)
     for part in parts:
         rows = part.inputs[0][:, 0].numpy()
         np.testing.assert_allclose(part.advantage.numpy(), (rows - rows.mean()) / rows.std(), rtol=1e-5)
@@ -76,12 +79,12 @@ def test_standardized_advantages_have_mean_zero_and_deviation_one() -> None:
 @pytest.mark.parametrize("step", [0, 250, 500, 1000, 2000])
 def test_a_linear_schedule_falls_to_its_end_and_stays_there(step: int) -> None:
     remaining = 1 - min(step, 1000) / 1000
-    assert Schedule("linear", 0.2, 0.1, 1000)(step) == pytest.approx(0.1 + 0.1 * remaining)
-    assert Schedule("constant", 0.2, 0.1, 1000)(step) == 0.2
+    assert Schedule(linear, 0.2, 0.1, 1000)(step) == pytest.approx(0.1 + 0.1 * remaining)
+    assert Schedule(constant, 0.2, 0.1, 1000)(step) == 0.2
 
 
 def test_a_schedule_never_rises() -> None:
-    assert Schedule("linear", 0.0, 1e-5, 1000)(1000) == 0.0, "beta: 0 turns the entropy bonus off for good"
+    assert Schedule(linear, 0.0, 1e-5, 1000)(1000) == 0.0, "beta: 0 turns the entropy bonus off for good"
 
 
 @given(seed=st.integers(0, 2**32 - 1), rollouts=st.lists(st.integers(1, 9), min_size=1, max_size=5))

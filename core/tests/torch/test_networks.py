@@ -15,6 +15,7 @@ from rlcore.environment import BehaviorSpec, ObservationSpec
 from rlcore.errors import UnsupportedSpace
 from rlcore.settings import NetworkSettings
 from rlcore.torch.actions import ActionLayout
+from rlcore.torch.distributions import Gaussian
 from rlcore.torch.encoders import BUILT_IN, MINIMUM_SIZE, ImageEncoder
 from rlcore.torch.networks import ActorCritic, Critic, ObservationInputs, PolicyHead
 
@@ -101,7 +102,8 @@ def test_only_a_shared_critic_moves_the_body_of_the_policy() -> None:
 def test_initial_weights_have_the_gains_of_their_scheme(init: str) -> None:
     model = network(ObservationSpec("seen", (512,), np.float32), init=init)
     head = model.policy_head
-    assert head.log_std is not None and not head.log_std.detach().any(), "the deviation starts at one"
+    assert isinstance(head.distribution, Gaussian)
+    assert not head.distribution.log_std.detach().any(), "the deviation starts at one"
     layers = [layer for layer in model.actor.layers if isinstance(layer, nn.Linear)]
     assert all(not linear.bias.detach().any() for linear in (*layers, head.linear, model.value_head))
     if init == "orthogonal":
@@ -112,7 +114,7 @@ def test_initial_weights_have_the_gains_of_their_scheme(init: str) -> None:
     else:
         # Kaiming normal for a linear layer: variance 1 / inputs.
         assert layers[0].weight.std().item() == pytest.approx(512**-0.5, rel=0.05)
-        wide = PolicyHead(256, ActionLayout(SPACES), init).linear.weight
+        wide = PolicyHead(256, ActionLayout(SPACES), init, Gaussian(SPACES)).linear.weight
         assert wide[:8].std().item() == pytest.approx(0.2 / 16, rel=0.1), "means"
         assert wide[8:].std().item() == pytest.approx(0.1 / 16, rel=0.1), "logits"
 

@@ -23,10 +23,11 @@ from rlcore.testing.conformance.states import copied
 from rlcore.testing.conformance.trainer import first_batch, learn, play
 from rlcore.testing.environments import ConstantReward, IdentityEnvironment, TinyCorridor, identity_hybrid
 from rlcore.torch import allocation
+from rlcore.torch.distributions import SquashedGaussian
 from rlcore.torch.minibatch_trainer import GradientStep
 from rlcore.torch.networks import Actor
 from rlcore.torch.off_policy import OffPolicyTrainer
-from rlcore.torch.optimizer import Adam
+from rlcore.torch.optimizer import Optimizer
 from rlcore.torch.transition_batch import TransitionBatch
 
 
@@ -53,10 +54,10 @@ class Counter(OffPolicyTrainer):
     choices: Tensor | None = None
 
     def build_model(self, value_heads: int) -> Actor:
-        return Actor(self.behavior, self.settings.network_settings, squashed=True)
+        return Actor(self.behavior, self.settings.network_settings, SquashedGaussian(self.behavior))
 
-    def build_optimizers(self) -> Mapping[str, Adam]:
-        return {"policy": self.adam(self.model.parameters())}
+    def build_optimizers(self) -> Mapping[str, Optimizer]:
+        return {"policy": self.make_optimizer(self.model.parameters())}
 
     def gradient_step(self, batch: TransitionBatch) -> GradientStep:
         self.taken += 1

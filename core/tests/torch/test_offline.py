@@ -22,10 +22,11 @@ from rlcore.testing.conformance.states import assert_equal, check_storable, copi
 from rlcore.testing.environments import TinyCorridor, identity_hybrid
 from rlcore.torch import allocation
 from rlcore.torch.actions import ActionLayout
+from rlcore.torch.distributions import Gaussian
 from rlcore.torch.minibatch_trainer import GradientStep
 from rlcore.torch.networks import Actor
 from rlcore.torch.offline import OfflineTrainer
-from rlcore.torch.optimizer import Adam
+from rlcore.torch.optimizer import Optimizer
 from rlcore.torch.recorded import recorded_transitions
 from rlcore.torch.transition_batch import TransitionBatch
 
@@ -72,8 +73,8 @@ class Watcher(OfflineTrainer):
         self.batches: list[TransitionBatch] = []
         return Actor(self.behavior, self.settings.network_settings)
 
-    def build_optimizers(self) -> Mapping[str, Adam]:
-        return {"policy": self.adam(self.model.parameters())}
+    def build_optimizers(self) -> Mapping[str, Optimizer]:
+        return {"policy": self.make_optimizer(self.model.parameters())}
 
     def gradient_step(self, batch: TransitionBatch) -> GradientStep:
         self.batches.append(batch)
@@ -273,9 +274,11 @@ def test_the_policy_acts_with_what_was_learned(recording: Recording) -> None:
     np.testing.assert_array_equal(actions.discrete, [[r[:2].argmax(), r[2:].argmax()] for r in logits.detach().numpy()])
     expected = trainer.policy.layout.to_environment(mean.detach().numpy())
     np.testing.assert_allclose(actions.continuous, expected, rtol=1e-4, atol=1e-5)
-    log_std = trainer.model.policy_head.log_std
-    assert log_std is not None
-    np.testing.assert_allclose(trainer.policy.std, log_std.detach().exp().numpy())
+    gaussian = trainer.model.policy_head.distribution
+    assert isinstance(gaussian, Gaussian)
+    ones = np.ones((1, gaussian.parts), np.float32)
+    drawn, _ = trainer.policy.choose((0 * ones, None), (ones, ones))
+    np.testing.assert_allclose(drawn, gaussian.log_std.detach().exp().numpy()[None], rtol=1e-6)
 
 
 # ---------------------------------------------------------------- no environment

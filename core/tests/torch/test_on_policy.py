@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from rlcore.environment import AgentBatch, BehaviorSpec, ObservationSpec
 from rlcore.rewards import ExtrinsicReward, Transitions
 from rlcore.settings import BehaviorSettings, NetworkSettings, OnPolicySettings, RunConfig
+from rlcore.torch.distributions import Gaussian
 from rlcore.torch.minibatch import Loss, Minibatch
 from rlcore.torch.networks import ActorCritic
 from rlcore.torch.on_policy import OnPolicyTrainer
@@ -252,9 +253,9 @@ def log_probs(trainer: Recorder, rows: list[Transition]) -> NDArray[Any]:
 
     with torch.no_grad():
         mean, logits = trainer.model.policy((stacked("seen"),))
-        log_std = trainer.model.policy_head.log_std
-        assert mean is not None and logits is not None and log_std is not None
-        total = torch.distributions.Normal(mean, log_std.exp()).log_prob(stacked("raw")).sum(-1)
+        gaussian = trainer.model.policy_head.distribution
+        assert mean is not None and logits is not None and isinstance(gaussian, Gaussian)
+        total = torch.distributions.Normal(mean, gaussian.log_std.exp()).log_prob(stacked("raw")).sum(-1)
         logits = logits.masked_fill(~stacked("mask"), -torch.inf)
         for branch, choice in zip(logits.split(BRANCHES, dim=1), stacked("choices").T, strict=True):
             total = total + torch.distributions.Categorical(logits=branch).log_prob(choice)
@@ -267,7 +268,11 @@ def joined(parts: list[Minibatch]) -> Minibatch:
         return None if columns[0] is None else torch.cat(columns).detach()
 
     names = ("raw", "choices", "mask", "old_log_prob", "old_value", "advantage", "returns")
-    return Minibatch(inputs=(torch.cat([part.inputs[0] for part in parts]),), **{name: all_of(name) for name in names})
+    whole = Minibatch(inputs=(torch.cat([part.inputs[0] for part in parts]),), **{name: all_of(name) for name in names})
+    # For minibatches of one size a few transitions come twice, at the end of a pass.
+    _, first = np.unique(whole.inputs[0].numpy(), axis=0, return_index=True)
+    assert len(whole.advantage) - len(first) < len(parts)
+    return whole.map(lambda x: x[torch.from_numpy(first)])
 
 
 def close(ours: Any, theirs: Any) -> None:

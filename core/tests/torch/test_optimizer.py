@@ -90,8 +90,11 @@ def test_a_saved_optimizer_continues_in_either_implementation(first: type[FlatAd
 def test_another_moves_the_same_parameters_by_moments_of_its_own(kind: type[FlatAdam]) -> None:
     ours, theirs = model(), model()
     one = kind(ours.parameters(), 0.01, 1e-5)
-    two = one.another(0.05, 1e-8)
-    plain = torch.optim.Adam(theirs.parameters(), lr=0.01, eps=1e-5), torch.optim.Adam(theirs.parameters(), lr=0.05)
+    two = one.another(0.05)
+    plain = (
+        torch.optim.Adam(theirs.parameters(), lr=0.01, eps=1e-5),
+        torch.optim.Adam(theirs.parameters(), lr=0.05, eps=1e-5),
+    )
     for step, (mine, its) in enumerate([(one, plain[0]), (two, plain[1])] * 3):
         its.zero_grad()
         loss(theirs, step).backward()

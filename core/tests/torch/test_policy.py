@@ -15,6 +15,7 @@ from rlcore.settings import NetworkSettings
 from rlcore.torch.actions import MASKED_LOGIT
 from rlcore.torch.backend import Backend
 from rlcore.torch.cpu.acting import FUNCTIONS, MOST_ROWS, numpy_actor
+from rlcore.torch.distributions import Gaussian
 from rlcore.torch.networks import ACTIVATIONS, ActorCritic, Inputs
 from rlcore.torch.policy import ActorPolicy
 
@@ -127,11 +128,10 @@ def test_sampling_follows_the_seed_and_spreads_by_the_deviation() -> None:
     assert first.continuous is not None and again.continuous is not None
     np.testing.assert_array_equal(first.continuous, again.continuous)
     mean, _ = policy.parameters(seen, None)
-    log_std = model.policy_head.log_std
-    assert mean is not None and log_std is not None
-    np.testing.assert_allclose(policy.std, log_std.detach().exp().numpy(), rtol=1e-6)
-    policy.seed(3)
-    drawn = mean + policy.std * np.random.default_rng(3).standard_normal(mean.shape, dtype=np.float32)
+    gaussian = model.policy_head.distribution
+    assert mean is not None and isinstance(gaussian, Gaussian)
+    std = gaussian.log_std.detach().exp().numpy()
+    drawn = mean + std * np.random.default_rng(3).standard_normal(mean.shape, dtype=np.float32)
     np.testing.assert_allclose(first.continuous, policy.layout.to_environment(drawn))
 
 

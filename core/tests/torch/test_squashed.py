@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Normal, TanhTransform, TransformedDistribution
 
-from rlcore.torch.actions import LOG_STD_RANGE, squashed_gaussian
+from rlcore.torch.distributions import LOG_STD_RANGE, squashed_gaussian
 
 Draw = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 

@@ -17,9 +17,10 @@ from rlcore.rewards import ExtrinsicReward
 from rlcore.settings import BehaviorSettings, NetworkSettings, OffPolicySettings, RunConfig
 from rlcore.testing.conformance.trainer import play
 from rlcore.testing.environments import identity_hybrid
+from rlcore.torch.distributions import SquashedGaussian
 from rlcore.torch.networks import Actor
 from rlcore.torch.off_policy import OffPolicyTrainer
-from rlcore.torch.optimizer import Adam
+from rlcore.torch.optimizer import Optimizer
 
 
 class Explorer(OffPolicyTrainer):
@@ -28,10 +29,11 @@ class Explorer(OffPolicyTrainer):
     squashed = False
 
     def build_model(self, value_heads: int) -> Actor:
-        return Actor(self.behavior, self.settings.network_settings, squashed=self.squashed)
+        distribution = SquashedGaussian(self.behavior) if self.squashed else None
+        return Actor(self.behavior, self.settings.network_settings, distribution)
 
-    def build_optimizers(self) -> Mapping[str, Adam]:
-        return {"policy": self.adam(self.model.parameters())}
+    def build_optimizers(self) -> Mapping[str, Optimizer]:
+        return {"policy": self.make_optimizer(self.model.parameters())}
 
 
 class SquashedExplorer(Explorer):

@@ -40,7 +40,7 @@ def log_prob(model: Any, behavior: BehaviorSpec, batch: ActionBatch) -> Tensor:
     mean, logits = model.policy(batch.inputs)
     total = torch.zeros(len(batch.inputs[0]))
     if mean is not None:
-        total = total + Normal(mean, model.policy_head.log_std.exp()).log_prob(batch.raw).sum(1)
+        total = total + Normal(mean, model.policy_head.distribution.log_std.exp()).log_prob(batch.raw).sum(1)
     for branch, options in enumerate(behavior.discrete):
         assert logits is not None and batch.choices is not None
         first = sum(behavior.discrete[:branch])

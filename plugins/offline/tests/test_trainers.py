@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 import yaml
 
-from rlcore import Run
+from rlcore import OptimizerSpec, Run, hookimpl
 from rlcore.config import ConfigErrors, config_from_mapping, dump_config
 from rlcore.environment import Actions, AgentBatch, Environment
 from rlcore.errors import ConfigError, RunStateError
@@ -109,6 +110,33 @@ def test_a_trainer_goes_on_from_its_state_as_if_never_stopped(
     for _ in range(5):
         assert_equal(trainer.update(), resumed.update())
     assert_equal(trainer.state_dict(), resumed.state_dict())
+
+
+def momentum(parameters: list[Any], learning_rate: float, settings: Any) -> torch.optim.Optimizer:
+    return torch.optim.SGD(parameters, lr=learning_rate, momentum=0.9)
+
+
+class Optimizers:
+    @hookimpl
+    def rlcore_optimizers(self) -> list[OptimizerSpec]:
+        settings = "rlcore.settings:OptimizerSettings"
+        return [OptimizerSpec(name="momentum", target=f"{__name__}:momentum", settings=settings)]
+
+
+@NAMES
+def test_a_trainer_goes_on_with_the_optimizer_of_a_plugin(make_trainer: MakeTrainer, name: str) -> None:
+    recording, plugins = record(ENVIRONMENTS["hybrid"](), 40), load_plugins()
+    plugins.register(Optimizers(), "optimizers")
+    more = {**LEARNING, "optimizer": {"type": "momentum"}}
+    trainer, resumed = (make_trainer(name, recording, plugins=plugins, seed=seed, **more) for seed in (1, 2))
+    for _ in range(5):
+        trainer.update()
+    resumed.load_state_dict(copied(trainer.state_dict()))
+    for _ in range(5):
+        assert_equal(trainer.update(), resumed.update())
+    assert_equal(trainer.state_dict(), resumed.state_dict())
+    for optimizer in trainer.state_dict()["optimizers"].values():
+        assert optimizer["type"] == "momentum" and optimizer["parameters"]["0"].keys() == {"momentum_buffer"}
 
 
 @NAMES

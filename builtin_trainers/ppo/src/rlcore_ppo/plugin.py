@@ -16,5 +16,6 @@ def rlcore_trainers() -> list[TrainerSpec]:
             behavioral_cloning=True,
             memory=True,
             critic=True,
+            action_distributions=True,
         )
     ]

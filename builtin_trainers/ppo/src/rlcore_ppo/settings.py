@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from rlcore.settings import SCHEDULES, OnPolicySettings, setting
+from rlcore.settings import OnPolicySettings, setting
 
 
 @attrs.frozen(kw_only=True)
@@ -16,13 +16,13 @@ class PPOSettings(OnPolicySettings):
     )
     final_beta: float = setting(
         1e-5,
-        "Value of beta at max_steps with a linear schedule, or beta if that is smaller (an rlcore key).",
+        "Value that beta_schedule falls to, or beta if that is smaller (an rlcore key).",
         minimum=0.0,
     )
     beta_schedule: str = setting(
         attrs.Factory(lambda self: self.learning_rate_schedule, takes_self=True),
         "How beta falls; without it, as learning_rate_schedule, which is linear by default.",
-        choices=SCHEDULES,
+        record="schedule",
     )
     epsilon: float = setting(
         0.2,
@@ -31,13 +31,13 @@ class PPOSettings(OnPolicySettings):
     )
     final_epsilon: float = setting(
         0.1,
-        "Value of epsilon at max_steps with a linear schedule, or epsilon if that is smaller (an rlcore key).",
+        "Value that epsilon_schedule falls to, or epsilon if that is smaller (an rlcore key).",
         minimum=0.0,
     )
     epsilon_schedule: str = setting(
         attrs.Factory(lambda self: self.learning_rate_schedule, takes_self=True),
         "How epsilon falls; without it, as learning_rate_schedule, which is linear by default.",
-        choices=SCHEDULES,
+        record="schedule",
     )
     shared_critic: bool = setting(False, "One body for policy and value heads instead of two.")
     initial_log_std: float = setting(

@@ -17,10 +17,10 @@ from rlcore import RunContext
 from rlcore.environment import BehaviorSpec
 from rlcore.settings import BehaviorSettings
 from rlcore.torch.actions import joint_log_prob_entropy, mask_logits
-from rlcore.torch.minibatch import Loss, Minibatch
+from rlcore.torch.minibatch import Loss, Minibatch, mean_over_rows
 from rlcore.torch.networks import ActorCritic
 from rlcore.torch.on_policy import OnPolicyTrainer
-from rlcore.torch.schedules import Schedule
+from rlcore.torch.schedules import create_schedule
 from rlcore_ppo.settings import PPOSettings
 
 
@@ -32,10 +32,11 @@ class PPOTrainer(OnPolicyTrainer):
     def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
         super().__init__(settings, behavior, run)
         h = self.hyperparameters
-        self._epsilon = Schedule(h.epsilon_schedule, h.epsilon, h.final_epsilon, settings.max_steps)
-        self._beta = Schedule(h.beta_schedule, h.beta, h.final_beta, settings.max_steps)
-        self.clip_range = h.epsilon
-        self.entropy_weight = h.beta
+        self._epsilon = create_schedule(h.epsilon_schedule, h.epsilon, h.final_epsilon, settings.max_steps, run)
+        self._beta = create_schedule(h.beta_schedule, h.beta, h.final_beta, settings.max_steps, run)
+        # Tensors, so that a compiled or captured gradient step sees them change.
+        self.clip_range = torch.tensor(h.epsilon, device=self.device)
+        self.entropy_weight = torch.tensor(h.beta, device=self.device)
         # value_coefficient is the weight of each head's loss; `loss` takes the mean over heads.
         self._value_weight = h.value_coefficient * len(self.providers)
 
@@ -46,9 +47,10 @@ class PPOTrainer(OnPolicyTrainer):
         )
 
     def schedules(self) -> Mapping[str, float]:
-        self.clip_range = self._epsilon(self.steps)
-        self.entropy_weight = self._beta(self.steps)
-        return {"Policy/Epsilon": self.clip_range, "Policy/Beta": self.entropy_weight}
+        epsilon, beta = self._epsilon(self.steps), self._beta(self.steps)
+        self.clip_range.fill_(epsilon)
+        self.entropy_weight.fill_(beta)
+        return {"Policy/Epsilon": epsilon, "Policy/Beta": beta}
 
     def diagnostics(self, log_ratio: Tensor) -> dict[str, float]:
         clipped = log_ratio.expm1().abs() > self.clip_range
@@ -57,15 +59,16 @@ class PPOTrainer(OnPolicyTrainer):
             "Policy/Clip Fraction": float(clipped.to(torch.float32).mean()),
         }
 
+    @mean_over_rows
     def loss(self, batch: Minibatch) -> Loss:
         """The clipped surrogate (eq. 7), the value loss and the entropy bonus (eq. 9) of one minibatch."""
-        mean, logits, value = self.model.policy_and_value(batch.inputs, batch.sequences)
+        columns, logits, value = self.model.policy_and_value(batch.inputs, batch.sequences)
         if batch.mask is not None and logits is not None:
             logits = mask_logits(logits, batch.mask)
-        log_std = self.model.policy_head.log_std
+        distribution = self.model.policy_head.distribution
         # Of the joint action: one number per transition.
         log_prob, entropy = joint_log_prob_entropy(
-            self.policy.layout, mean, log_std, logits, batch.raw, batch.choices, self.entropy_weight > 0.0
+            self.policy.layout, distribution, columns, logits, batch.raw, batch.choices, self.hyperparameters.beta > 0.0
         )
 
         log_ratio = log_prob - batch.old_log_prob

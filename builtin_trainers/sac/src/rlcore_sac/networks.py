@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from rlcore.environment import BehaviorSpec
 from rlcore.settings import NetworkSettings
-from rlcore.torch.actions import ActionLayout, mask_logits, squashed_gaussian
+from rlcore.torch.actions import ActionLayout, mask_logits
 from rlcore.torch.discrete_options import DiscreteOptions
+from rlcore.torch.distributions import SquashedGaussian, squashed_gaussian
 from rlcore.torch.networks import Actor, Critic, Inputs
 
 
@@ -35,7 +36,7 @@ class SoftActorCritic(Actor):
     def __init__(
         self, behavior: BehaviorSpec, settings: NetworkSettings, rewards: int, initial_temperature: float
     ) -> None:
-        super().__init__(behavior, settings, squashed=True)
+        super().__init__(behavior, settings, SquashedGaussian(behavior))
         self.layout = ActionLayout(behavior)
         self.options = DiscreteOptions(self.layout)
         self.rewards = rewards

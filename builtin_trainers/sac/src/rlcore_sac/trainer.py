@@ -36,7 +36,7 @@ from rlcore.torch.double_q import min_q
 from rlcore.torch.minibatch_trainer import GradientStep
 from rlcore.torch.networks import Inputs
 from rlcore.torch.off_policy import OffPolicyTrainer
-from rlcore.torch.optimizer import Adam
+from rlcore.torch.optimizer import Optimizer
 from rlcore.torch.transition_batch import TransitionBatch
 from rlcore_sac.networks import PolicyDraw, SoftActorCritic
 from rlcore_sac.settings import SACSettings
@@ -51,6 +51,15 @@ class CriticLoss:
     q_values: Tensor  # [B, R] of the first critic
     # [B], under prioritized replay: the mean over both critics of the absolute error of the sum of values
     td_error: Tensor | None = None
+
+
+@attrs.frozen(eq=False)
+class StepNoise:
+    """Standard normal noise of one gradient step, each [rows, continuous]; None without continuous parts."""
+
+    here: Tensor | None  # at the observations acted on
+    following: Tensor | None  # at those that followed
+    between: Tensor | None  # at those between, with n_steps > 1
 
 
 class SACTrainer(OffPolicyTrainer):
@@ -73,26 +82,35 @@ class SACTrainer(OffPolicyTrainer):
             self.behavior, self.settings.network_settings, value_heads, self.hyperparameters.init_entcoef
         )
 
-    def build_optimizers(self) -> Mapping[str, Adam]:
+    def build_optimizers(self) -> Mapping[str, Optimizer]:
         model = self.model
         self._targets = list(zip(model.targets.parameters(), model.critics.parameters(), strict=True))
         return {
-            "policy": self.adam([*model.actor.parameters(), *model.policy_head.parameters()]),
-            "critic_0": self.adam(model.critics[0].parameters()),
-            "critic_1": self.adam(model.critics[1].parameters()),
-            "temperature": self.adam([model.log_temperature]),
+            "policy": self.make_optimizer([*model.actor.parameters(), *model.policy_head.parameters()]),
+            "critic_0": self.make_optimizer(model.critics[0].parameters()),
+            "critic_1": self.make_optimizer(model.critics[1].parameters()),
+            "temperature": self.make_optimizer([model.log_temperature]),
         }
 
     def gradient_step(self, batch: TransitionBatch) -> GradientStep:
+        return self.step(batch, self.draw_noise(batch))
+
+    def draw_noise(self, batch: TransitionBatch) -> StepNoise:
+        """Noise for the draws of one gradient step."""
+        here, following = self._noise_for(batch.inputs), self._noise_for(batch.next_inputs)
+        between = None if batch.between is None else self._noise_for(batch.between.inputs)
+        return StepNoise(here, following, between)
+
+    def step(self, batch: TransitionBatch, noise: StepNoise) -> GradientStep:
         """Compute the gradients of all losses at the same parameters, as the authors' code does; then update.
 
-        The losses of the policy and of the critics are therefore independent, and two threads can compute them.
+        The losses of the policy and of the critics are therefore independent, and two threads can compute them. A
+        function of tensors: nothing in it depends on their values or waits for a device, so it can be captured in a
+        CUDA graph.
         """
-        noise, next_noise = self._noise_for(batch.inputs), self._noise_for(batch.next_inputs)
-        between_noise = None if batch.between is None else self._noise_for(batch.between.inputs)
         (drawn, policy_loss), critic_loss = self._pair.run(
-            partial(self._policy_gradient, batch, noise),
-            partial(self._critic_gradient, batch, next_noise, between_noise),
+            partial(self._policy_gradient, batch, noise.here),
+            partial(self._critic_gradient, batch, noise.following, noise.between),
         )
         for name in ("policy", "critic_0", "critic_1"):
             self.optimizers[name].step()

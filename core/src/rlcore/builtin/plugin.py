@@ -7,7 +7,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from rlcore.plugins.markers import hookimpl
-from rlcore.plugins.records import EncoderSpec, ReplaySamplerSpec, RewardProviderSpec, StatsWriterSpec, TrainerSpec
+from rlcore.plugins.records import (
+    ActionDistributionSpec,
+    EncoderSpec,
+    OptimizerSpec,
+    ReplaySamplerSpec,
+    RewardProviderSpec,
+    ScheduleSpec,
+    StatsWriterSpec,
+    TrainerSpec,
+)
 
 if TYPE_CHECKING:
     from rlcore.plugins.run_context import RunContext
@@ -45,6 +54,32 @@ def rlcore_replay_buffer_samplers() -> list[ReplaySamplerSpec]:
 
 
 @hookimpl
+def rlcore_optimizers() -> list[OptimizerSpec]:
+    return [
+        OptimizerSpec(
+            name="adam",
+            target="rlcore.torch.optimizer:TorchAdam",
+            settings="rlcore.settings:OptimizerSettings",
+            summary="Kingma and Ba 2015, with adam_epsilon",
+        )
+    ]
+
+
+@hookimpl
+def rlcore_schedules() -> list[ScheduleSpec]:
+    """The schedules of :data:`rlcore.torch.schedules.BUILT_IN`."""
+    summaries = {
+        "constant": "the initial value",
+        "cosine": "half a cosine, slow at both ends (Loshchilov and Hutter 2017)",
+        "linear": "equal changes at every step",
+    }
+    return [
+        ScheduleSpec(name=name, target=f"rlcore.torch.schedules:{name}", summary=summary)
+        for name, summary in summaries.items()
+    ]
+
+
+@hookimpl
 def rlcore_stats_writers() -> list[StatsWriterSpec]:
     return [
         StatsWriterSpec(
@@ -76,6 +111,32 @@ def rlcore_encoders() -> list[EncoderSpec]:
     return [
         EncoderSpec(name=name, target=f"rlcore.torch.encoders:{name}", kinds={"image"}, summary=summary)
         for name, summary in summaries.items()
+    ]
+
+
+@hookimpl
+def rlcore_action_distributions() -> list[ActionDistributionSpec]:
+    """rlcore's own; :data:`rlcore.torch.distributions.BUILT_IN` has them by the same names."""
+    return [
+        ActionDistributionSpec(
+            name="gaussian",
+            target="rlcore.torch.distributions:Gaussian",
+            initial_log_std=True,
+            summary="a Gaussian with one standard deviation for each part of an action, which is learned",
+        ),
+        ActionDistributionSpec(
+            name="state_dependent_gaussian",
+            target="rlcore.torch.distributions:StateDependentGaussian",
+            settings="rlcore.settings:StateDependentGaussianSettings",
+            initial_log_std=True,
+            summary="a Gaussian whose mean and standard deviation depend on the observation",
+        ),
+        ActionDistributionSpec(
+            name="squashed_gaussian",
+            target="rlcore.torch.distributions:SquashedGaussian",
+            initial_log_std=True,
+            summary="a state-dependent Gaussian whose draws pass through tanh, for actions within bounds",
+        ),
     ]
 
 

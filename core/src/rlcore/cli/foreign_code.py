@@ -1,7 +1,7 @@
 """Code that configurations name: which commands import it, and the messages about code that was not imported.
 
-A command that only reads does not run code that a file names. ``status``, ``validate`` and ``evaluate`` import a local
-file or module that only a configuration names only with ``--allow-local``; the user chose what ``-p`` or
+A command that only reads does not run code that a file names. ``status``, ``validate``, ``evaluate`` and ``export``
+import a local file or module that only a configuration names only with ``--allow-local``; the user chose what ``-p`` or
 ``RLCORE_PLUGINS`` names. ``rlcore run CONFIG`` imports what CONFIG names, and resuming a run does so if this user wrote
 its directory. An environment id such as ``module:Name`` makes Gymnasium import the module; in a run directory that
 another user wrote, it is refused.

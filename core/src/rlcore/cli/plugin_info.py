@@ -15,7 +15,7 @@ from rlcore.errors import PluginError, did_you_mean
 from rlcore.plugins.diagnosis import loaded_among_others
 from rlcore.plugins.discovery import installed
 from rlcore.plugins.plugin import LOCAL_PREFIX, Plugin
-from rlcore.plugins.records import BehaviorSection, ConfigSection, EncoderSpec, Record, RunOptionSpec
+from rlcore.plugins.records import BehaviorSection, ConfigSection, EncoderSpec, ExporterSpec, Record, RunOptionSpec
 from rlcore.plugins.selection import Choice, Selection, decide
 
 
@@ -111,6 +111,8 @@ def _record(record: Record) -> dict[str, Any]:
         described["sets"] = record.sets
     if isinstance(record, EncoderSpec):
         described["reads"] = ", ".join(sorted(record.kinds))
+    if isinstance(record, ExporterSpec):
+        described["ending"] = record.suffix
     for attribute in _settings_of(record):
         settings = getattr(record, attribute, None)
         if settings:
@@ -171,7 +173,7 @@ def _print(report: dict[str, Any]) -> None:
         echo(f"\n{record['kind']} {record['name']}: {record['summary']}")
         if record["target"]:
             echo(f"  target {record['target']}")
-        for key in ("sets", "reads"):
+        for key in ("sets", "reads", "ending"):
             if key in record:
                 echo(f"  {key} {record[key]}")
         for attribute in ("settings", "parameters"):

@@ -178,7 +178,7 @@ def train(
 
 def report_end(run: Run, shown: ShownPaths) -> int:
     """Prints how a run without an error ended. Returns the exit code."""
-    for failure in run.plugins.failures:
+    for failure in run.failures:
         echo(shown(f"warning: {failure}"), err=True)
     echo(shown(closing_line(run)))
     return run.stop.exit_code if run.outcome == "interrupted" and run.stop is not None else 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from rlcore.config.classes import settings_fields
+from rlcore.config.classes import TYPED_BLOCKS, default_of, settings_fields, typed_blocks
 from rlcore.config.collected import INVALID, OwnedProblems, Problems
 from rlcore.config.dump import plain
 from rlcore.config.hints import (
@@ -31,7 +31,7 @@ from rlcore.config.problems import ConfigErrors, KeyPath, dotted, shown
 from rlcore.config.structure import build, structure
 from rlcore.errors import NotInstalled, PluginError
 from rlcore.plugins.failures import blamed
-from rlcore.plugins.known import LESSONS, NOT_BUILT, UNIFORM, is_known
+from rlcore.plugins.known import LESSONS, NOT_BUILT, is_known
 from rlcore.plugins.lookup import section_clash
 from rlcore.settings import (
     BehaviorSettings,
@@ -43,29 +43,34 @@ from rlcore.settings import (
     RewardSettings,
     RunConfig,
 )
-from rlcore.settings.trainers import AbsentRewardSettings, OffPolicySettings, ReplaySamplerSettings
+from rlcore.settings.trainers import AbsentRewardSettings
 
 if TYPE_CHECKING:
     from rlcore.plugins.calls import Plugins
-    from rlcore.plugins.records import Record, TrainerSpec
+    from rlcore.plugins.records import ExporterSpec, Record, TrainerSpec
 
 log = logging.getLogger(__name__)
 
-MAX_NAMES = 1_000  # behaviors, reward signals, writers, environment parameters
+MAX_NAMES = 1_000  # behaviors, reward signals, writers, exporters, environment parameters
 
 
 class Blocks:
     """Builds every block of the document of ``problems``; what is wrong is added to ``problems``.
 
     ``measuring``: the configuration is for measuring policies only. Blocks that no measurement needs may be of plugins
-    that are absent: rewards become :class:`AbsentRewardSettings`, writers and sections are left out.
+    that are absent: rewards become :class:`AbsentRewardSettings`; writers, sections and exporters other than
+    ``exporter`` are left out.
     """
 
-    def __init__(self, plugins: Plugins, problems: Problems, measuring: bool = False) -> None:
+    def __init__(
+        self, plugins: Plugins, problems: Problems, measuring: bool = False, exporter: ExporterSpec | None = None
+    ) -> None:
         self.data = problems.document.data
+        self.exporter = exporter
         self.measuring = measuring
         self.plugins = plugins
         self.problems = problems
+        problems.find_record = self._named
 
     def run_config(self) -> Any:
         """The whole configuration as a RunConfig, or INVALID."""
@@ -84,6 +89,7 @@ class Blocks:
             self.problems.add(("behaviors",), "missing; list a behavior, or give default_settings")
         ready["behaviors"] = self._each(data.get("behaviors", {}), ("behaviors",), self._behavior)
         ready["stats"] = self._each(data.get("stats", {}), ("stats",), self._writer)
+        ready["export"] = self._each(data.get("export", {}), ("export",), self._exporter)
         ready["plugins"] = checked_block(data.get("plugins", {}), self.problems)
         if "env_settings" in data:
             ready["env_settings"] = build(
@@ -147,14 +153,16 @@ class Blocks:
         )
 
     def _network(self, data: Any, path: KeyPath, hints: Mapping[str, str] | None = None) -> Any:
-        """The network, with the records and the settings of the encoders that it names."""
+        """The network, with the records and the settings of the encoders and the distribution that it names."""
         ready: dict[str, Any] = {}
         if isinstance(data, Mapping):
             encoders: dict[str, Any] = {}
             for kind, prefix in (("image", "vis"), ("vector", "vector")):
                 ready[f"{prefix}_encode_settings"] = self._encoder(data, path, kind, prefix, encoders)
             ready["encoders"] = encoders
-        return build(NetworkSettings, data, path, self.problems, ready=ready, no_keys=("encoders",), hints=hints)
+            ready |= self._distribution(data, path)
+        no_keys = ("encoders", "distribution")
+        return build(NetworkSettings, data, path, self.problems, ready=ready, no_keys=no_keys, hints=hints)
 
     def _encoder(self, data: Mapping[str, Any], path: KeyPath, kind: str, prefix: str, encoders: dict[str, Any]) -> Any:
         """The settings of the encoder of one kind of observations; its record is added to ``encoders``."""
@@ -175,12 +183,30 @@ class Blocks:
             self.problems.add((*path, key), problem)
             return INVALID
         encoders[name] = record
+        return self._own_settings(record, name, given, (*path, of_settings))
+
+    def _own_settings(self, record: Any, name: str, given: Any, path: KeyPath) -> Any:
+        """The settings of an encoder or a distribution, which may have none."""
         if record.settings is not None:
-            return self._settings(record, {} if given is None else given, (*path, of_settings))
+            return self._settings(record, {} if given is None else given, path)
         if given is None:
             return None
-        self.problems.add((*path, of_settings), f"encoder {name!r} has no settings; leave it out")
+        self.problems.add(path, f"{record.called or record.kind} {name!r} has no settings; leave it out")
         return INVALID
+
+    def _distribution(self, data: Mapping[str, Any], path: KeyPath) -> dict[str, Any]:
+        """The record of the distribution of continuous actions, and its settings."""
+        key, of_settings = "action_distribution", "action_distribution_settings"
+        name, given = data.get(key), data.get(of_settings)
+        if name is None and given is not None:
+            self.problems.add((*path, of_settings), f"there is no distribution to have settings; name one in {key}")
+            return {of_settings: INVALID}
+        if not isinstance(name, str):
+            return {of_settings: None}  # build() adds the problem of a name that is not text
+        record = self._find("action_distribution", self.plugins.action_distribution, name, (*path, key))
+        if record is INVALID:
+            return {of_settings: INVALID}
+        return {"distribution": record, of_settings: self._own_settings(record, name, given, (*path, of_settings))}
 
     def _behavior_sections(self, data: Mapping[str, Any], path: KeyPath) -> Any:
         """The blocks of a behavior that belong to plugins, by key; keys that are null are left out."""
@@ -217,19 +243,24 @@ class Blocks:
             self.problems.add((*path, "behavioral_cloning"), f"trainer {spec.name!r} does not imitate demonstrations")
         hints = hints_in_behavior(path, "hyperparameters", ())
         given, path = {} if given is None else given, (*path, "hyperparameters")
-        sampler = given.get("replay_sampler") if isinstance(given, Mapping) else None
-        ready = {}
-        if sampler is not None and issubclass(spec.resolve("settings"), OffPolicySettings):
-            ready["replay_sampler"] = self._replay_sampler(sampler, (*path, "replay_sampler"))
+        blocks = typed_blocks(spec.resolve("settings")) if isinstance(given, Mapping) else {}
+        ready = {
+            key: self._typed_block(base, given[key], (*path, key))
+            for key, base in blocks.items()
+            if given.get(key) is not None
+        }
         return self._settings(spec, given, path, hints=hints, ready=ready)
 
-    def _replay_sampler(self, data: Any, path: KeyPath) -> Any:
-        kind = data.get("type", UNIFORM) if isinstance(data, Mapping) else None
-        if not isinstance(kind, str):
-            return build(ReplaySamplerSettings, data, path, self.problems)
-        if self.measuring and not self._has(self.plugins.replay_sampler, kind):
-            return ReplaySamplerSettings(type=kind)
-        spec = self._find("replay_sampler", self.plugins.replay_sampler, kind, (*path, "type"))
+    def _typed_block(self, base: Any, data: Any, path: KeyPath) -> Any:
+        """A block with the settings class of the record that its ``type`` names; ``base`` has the default type."""
+        kind = TYPED_BLOCKS[base]
+        name = data.get("type", default_of(attrs.fields(base).type)) if isinstance(data, Mapping) else None
+        if not isinstance(name, str):
+            return build(base, data, path, self.problems)
+        find = partial(self.plugins.record_of_kind, kind)
+        if self.measuring and not self._has(find, name):
+            return base(type=name)
+        spec = self._find(kind, find, name, (*path, "type"))
         return INVALID if spec is INVALID else self._settings(spec, data, path)
 
     def _reward(self, data: Any, path: KeyPath) -> Any:
@@ -268,6 +299,11 @@ class Blocks:
                 self.problems.add((*path, key), "unknown key; this writer has no settings")
             return INVALID if data else None
         return self._settings(spec, data, path)
+
+    def _exporter(self, data: Any, path: KeyPath) -> Any:
+        """The settings of the exporter that ``path`` ends with, or INVALID."""
+        spec = self._find("exporter", self.plugins.exporter, str(path[-1]), path)
+        return INVALID if spec is INVALID else self._settings(spec, data, path)
 
     def _environment(self, data: Any, path: KeyPath) -> Any:
         if not isinstance(data, Mapping):
@@ -389,7 +425,7 @@ class Blocks:
             log.warning("ignored, because no measurement needs it: %s", error.problems[0])
 
     def _without_absent(self, data: Mapping[str, Any], sections: Mapping[str, Any]) -> Mapping[str, Any]:
-        """``data`` without what no measurement needs: statistics writers, and sections of plugins that are absent."""
+        """``data`` without what no measurement needs: writers, exporters, and sections of plugins that are absent."""
         claimed = {record.name for record in self.plugins.records("section")}
         known = claimed.union(settings_fields(RunConfig))
         absent = [
@@ -397,8 +433,18 @@ class Blocks:
         ]
         if absent:
             log.warning("ignored, because no plugin that is on has these blocks: %s", ", ".join(absent))
-        left_out = {"stats", *absent, *(claimed - sections.keys())}
-        return {key: value for key, value in data.items() if key not in left_out}
+        left_out = {"stats", "export", *absent, *(claimed - sections.keys())}
+        return {key: value for key, value in data.items() if key not in left_out} | {"export": self._only_exporter()}
+
+    def _only_exporter(self) -> Mapping[str, Any]:
+        """The entry of the ``export`` block that is of the ``exporter``."""
+        if self.exporter is None:
+            return {}
+        block = self.data.get("export")
+        for name, settings in block.items() if isinstance(block, Mapping) else ():
+            if name in (self.exporter.name, self.exporter.reference):
+                return {name: settings}
+        return {self.exporter.reference: {}}
 
     def _each(self, data: Any, path: KeyPath, build_one: Callable[[Any, KeyPath], Any]) -> Any:
         if not isinstance(data, Mapping):
@@ -409,6 +455,11 @@ class Blocks:
             return INVALID
         built = {name: build_one(value, (*path, name)) for name, value in data.items()}
         return INVALID if any(value is INVALID for value in built.values()) else built
+
+    def _named(self, kind: str, reference: str, path: KeyPath) -> Any:
+        """The record that a field names, or INVALID; None where no measurement needs it and its plugin is absent."""
+        find = partial(self.plugins.record_of_kind, kind)
+        return None if self.measuring and not self._has(find, reference) else self._find(kind, find, reference, path)
 
     def _find(self, kind: str, find: Callable[[str], Any], reference: str, path: KeyPath) -> Any:
         try:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
 from rlcore.config.document import Document
 from rlcore.config.problems import MAX_PROBLEMS, ConfigErrors, KeyPath, Problem, dotted
@@ -29,11 +30,12 @@ class Problems:
     """Collects the problems of one document.
 
     A step that rewrites the document while it is checked replaces :attr:`document`, which says where values were
-    written.
+    written. ``find_record`` finds the record that a field names, given its kind, name and place; None does not look.
     """
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: Document, find_record: Callable[[str, str, KeyPath], Any] | None = None) -> None:
         self.document = document
+        self.find_record = find_record
         self._found: dict[tuple[str, str], Problem] = {}
         self._calls = 0
 
@@ -73,7 +75,7 @@ class OwnedProblems(Problems):
     """Adds to other problems, and names the plugin of ``record`` in each: a section's name does not say whose it is."""
 
     def __init__(self, problems: Problems, record: Record) -> None:
-        super().__init__(problems.document)
+        super().__init__(problems.document, problems.find_record)
         self._problems = problems
         self._owner = record.described if record.plugin is None else record.plugin.described
 

@@ -38,7 +38,12 @@ _TEXTS = {_TAG + "str", _TAG + "timestamp"}  # no setting is a date: 2026-01-01 
 
 @attrs.frozen
 class Document:
-    """A configuration before it is checked: the file's path, if there is a file, and the data as nodes."""
+    """A configuration before it is checked.
+
+    Attributes:
+        path: The path of the file; None if there is no file.
+        data: The data: mappings, lists and scalars that know their line.
+    """
 
     path: str | None
     data: Block = attrs.field(factory=Block)

@@ -16,9 +16,11 @@ from rlcore.config.modify import modified_by_plugins
 from rlcore.config.parameter_blocks import with_parameter_blocks
 from rlcore.config.plugins_block import directory_of, recorded
 from rlcore.config.rules import (
+    check_action_distributions,
     check_behaviors,
     check_critics,
     check_curricula,
+    check_exporters,
     check_memory,
     check_names,
     check_routes,
@@ -28,6 +30,7 @@ from rlcore.settings import RunConfig
 
 if TYPE_CHECKING:
     from rlcore.plugins.calls import Plugins
+    from rlcore.plugins.records import ExporterSpec
 
 
 def config_from_mapping(data: Mapping[str, Any], plugins: Plugins) -> RunConfig:
@@ -35,21 +38,25 @@ def config_from_mapping(data: Mapping[str, Any], plugins: Plugins) -> RunConfig:
     return load_config(document_from_mapping(data), plugins)
 
 
-def load_config(document: Document, plugins: Plugins, *, measuring: bool = False) -> RunConfig:
+def load_config(
+    document: Document, plugins: Plugins, *, measuring: bool = False, exporter: ExporterSpec | None = None
+) -> RunConfig:
     """The checked, complete configuration, as plugins modify it.
 
-    ``measuring`` is for :class:`rlcore.runs.saved_run.SavedRun`: plugins of rewards, statistics writers and sections
-    may be absent, because measuring policies does not need them. Raises :class:`rlcore.config.ConfigErrors` with every
-    problem.
+    ``measuring`` is for :class:`rlcore.runs.saved_run.SavedRun`: plugins of rewards, statistics writers, exporters and
+    sections may be absent, because measuring policies does not need them. Its ``export`` has the settings of
+    ``exporter`` only. Raises :class:`rlcore.config.ConfigErrors` with every problem.
     """
     document = modified_by_plugins(document, plugins)
     problems = Problems(with_parameter_blocks(inherit_defaults(document)))
-    config = Blocks(plugins, problems, measuring).run_config()
+    config = Blocks(plugins, problems, measuring, exporter).run_config()
     if isinstance(config, RunConfig):
         check_data_source(config, plugins, problems)
         check_curricula(config, plugins, problems)
+        check_exporters(config, plugins, problems)
         check_memory(config, plugins, problems)
         check_critics(config, plugins, problems)
+        check_action_distributions(config, plugins, problems)
         check_routes(config, problems)
         check_behaviors(config, plugins, problems)
         config = attrs.evolve(config, plugins=recorded(config.plugins, directory_of(document), plugins))

@@ -105,12 +105,14 @@ def used_references(document: Document) -> tuple[str, ...]:
 
     behaviors = [("default_settings",), *(("behaviors", name) for name in block("behaviors"))]
     names: list[Any] = [block(*path).get("type") for path in (("environment",), ("evaluation", "environment"))]
-    names += block("stats")
+    names += [*block("stats"), *block("export")]
     for place in PLACES:
         names += [block(*place, name, "curriculum").get("type") for name in block(*place)]
     for path in behaviors:
         names += [block(*path).get("trainer_type"), *block(*path, "reward_signals")]
-        names.append(block(*path, "hyperparameters", "replay_sampler").get("type"))
+        hyperparameters = block(*path, "hyperparameters")
+        names += [block(*path, "hyperparameters", key).get("type") for key in ("replay_sampler", "optimizer")]
+        names += [name for key, name in hyperparameters.items() if key.endswith("_schedule")]
     return tuple(dict.fromkeys(name for name in names if isinstance(name, str) and "/" in name))
 
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from rlcore.config.collected import Problems
 from rlcore.config.names import behavior_name_problems, name_problem
 from rlcore.config.nodes import value_at
@@ -14,11 +16,26 @@ from rlcore.config.parameter_blocks import PLACES
 from rlcore.config.problems import KeyPath
 from rlcore.errors import did_you_mean
 from rlcore.plugins.failures import blamed
-from rlcore.settings import BehaviorSettings, RunConfig
+from rlcore.settings import BehaviorSettings, ExportSettings, RunConfig
 
 if TYPE_CHECKING:
     from rlcore.plugins.calls import Plugins
     from rlcore.plugins.records import EnvironmentSpec
+
+
+def check_exporters(config: RunConfig, plugins: Plugins, problems: Problems) -> None:
+    """Check that each exporter of the ``export`` block writes files of its own."""
+    first: dict[str, str] = {}
+    for reference, settings in config.export.items():
+        spec, path = plugins.exporter(reference), ("export", reference)
+        if not isinstance(settings, ExportSettings):
+            kind = type(settings).__name__
+            raise problems.plugin_error(path, f"{spec.described}: its settings class {kind} is not an ExportSettings")
+        other = first.setdefault(spec.suffix, reference)
+        if other != reference:
+            problems.add(
+                path, f"writes files with the ending {spec.suffix}, as export.{other} does; delete one of them"
+            )
 
 
 def check_names(problems: Problems) -> None:
@@ -136,6 +153,36 @@ def check_critics(config: RunConfig, plugins: Plugins, problems: Problems) -> No
             problems.add(at, f"trainer {behavior.trainer_type!r} has no critic of its own; leave it out")
         elif getattr(behavior.hyperparameters, "shared_critic", False):
             problems.add(at, "hyperparameters.shared_critic has one network for both; leave out one of the two")
+
+
+def check_action_distributions(config: RunConfig, plugins: Plugins, problems: Problems) -> None:
+    """Check ``network_settings.action_distribution``: the trainer must leave the choice to it.
+
+    A distribution without an initial standard deviation refuses ``hyperparameters.initial_log_std``.
+    """
+    for name, behavior in config.behaviors.items():
+        path: KeyPath = ("behaviors", name)
+        _refuse_in_rewards("action_distribution", behavior, path, problems)
+        chosen, record = behavior.network_settings.action_distribution, behavior.network_settings.distribution
+        if chosen is None:
+            continue
+        if not plugins.trainer(behavior.trainer_type).action_distributions:
+            able = [str(each.name) for each in plugins.records("trainer") if getattr(each, "action_distributions", 0)]
+            instead = f", or choose trainer_type {' or '.join(able)}" if able else ""
+            at = (*path, "network_settings", "action_distribution")
+            cause = f"trainer {behavior.trainer_type!r} has a distribution of its own, or no continuous actions"
+            problems.add(at, f"{cause}; leave it out{instead}")
+        elif not record.initial_log_std and _is_changed(behavior.hyperparameters, "initial_log_std"):
+            at = (*path, "hyperparameters", "initial_log_std")
+            problems.add(
+                at, f"action_distribution {chosen!r} has no log standard deviation to begin with; leave it out"
+            )
+
+
+def _is_changed(settings: Any, key: str) -> bool:
+    """Whether ``settings`` have ``key``, and a value other than its default."""
+    fields = attrs.fields_dict(type(settings)) if attrs.has(type(settings)) else {}
+    return key in fields and getattr(settings, key) != fields[key].default
 
 
 def check_curricula(config: RunConfig, plugins: Plugins, problems: Problems) -> None:

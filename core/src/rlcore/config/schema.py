@@ -15,19 +15,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
-from rlcore.config.classes import default_of, field_types, settings_fields
+from rlcore.config.classes import TYPED_BLOCKS, default_of, field_types, settings_fields
 from rlcore.config.dump import plain
 from rlcore.config.names import NAME_PATTERN
 from rlcore.config.num_envs import ALIAS, NUM_ENVS
 from rlcore.config.problems import dotted
-from rlcore.plugins.known import LESSONS, NOT_BUILT, UNIFORM
+from rlcore.plugins.known import LESSONS, NOT_BUILT
 from rlcore.settings import (
     BehaviorSettings,
     EnvironmentSettings,
     EnvSettings,
     EvaluationSettings,
     NetworkSettings,
-    ReplaySamplerSettings,
     RunConfig,
 )
 from rlcore.settings.fields import FieldInfo, field_info
@@ -89,6 +88,13 @@ class _SchemaWriter:
             "properties": {name: self._writer(record) for name, record in self._named("writer")},
             "additionalProperties": False,
         }
+        properties["export"] |= {
+            "properties": {
+                name: _described(self._settings(record, "settings"), record.summary)
+                for name, record in self._named("exporter")
+            },
+            "additionalProperties": False,
+        }
         for record in self.plugins.records("section"):
             section = self._settings(record, "target")
             properties[record.name] = _described(section, record.summary)
@@ -127,7 +133,7 @@ class _SchemaWriter:
         return self._define(BehaviorSettings, schema)
 
     def _network(self) -> Schema:
-        """A network: the names of encoders by what they read, and the settings of each."""
+        """A network: the names of encoders by what they read and of distributions, and the settings of each."""
         schema = self._object(NetworkSettings)
         properties, rules = schema["properties"], []
         for kind, prefix in (("image", "vis"), ("vector", "vector")):
@@ -140,6 +146,13 @@ class _SchemaWriter:
                 default = prefix == "vis" and name == default_of(attrs.fields(NetworkSettings).vis_encode_type)
                 condition = _has(f"{prefix}_encode_type", name, required=not default)
                 rules.append({"if": condition, "then": {"properties": {f"{prefix}_encode_settings": allowed}}})
+        named = self._named("action_distribution")
+        properties["action_distribution"] |= {"enum": [*(name for name, _ in named), None]}
+        for name, record in named:
+            has_settings = getattr(record, "settings", None) is not None
+            allowed = _or_null(self._settings(record, "settings")) if has_settings else {"type": "null"}
+            condition = _has("action_distribution", name)
+            rules.append({"if": condition, "then": {"properties": {"action_distribution_settings": allowed}}})
         return self._define(NetworkSettings, schema | ({"allOf": rules} if rules else {}))
 
     def _env_settings(self) -> Schema:
@@ -194,13 +207,14 @@ class _SchemaWriter:
             ]
         }
 
-    def _replay_sampler(self) -> Schema:
-        """The settings of a replay sampler according to its type."""
+    def _typed_block(self, base: Any) -> Schema:
+        """One of ``TYPED_BLOCKS``: settings according to the type."""
+        kind, default = TYPED_BLOCKS[base], default_of(attrs.fields(base).type)
         rules = [
-            {"if": _has("type", name, required=name != UNIFORM), "then": self._settings(record, "settings")}
-            for name, record in self._named("replay_sampler")
+            {"if": _has("type", name, required=name != default), "then": self._settings(record, "settings")}
+            for name, record in self._named(kind)
         ]
-        return {"type": "object", "properties": {"type": self._choice("replay_sampler")}, "allOf": rules}
+        return {"type": "object", "properties": {"type": self._choice(kind)}, "allOf": rules}
 
     def _writer(self, record: Record) -> Schema:
         empty: Schema = {"type": "object", "additionalProperties": False}
@@ -259,9 +273,10 @@ class _SchemaWriter:
             return _described({"const": plain(default, ())}, note)
         schema = self._type(kind)
         limits = _limits(info)
-        if info.choices is not None:
+        choices = info.choices if info.record is None else self._choice(info.record)["enum"]
+        if choices is not None:
             # Beside "anyOf", an enum restricts further, so null must be in it if the field allows null.
-            limits["enum"] = [*info.choices, *([None] if type(None) in typing.get_args(kind) else [])]
+            limits["enum"] = [*choices, *([None] if type(None) in typing.get_args(kind) else [])]
         if limits:
             lists = [member for member in (schema, *schema.get("anyOf", ())) if "items" in member]
             for member in lists:
@@ -275,8 +290,8 @@ class _SchemaWriter:
 
     def _type(self, kind: Any) -> Schema:
         origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-        if kind is ReplaySamplerSettings:
-            return self._replay_sampler()
+        if kind in TYPED_BLOCKS:
+            return self._typed_block(kind)
         if isinstance(kind, type) and attrs.has(kind):
             return self._class(kind)
         if origin in (typing.Union, types.UnionType):

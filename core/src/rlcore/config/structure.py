@@ -158,6 +158,8 @@ def build_field(attribute: attrs.Attribute[Any], raw: Any, kind: Any, path: KeyP
         hint = did_you_mean(value, map(str, info.choices)) if info.choices and isinstance(value, str) else ""
         problems.add(path, f"{problem}, not {shown(raw)}{hint}")
         return INVALID
+    if info.record is not None and isinstance(value, str) and problems.find_record is not None:
+        return INVALID if problems.find_record(info.record, value, path) is INVALID else value
     return value
 
 

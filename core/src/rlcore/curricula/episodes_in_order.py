@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from rlcore.saved_values import saved_array, saved_count
 
+__all__ = ["EpisodesInOrder"]
+
 
 class EpisodesInOrder:
     """Holds numbers of ended episodes back until all episodes that started before them are over.
@@ -74,6 +76,7 @@ class EpisodesInOrder:
         return [self._columns.take(places, 1)] if places.size else []
 
     def state_dict(self) -> dict[str, Any]:
+        """Return the episodes that are held back: mappings of numpy arrays and JSON values."""
         numbers = self._next + np.arange(self._mask + 1)
         numbers = numbers[self._held[numbers & self._mask]]
         return {

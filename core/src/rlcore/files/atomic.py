@@ -12,6 +12,8 @@ from pathlib import Path
 
 from rlcore.errors import RunStateError
 
+__all__ = ["fsync_directory", "write_atomically"]
+
 TEMPORARY = ".rlcore-tmp-"  # the names of files that are being written or deleted begin with it
 
 

@@ -16,6 +16,8 @@ from typing import Any
 
 from rlcore.errors import RunStateError
 
+__all__ = ["DamagedFile", "is_whole", "open_regular", "parse_json", "read_object"]
+
 # The bounds of one JSON file. Arrays belong in safetensors files; a run of 1,000 behaviors stays far below all three.
 MAX_BYTES = 32_000_000
 MAX_VALUES = 1_000_000
@@ -27,7 +29,7 @@ class DamagedFile(RunStateError):
 
 
 def open_regular(path: Path) -> BufferedReader:
-    """Opens a regular file for reading. FileNotFoundError if there is none, DamagedFile for anything else."""
+    """Open a regular file for reading. Raises FileNotFoundError if there is none, DamagedFile for anything else."""
     try:
         # Without O_NONBLOCK, opening a named pipe waits for a writer.
         flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
@@ -78,7 +80,7 @@ def read_json(path: Path, limit: int = MAX_BYTES) -> Any:
 
 
 def read_object(path: Path, limit: int = MAX_BYTES) -> dict[str, Any]:
-    """The object of a JSON file. Raises like :func:`read_json`."""
+    """Return the object of a JSON file. Raises FileNotFoundError if there is no file, DamagedFile if it is not one."""
     value = read_json(path, limit)
     if not isinstance(value, dict):
         raise DamagedFile(f"{path}: holds {_json_kind(value)} instead of an object")
@@ -86,7 +88,7 @@ def read_object(path: Path, limit: int = MAX_BYTES) -> dict[str, Any]:
 
 
 def parse_json(content: bytes | str) -> Any:
-    """The value of a JSON text. Raises ValueError, on one line, for what is not JSON, too deep or too much."""
+    """Return the value of a JSON text. Raises ValueError, on one line, for what is not JSON, too deep or too much."""
     if isinstance(content, str):
         content = content.encode("utf-8", "surrogatepass")
     if sum(content.count(sign) for sign in (b"[", b"{", b",")) > MAX_VALUES:

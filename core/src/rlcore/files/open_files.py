@@ -8,12 +8,17 @@ from typing import IO, Any
 
 from rlcore.errors import RunStateError
 
+__all__ = ["WatchedDirectory"]
+
 
 class WatchedDirectory:
     """A directory that must stay where it is while files are open in it.
 
     Data written to a removed file is lost. Data written to a file whose directory was moved is in the moved directory;
     making the directory again would mix two runs.
+
+    Attributes:
+        path: The directory.
     """
 
     def __init__(self, path: Path) -> None:

@@ -23,14 +23,15 @@ from rlcore.plugins.manager import HookManager
 from rlcore.plugins.plugin import Plugin
 from rlcore.plugins.processed_summary import process_summary
 from rlcore.plugins.records import (
+    ActionDistributionSpec,
     BehaviorSection,
     CommandSpec,
     CurriculumSpec,
     EncoderSpec,
     EnvironmentSpec,
+    ExporterSpec,
     Record,
     RecordingFormatSpec,
-    ReplaySamplerSpec,
     RewardProviderSpec,
     StatsWriterSpec,
     TrainerSpec,
@@ -68,10 +69,14 @@ def load_plugins(
 
 
 class Plugins(Factories):
-    """All plugins of a process.
+    """All plugins of a process, and the calls of their hooks. :func:`load_plugins` creates it.
 
-    ``found`` are those that were discovered, turned on or off by ``selection``. ``broken`` has, by label, the errors of
-    plugins that were left out. Nothing is fatal if ``tolerant``, so that ``rlcore plugins`` can show broken plugins.
+    Attributes:
+        selection: The plugins that were asked for.
+        found: The discovered plugins, turned on or off by ``selection``.
+        strict: Whether a failure of any plugin is fatal.
+        tolerant: Whether nothing is fatal, so that ``rlcore plugins`` can show broken plugins.
+        broken: The errors of plugins that were left out, by label.
     """
 
     def __init__(
@@ -111,6 +116,7 @@ class Plugins(Factories):
 
     @property
     def loaded(self) -> tuple[Plugin, ...]:
+        """The plugins that are registered."""
         return tuple(self._manager.owners.values())
 
     @property
@@ -164,27 +170,39 @@ class Plugins(Factories):
         return tuple(record for record in every if record.plugin is not None and record.plugin.label == label)
 
     def record(self, record_class: type[R], reference: str) -> R:
-        """The record called NAME or DIST/NAME.
+        """Return the record of this class called NAME or DIST/NAME.
 
-        NotInstalled if no plugin provides it, with the allowed names and the nearest. PluginError if several do.
+        Raises NotInstalled if no plugin provides it, with the allowed names and the nearest. Raises PluginError if
+        several do.
         """
         return find(record_class, reference, self.records(record_class.kind), self.found, self._left_out)
 
+    def record_of_kind(self, kind: str, reference: str) -> Record:
+        """The record of a kind called NAME or DIST/NAME; raises like :meth:`record`."""
+        _, record_class = self._manager.registries[kind]
+        return self.record(record_class, reference)
+
     def trainer(self, reference: str) -> TrainerSpec:
-        """The trainer called NAME or DIST/NAME."""
+        """Return the record of the trainer called NAME or DIST/NAME; errors as for :meth:`record`."""
         return self.record(TrainerSpec, reference)
 
     def reward_provider(self, reference: str) -> RewardProviderSpec:
+        """Return the record of the reward provider called NAME or DIST/NAME; errors as for :meth:`record`."""
         return self.record(RewardProviderSpec, reference)
 
     def stats_writer(self, reference: str) -> StatsWriterSpec:
+        """Return the record of the statistics writer called NAME or DIST/NAME; errors as for :meth:`record`."""
         return self.record(StatsWriterSpec, reference)
 
     def environment(self, reference: str) -> EnvironmentSpec:
+        """Return the record of the environment called NAME or DIST/NAME; errors as for :meth:`record`."""
         return self.record(EnvironmentSpec, reference)
 
     def recording_format(self, reference: str | None = None) -> RecordingFormatSpec:
-        """The format called NAME or DIST/NAME; the only installed one if ``reference`` is None."""
+        """Return the record of the format called NAME or DIST/NAME.
+
+        Without ``reference``, return the only installed format. Raises PluginError if several are installed.
+        """
         records = self.records("recording")
         if reference is None and len(records) > 1:
             choices = " or ".join(record.reference for record in records)
@@ -194,18 +212,27 @@ class Plugins(Factories):
         return self.record(RecordingFormatSpec, reference)
 
     def curriculum(self, reference: str) -> CurriculumSpec:
+        """Return the record of the curriculum called NAME or DIST/NAME; errors as for :meth:`record`."""
         return self.record(CurriculumSpec, reference)
 
     def encoder(self, reference: str) -> EncoderSpec:
+        """Return the record of the encoder called NAME or DIST/NAME; errors as for :meth:`record`."""
         return self.record(EncoderSpec, reference)
 
-    def replay_sampler(self, reference: str) -> ReplaySamplerSpec:
-        return self.record(ReplaySamplerSpec, reference)
+    def action_distribution(self, reference: str) -> ActionDistributionSpec:
+        """Return the record of the action distribution called NAME or DIST/NAME; errors as for :meth:`record`."""
+        return self.record(ActionDistributionSpec, reference)
+
+    def exporter(self, reference: str) -> ExporterSpec:
+        """Return the record of the exporter called NAME or DIST/NAME; errors as for :meth:`record`."""
+        return self.record(ExporterSpec, reference)
 
     def behavior_section(self, reference: str) -> BehaviorSection:
+        """Return the record of the block of a behavior called NAME or DIST/NAME; errors as for :meth:`record`."""
         return self.record(BehaviorSection, reference)
 
     def command(self, reference: str) -> CommandSpec:
+        """Return the record of the command called NAME or DIST/NAME; errors as for :meth:`record`."""
         return self.record(CommandSpec, reference)
 
     # ------------------------------------------------------------ recordings
@@ -234,13 +261,19 @@ class Plugins(Factories):
         return status_hooks.report_status(self._dispatch, run, parameters, behaviors)
 
     def restore_status(self, run: RunContext, sections: Mapping[str, Any]) -> None:
+        """Call ``rlcore_restore_status`` of every plugin with the sections of a status.
+
+        An error of a plugin is raised.
+        """
         for _ in self._dispatch.each("rlcore_restore_status", {"sections": sections}, run=run):
             pass
 
     def write_status(self, status: Mapping[str, Any], directory: Path) -> None:
+        """Store the training status through ``rlcore_write_status``."""
         status_hooks.write_status(self._dispatch, status, directory)
 
     def read_status(self, directory: Path) -> Mapping[str, Any] | None:
+        """Return the training status through ``rlcore_read_status``; None if none is stored."""
         return status_hooks.read_status(self._dispatch, directory)
 
     # ------------------------------------------------------------ interventions
@@ -248,7 +281,10 @@ class Plugins(Factories):
     def modify_config(
         self, document: Callable[[], dict[str, Any]], changed: Callable[[Plugin, dict[str, Any]], None]
     ) -> None:
-        """Calls ``changed`` with each plugin, and with the ``document()`` that its ``rlcore_modify_config`` changed."""
+        """Call ``changed`` with each plugin, and with the ``document()`` that its ``rlcore_modify_config`` changed.
+
+        Raises PluginError for a hook that returns something.
+        """
         hook = "rlcore_modify_config"
         for owner, implementation in self._dispatch.implementations(hook):
             data = document()
@@ -273,24 +309,31 @@ class Plugins(Factories):
     # ------------------------------------------------------------ notifications
 
     def run_started(self, run: RunContext) -> None:
+        """Call ``rlcore_run_started`` of every plugin."""
         self._dispatch.notify("rlcore_run_started", run=run)
 
     def run_failed_to_start(self, config: RunConfig, directory: Path, error: BaseException) -> None:
+        """Call ``rlcore_run_failed_to_start`` of every plugin."""
         self._dispatch.notify("rlcore_run_failed_to_start", config=config, directory=directory, error=error)
 
     def summary_written(self, run: RunContext, behavior: str, step: int, stats: Mapping[str, StatSummary]) -> None:
+        """Call ``rlcore_summary_written`` of every plugin."""
         self._dispatch.notify("rlcore_summary_written", run=run, behavior=behavior, step=step, stats=stats)
 
     def checkpoint_saved(self, run: RunContext, step: int, path: Path) -> None:
+        """Call ``rlcore_checkpoint_saved`` of every plugin."""
         self._dispatch.notify("rlcore_checkpoint_saved", run=run, step=step, path=path)
 
     def checkpoint_removed(self, run: RunContext, step: int, path: Path) -> None:
+        """Call ``rlcore_checkpoint_removed`` of every plugin."""
         self._dispatch.notify("rlcore_checkpoint_removed", run=run, step=step, path=path)
 
     def evaluated(self, run: RunContext, step: int, result: EvaluationResult) -> None:
+        """Call ``rlcore_evaluated`` of every plugin."""
         self._dispatch.notify("rlcore_evaluated", run=run, step=step, result=result)
 
     def lesson_changed(self, run: RunContext, step: int, change: LessonChange) -> None:
+        """Call ``rlcore_lesson_changed`` of every plugin."""
         self._dispatch.notify("rlcore_lesson_changed", run=run, step=step, change=change)
 
     def run_finished(
@@ -300,6 +343,7 @@ class Plugins(Factories):
         error: BaseException | None,
         results: Mapping[str, BehaviorResult],
     ) -> None:
+        """Call ``rlcore_run_finished`` of every plugin."""
         self._dispatch.notify("rlcore_run_finished", run=run, outcome=outcome, error=error, results=results)
 
     # ------------------------------------------------------------ inside

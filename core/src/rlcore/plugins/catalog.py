@@ -6,17 +6,27 @@ from typing import Literal
 
 import attrs
 
+__all__ = ["HOOKS", "HookInfo", "HookKind"]
+
 HookKind = Literal["registry", "factory", "status", "intervention", "notification", "extension"]
+"""The kind of a hook, which decides how its implementations are called."""
 
 
 @attrs.frozen
 class HookInfo:
-    """One hook. Only factories may be wrapped; the implementations of all other hooks are called one by one."""
+    """One hook. Only factories may be wrapped; the implementations of all other hooks are called one by one.
+
+    Attributes:
+        name: The name of the hook.
+        kind: The kind of the hook; the page of hooks explains the kinds.
+        since: The version of rlcore that added the hook.
+        deprecated: The replacement of a deprecated hook; None for the others.
+    """
 
     name: str
     kind: HookKind
     since: str = "0.1"
-    deprecated: str | None = None  # what to use instead
+    deprecated: str | None = None
 
 
 HOOKS: tuple[HookInfo, ...] = (
@@ -26,7 +36,11 @@ HOOKS: tuple[HookInfo, ...] = (
     HookInfo("rlcore_environments", "registry"),
     HookInfo("rlcore_curricula", "registry"),
     HookInfo("rlcore_encoders", "registry"),
+    HookInfo("rlcore_action_distributions", "registry"),
     HookInfo("rlcore_replay_buffer_samplers", "registry"),
+    HookInfo("rlcore_exporters", "registry"),
+    HookInfo("rlcore_optimizers", "registry"),
+    HookInfo("rlcore_schedules", "registry"),
     HookInfo("rlcore_recording_formats", "registry"),
     HookInfo("rlcore_commands", "registry"),
     HookInfo("rlcore_run_options", "registry"),
@@ -37,6 +51,7 @@ HOOKS: tuple[HookInfo, ...] = (
     HookInfo("rlcore_create_stats_writer", "factory"),
     HookInfo("rlcore_create_environment", "factory"),
     HookInfo("rlcore_create_curriculum", "factory"),
+    HookInfo("rlcore_create_exporter", "factory"),
     HookInfo("rlcore_report_status", "status"),
     HookInfo("rlcore_restore_status", "status"),
     HookInfo("rlcore_write_status", "factory"),
@@ -54,5 +69,6 @@ HOOKS: tuple[HookInfo, ...] = (
     HookInfo("rlcore_run_finished", "notification"),
     HookInfo("rlcore_addhooks", "extension"),
 )
+"""All hooks of rlcore."""
 
 KINDS: dict[str, HookKind] = {hook.name: hook.kind for hook in HOOKS}

@@ -7,13 +7,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlcore.plugins.markers import hookimpl
-from rlcore.plugins.records import CurriculumSpec, EnvironmentSpec, RewardProviderSpec, StatsWriterSpec, TrainerSpec
+from rlcore.plugins.records import (
+    CurriculumSpec,
+    EnvironmentSpec,
+    ExporterSpec,
+    RewardProviderSpec,
+    StatsWriterSpec,
+    TrainerSpec,
+)
 from rlcore.plugins.targets import call_target
 
 if TYPE_CHECKING:
     from rlcore.environment import BehaviorSpec
     from rlcore.plugins.run_context import RunContext
-    from rlcore.settings import BehaviorSettings, EnvironmentSettings
+    from rlcore.settings import BehaviorSettings, EnvironmentSettings, ExportSettings
 
 DEFAULTS_NAME = "rlcore-defaults"
 
@@ -44,6 +51,10 @@ class CoreDefaults:
     @hookimpl(trylast=True)
     def rlcore_create_curriculum(self, spec: CurriculumSpec, settings: Mapping[str, Any], run: RunContext) -> Any:
         return call_target(spec, "rlcore_create_curriculum", settings=settings, run=run)
+
+    @hookimpl(trylast=True)
+    def rlcore_create_exporter(self, spec: ExporterSpec, settings: ExportSettings, run: RunContext) -> Any:
+        return call_target(spec, "rlcore_create_exporter", settings=settings, run=run)
 
     @hookimpl(trylast=True)
     def rlcore_write_status(self, status: Mapping[str, Any], directory: Path) -> bool:

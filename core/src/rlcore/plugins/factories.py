@@ -12,6 +12,7 @@ from rlcore.plugins.dispatch import Dispatch
 from rlcore.plugins.records import (
     CurriculumSpec,
     EnvironmentSpec,
+    ExporterSpec,
     Record,
     RewardProviderSpec,
     StatsWriterSpec,
@@ -22,11 +23,14 @@ from rlcore.plugins.targets import require_protocol, require_space
 if TYPE_CHECKING:
     from rlcore.curriculum import Curriculum
     from rlcore.environment import BehaviorSpec, Environment
+    from rlcore.exporters import Exporter
     from rlcore.plugins.run_context import RunContext
     from rlcore.rewards import RewardProvider
-    from rlcore.settings import BehaviorSettings, EnvironmentSettings
+    from rlcore.settings import BehaviorSettings, EnvironmentSettings, ExportSettings
     from rlcore.stats import StatsWriter
     from rlcore.trainer import Trainer
+
+__all__ = ["Factories"]
 
 
 class Factories:
@@ -62,6 +66,7 @@ class Factories:
     def create_reward_provider(
         self, spec: RewardProviderSpec, settings: Any, behavior: BehaviorSpec, run: RunContext
     ) -> RewardProvider:
+        """Create a reward provider with ``rlcore_create_reward_provider``, and check it. Raises PluginError."""
         from rlcore.rewards import RewardProvider
 
         hook = "rlcore_create_reward_provider"
@@ -69,6 +74,7 @@ class Factories:
         return cast(RewardProvider, created)
 
     def create_stats_writer(self, spec: StatsWriterSpec, settings: Any, run: RunContext) -> StatsWriter:
+        """Create a statistics writer with ``rlcore_create_stats_writer``, and check it. Raises PluginError."""
         from rlcore.stats import StatsWriter
 
         created = self._create("rlcore_create_stats_writer", StatsWriter, spec, settings=settings, run=run)
@@ -81,7 +87,15 @@ class Factories:
         created = self._create("rlcore_create_curriculum", Curriculum, spec, settings=settings, run=run)
         return cast(Curriculum, created)
 
+    def create_exporter(self, spec: ExporterSpec, settings: ExportSettings, run: RunContext) -> Exporter:
+        """Create an exporter with ``rlcore_create_exporter``, and check it. Raises PluginError."""
+        from rlcore.exporters import Exporter
+
+        created = self._create("rlcore_create_exporter", Exporter, spec, settings=settings, run=run)
+        return cast(Exporter, created)
+
     def create_environment(self, spec: EnvironmentSpec, settings: EnvironmentSettings, run: RunContext) -> Environment:
+        """Create an environment with ``rlcore_create_environment``, and check it. Raises PluginError."""
         from rlcore.environment import Environment
 
         created = self._create("rlcore_create_environment", Environment, spec, settings=settings, run=run)

@@ -45,7 +45,10 @@ def failure(owner: str, doing: str, error: BaseException, kind: Kind = PluginErr
 
 
 def blame(owner: str, doing: str, error: BaseException, kind: Kind = PluginError) -> NoReturn:
-    """Raise :func:`failure`. An RlcoreError, and what is neither an Exception nor SystemExit, is raised unchanged."""
+    """Raise an error of ``kind`` that names ``owner``, what it was ``doing``, and the type and message of ``error``.
+
+    An RlcoreError, and what is neither an Exception nor SystemExit, is raised unchanged.
+    """
     if isinstance(error, RlcoreError) or not isinstance(error, Exception | SystemExit):
         raise error
     raise failure(owner, doing, error, kind)
@@ -53,7 +56,10 @@ def blame(owner: str, doing: str, error: BaseException, kind: Kind = PluginError
 
 @contextmanager
 def blamed(owner: str, doing: str, kind: Kind = PluginError) -> Iterator[None]:
-    """Blame ``owner`` for the errors of the block, as :func:`blame` does."""
+    """Blame ``owner`` for the errors of a ``with`` block, as :func:`blame` does.
+
+    For example: ``with blamed("sampler 'beta' of plugin 'acme'", "in sample"):``.
+    """
     try:
         yield
     except (Exception, SystemExit) as error:

@@ -12,12 +12,17 @@ from typing import Self
 
 from rlcore.errors import RunStateError
 
+__all__ = ["CheckpointHold"]
+
 
 class CheckpointHold:
     """Keeps one checkpoint of a run until :meth:`release` is called, or the end of a ``with`` block.
 
     May be released in another thread. A checkpoint that is no longer among the ``keep_checkpoints`` newest is then
     deleted when the run saves the next one. A hold that is never released ends with the process.
+
+    Attributes:
+        step: Agent steps at the checkpoint.
     """
 
     def __init__(self, holds: CheckpointHolds, step: int) -> None:

@@ -32,16 +32,20 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rlcore.plugins.markers import hookspec, registry_of
 from rlcore.plugins.records import (
+    ActionDistributionSpec,
     BehaviorSection,
     CommandSpec,
     ConfigSection,
     CurriculumSpec,
     EncoderSpec,
     EnvironmentSpec,
+    ExporterSpec,
+    OptimizerSpec,
     RecordingFormatSpec,
     ReplaySamplerSpec,
     RewardProviderSpec,
     RunOptionSpec,
+    ScheduleSpec,
     StatsWriterSpec,
     TrainerSpec,
 )
@@ -51,10 +55,11 @@ if TYPE_CHECKING:
 
     from rlcore.curriculum import Curriculum, LessonChange
     from rlcore.environment import BehaviorSpec, Environment
+    from rlcore.exporters import Exporter
     from rlcore.plugins.run_context import RunContext
     from rlcore.results import BehaviorResult, EvaluationResult
     from rlcore.rewards import RewardProvider
-    from rlcore.settings import BehaviorSettings, EnvironmentSettings, RunConfig
+    from rlcore.settings import BehaviorSettings, EnvironmentSettings, ExportSettings, RunConfig
     from rlcore.stats import StatSummary, StatsWriter
     from rlcore.trainer import Trainer
 
@@ -111,12 +116,48 @@ def rlcore_encoders() -> Iterable[EncoderSpec] | None:
     """
 
 
+@registry_of(ActionDistributionSpec)
+def rlcore_action_distributions() -> Iterable[ActionDistributionSpec] | None:
+    """The distributions of continuous actions that this plugin provides, for ``action_distribution``.
+
+    Called once per loading of plugins, at the latest when a configuration chooses a distribution. Must not import torch
+    or numpy.
+    """
+
+
 @registry_of(ReplaySamplerSpec)
 def rlcore_replay_buffer_samplers() -> Iterable[ReplaySamplerSpec] | None:
     """The ways of drawing minibatches from a replay buffer that this plugin provides, for ``replay_sampler.type``.
 
     Called once per loading of plugins, at the latest when a configuration chooses a replay sampler. Must not import
     torch or numpy.
+    """
+
+
+@registry_of(ExporterSpec)
+def rlcore_exporters() -> Iterable[ExporterSpec] | None:
+    """The exporters of policies that this plugin provides, for the keys of ``export`` and ``rlcore export --format``.
+
+    Called once per loading of plugins, at the latest when a configuration or a command names an exporter. Must not
+    import torch or numpy.
+    """
+
+
+@registry_of(OptimizerSpec)
+def rlcore_optimizers() -> Iterable[OptimizerSpec] | None:
+    """The optimizers that this plugin provides, for ``optimizer.type``.
+
+    Called once per loading of plugins, at the latest when a configuration chooses an optimizer. Must not import torch
+    or numpy.
+    """
+
+
+@registry_of(ScheduleSpec)
+def rlcore_schedules() -> Iterable[ScheduleSpec] | None:
+    """The schedules that this plugin provides, for ``learning_rate_schedule`` and similar keys.
+
+    Called once per loading of plugins, at the latest when a configuration names a schedule. Must not import torch or
+    numpy.
     """
 
 
@@ -223,6 +264,16 @@ def rlcore_create_curriculum(spec: CurriculumSpec, settings: Mapping[str, Any], 
     Called once per record that ``environment_parameters`` names, after the environment was made, and again for each
     evaluation, whose ``run.purpose`` is ``"evaluate"``. Core's own answer calls the target with ``settings`` and
     ``run``, by keyword.
+    """
+
+
+@hookspec(firstresult=True)
+def rlcore_create_exporter(spec: ExporterSpec, settings: ExportSettings, run: RunContext) -> Exporter | None:
+    """Create one exporter. ``settings`` is its checked block under ``export``.
+
+    Called once per exporter of the ``export`` block before the first step, so that an exporter that cannot be created
+    is an error of the start, and once in ``rlcore export``, whose ``run.purpose`` is ``"evaluate"``. Not called with
+    ``--inference``. Core's own answer calls the target with ``settings`` and ``run``, by keyword.
     """
 
 

@@ -41,6 +41,7 @@ NOT_BUILT = {
     ("trainer", "poca"): "the POCA trainer",
     ("environment", "unity"): "Unity environments",
     ("behavior", "self_play"): "the ghost trainer, which the plugin rlcore-ghost is to provide",
+    ("exporter", "onnx"): "ONNX files, which the plugin rlcore-onnx is to provide",
     ("reward", "curiosity"): "the curiosity reward",
     ("reward", "gail"): "the GAIL reward",
     ("reward", "rnd"): "the RND reward",

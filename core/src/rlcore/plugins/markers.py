@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 ENTRY_POINT_GROUP = "rlcore"
 
 hookspec = pluggy.HookspecMarker(ENTRY_POINT_GROUP)
+"""The decorator of hook specifications, for plugins that define hooks of their own (``rlcore_addhooks``)."""
 hookimpl = pluggy.HookimplMarker(ENTRY_POINT_GROUP)
+"""The decorator of hook implementations: ``@hookimpl`` before a function with the name of a hook."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 

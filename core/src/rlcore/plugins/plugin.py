@@ -22,17 +22,28 @@ class Plugin:
     :func:`rlcore.plugins.discovery.installed` reads ``name`` to ``editable`` from metadata;
     :func:`rlcore.plugins.selection.decide` sets ``on``, ``why`` and ``refused``; every record of a loaded plugin refers
     to it as ``record.plugin``. A module or file that is not installed has no distribution.
+
+    Attributes:
+        name: The name of the entry point; for a local plugin, of its module.
+        module: The module, such as ``acme_ppo.hooks``; the path of a local file.
+        distribution: The distribution; empty for a local plugin.
+        version: Version of the distribution.
+        requires: The distribution's requirements on rlcore.
+        editable: Whether the distribution is an editable install.
+        on: Whether the plugin is turned on.
+        why: The source that turned the plugin on or off.
+        refused: The reason why a plugin that is on cannot be used; None if it can.
     """
 
     name: str
-    module: str  # "acme_ppo.hooks"; the path of a local file
+    module: str
     distribution: str = ""
     version: str = ""
-    requires: tuple[str, ...] = ()  # the distribution's requirements on rlcore
+    requires: tuple[str, ...] = ()
     editable: bool = False
     on: bool = True
     why: Why = "autoload"
-    refused: str | None = None  # why it cannot be used although it is on
+    refused: str | None = None
 
     @property
     def label(self) -> str:
@@ -56,6 +67,7 @@ class Plugin:
 
     @property
     def state(self) -> Literal["on", "off", "refused"]:
+        """Whether the plugin is ``on``, ``off``, or ``refused``: on, but unusable."""
         if not self.on:
             return "off"
         return "refused" if self.refused else "on"

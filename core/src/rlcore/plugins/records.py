@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _OPTION = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _PATH = re.compile(r"\w+(\.\w+)*")
+_SUFFIX = re.compile(r"(\.[A-Za-z0-9_-]+)+")
 _TARGET = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 
@@ -43,11 +44,19 @@ def _check_target(record: Record, attribute: attrs.Attribute[Any], value: Any) -
 
 @attrs.frozen(kw_only=True)
 class Record:
-    """The base of all records.
+    """The base of all records, which registry hooks return.
 
-    ``kind`` is the word for such a record in ``rlcore plugins list --provides``, and ``called`` the word in messages if
-    it differs. ``key`` is the configuration key or command-line option that names such a record. ``plugin`` is set by
-    rlcore, to the plugin whose registry hook returned the record; it is None in a record that a program created itself.
+    Raises ValueError for a name or a target of the wrong form.
+
+    Attributes:
+        kind: The word for such a record in ``rlcore plugins list --provides``.
+        called: The word in messages if it differs from ``kind``.
+        key: The configuration key or command-line option that names such a record.
+        name: The name that a configuration uses: letters, digits, dashes and underscores.
+        target: The code, as ``"package.module:Name"``; imported on first use.
+        summary: One sentence for ``rlcore plugins list --provides``.
+        plugin: The plugin whose registry hook returned the record, set by rlcore; None in a record that a program
+            created itself.
     """
 
     kind: ClassVar[str] = "record"
@@ -61,7 +70,7 @@ class Record:
 
     @property
     def reference(self) -> str:
-        """DIST/NAME; PLUGIN/NAME if the plugin is not installed as a distribution."""
+        """The record as DIST/NAME, or PLUGIN/NAME if the plugin is not installed as a distribution."""
         return f"{self.plugin.source}/{self.name}" if self.plugin is not None else self.name
 
     @property
@@ -71,7 +80,7 @@ class Record:
         return f"{own} of {self.plugin.described}" if self.plugin is not None else own
 
     def resolve(self, attribute: str = "target") -> Any:
-        """Import the object that ``attribute`` names. PluginError names this record and its plugin."""
+        """Import the object that ``attribute`` names. Raises PluginError, naming this record and its plugin."""
         from rlcore.plugins.failures import failure
 
         module, _, path = getattr(self, attribute).partition(":")
@@ -94,13 +103,20 @@ class TrainerSpec(Record):
     """A trainer that ``trainer_type`` may name.
 
     ``target(settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext)``, called by keyword, returns a
-    :class:`rlcore.trainer.Trainer`. ``settings`` names the attrs class of its ``hyperparameters`` block. ``spaces`` are
-    the actions it can learn: any of ``"continuous"``, ``"discrete"``, ``"hybrid"``. ``offline``: whether it learns from
-    recorded episodes instead of an environment. ``memory``: whether it learns policies with memory, as
-    ``network_settings.memory`` asks for. ``critic``: whether it has a critic with a network of its own, as
-    ``network_settings.critic`` describes. ``behavioral_cloning``: whether that block of a behavior is allowed.
+    :class:`rlcore.trainer.Trainer`.
+
     :mod:`rlcore.torch.imitation` imitates after the updates of a trainer built on a template of ``rlcore.torch``;
-    another trainer must honor the block itself.
+    another trainer must honor the block ``behavioral_cloning`` itself.
+
+    Attributes:
+        settings: The attrs class of ``hyperparameters``, as ``"package.module:Name"``.
+        spaces: Actions that it can learn: any of ``"continuous"``, ``"discrete"``, ``"hybrid"``.
+        offline: Whether it learns from recorded episodes instead of an environment.
+        behavioral_cloning: Whether the block ``behavioral_cloning`` of a behavior is allowed.
+        memory: Whether it learns policies with memory, as ``network_settings.memory`` asks for.
+        critic: Whether it has a critic with a network of its own, as ``network_settings.critic`` describes.
+        action_distributions: Whether ``network_settings.action_distribution`` chooses the distribution of continuous
+            actions.
     """
 
     kind: ClassVar[str] = "trainer"
@@ -112,6 +128,7 @@ class TrainerSpec(Record):
     behavioral_cloning: bool = False
     memory: bool = False
     critic: bool = False
+    action_distributions: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -119,7 +136,10 @@ class RewardProviderSpec(Record):
     """A reward that ``reward_signals`` may name.
 
     ``target(settings, behavior: BehaviorSpec, run: RunContext)``, called by keyword, returns a
-    :class:`rlcore.rewards.RewardProvider`. ``settings`` names the attrs class of its block.
+    :class:`rlcore.rewards.RewardProvider`.
+
+    Attributes:
+        settings: The attrs class of its block, as ``"package.module:Name"``.
     """
 
     kind: ClassVar[str] = "reward"
@@ -133,12 +153,15 @@ class RewardProviderSpec(Record):
 class StatsWriterSpec(Record):
     """A statistics writer that ``stats`` may name.
 
-    ``target(settings, run: RunContext)``, called by keyword, returns a :class:`rlcore.stats.StatsWriter`. ``settings``
-    names the attrs class of its block; None if it has no settings. A ``default_on`` writer runs unless the
-    configuration says ``stats: {name: false}``. In a distribution outside its own repository, rlcore ignores
-    ``default_on`` unless the user named the plugin (``plugins.enable`` or ``local``, RLCORE_PLUGINS, ``-p``), so that
-    installing a package never starts to send data anywhere. ``inference``: whether the writer also
-    runs under ``--inference``, which leaves the run's files alone.
+    ``target(settings, run: RunContext)``, called by keyword, returns a :class:`rlcore.stats.StatsWriter`. In a
+    distribution outside its own repository, rlcore ignores ``default_on`` unless the user named the plugin
+    (``plugins.enable`` or ``local``, RLCORE_PLUGINS, ``-p``), so that installing a package never starts to send data
+    anywhere.
+
+    Attributes:
+        settings: The attrs class of its block, as ``"package.module:Name"``; None if it has no settings.
+        default_on: Whether the writer runs unless the configuration says ``stats: {name: false}``.
+        inference: Whether the writer also runs under ``--inference``, which leaves the run's files alone.
     """
 
     kind: ClassVar[str] = "writer"
@@ -155,14 +178,18 @@ class EnvironmentSpec(Record):
     """A kind of environment that ``environment.type`` may name.
 
     ``target(settings: EnvironmentSettings, run: RunContext)``, called by keyword, returns an
-    :class:`rlcore.environment.Environment`. ``settings`` names the attrs class of ``environment.options``; None passes
-    options on unchecked. ``parameters`` names the attrs class of an entry of ``environment.parameters``, which says how
-    the environment parameter of that name reaches the environment; None refuses that block. ``video``: whether the
-    environment can write a film of every whole episode into the directory ``run.video``, if that is not None.
-    ``names_behaviors``: whether the environment has names for its behaviors. An environment without names has one
-    behavior, ``run.behavior_names[0]``; a configuration with no or several ``behaviors`` is refused for it.
+    :class:`rlcore.environment.Environment`. ``run.config.environment_parameters`` has the names of all parameters that
+    the environment will receive.
 
-    ``run.config.environment_parameters`` has the names of all parameters that the environment will receive.
+    Attributes:
+        settings: The attrs class of ``environment.options``, as ``"package.module:Name"``; None passes options on
+            unchecked.
+        parameters: The attrs class of an entry of ``environment.parameters``, which says how the environment parameter
+            of that name reaches the environment; None refuses that block.
+        video: Whether the environment can write a film of every whole episode into the directory ``run.video``, if that
+            is not None.
+        names_behaviors: Whether the environment has names for its behaviors. An environment without names has one
+            behavior, ``run.behavior_names[0]``; a configuration with no or several ``behaviors`` is refused for it.
     """
 
     kind: ClassVar[str] = "environment"
@@ -178,10 +205,13 @@ class EnvironmentSpec(Record):
 class CurriculumSpec(Record):
     """A way of choosing environment parameters, which ``environment_parameters.<name>.curriculum.type`` may name.
 
-    ``settings`` names the attrs class of such a block, which derives from :class:`rlcore.settings.CurriculumSettings`.
     ``target(settings: Mapping[str, object of that class], run: RunContext)``, called by keyword, returns a
     :class:`rlcore.curriculum.Curriculum` of all environment parameters that name it; ``settings`` holds the block of
     each. An evaluation creates one too, with its own seed and number of environments in ``run``.
+
+    Attributes:
+        settings: The attrs class of such a block, as ``"package.module:Name"``; derives from
+            :class:`rlcore.settings.CurriculumSettings`.
     """
 
     kind: ClassVar[str] = "curriculum"
@@ -205,16 +235,18 @@ def _check_kinds(record: Record, attribute: attrs.Attribute[Any], value: frozens
 class EncoderSpec(Record):
     """An encoder of observations for the networks of :mod:`rlcore.torch`, which ``network_settings`` may name.
 
-    ``kinds`` are the observations that the encoder reads: ``"image"``, so that ``vis_encode_type`` may name it,
-    ``"vector"``, so that ``vector_encode_type`` may, or both. ``settings`` names the attrs class of
-    ``vis_encode_settings`` or ``vector_encode_settings``; None if it has no settings.
-
     ``target(settings, observation: ObservationSpec, features: int)``, called by keyword once for each observation and
-    network, returns a :class:`torch.nn.Module`. The module's argument is a tensor of float32: for an image
-    [B, channels, height, width], divided by 255 if the image is of integers; for a vector [B, size], normalized with
+    network, returns a :class:`torch.nn.Module`. The module's argument is a tensor of float32: for an image [B,
+    channels, height, width], divided by 255 if the image is of integers; for a vector [B, size], normalized with
     ``normalize: true``. Its result is [B, any number]; ``features``, which is ``hidden_units``, is a suggestion.
-    ``settings`` is None without a settings class. Raise :class:`rlcore.errors.UnsupportedSpace` for an observation
-    that the encoder cannot read.
+    ``settings`` is None without a settings class. Raise :class:`rlcore.errors.UnsupportedSpace` for an observation that
+    the encoder cannot read.
+
+    Attributes:
+        kinds: Observations that the encoder reads: ``"image"``, so that ``vis_encode_type`` may name it, ``"vector"``,
+            so that ``vector_encode_type`` may, or both.
+        settings: The attrs class of ``vis_encode_settings`` or ``vector_encode_settings``, as
+            ``"package.module:Name"``; None if it has no settings.
     """
 
     kind: ClassVar[str] = "encoder"
@@ -225,13 +257,41 @@ class EncoderSpec(Record):
 
 
 @attrs.frozen(kw_only=True)
+class ActionDistributionSpec(Record):
+    """A distribution of continuous actions for :mod:`rlcore.torch`, which ``action_distribution`` may name.
+
+    ``target(settings, behavior: BehaviorSpec)``, called by keyword once for each policy network, returns a
+    :class:`rlcore.torch.distributions.ActionDistribution` of ``behavior.continuous`` parts; ``settings`` is None
+    without a settings class. With ``initial_log_std``, the target also takes the number of that name: the logarithm of
+    the first standard deviation, from ``hyperparameters.initial_log_std`` of a trainer that has this key, else 0. A
+    distribution without it refuses a value other than the key's default. Raise :class:`rlcore.errors.UnsupportedSpace`
+    for actions that the distribution cannot have.
+
+    Attributes:
+        settings: The attrs class of ``action_distribution_settings``, as ``"package.module:Name"``; None if it has no
+            settings.
+        initial_log_std: Whether the target takes the argument of that name.
+    """
+
+    kind: ClassVar[str] = "action_distribution"
+    called: ClassVar[str] = "action distribution"
+    key: ClassVar[str] = "action_distribution"
+
+    settings: str | None = attrs.field(default=None, validator=_check_target)
+    initial_log_std: bool = False
+
+
+@attrs.frozen(kw_only=True)
 class ReplaySamplerSpec(Record):
     """A way of drawing minibatches from a replay buffer, which ``hyperparameters.replay_sampler.type`` may name.
 
-    ``settings`` names the attrs class of such a block, which derives from
-    :class:`rlcore.settings.ReplaySamplerSettings`. ``target(settings, behavior: BehaviorSpec, run: RunContext)``,
-    called by keyword, returns a :class:`rlcore.torch.replay_sampler.ReplaySampler`. Trainers built on
+    ``target(settings, behavior: BehaviorSpec, run: RunContext)``, called by keyword, returns a
+    :class:`rlcore.torch.replay_sampler.ReplaySampler`. Trainers built on
     :class:`rlcore.torch.off_policy.OffPolicyTrainer` use it.
+
+    Attributes:
+        settings: The attrs class of such a block, as ``"package.module:Name"``; derives from
+            :class:`rlcore.settings.ReplaySamplerSettings`.
     """
 
     kind: ClassVar[str] = "replay_sampler"
@@ -239,6 +299,69 @@ class ReplaySamplerSpec(Record):
     key: ClassVar[str] = "replay_sampler.type"
 
     settings: str = attrs.field(validator=_check_target)
+
+
+def _check_suffix(record: Record, attribute: attrs.Attribute[str], value: str) -> None:
+    if not isinstance(value, str) or not _SUFFIX.fullmatch(value):
+        raise ValueError(
+            f"ExporterSpec {record.name!r}: suffix {value!r} must be an ending of file names such as '.onnx'"
+        )
+
+
+@attrs.frozen(kw_only=True)
+class ExporterSpec(Record):
+    """An exporter of policies, which ``export`` and ``rlcore export --format`` may name.
+
+    ``target(settings, run: RunContext)``, called by keyword, returns a :class:`rlcore.exporters.Exporter`. The module
+    of the target should import everything that an export needs: a missing package is then reported when the run starts,
+    not when it ends.
+
+    Attributes:
+        settings: The attrs class of its block, as ``"package.module:Name"``; derives from
+            :class:`rlcore.settings.ExportSettings`.
+        suffix: The ending of its files, such as ``".onnx"``.
+    """
+
+    kind: ClassVar[str] = "exporter"
+    key: ClassVar[str] = "export"
+
+    settings: str = attrs.field(default="rlcore.settings:ExportSettings", validator=_check_target)
+    suffix: str = attrs.field(validator=_check_suffix)
+
+
+@attrs.frozen(kw_only=True)
+class OptimizerSpec(Record):
+    """An optimizer of the trainers of :mod:`rlcore.torch`, which ``hyperparameters.optimizer.type`` may name.
+
+    ``target(parameters: list[nn.Parameter], learning_rate: float, settings)``, called by keyword, returns a
+    :class:`torch.optim.Optimizer` that has each of the parameters in one of its groups. The trainer sets ``lr`` of
+    every group to the value of ``learning_rate_schedule``. The target is called twice for each optimizer: the second
+    time with copies of the parameters, on which one step shows what the optimizer keeps. A checkpoint has the tensors
+    and numbers in the ``state`` of the optimizer, and the options of its groups that a step changed. The optimizer must
+    not draw random numbers, and its ``step`` must not need a closure.
+
+    Attributes:
+        settings: The attrs class of such a block, as ``"package.module:Name"``; derives from
+            :class:`rlcore.settings.OptimizerSettings`.
+    """
+
+    kind: ClassVar[str] = "optimizer"
+    key: ClassVar[str] = "optimizer.type"
+
+    settings: str = attrs.field(validator=_check_target)
+
+
+@attrs.frozen(kw_only=True)
+class ScheduleSpec(Record):
+    """A way in which a value changes during a run, which ``learning_rate_schedule`` and similar keys may name.
+
+    ``target(progress: float)``, called by position, returns the share of the way from the initial to the final value.
+    Both are numbers from 0 to 1; ``progress`` is the share of ``max_steps`` taken. ``lambda progress: progress`` is
+    the schedule ``linear``. The result must depend on nothing but ``progress``, so that a run can be resumed.
+    """
+
+    kind: ClassVar[str] = "schedule"
+    key: ClassVar[str] = "learning_rate_schedule"
 
 
 @attrs.frozen(kw_only=True)
@@ -276,13 +399,19 @@ class RunOptionSpec(Record):
     so that the value is checked, written to ``configuration.yaml`` and there when the run is resumed. An option
     that is a ``flag`` has no value and sets ``true``. A plugin whose only use is in ``plugins.local`` of a
     configuration cannot add options, because they are read before the configuration.
+
+    Attributes:
+        name: The option without its dashes.
+        target: Empty: an option names no code.
+        sets: The key of the configuration that the option sets, such as ``acme.team``.
+        flag: Whether the option has no value and sets ``true``.
     """
 
     kind: ClassVar[str] = "option"
     key: ClassVar[str] = "rlcore run"
 
     name: str = attrs.field(validator=_check_option)
-    target: str = attrs.field(default="", init=False)  # an option names no code
+    target: str = attrs.field(default="", init=False)
     sets: str = attrs.field(validator=_check_path)
     flag: bool = False
 

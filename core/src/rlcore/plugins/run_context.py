@@ -23,10 +23,13 @@ if TYPE_CHECKING:
     from rlcore.settings import BehaviorSettings, RunConfig
     from rlcore.trainer import Trainer
 
+__all__ = ["Purpose", "RunContext", "RunPlugins"]
+
 
 R = TypeVar("R", bound="Record")
 
 Purpose = Literal["train", "evaluate", "inference"]
+"""The purpose of a run; see :class:`RunContext`."""
 
 # The loggers of plugins are below this one.
 PLUGIN_LOGGERS = "rlcore.plugin"
@@ -35,11 +38,20 @@ PLUGIN_LOGGERS = "rlcore.plugin"
 class RunPlugins(Protocol):
     """The methods of :class:`rlcore.plugins.Plugins` that plugins may call, as ``run.plugins``."""
 
-    def record(self, record_class: type[R], reference: str) -> R: ...
+    def record(self, record_class: type[R], reference: str) -> R:
+        """Return the record of this class called NAME or DIST/NAME.
 
-    def records(self, kind: str) -> tuple[Record, ...]: ...
+        Raises NotInstalled if no plugin has it, PluginError if several do.
+        """
+        ...
 
-    def reward_provider(self, reference: str) -> RewardProviderSpec: ...
+    def records(self, kind: str) -> tuple[Record, ...]:
+        """Return all records of a kind, such as ``"trainer"``, sorted by name."""
+        ...
+
+    def reward_provider(self, reference: str) -> RewardProviderSpec:
+        """Return the record of a reward called NAME or DIST/NAME."""
+        ...
 
     def create_trainer(
         self,
@@ -49,29 +61,48 @@ class RunPlugins(Protocol):
         run: RunContext,
         *,
         without: str | None = ...,
-    ) -> Trainer: ...
+    ) -> Trainer:
+        """Create a trainer with the hook ``rlcore_create_trainer``. The plugin called ``without`` is not asked.
+
+        A plugin that answers this hook, and creates a trainer inside its own, gives its own name.
+        """
+        ...
 
     def create_reward_provider(
         self, spec: RewardProviderSpec, settings: Any, behavior: BehaviorSpec, run: RunContext
-    ) -> RewardProvider: ...
+    ) -> RewardProvider:
+        """Create a reward provider with the hook ``rlcore_create_reward_provider``."""
+        ...
 
-    def read_recording(self, path: str | Path, behavior: str, start: Path = ...) -> Recording: ...
+    def read_recording(self, path: str | Path, behavior: str, start: Path = ...) -> Recording:
+        """Return the recording that ``path``, relative to ``start``, names. Raises ConfigError if it is missing."""
+        ...
 
-    def recorded_behavior(self, path: str | Path, behavior: str, start: Path = ...) -> BehaviorSpec: ...
+    def recorded_behavior(self, path: str | Path, behavior: str, start: Path = ...) -> BehaviorSpec:
+        """Return the recorded behavior. ``path``, relative to ``start``, names the recording, which is not read."""
+        ...
 
 
 @attrs.define(eq=False)
 class RunContext:
     """A run as plugins see it: the argument ``run`` of factories and notifications.
 
-    ``directory`` is the run directory; it exists, and the path is absolute. ``seed`` is the run's seed, never -1.
-    ``purpose`` says what the created objects are for: ``"train"``; ``"evaluate"`` for environments and curricula of
-    evaluations within a run, and for everything in ``rlcore evaluate``; ``"inference"`` under ``--inference``. A plugin
-    that shapes rewards in an environment leaves scores unchanged by doing so only if ``purpose`` is ``"train"``.
-    ``stash`` has the values that plugins keep for this run; evaluations within a run share it. ``offline`` is True if
-    the run learns from recorded data and steps no environment. ``resumed_steps`` has the agent steps of each behavior
-    in the checkpoint that the run resumed from. ``video`` is the directory for films if the environment is to record
-    them. Relative paths of the configuration are relative to ``working_directory``.
+    rlcore creates it. A plugin that shapes rewards in an environment leaves scores unchanged by doing so only if
+    ``purpose`` is ``"train"``.
+
+    Attributes:
+        config: The complete configuration. Must not be changed.
+        plugins: The plugins of the run: their records, and objects that they create.
+        directory: The run directory, an absolute path; it exists.
+        seed: The run's seed, never -1.
+        num_envs: N, the number of environments.
+        purpose: Purpose of the created objects: ``"train"``; ``"evaluate"`` for environments and curricula of
+            evaluations within a run, and for everything in ``rlcore evaluate``; ``"inference"`` under ``--inference``.
+        offline: Whether the run learns from recorded data and steps no environment.
+        resumed_steps: Agent steps of each behavior in the checkpoint that the run resumed from; empty for a new run.
+        video: Directory for films if the environment is to record them; None otherwise.
+        working_directory: Directory that relative paths of the configuration are relative to.
+        stash: The values that plugins keep for this run; evaluations within a run share it.
     """
 
     config: RunConfig
@@ -153,6 +184,7 @@ class RunContext:
 
     @property
     def run_id(self) -> str:
+        """The id of the run, the name of its directory."""
         return self.config.checkpoint_settings.run_id
 
     @property

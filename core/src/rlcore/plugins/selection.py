@@ -48,24 +48,32 @@ class Choice:
 class Selection:
     """The plugins that were asked for, from all sources. Can be pickled, for worker processes.
 
-    ``lenient``: a plugin that only the configuration asks for may be missing or broken, which is a warning.
+    Attributes:
+        autoload: Whether installed plugins are on without being named.
+        choices: Plugins turned on and off by name, in ascending precedence.
+        autoload_why: The source that turned autoload on or off.
+        lenient: Whether a plugin that only the configuration asks for may be missing or broken, which is then a
+            warning.
     """
 
     autoload: bool = True
-    choices: tuple[Choice, ...] = ()  # in ascending precedence
-    autoload_why: Why = "autoload"  # what turned autoload on or off
+    choices: tuple[Choice, ...] = ()
+    autoload_why: Why = "autoload"
     lenient: bool = False
 
     @property
     def enable(self) -> tuple[str, ...]:
+        """The references of plugins that are turned on, without local ones."""
         return tuple(choice.reference for choice in self.choices if choice.on and not is_local(choice))
 
     @property
     def disable(self) -> tuple[str, ...]:
+        """The references of plugins that are turned off."""
         return tuple(choice.reference for choice in self.choices if not choice.on)
 
     @property
     def local(self) -> tuple[str, ...]:
+        """The references of local plugins (``module:...``) that are turned on."""
         return tuple(choice.reference for choice in self.choices if choice.on and is_local(choice))
 
     def anchored(self, config_dir: Path | None) -> Selection:
@@ -110,10 +118,11 @@ def selection_from(
     *,
     used: Iterable[str] = (),
 ) -> Selection:
-    """The selection of one command.
+    """Return the selection of one command. Raises ConfigError for a reference of the wrong form.
 
-    ``used`` are the DIST/NAME records that the configuration names: their distributions are loaded even if autoload is
-    off, and need not exist. ``no_plugins`` leaves rlcore's own plugin and what ``dash_p`` names.
+    ``config`` is the block ``plugins``, ``environ`` has the environment variables, ``dash_p`` the values of ``-p``.
+    ``no_plugins`` leaves rlcore's own plugin and what ``dash_p`` names. ``used`` are the DIST/NAME records that the
+    configuration names: their distributions are loaded even if autoload is off, and need not exist.
     """
     asked = [_choice(text, "-p") for text in dash_p]
     if no_plugins:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Generic, TypeVar
 
+__all__ = ["Stash", "StashKey"]
+
 T = TypeVar("T")
 
 _MISSING = object()

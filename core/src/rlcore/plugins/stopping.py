@@ -6,16 +6,25 @@ from typing import Any
 
 import attrs
 
+__all__ = ["Stop"]
+
 
 @attrs.frozen
 class Stop:
-    """Why a run was asked to end, and the exit code of its process if the run ends for that reason."""
+    """Why a run was asked to end, and the exit code of its process if the run ends for that reason.
+
+    Attributes:
+        reason: The reason in one line.
+        exit_code: Exit code of ``rlcore run``.
+        by_signal: Whether a signal asked.
+    """
 
     reason: str = ""
     exit_code: int = 0
     by_signal: bool = False
 
     def to_json(self) -> dict[str, Any]:
+        """Return what ``result.json`` has under ``stop``."""
         return {"reason": self.reason, "exit_code": self.exit_code}
 
 

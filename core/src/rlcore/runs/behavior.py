@@ -15,7 +15,7 @@ from rlcore.plugins.failures import blamed, trainer_named
 from rlcore.results import BehaviorResult
 from rlcore.runs.batch_check import BatchCheck
 from rlcore.runs.episode_statistics import EpisodeStatistics, FinishedEpisodes
-from rlcore.saved_values import fill, saved_count, saved_entry, saved_mapping
+from rlcore.saved_values import saved_count, saved_entry, saved_mapping
 from rlcore.seeding import derive_seed
 from rlcore.settings import BehaviorSettings
 from rlcore.stats import CUMULATIVE_REWARD, EPISODE_LENGTH, GROUP_REWARD, StatSummary, StatsWindow
@@ -59,10 +59,10 @@ class BehaviorRun:
         self.updates = 0
         self.policy_steps: int | None = None  # that the policy was trained for, where only that was loaded
         self.inferred = 0  # agent steps acted under --inference
-        self.frozen_steps = 0  # environment steps since it stopped learning
-        self._player: Player | None = None  # that has acted since then
+        self._player: Player | None = None  # that acts since it stopped learning
         self.learning = True
-        self.finished_at_cut: int | None = None  # episodes, when a checkpoint last cut the open ones; None: not yet
+        # Episodes and steps when a checkpoint last found that episodes had ended by themselves; None: not yet
+        self.finished_at_cut: tuple[int, int] | None = None
         self.next_summary = 0
         self.next_checkpoint = 0
         self.next_boundary = 0  # the next step at which anything is due
@@ -125,15 +125,20 @@ class BehaviorRun:
 
     def act_frozen(self) -> Actions:
         """Actions of the current policy, for a behavior that does not learn (any more)."""
-        deterministic = self.settings.network_settings.deterministic
-        if self._player is None:
-            self._player = Player(self.trainer.policy, self.spec.slots)
-        policy = self._player.policy = self.trainer.policy
-        if not deterministic:
-            # Checkpoints do not hold a policy's generator, and evaluations seed it: every step has its own seed.
-            policy.seed(derive_seed(self.seed, f"{self.name}/exploit", self.frozen_steps))
-        self.frozen_steps += 1
-        return self._player.act(self.batch, deterministic)
+        player = self._player or self._new_player()
+        player.policy = self.trainer.policy
+        return player.act(self.batch, self.settings.network_settings.deterministic)
+
+    def _new_player(self) -> Player:
+        # Evaluations seed the same policy, so the player seeds it in every step.
+        seed = derive_seed(self.seed, f"{self.name}/exploit")
+        self._player = Player(self.trainer.policy, self.spec.slots, seed)
+        return self._player
+
+    @property
+    def frozen_steps(self) -> int:
+        """Environment steps since the behavior stopped learning."""
+        return 0 if self._player is None else self._player.steps
 
     def observe_frozen(self, batch: AgentBatch) -> None:
         """Note the step that the actions of :meth:`act_frozen` led to."""
@@ -143,16 +148,23 @@ class BehaviorRun:
     def begin(self, batch: AgentBatch) -> None:
         """All slots start an episode: the environment was reset."""
         self.batch = batch
-        self.episodes.begin()
+        self.episodes.begin(batch)
         if self._player is not None:
             self._player.begin()
         if not self.offline:
             self.trainer.begin(batch)
 
     def cut(self) -> bool:
-        """A checkpoint ends all open episodes. Returns whether no episode ended by itself since the last checkpoint."""
-        before, self.finished_at_cut = self.finished_at_cut, self.episodes.finished
-        return self.learning and self.episodes.finished == before
+        """A checkpoint ends all open episodes. Returns whether none ended by itself during a whole checkpoint interval.
+
+        The intervals of several behaviors may end soon after each other, which leaves no time for an episode.
+        """
+        now = (self.episodes.finished, self.steps)
+        before = self.finished_at_cut
+        if before is None or before[0] != now[0]:
+            self.finished_at_cut = now
+            return False
+        return self.learning and now[1] - before[1] >= self.checkpoint_interval
 
     def add_update(self, stats: Mapping[str, float | Sequence[float]]) -> None:
         """Note one update of the trainer and the scalars it returned."""
@@ -163,6 +175,11 @@ class BehaviorRun:
             latest = self.recent_updates.setdefault(tag, deque(maxlen=RECENT_UPDATES))
             latest.extend(float(each) for each in values if isfinite(each))
         self.updates += 1
+
+    def record(self, batch: AgentBatch) -> FinishedEpisodes | None:
+        """Note one environment step of training. Returns the episodes that ended in it and were learned from."""
+        learned = getattr(self.trainer, "learning_slots", None) if batch.ended.size else None
+        return self.episodes.record(batch, learned)
 
     def episodes_finished(self, finished: FinishedEpisodes) -> None:
         """Note the episodes that ended in one environment step, for the summary, the epoch and the mean reward."""
@@ -202,15 +219,13 @@ class BehaviorRun:
         return float(np.mean(self.recent)) if self.recent else None
 
     def state_dict(self) -> dict[str, Any]:
-        remembered = None if self._player is None else self._player.memory
         return {
-            **({} if remembered is None else {"frozen_memory": remembered.copy()}),
+            "player": None if self._player is None else self._player.state_dict(),
             **self.episodes.state_dict(),
             "recent": list(self.recent),
             "window": self.window.state_dict(),
             "updates": self.updates,
             "recent_updates": {tag: list(values) for tag, values in self.recent_updates.items()},
-            "exploited": self.frozen_steps,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -220,8 +235,5 @@ class BehaviorRun:
         self.updates = saved_count(state, "updates")
         for tag, values in saved_mapping(state, "recent_updates").items():
             self.recent_updates[tag] = deque(map(float, values), maxlen=RECENT_UPDATES)
-        self.frozen_steps = saved_count(state, "exploited")
-        if "frozen_memory" in state:
-            self._player = Player(self.trainer.policy, self.spec.slots)
-            if self._player.memory is not None:
-                fill(self._player.memory, state, "frozen_memory")
+        if saved_entry(state, "player") is not None:
+            self._new_player().load_state_dict(saved_mapping(state, "player"))

@@ -42,6 +42,7 @@ class EpisodeStatistics:
         self._shared = False  # whether any batch had a group's reward; not every batch of such an environment has one
         self._steps = 0  # environment steps
         self._began: NDArray[np.int64] = np.zeros(slots, np.int64)  # [S] `_steps` less the steps taken: length 0 then
+        self._acted: NDArray[np.bool_] | None = None  # [S] slots with an open transition; None: all
 
     @property
     def returns(self) -> NDArray[np.float64]:
@@ -59,20 +60,25 @@ class EpisodeStatistics:
         """[S] of the open episodes; None: no batch had a group's reward so far."""
         return self._group_returns if self._shared else None
 
-    def begin(self) -> None:
-        """Start an episode in all slots. Open episodes did not end and are dropped."""
+    def begin(self, batch: AgentBatch) -> None:
+        """Start an episode in all slots, with ``batch``. Open episodes did not end and are dropped."""
         self._held = 0
         self._drop(slice(None))
+        self._acted = None if batch.needs_action is None else batch.needs_action.copy()
 
-    def record(self, batch: AgentBatch) -> FinishedEpisodes | None:
+    def record(self, batch: AgentBatch, counted: NDArray[np.bool_] | None = None) -> FinishedEpisodes | None:
         """Add one environment step. Returns the episodes that ended in it, None if there are none.
 
-        A reward counts once, when its transition closes: see :attr:`AgentBatch.transition_closed`.
+        ``counted`` [S] are the slots whose episodes count; None: all. A reward counts once, when its transition closes:
+        see :attr:`AgentBatch.transition_closed`. An agent that has waited since its episode began has no transition to
+        close: its first turn adds no step.
         """
         self._steps += 1
         reward, ended = batch.reward, batch.ended
         closed = None if batch.needs_action is None else batch.transition_closed
-        if closed is None and not ended.size:
+        acted = self._acted
+        one_more = closed if acted is None else acted if closed is None else closed & acted  # [S]; None: all
+        if one_more is None and not ended.size:
             held = self._held = self._held + 1
             self._rewards[held] = reward
             if held == HELD_STEPS:
@@ -83,19 +89,32 @@ class EpisodeStatistics:
                 np.add(self._returns, reward, out=self._returns)
             else:
                 np.add(self._returns, reward, out=self._returns, where=closed)
-                self._began += ~closed
+            if one_more is not None:
+                self._began += ~one_more
         if batch.group_reward is not None:
             self._shared = True
             everywhere = True if closed is None else closed
             np.add(self._group_returns, batch.group_reward, out=self._group_returns, where=everywhere)
         finished = None
         if ended.size:
-            finished = self._episodes(ended)
+            complete = ended if counted is None else ended[counted[ended]]
+            finished = self._episodes(complete) if complete.size else None
             self._drop(ended)
         if batch.aborted is not None:
             self._add_held()
             self._drop(batch.aborted)
+        self._act_next(batch)
         return finished
+
+    def _act_next(self, batch: AgentBatch) -> None:
+        """Note which slots act on ``batch``, or still wait for what their last action leads to."""
+        acts = batch.needs_action
+        if acts is not None:
+            over = batch.terminated | batch.truncated
+            if batch.aborted is not None:
+                over |= batch.aborted
+            acts = acts | ~over if self._acted is None else acts | (self._acted & ~over)
+        self._acted = acts
 
     def _episodes(self, ended: NDArray[np.intp]) -> FinishedEpisodes:
         self.finished += len(ended)
@@ -122,6 +141,7 @@ class EpisodeStatistics:
             "group_returns": self._group_returns.copy(),
             "shared": self._shared,
             "lengths": self.lengths,
+            "acted": np.ones(len(self._began), np.bool_) if self._acted is None else self._acted.copy(),
             "finished": self.finished,
         }
 
@@ -129,5 +149,6 @@ class EpisodeStatistics:
         fill(self.returns, state, "returns")
         fill(self._group_returns, state, "group_returns")
         self._shared = saved_bool(state, "shared")
+        self._acted = saved_array(state, "acted", np.bool_, self._began.shape).copy()
         self._began[:] = self._steps - saved_array(state, "lengths", np.int64, self._began.shape)
         self.finished = saved_count(state, "finished")

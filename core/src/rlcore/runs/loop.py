@@ -138,7 +138,7 @@ def _observe(
         except NonFiniteError as error:
             raise state.with_parameters(error) from None
         if behavior.learning:
-            finished = behavior.episodes.record(batch)
+            finished = behavior.record(batch)
             if finished is not None:
                 behavior.episodes_finished(finished)
                 if curricula is not None:

@@ -16,7 +16,7 @@ from rlcore.environment import Environment
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.run_context import RunContext
 from rlcore.plugins.stopping import Stop
-from rlcore.results import BehaviorResult, EpochResult, EvaluationResult
+from rlcore.results import BehaviorResult, EpochResult, EvaluationResult, ExportResult
 from rlcore.runs.behavior import BehaviorRun
 from rlcore.runs.closing import CloseDeadline
 from rlcore.runs.control import Control
@@ -43,9 +43,18 @@ class Run:
 
     ``config`` is a configuration file, a mapping of the same shape, or a :class:`RunConfig`. Environment, trainers
     and run directory are created when the first epoch starts, or by :meth:`start`.
+
+    Attributes:
+        config: The complete configuration.
+        plugins: The plugins of the run.
+        directory: The run directory; its ``path`` is the path.
+        timers: Durations of the parts of the run.
+        outcome: ``"done"``, ``"interrupted"`` or ``"failed"``; None before the end.
+        offline: Whether the run learns from recorded data: no environment is stepped.
     """
 
     def __init__(self, config: RunConfig | Mapping[str, Any] | str | Path, plugins: Plugins | None = None) -> None:
+        """Check the configuration. Raises ConfigError. ``plugins`` are those that the configuration chooses if None."""
         self.config, self.plugins = resolve_config(config, plugins)
         self.directory = RunDirectory(self.config.checkpoint_settings)
         self.timers = Timers()
@@ -211,6 +220,16 @@ class Run:
     def environment(self) -> Environment | None:
         """The environment that is stepped, once the run has started; None for a run that learns from recorded data."""
         return None if self._training is None else self._training.state.environment
+
+    @property
+    def exports(self) -> tuple[ExportResult, ...]:
+        """The exports at the end of the run, and those that failed before; empty while the run has made none."""
+        return () if self._training is None else tuple(self._training.exports.results)
+
+    @property
+    def failures(self) -> list[str]:
+        """One line for each different failure of a notification or an export, for the closing summary."""
+        return self.plugins.failures + ([] if self._training is None else self._training.exports.failures)
 
     @property
     def lessons(self) -> Mapping[str, float]:

@@ -25,22 +25,37 @@ from rlcore.storage.run_files import CHECKPOINTS, LOGS, RESULT
 from rlcore.storage.saved_state import require_run
 from rlcore.storage.status import metadata_of, status_in_checkpoints
 
+__all__ = ["FoundCheckpoint", "RunData", "SavedSummary", "read_run"]
+
 
 @attrs.frozen
 class SavedSummary:
-    """One line of ``metrics.jsonl``: the means of one summary of one behavior by tag; None was not finite."""
+    """One line of ``metrics.jsonl``: the means of one summary of one behavior by tag.
+
+    Attributes:
+        behavior: The name of the behavior.
+        step: Agent steps of the behavior.
+        time: Seconds since 1970.
+        stats: Mean of each tag; None where the mean was not finite.
+    """
 
     behavior: str
-    step: int  # agent steps of the behavior
-    time: float  # seconds since 1970
+    step: int
+    time: float
     stats: Mapping[str, float | None]
 
 
 @attrs.frozen
 class FoundCheckpoint:
-    """A checkpoint in the directory of a run. ``problem`` says what is damaged; it is empty for an intact one."""
+    """A checkpoint in the directory of a run.
 
-    step: int  # agent steps of all behaviors
+    Attributes:
+        step: Agent steps of all behaviors.
+        path: The directory of the checkpoint.
+        problem: Damage in one line; empty for an intact checkpoint.
+    """
+
+    step: int
     path: Path
     problem: str
 
@@ -49,10 +64,16 @@ class FoundCheckpoint:
 class RunData:
     """The files of a run, as :func:`read_run` found them.
 
-    ``configuration`` is the complete configuration as plain data, without secrets. ``status`` is the training status of
-    the newest intact checkpoint; empty before the first one. ``result`` is the content of ``result.json``, None while
-    the run is not over. ``checkpoints`` are in ascending order. ``running``: whether a process writes to the directory.
-    ``damaged`` has a line for each file that cannot be read.
+    Attributes:
+        directory: The run directory.
+        configuration: The complete configuration as plain data, without secrets.
+        status: The training status of the newest intact checkpoint; empty before the first one.
+        result: The content of ``result.json``; None while the run is not over.
+        checkpoints: The checkpoints in ascending order.
+        running: Whether a process writes to the directory.
+        damaged: A line for each file that cannot be read.
+        status_written: The training status as stored, perhaps of another step than the newest checkpoint; None if none
+            is stored.
     """
 
     directory: Path
@@ -62,7 +83,7 @@ class RunData:
     checkpoints: tuple[FoundCheckpoint, ...]
     running: bool
     damaged: tuple[str, ...]
-    status_written: Mapping[str, Any] | None = attrs.field(repr=False)  # as stored, perhaps of another step
+    status_written: Mapping[str, Any] | None = attrs.field(repr=False)
 
     @cached_property
     def metrics(self) -> tuple[SavedSummary, ...]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Self
 
 import attrs
 
 from rlcore.config import load_config, load_plugins_for
-from rlcore.config.document import read_document
+from rlcore.config.document import Document, read_document
+from rlcore.errors import ConfigError
 from rlcore.plugins.calls import Plugins
+from rlcore.plugins.records import ExporterSpec
 from rlcore.runs.saved_run import SavedRun, find_run
 from rlcore.storage.checkpoint import CONFIGURATION
 from rlcore.storage.configuration import read_saved_configuration
@@ -27,14 +30,43 @@ def load_policies(path: str | Path, checkpoint: str = "last", plugins: Plugins |
 
     Raises RunStateError if there is no such checkpoint, ConfigError if its configuration or a plugin cannot be used.
     """
-    path = Path(path)
-    alone = path.name.isdecimal() and (path / CONFIGURATION).is_file()
-    directory = path if alone else find_run(path)
-    document = read_document(directory / CONFIGURATION) if alone else read_saved_configuration(directory)
-    for block in ENVIRONMENT_BLOCKS:
-        document = attrs.evolve(document, data=document.data.without(block))
-    plugins = plugins or load_plugins_for(document, allow_local=False, lenient=True)
-    config = load_config(document, plugins, measuring=True)
-    if alone:
-        return SavedRun.of_checkpoint(directory, config, plugins).policies()
-    return SavedRun.load(directory, config, plugins, checkpoint).policies()
+    source = PolicySource.find(Path(path))
+    return source.load(plugins or source.plugins(), checkpoint).policies()
+
+
+@attrs.frozen
+class PolicySource:
+    """A run directory, or the directory of one checkpoint, from which policies are read without an environment."""
+
+    directory: Path
+    document: Document  # the saved configuration, without the blocks of environments
+    is_checkpoint: bool
+
+    @classmethod
+    def find(cls, path: Path) -> Self:
+        """The source that ``path``, or a run id, names. Raises RunStateError if there is none."""
+        is_checkpoint = path.name.isdecimal() and (path / CONFIGURATION).is_file()
+        directory = path if is_checkpoint else find_run(path)
+        document = read_document(directory / CONFIGURATION) if is_checkpoint else read_saved_configuration(directory)
+        for block in ENVIRONMENT_BLOCKS:
+            document = attrs.evolve(document, data=document.data.without(block))
+        return cls(directory, document, is_checkpoint)
+
+    def plugins(self) -> Plugins:
+        """The installed plugins that the configuration chooses; local files are not imported."""
+        return load_plugins_for(self.document, allow_local=False, lenient=True)
+
+    def load(self, plugins: Plugins, checkpoint: str, exporter: ExporterSpec | None = None) -> SavedRun:
+        """The checkpoint ``"last"``, ``"best"`` or of a step; a directory of one checkpoint has only that one.
+
+        The configuration has the settings of ``exporter``.
+        """
+        if self.is_checkpoint and checkpoint not in ("last", self.directory.name):
+            raise ConfigError(
+                f"{self.directory}: is a single checkpoint, so {checkpoint!r} cannot be chosen; name the directory of "
+                "the run"
+            )
+        config = load_config(self.document, plugins, measuring=True, exporter=exporter)
+        if self.is_checkpoint:
+            return SavedRun.of_checkpoint(self.directory, config, plugins)
+        return SavedRun.load(self.directory, config, plugins, checkpoint)

@@ -34,6 +34,8 @@ from rlcore.storage.saved_specs import specs_in
 from rlcore.storage.saved_state import RUN, require_models
 from rlcore.trainer import Policy
 
+__all__ = ["SavedRun"]
+
 
 def find_run(run: Path) -> Path:
     """``run`` itself if it is a run directory, else the run of that id under ``results``."""
@@ -56,13 +58,23 @@ def _is_run(directory: Path) -> bool:
 
 @attrs.define(eq=False)
 class SavedRun:
-    """A run at one of its checkpoints."""
+    """A run at one of its checkpoints: read it, act with its policies, evaluate them.
+
+    Attributes:
+        config: The configuration of the run.
+        plugins: The plugins of the run.
+        context: The run as plugins see it, with the purpose ``"evaluate"``.
+        step: Agent steps at the checkpoint.
+        models: The ``"model"`` entry of the state of each behavior.
+        checkpoint: The directory of the checkpoint.
+        close_deadline: Entered around the close of the environment, as in :class:`rlcore.Run`.
+    """
 
     config: RunConfig
     plugins: Plugins
     context: RunContext
     step: int
-    models: dict[str, Any]  # by behavior
+    models: dict[str, Any]
     checkpoint: Path
     _run: Mapping[str, Any]  # the checkpoint's entry of the run
     # Entered around the close of the environment, as in :class:`rlcore.runs.run.Run`.
@@ -92,6 +104,11 @@ class SavedRun:
         context = run_context(config, plugins, start / directory, start)
         context.purpose = "evaluate"
         return cls(config, plugins, context, found.step, models_in(state), found.path, state[RUN])
+
+    @property
+    def steps(self) -> Mapping[str, int]:
+        """The agent steps of each behavior."""
+        return {name: int(steps) for name, steps in self._run["steps"].items()}
 
     @property
     def specs(self) -> dict[str, BehaviorSpec]:

@@ -17,6 +17,7 @@ from rlcore.runs.closing import CLOSE_ENVIRONMENT, CLOSE_WRITER, close_at_exit
 from rlcore.runs.control import Control
 from rlcore.runs.evaluations import RunEvaluation
 from rlcore.runs.evaluator import Evaluator
+from rlcore.runs.exports import RunExports, make_exporters
 from rlcore.runs.notifications import Notifications
 from rlcore.runs.setup import fresh_start, make_writers, run_context, with_seed
 from rlcore.runs.state import RunState
@@ -68,6 +69,7 @@ class Start:
             made, config, saved = self._make(environments)
             files = partial(_plugin_files, made.context, tuple(made.behaviors))
             self._restore(made, saved)
+            made.exports.exporters = make_exporters(config, self.plugins, made.context)
             made.summaries.writers = make_writers(config, self.plugins, made.context)
             for writer in reversed(made.summaries.writers):
                 deadline = self.control.current_deadline
@@ -78,7 +80,7 @@ class Start:
         return made
 
     def _make(self, environments: ExitStack) -> tuple[Training, RunConfig, Mapping[str, Any] | None]:
-        """Create everything but writers. Returns the configuration with its seed, and the state to resume from too."""
+        """Create all but exporters and writers. Also return the configuration with its seed, and the saved state."""
         plugins, settings = self.plugins, self.config.checkpoint_settings
         saved = self.store.newest_state() if settings.resume or settings.inference else None
         config = with_seed(self.config, None if saved is None else int(saved["run"]["seed"]))
@@ -100,6 +102,7 @@ class Start:
             state,
             RunEvaluation(config.evaluation, evaluator, self.store),
             RunSummaries(plugins, context, state.curricula, self.timers, notifications),
+            RunExports(plugins, context, self.directory),
             notifications,
             self.directory,
             self.store,

@@ -100,7 +100,7 @@ class RunState:
         if self.environment is not None:
             self._begin_episodes(self.environment, np.zeros(self.environment.num_envs, np.int64))
         for behavior in self.behaviors.values():
-            behavior.finished_at_cut = 0
+            behavior.finished_at_cut = (0, 0)
 
     def reset(self) -> None:
         """Start the next episode of every environment; open episodes bootstrap as if truncated."""
@@ -137,7 +137,7 @@ class RunState:
     def settle_episodes(self) -> list[BehaviorRun]:
         """Start new episodes before a checkpoint, unless the environment can save itself.
 
-        Returns the behaviors of which no episode has ended by itself since the checkpoint before.
+        Returns the behaviors of which no episode has ended by itself during a checkpoint interval.
         """
         if self.environment is None or isinstance(self.environment, SavesState):
             return []

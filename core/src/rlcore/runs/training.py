@@ -11,6 +11,7 @@ to a run that was stopped and resumed.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from time import perf_counter
@@ -23,11 +24,12 @@ from rlcore.results import EpochResult, EvaluationResult, steps_per_second
 from rlcore.runs.behavior import BehaviorRun
 from rlcore.runs.control import Control
 from rlcore.runs.evaluations import RunEvaluation
+from rlcore.runs.exports import RunExports
 from rlcore.runs.loop import PhaseTimes, infer, learn
 from rlcore.runs.notifications import Notifications
 from rlcore.runs.state import RunState, cut_warning, unlearned_warning
 from rlcore.runs.summaries import RunSummaries
-from rlcore.runs.timers import Timers
+from rlcore.runs.timers import Timer, Timers
 from rlcore.storage.directory import RunDirectory
 from rlcore.storage.store import RunStore
 
@@ -49,6 +51,7 @@ class Training:
         state: RunState,
         evaluation: RunEvaluation,
         summaries: RunSummaries,
+        exports: RunExports,
         notifications: Notifications,
         directory: RunDirectory,
         store: RunStore,
@@ -59,6 +62,7 @@ class Training:
         self.state = state
         self.evaluation = evaluation
         self.summaries = summaries
+        self.exports = exports
         self.notifications = notifications
         self.epoch = 0
         self.outcome: Outcome | None = None
@@ -180,7 +184,7 @@ class Training:
         deleted. After the checkpoint of a stopped run it is not: a user who stops a run may have seen a mistake.
         """
         state, store = self.state, self._store
-        with self._timers.root.child("RLTrainer._checkpoint").measure():
+        with self._timers.root.child("RLTrainer._checkpoint").measure() as timer:
             # If the last checkpoint is of this very step, no step was taken since: its episodes have just started.
             hidden = [] if store.saved_step == state.steps else state.settle_episodes()
             if hidden and self.outcome is None and not self._warned_of_cuts:
@@ -194,9 +198,18 @@ class Training:
                 self._directory.regular_checkpoint_written()
             for behavior in state.behaviors.values():
                 behavior.checkpoint_saved()
+            self._export(self.exports.at_checkpoint, timer)
             self.notifications.checkpoint_saved(state.steps, path)
             for removed in store.removed:
                 self.notifications.checkpoint_removed(removed.step, removed.path)
+
+    def _export(self, export: Callable[[int, Iterable[BehaviorRun]], None], timer: Timer) -> None:
+        """Export the policies within what ``timer`` measures; an error that is to end the run waits."""
+        started = perf_counter()
+        with self.notifications.failing_later():
+            export(self.state.steps, self.behaviors.values())
+        if self.exports.exporters:
+            timer.child("Exporter.export").add(perf_counter() - started)
 
     def _raise_failure(self) -> None:
         """Save a checkpoint and raise the error of a writer or a notification, if it is to end the run."""
@@ -210,7 +223,7 @@ class Training:
     # ------------------------------------------------------------ ending
 
     def close(self, outcome: Outcome, error: BaseException | None = None) -> None:
-        """End the run: save a last checkpoint unless ``error`` ended it, write the result, and close everything."""
+        """End the run: write the result and close everything, after a last checkpoint and exports without ``error``."""
         self.outcome = outcome
         try:
             if not self.context.inference:
@@ -223,6 +236,8 @@ class Training:
                     for behavior in self.behaviors.values():
                         if behavior.updates == 0 and behavior.steps >= behavior.settings.max_steps:
                             log.warning("%s", unlearned_warning(behavior))
+                if error is None and not self.nothing_left:
+                    self._export(self.exports.at_end, self._timers.root)
             if error is None:
                 self._raise_failure()
         except BaseException as late:
@@ -274,6 +289,7 @@ class Training:
             "wall_seconds": self._wall_seconds(),
             "steps_per_second": steps_per_second(steps - self._steps_at_start, perf_counter() - self._started_at),
             **({} if evaluation is None else {"evaluation": evaluation}),
+            **({"exports": self.exports.to_json()} if self.exports.results else {}),
             "behaviors": {
                 name: {
                     "steps": behavior.steps,

@@ -104,8 +104,8 @@ def _begin(
     if feed is not None:
         feed.after_reset(episodes)
     check_batches(batches, checks, named, "reset", feed)
-    for each in counted.values():
-        each.begin()
+    for name, each in counted.items():
+        each.begin(batches[name])
     return batches
 
 
@@ -139,9 +139,9 @@ class _Counted:
         """Whether an episode to be counted is open."""
         return bool(((self.left > 0) & ~self.waiting).any())
 
-    def begin(self) -> None:
-        """All slots start an episode: the environment was reset."""
-        self.statistics.begin()
+    def begin(self, batch: AgentBatch) -> None:
+        """All slots start an episode with ``batch``: the environment was reset."""
+        self.statistics.begin(batch)
         self.began[:] = self.steps
         self.waiting[:] = False
         if self.recorder is not None:

@@ -13,9 +13,8 @@ from rlcore.settings.environment import (
     EvaluationSettings,
 )
 from rlcore.settings.fields import FieldInfo, SettingError, field_info, setting
-from rlcore.settings.run import CheckpointSettings, PluginSettings, RunConfig, TorchSettings
+from rlcore.settings.run import CheckpointSettings, ExportSettings, PluginSettings, RunConfig, TorchSettings
 from rlcore.settings.trainers import (
-    SCHEDULES,
     BehavioralCloningSettings,
     CriticSettings,
     MemorySettings,
@@ -24,14 +23,15 @@ from rlcore.settings.trainers import (
     OfflineSettings,
     OffPolicySettings,
     OnPolicySettings,
+    OptimizerSettings,
     PrioritizedSamplerSettings,
     ReplaySamplerSettings,
     RewardSettings,
+    StateDependentGaussianSettings,
 )
 from rlcore.settings.unity import EngineSettings, EnvSettings
 
 __all__ = [
-    "SCHEDULES",
     "BehaviorSettings",
     "BehavioralCloningSettings",
     "CheckpointSettings",
@@ -42,6 +42,7 @@ __all__ = [
     "EnvironmentParameter",
     "EnvironmentSettings",
     "EvaluationSettings",
+    "ExportSettings",
     "FieldInfo",
     "MemorySettings",
     "MinibatchSettings",
@@ -49,12 +50,14 @@ __all__ = [
     "OffPolicySettings",
     "OfflineSettings",
     "OnPolicySettings",
+    "OptimizerSettings",
     "PluginSettings",
     "PrioritizedSamplerSettings",
     "ReplaySamplerSettings",
     "RewardSettings",
     "RunConfig",
     "SettingError",
+    "StateDependentGaussianSettings",
     "TorchSettings",
     "field_info",
     "setting",

@@ -33,17 +33,32 @@ class SettingError(ConfigError):
 
 @attrs.frozen
 class FieldInfo:
-    """Description and limits of a settings field."""
+    """Description and limits of a settings field.
+
+    Attributes:
+        description: A sentence for the docs, the JSON schema and error messages.
+        minimum: Smallest allowed value; None: no limit.
+        maximum: Largest allowed value; None: no limit.
+        exclusive_minimum: Value that must be exceeded; None: no limit.
+        choices: The allowed values; None: any.
+        not_supported: The missing part of rlcore, without which only the default is accepted; None if the field is
+            supported.
+        check: Returns the problem of a value that is not None, or None.
+        secret: Whether the value is neither written to a file nor shown.
+        record: Kind of the record that the text names, such as ``"schedule"``; None for other values.
+        key: Whether a file may have the field; rlcore fills in the others.
+    """
 
     description: str
     minimum: float | None = None
     maximum: float | None = None
     exclusive_minimum: float | None = None
     choices: tuple[Any, ...] | None = None
-    not_supported: str | None = None  # the missing part of rlcore; only the default is accepted without it
-    check: Callable[[Any], str | None] | None = None  # returns the problem of a value that is not None
-    secret: bool = False  # neither written to a file nor shown
-    key: bool = True  # whether a file may have it; rlcore fills in the others
+    not_supported: str | None = None
+    check: Callable[[Any], str | None] | None = None
+    secret: bool = False
+    record: str | None = None
+    key: bool = True
 
     def problem(self, value: Any) -> str | None:
         """Return the problem of a value of the right type, or None. The limits of a list apply to each element."""
@@ -74,16 +89,22 @@ def setting(
     not_supported: str | None = None,
     check: Callable[[Any], str | None] | None = None,
     secret: bool = False,
+    record: str | None = None,
 ) -> Any:
-    """A field of a settings class (an ``attrs.frozen(kw_only=True)`` class). Its mappings cannot be changed.
+    """Declare a field of a settings class (an ``attrs.frozen(kw_only=True)`` class). Its mappings cannot be changed.
+
+    ``description`` is a sentence for the docs, the JSON schema and error messages. A field without ``default`` and
+    ``factory`` is required. A value below ``minimum``, not above ``exclusive_minimum``, above ``maximum`` or not among
+    ``choices`` raises :class:`SettingError`; of a list, each element is checked.
 
     ``not_supported`` names the part of rlcore that the field needs and that is not built yet: every value but the
     default is refused, never ignored. ``check(value)`` returns what is wrong with a value, such as ``"must be even"``,
     or None; a list's elements are checked one by one. A ``secret``, such as a password, is not in the
-    ``configuration.yaml`` of a run and its checkpoints, nor in messages; a resumed run needs it again.
+    ``configuration.yaml`` of a run and its checkpoints, nor in messages; a resumed run needs it again. ``record`` is
+    the kind of the record that a text names, such as ``"schedule"``: a file may have the registered names only.
     """
     allowed = tuple(choices) if choices is not None else None
-    info = FieldInfo(description, minimum, maximum, exclusive_minimum, allowed, not_supported, check, secret)
+    info = FieldInfo(description, minimum, maximum, exclusive_minimum, allowed, not_supported, check, secret, record)
 
     def validate(instance: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         problem = info.problem(value)
@@ -98,6 +119,6 @@ def setting(
 
 
 def field_info(attribute: attrs.Attribute[Any]) -> FieldInfo:
-    """The :class:`FieldInfo` of an attrs attribute; an empty one if it was not declared with :func:`setting`."""
+    """Return the :class:`FieldInfo` of an attrs attribute; an empty one if :func:`setting` did not declare it."""
     info = attribute.metadata.get(METADATA_KEY)
     return info if isinstance(info, FieldInfo) else FieldInfo("")

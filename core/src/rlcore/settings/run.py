@@ -62,6 +62,15 @@ class PluginSettings:
 
 
 @attrs.frozen(kw_only=True)
+class ExportSettings:
+    """Settings of every exporter; the settings class of a plugin's exporter derives from this class."""
+
+    checkpoints: bool = setting(
+        False, "Export the policies at every checkpoint too; such a file is deleted with its checkpoint."
+    )
+
+
+@attrs.frozen(kw_only=True)
 class RunConfig:
     """A whole configuration, checked and complete."""
 
@@ -87,6 +96,11 @@ class RunConfig:
     stats: dict[str, Any] = setting(
         factory=dict,
         description="Statistics writers: settings by name, or false to turn a writer off (an rlcore block).",
+    )
+    export: dict[str, Any] = setting(
+        factory=dict,
+        description="Exporters that write the policies for other programs when the run ends: settings by name "
+        "(an rlcore block).",
     )
     debug: bool = setting(False, "Log more, such as every plugin that was loaded, and why.")
     sections: dict[str, Any] = setting(factory=dict, description="Plugins' own blocks, by name.")

@@ -62,6 +62,19 @@ class CriticSettings:
 
 
 @attrs.frozen(kw_only=True)
+class StateDependentGaussianSettings:
+    """Settings of the distribution ``state_dependent_gaussian``."""
+
+    min_log_std: float = setting(-5.0, "Logarithm of the smallest standard deviation.")
+    max_log_std: float = setting(2.0, "Logarithm of the largest standard deviation.")
+
+    def __attrs_post_init__(self) -> None:
+        if self.min_log_std >= self.max_log_std:
+            problem = f"must be less than max_log_std ({self.max_log_std:g}), not {self.min_log_std:g}"
+            raise SettingError("min_log_std", problem, others=("max_log_std",))
+
+
+@attrs.frozen(kw_only=True)
 class NetworkSettings:
     """The network of a policy or a critic."""
 
@@ -97,6 +110,14 @@ class NetworkSettings:
     vector_encode_settings: Any = setting(
         None, "The encoder's own settings, if it has any (an rlcore key); null for its defaults."
     )
+    action_distribution: str | None = setting(
+        None,
+        "Distribution of continuous actions: a registered name, or DISTRIBUTION/NAME (an rlcore key); null for the "
+        "trainer's own, which is gaussian if the key is allowed.",
+    )
+    action_distribution_settings: Any = setting(
+        None, "The distribution's own settings, if it has any (an rlcore key); null for its defaults."
+    )
     memory: MemorySettings | None = setting(None, "Memory of a recurrent policy; null for none.")
     goal_conditioning_type: str = setting(
         "hyper", "How goal observations enter the network, if the environment has any.", choices=("hyper", "none")
@@ -118,6 +139,12 @@ class NetworkSettings:
         eq=False,
         repr=False,
         metadata={METADATA_KEY: FieldInfo("Records of the encoders by the names above.", key=False)},
+    )
+    distribution: Any = attrs.field(
+        default=None,
+        eq=False,
+        repr=False,
+        metadata={METADATA_KEY: FieldInfo("Record of the distribution of continuous actions.", key=False)},
     )
 
     def __attrs_post_init__(self) -> None:
@@ -153,7 +180,11 @@ class AbsentRewardSettings(RewardSettings):
     """A reward whose plugin is absent, in a configuration that is loaded to measure policies."""
 
 
-SCHEDULES = ("linear", "constant")
+@attrs.frozen(kw_only=True)
+class OptimizerSettings:
+    """Settings of every optimizer; a plugin's settings class derives from this class."""
+
+    type: str = setting("adam", "Type of optimizer: a registered name, or DISTRIBUTION/NAME.")
 
 
 @attrs.frozen(kw_only=True)
@@ -166,8 +197,8 @@ class OnPolicySettings:
     buffer_size: int = setting(
         10240, "Agent steps collected, over all agents, before an update.", minimum=2, maximum=MAX_ROLLOUT
     )
-    learning_rate: float = setting(3e-4, "Step size of Adam.", exclusive_minimum=0.0)
-    learning_rate_schedule: str = setting("linear", "Schedule of learning_rate over max_steps.", choices=SCHEDULES)
+    learning_rate: float = setting(3e-4, "Step size of the optimizer.", exclusive_minimum=0.0)
+    learning_rate_schedule: str = setting("linear", "Schedule of learning_rate over max_steps.", record="schedule")
     lambd: float = setting(0.95, "Lambda of generalized advantage estimation.", minimum=0.0, maximum=1.0)
     num_epoch: int = setting(3, "Passes over the rollout in one update.", minimum=1, maximum=MAX_PASSES)
     max_grad_norm: float = setting(
@@ -184,6 +215,7 @@ class OnPolicySettings:
         choices=("rollout", "minibatch", "none"),
     )
     adam_epsilon: float = setting(1e-5, "Epsilon of Adam (an rlcore key).", exclusive_minimum=0.0)
+    optimizer: OptimizerSettings | None = setting(None, "Optimizer; Adam by default (an rlcore key).")
 
 
 @attrs.frozen(kw_only=True)
@@ -191,9 +223,10 @@ class MinibatchSettings:
     """``hyperparameters`` of every trainer that draws minibatches from a store of transitions."""
 
     batch_size: int = setting(128, "Transitions in one minibatch.", minimum=1, maximum=MAX_ROWS)
-    learning_rate: float = setting(3e-4, "Step size of Adam.", exclusive_minimum=0.0)
-    learning_rate_schedule: str = setting("constant", "Schedule of learning_rate over max_steps.", choices=SCHEDULES)
+    learning_rate: float = setting(3e-4, "Step size of the optimizer.", exclusive_minimum=0.0)
+    learning_rate_schedule: str = setting("constant", "Schedule of learning_rate over max_steps.", record="schedule")
     adam_epsilon: float = setting(1e-8, "Epsilon of Adam (an rlcore key).", exclusive_minimum=0.0)
+    optimizer: OptimizerSettings | None = setting(None, "Optimizer; Adam by default (an rlcore key).")
 
 
 @attrs.frozen(kw_only=True)

@@ -16,16 +16,26 @@ from rlcore.errors import UnsupportedSpace
 
 @attrs.frozen(eq=False)
 class ActionPart:
-    """A leaf of an action space, and its columns in :class:`Actions`."""
+    """A leaf of an action space, and its columns in :class:`Actions`.
+
+    Attributes:
+        space: The leaf of the action space.
+        columns: Columns of the part in ``Actions.continuous``, or in ``Actions.discrete`` if there are ``branches``.
+        branches: Options of each discrete column; empty for a Box.
+        start: [branches] added to the choices; None where it is zero.
+    """
 
     space: spaces.Space[Any]
     columns: slice
-    branches: tuple[int, ...] = ()  # options of each discrete column; empty for a Box
-    start: NDArray[np.int64] | None = None  # [branches] added to the choices; None where it is zero
+    branches: tuple[int, ...] = ()
+    start: NDArray[np.int64] | None = None
 
     @classmethod
     def of(cls, space: spaces.Space[Any], continuous: int, discrete: int, where: str) -> ActionPart:
-        """Return the leaf that follows ``continuous`` real parts and ``discrete`` branches."""
+        """Return the leaf that follows ``continuous`` real parts and ``discrete`` branches.
+
+        ``where`` begins messages. Raises UnsupportedSpace.
+        """
         if isinstance(space, spaces.Box) and space.dtype.kind == "f":
             return cls(space, slice(continuous, continuous + int(np.prod(space.shape, dtype=np.int64))))
         if isinstance(space, spaces.Discrete):
@@ -69,14 +79,21 @@ class ActionPart:
 
 @attrs.frozen(eq=False)
 class ActionCodec:
-    """Converts :class:`Actions` into actions of environments with one action space."""
+    """Converts :class:`Actions` into actions of environments with one action space.
+
+    Attributes:
+        parts: The leaves of the space, in its order.
+        keys: Keys of the parts in a Dict space; None for other spaces.
+        single: Whether the space is one leaf, not a Tuple or Dict.
+    """
 
     parts: tuple[ActionPart, ...]
-    keys: tuple[Any, ...] | None  # of a Dict space
-    single: bool  # the space is one leaf, not a Tuple or Dict
+    keys: tuple[Any, ...] | None
+    single: bool
 
     @classmethod
     def of(cls, space: spaces.Space[Any], where: str) -> ActionCodec:
+        """Return the codec of ``space``. ``where`` begins messages. Raises UnsupportedSpace."""
         keys: tuple[Any, ...] | None = None
         leaves: tuple[spaces.Space[Any], ...] = (space,)
         if isinstance(space, spaces.Dict):

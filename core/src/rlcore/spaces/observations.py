@@ -16,10 +16,12 @@ from rlcore.errors import UnsupportedSpace
 from rlcore.spaces.values import array_of, bits_of, choice_of, choices_of, refuse
 
 IMAGE_CHANNELS = (1, 3, 4)
-OBSERVATION = "observation"  # the name of an observation outside a Dict or Tuple
+OBSERVATION = "observation"
+"""The name of the only observation of a space that is not a Dict or a Tuple."""
 
 RowWriter = Callable[[int, Any], None]
-Buffers = dict[str, NDArray[Any]]  # each [N, *shape]
+Buffers = dict[str, NDArray[Any]]
+"""Observations by name, each [N, *shape]."""
 
 
 @attrs.frozen(eq=False)
@@ -28,15 +30,25 @@ class ObservationPart:
 
     Every value is checked. A value with another shape or kind, or that the array cannot hold, raises
     :class:`~rlcore.spaces.MismatchedValue`. Real numbers outside the bounds of a Box are accepted unchanged.
+
+    Attributes:
+        spec: The description for networks.
+        key: Key in a Dict observation, or index in a Tuple; None for the only part.
+        options: Options of a Discrete [] or MultiDiscrete [*shape]; None for other spaces.
+        start: Lowest value of each choice, with the shape of ``options``.
+        binary: Whether the value is a MultiBinary: zeros and ones, flattened.
+        channels_first: Whether the space has images [channels, height, width]; the observation is [height, width,
+            channels].
+        shape: Shape of one value of the space.
     """
 
     spec: ObservationSpec
-    key: str | int | None  # its key in a Dict observation, or its index in a Tuple
-    options: NDArray[np.int64] | None = None  # of a Discrete [] or MultiDiscrete [*shape], else None
-    start: NDArray[np.int64] = attrs.field(factory=lambda: np.zeros((), np.int64))  # the lowest value of each choice
-    binary: bool = False  # zeros and ones of a MultiBinary, flattened
+    key: str | int | None
+    options: NDArray[np.int64] | None = None
+    start: NDArray[np.int64] = attrs.field(factory=lambda: np.zeros((), np.int64))
+    binary: bool = False
     channels_first: bool = False
-    shape: tuple[int, ...] = attrs.field()  # of one value of the space
+    shape: tuple[int, ...] = attrs.field()
 
     @shape.default
     def _shape(self) -> tuple[int, ...]:
@@ -45,6 +57,7 @@ class ObservationPart:
 
     @classmethod
     def of(cls, space: spaces.Space[Any], name: str, key: str | int | None, where: str) -> ObservationPart:
+        """Return the part for ``space``. ``where`` begins messages. Raises UnsupportedSpace."""
         if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
             options = np.asarray(space.n if isinstance(space, spaces.Discrete) else space.nvec, np.int64)
             spec = ObservationSpec(name, (int(options.sum()),), np.float32, "one_hot")
@@ -136,12 +149,17 @@ def _bound(bound: NDArray[Any]) -> NDArray[np.float32] | None:
 
 @attrs.frozen(eq=False)
 class ObservationCodec:
-    """Writes values of an observation space into arrays over environments."""
+    """Writes values of an observation space into arrays over environments.
+
+    Attributes:
+        parts: The observations, in the order of the space.
+    """
 
     parts: tuple[ObservationPart, ...]
 
     @classmethod
     def of(cls, space: spaces.Space[Any], where: str) -> ObservationCodec:
+        """Return the codec of ``space``. ``where`` begins messages. Raises UnsupportedSpace."""
         if isinstance(space, spaces.Dict):
             items = space.spaces.items()
             return cls(tuple(ObservationPart.of(part, str(key), key, f"{where}: {space!r}") for key, part in items))
@@ -154,9 +172,11 @@ class ObservationCodec:
 
     @property
     def specs(self) -> tuple[ObservationSpec, ...]:
+        """The description of each observation."""
         return tuple(part.spec for part in self.parts)
 
     def buffers(self, rows: int) -> Buffers:
+        """Return zeros for the observations of N = ``rows`` agents, by name, each [N, *shape]."""
         return {spec.name: np.zeros((rows, *spec.shape), spec.dtype) for spec in self.specs}
 
     def row_writer(self, buffers: Buffers) -> RowWriter:

@@ -8,6 +8,8 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+__all__ = ["MismatchedValue", "shown"]
+
 
 class MismatchedValue(ValueError):
     """A value outside its space. The message names the observation, the value and the expected values."""

@@ -31,6 +31,8 @@ from rlcore.files.json_files import (
     read_object,
 )
 
+__all__ = ["load_checkpoint"]
+
 FORMAT_VERSION = 2
 MANIFEST = "manifest.json"
 STATE = "state.json"

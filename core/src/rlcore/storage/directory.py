@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,6 +29,7 @@ from rlcore.storage.run_files import (
     MARK,
     RESULT,
     Mark,
+    is_declared,
     read_mark,
     remove_own,
     write_mark,
@@ -220,6 +221,50 @@ class RunDirectory:
             log.info(
                 "%s: the run that was here is kept in %s until this one has a regular checkpoint", self.path, aside
             )
+
+    @property
+    def exports(self) -> Mapping[str, int | None]:
+        """The exported policies, relative to the directory, each with the step of its checkpoint or None."""
+        return {} if self._mark is None else self._mark.exports
+
+    def declare_export(self, relative: str, step: int | None) -> None:
+        """Declare the file of an exported policy before it is written, so that it is known to be the run's.
+
+        Raises RunStateError if the name belongs to another file.
+        """
+        assert self._mark is not None
+        self.require()
+        taken = relative not in self._mark.exports and os.path.lexists(self.path / relative)
+        if taken or is_declared(relative, self._mark):
+            raise RunStateError(f"{self.path / relative}: is a file that this run did not export; move it away")
+        if self._mark.exports.get(relative, -1) != step:
+            self._set_exports({**self._mark.exports, relative: step})
+
+    def remove_exports(self, steps: Container[int]) -> None:
+        """Delete the exported policies of checkpoints that no longer exist; ``steps`` are those that do.
+
+        Raises RunStateError if a file cannot be deleted; a later call tries again.
+        """
+        assert self._mark is not None
+        gone = [name for name, step in self._mark.exports.items() if step is not None and step not in steps]
+        if not gone:
+            return
+        self.require()
+        for relative in gone:
+            path = self.path / relative
+            try:
+                if not path.is_dir():
+                    path.unlink(missing_ok=True)
+            except OSError as error:
+                raise RunStateError(f"{path}: cannot be deleted: {error.strerror or error}") from error
+        self._set_exports({name: step for name, step in self._mark.exports.items() if name not in gone})
+
+    def _set_exports(self, exports: Mapping[str, int | None]) -> None:
+        assert self._mark is not None
+        try:
+            self._set_mark(attrs.evolve(self._mark, exports=exports))
+        except OSError as error:
+            raise RunStateError(f"{self.path / MARK}: {error.strerror or error}") from error
 
     def require(self) -> None:
         """Raises RunStateError if the directory is no longer the one that this process locked."""

@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 import attrs
 
 from rlcore.files.atomic import is_leftover, remove, write_atomically
-from rlcore.files.json_files import DamagedFile, is_file_name, read_object
+from rlcore.files.json_files import DamagedFile, is_file_name, is_whole, read_object
 from rlcore.files.patterns import pattern_problem
 from rlcore.storage.checkpoint import CONFIGURATION
 from rlcore.storage.checkpoint_directory import find_checkpoints, foreign_entries, remove_checkpoint
@@ -39,6 +39,8 @@ class Mark:
 
     run: str = attrs.field(factory=lambda: uuid.uuid4().hex)  # two runs of one name differ in it
     files: tuple[str, ...] = ()  # patterns of what plugins write, relative to the directory
+    # Exported policies, relative to the directory, each with the step of its checkpoint, or None for that of the end.
+    exports: Mapping[str, int | None] = attrs.field(factory=dict)
     replaces: Mapping[str, str] = attrs.field(factory=dict)  # `run` by directory; see replaced_runs.py
 
 
@@ -46,14 +48,30 @@ def read_mark(directory: Path) -> Mark | None:
     """The mark of the run in ``directory``; None if it is missing, damaged or not written by rlcore."""
     try:
         found = read_object(directory / MARK)
-        mark = Mark(found["run"], tuple(found["files"]), dict(found["replaces"]))
+        exports = dict(found.get("exports", {}))
+        mark = Mark(found["run"], tuple(found["files"]), exports, dict(found["replaces"]))
     except (OSError, DamagedFile, ValueError, LookupError, TypeError):
         return None
     if not all(isinstance(text, str) for text in (mark.run, *mark.files, *mark.replaces.values())):
         return None
+    if not all(step is None or is_whole(step) for step in mark.exports.values()):
+        return None
     # A mark that was edited must not reach beyond its run.
     files = tuple(pattern for pattern in mark.files if pattern_problem(pattern) is None)
-    return attrs.evolve(mark, files=files, replaces={k: v for k, v in mark.replaces.items() if is_file_name(k)})
+    exports = {name: step for name, step in mark.exports.items() if is_export_name(name)}
+    replaces = {k: v for k, v in mark.replaces.items() if is_file_name(k)}
+    return attrs.evolve(mark, files=files, exports=exports, replaces=replaces)
+
+
+def is_export_name(relative: str) -> bool:
+    """Whether ``relative`` may be the path of an exported policy: ``FILE``, or ``BEHAVIOR/FILE``."""
+    parts = relative.split("/")
+    return len(parts) <= 2 and all(map(is_file_name, parts))
+
+
+def is_declared(relative: str, mark: Mark) -> bool:
+    """Whether rlcore itself, or a plugin that declared its files, writes a file of that name; exports do not count."""
+    return relative in _FILES or any(_matches(relative, pattern) for pattern in mark.files)
 
 
 def write_mark(directory: Path, mark: Mark) -> None:
@@ -130,12 +148,13 @@ def _entries(directory: Path, mark: Mark) -> Iterator[tuple[Path, bool]]:
 
 def _is_own(relative: str, mark: Mark) -> bool:
     name = PurePosixPath(relative).name
-    return relative in _FILES or is_leftover(name) or any(_matches(relative, pattern) for pattern in mark.files)
+    return is_declared(relative, mark) or relative in mark.exports or is_leftover(name)
 
 
 def _is_folder(relative: str, mark: Mark) -> bool:
     """Whether rlcore, or a plugin that declared it, makes a folder of that name."""
-    parents = (str(parent) for pattern in mark.files for parent in PurePosixPath(pattern).parents)
+    written = (*mark.files, *mark.exports)
+    parents = (str(parent) for pattern in written for parent in PurePosixPath(pattern).parents)
     return relative in _FOLDERS or any(_matches(relative, parent) for parent in parents)
 
 

@@ -12,15 +12,19 @@ from rlcore.testing.environments import ConstantReward, IdentityEnvironment, Tin
 
 if TYPE_CHECKING:
     from rlcore.testing.conformance.curriculum import CurriculumConformance
+    from rlcore.testing.conformance.distributions import ActionDistributionConformance
+    from rlcore.testing.conformance.exporters import ExporterConformance
     from rlcore.testing.conformance.plugin import PluginConformance
     from rlcore.testing.conformance.rewards import RewardProviderConformance
     from rlcore.testing.conformance.trainer import TrainerConformance
     from rlcore.testing.conformance.writers import StatsWriterConformance
 
 __all__ = [
+    "ActionDistributionConformance",
     "ConstantReward",
     "CurriculumConformance",
     "EnvironmentConformance",
+    "ExporterConformance",
     "IdentityEnvironment",
     "PluginConformance",
     "RewardProviderConformance",
@@ -34,9 +38,11 @@ __all__ = [
 pytest_plugins = ["rlcore.testing.fixtures"]
 
 
-# These classes need pytest, which users of the environments may not have.
+# These classes need pytest, which users of the environments may not have; that of distributions needs PyTorch too.
 _LAZY = {
+    "ActionDistributionConformance": "rlcore.testing.conformance.distributions",
     "CurriculumConformance": "rlcore.testing.conformance.curriculum",
+    "ExporterConformance": "rlcore.testing.conformance.exporters",
     "PluginConformance": "rlcore.testing.conformance.plugin",
     "RewardProviderConformance": "rlcore.testing.conformance.rewards",
     "StatsWriterConformance": "rlcore.testing.conformance.writers",

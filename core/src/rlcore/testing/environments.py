@@ -22,6 +22,21 @@ from rlcore.environment import (
 from rlcore.errors import ConfigError
 from rlcore.seeding import EpisodeSeeds, generator_state, restore_generator
 
+__all__ = [
+    "ArrayEnvironment",
+    "ConstantReward",
+    "IdentityEnvironment",
+    "ImageIdentity",
+    "SavingEnvironment",
+    "TinyCorridor",
+    "identity_continuous",
+    "identity_discrete",
+    "identity_hybrid",
+    "identity_multi_binary",
+    "identity_multi_branch",
+    "tiny_env",
+]
+
 Array = NDArray[Any]
 
 
@@ -30,6 +45,13 @@ class ArrayEnvironment:
 
     ``state`` names the arrays of the subclass, each [N, ...], that describe the state of its environments. A subclass
     with environment parameters passes their defaults, and reads ``parameters[name][env]`` from ``begin`` on.
+
+    Attributes:
+        state: Names of the attributes with the arrays [N, ...] that describe the state of the environments.
+        behaviors: The only behavior by name.
+        num_envs: N, the number of environments.
+        episodes: [N] number of the episode of each environment.
+        parameters: Values [N] of each environment parameter in the open episodes, by name.
     """
 
     state: ClassVar[tuple[str, ...]] = ()
@@ -70,6 +92,7 @@ class ArrayEnvironment:
         return None
 
     def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
+        """Start an episode in every environment, as :meth:`rlcore.environment.Environment.reset` says."""
         self._seeds = seeds
         self.episodes = np.array(episodes, np.int64)
         for env in range(self.num_envs):
@@ -77,6 +100,7 @@ class ArrayEnvironment:
         return {self._name: self._first_batch()}
 
     def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
+        """Step all environments, as :meth:`rlcore.environment.Environment.step` says."""
         reward, terminated = self.advance(actions[self._name])
         self._steps += 1
         truncated = np.zeros(self.num_envs, np.bool_)
@@ -96,6 +120,7 @@ class ArrayEnvironment:
         return {self._name: batch}
 
     def set_parameters(self, parameters: Parameters) -> None:
+        """Set the parameters of the next episodes. Raises ConfigError for an unknown name."""
         refuse_unknown_parameters(parameters, self.parameters, f"environment {type(self).__name__}")
         for name, values in parameters.items():
             self._next_parameters[name][:] = values
@@ -121,6 +146,7 @@ class SavingEnvironment(ArrayEnvironment):
     """An :class:`ArrayEnvironment` that implements :class:`rlcore.environment.SavesState`."""
 
     def state_dict(self) -> dict[str, Any]:
+        """Return the state, as :meth:`rlcore.environment.SavesState.state_dict` says."""
         return {
             "run_seed": self._seeds.run_seed,
             "episodes": self.episodes.copy(),
@@ -132,6 +158,7 @@ class SavingEnvironment(ArrayEnvironment):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> dict[str, AgentBatch]:
+        """Continue from ``state``, as :meth:`rlcore.environment.SavesState.load_state_dict` says."""
         self._seeds = EpisodeSeeds(int(state["run_seed"]))
         self.episodes = np.array(state["episodes"], np.int64)
         self._steps = np.array(state["steps"], np.int64)
@@ -169,6 +196,7 @@ class TinyCorridor(SavingEnvironment):
         super().__init__(spec, max_steps, {"length": length, "goal_reward": 1.0})
 
     def begin(self, env: int, generator: np.random.Generator) -> None:
+        """Start an episode. Raises ConfigError for a ``length`` that the corridor cannot have."""
         cells = int(self.parameters["length"][env])
         if not 2 <= cells <= self.length:
             raise ConfigError(

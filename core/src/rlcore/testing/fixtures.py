@@ -26,12 +26,31 @@ from rlcore.plugins.catalog import KINDS
 from rlcore.plugins.dispatch import Dispatch
 from rlcore.plugins.manager import HookManager
 
+__all__ = [
+    "CleanImport",
+    "CommandResult",
+    "InstallPlugin",
+    "InstalledPlugin",
+    "RunRlcore",
+    "clean_import",
+    "hook_calls",
+    "installed_plugin",
+    "plugins",
+    "run_rlcore",
+]
+
 DEFAULT_REQUIRES = ("rlcore>=0.1",)
 
 
 @attrs.frozen
 class CommandResult:
-    """The result of one ``rlcore`` command."""
+    """The result of one ``rlcore`` command.
+
+    Attributes:
+        exit_code: The exit code.
+        stdout: The text on standard output.
+        stderr: The text on standard error.
+    """
 
     exit_code: int
     stdout: str
@@ -40,22 +59,34 @@ class CommandResult:
 
 @attrs.frozen
 class InstalledPlugin:
-    """A fake distribution on ``sys.path``."""
+    """A fake distribution on ``sys.path``.
+
+    Attributes:
+        name: The name of the entry point.
+        distribution: The distribution.
+        version: Version of the distribution.
+        module: The module with the hook implementations.
+        directory: The directory of the distribution.
+    """
 
     name: str
     distribution: str
     version: str
-    module: str  # of its hook implementations
+    module: str
     directory: Path
 
     @property
     def label(self) -> str:
+        """The unique name, DIST/NAME."""
         return f"{self.distribution}/{self.name}"
 
 
 InstallPlugin = Callable[..., InstalledPlugin]
+"""The type of the fixture ``installed_plugin``."""
 RunRlcore = Callable[..., CommandResult]
+"""The type of the fixture ``run_rlcore``."""
 CleanImport = Callable[..., None]
+"""The type of the fixture ``clean_import``."""
 
 
 @pytest.fixture

@@ -17,13 +17,22 @@ from rlcore.trainer import Trainer
 if TYPE_CHECKING:
     from rlcore.runs.run import Run
 
+__all__ = ["SmallTrainings"]
+
 
 @attrs.frozen
 class SmallTrainings:
-    """Creates trainers and runs of one ``trainer_type``; each call can change hyperparameters and network settings."""
+    """Creates trainers and runs of one ``trainer_type``; each call can change hyperparameters and network settings.
+
+    Attributes:
+        trainer_type: The trainer, NAME or DIST/NAME.
+        directory: The directory of the runs.
+        hyperparameters: Hyperparameters of every trainer.
+        network: ``network_settings`` of every trainer.
+    """
 
     trainer_type: str
-    directory: Path  # the directory of the runs
+    directory: Path
     hyperparameters: Mapping[str, Any] = attrs.field(factory=dict)
     network: Mapping[str, Any] = attrs.field(factory=dict)
 
@@ -34,6 +43,7 @@ class SmallTrainings:
         block: Mapping[str, Any] | None = None,
         network: Mapping[str, Any] | None = None,
         plugins: Plugins | None = None,
+        torch_settings: Mapping[str, Any] | None = None,
         seed: int = 1,
         **hyperparameters: Any,
     ) -> Trainer:
@@ -41,7 +51,12 @@ class SmallTrainings:
         [behavior] = environment.behaviors.values()
         plugins = plugins or load_plugins()
         settings = {**self._settings(hyperparameters, network), **(block or {})}
-        config = config_from_mapping({"behaviors": {behavior.name: settings}, "env_settings": {"seed": seed}}, plugins)
+        document = {
+            "behaviors": {behavior.name: settings},
+            "env_settings": {"seed": seed},
+            "torch_settings": dict(torch_settings or {}),
+        }
+        config = config_from_mapping(document, plugins)
         run = RunContext(config, plugins, self.directory, seed, environment.num_envs)
         return plugins.create_trainer(
             plugins.trainer(self.trainer_type), config.behaviors[behavior.name], behavior, run

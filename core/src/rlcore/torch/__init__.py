@@ -3,8 +3,8 @@
 Templates to derive a trainer from: ``on_policy``, ``off_policy`` and ``offline``, on the common ground of
 ``minibatch_trainer`` and ``template``.
 
-- Networks: ``networks``, ``encoders`` (images), ``normalizer``, ``actions`` (distributions), ``discrete_options``
-  (values of discrete actions), ``policy`` (acting).
+- Networks: ``networks``, ``encoders`` (images), ``distributions`` (of continuous actions), ``normalizer``, ``actions``,
+  ``discrete_options`` (values of discrete actions), ``policy`` (acting).
 - On-policy data: ``rollout``, ``rollout_state``, ``advantages``, ``minibatch``, ``reward_stats``.
 - Stored transitions: ``replay``, ``replay_rings``, ``priorities``, ``recorded`` (a replay buffer filled from
   recordings), ``transition_batch`` (n steps), ``stored_rewards`` (statistics).

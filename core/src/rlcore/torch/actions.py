@@ -1,16 +1,14 @@
 """Joint distributions over actions with continuous parts and discrete branches, and the noise to draw from them.
 
-The parts are independent given the observation, so log-probabilities and entropies add up: a diagonal Gaussian over
-the continuous parts and a categorical for each branch. Plain functions take the place of distribution objects, which
-cost more to build than to evaluate.
+The parts are independent given the observation, so log-probabilities and entropies add up: those of the continuous
+parts, for which :mod:`rlcore.torch.distributions` has one object, and of a categorical for each branch.
 
-Continuous actions have two forms. A *raw* action is what the Gaussian drew, and what a loss needs. The environment
+Continuous actions have two forms. A *raw* action is what the distribution drew, and what a loss needs. The environment
 gets it clipped to [-1, 1] and stretched to its bounds; an unbounded part passes unchanged.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,18 +16,31 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import softplus
 
 from rlcore.environment import Actions, BehaviorSpec
 from rlcore.errors import UnsupportedSpace
 from rlcore.saved_values import saved_array
+from rlcore.torch.distributions import ActionDistribution
+
+__all__ = ["ActionLayout", "ActionNoise", "joint_log_prob_entropy", "mask_logits"]
 
 MASKED_LOGIT = -1e8  # finite, so that the entropy's p * log p stays 0 and never NaN
-LOG_STD_RANGE = (-20.0, 2.0)  # of squashed Gaussians (Haarnoja et al. 2018, as in their code)
 
 
 class ActionLayout:
-    """How one behavior's actions are laid out, and how raw continuous actions become the environment's."""
+    """How one behavior's actions are laid out, and how raw continuous actions become the environment's.
+
+    Attributes:
+        continuous: Number of continuous parts.
+        branches: Number of options of each discrete branch.
+        logits: Number of options of all branches.
+        offsets: Index of the first logit of each branch.
+        low: [continuous] lower bounds.
+        high: [continuous] upper bounds.
+        middle: [continuous] middle of the range; 0 where unbounded.
+        half_range: [continuous] half of the range; 1 where unbounded.
+        clip: [continuous] largest absolute value of a raw part: 1, or infinite where unbounded.
+    """
 
     def __init__(self, behavior: BehaviorSpec) -> None:
         self.continuous = behavior.continuous
@@ -48,7 +59,7 @@ class ActionLayout:
         self._only_clip = bool(np.all(self.low == -self.clip) and np.all(self.high == self.clip))
 
     def to_environment(self, raw: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Raw continuous actions [..., continuous] in the environment's units, within its bounds."""
+        """Return raw continuous actions [..., continuous] in the environment's units, within its bounds."""
         clipped: NDArray[np.float32] = np.clip(raw, -self.clip, self.clip)
         if not self._only_clip:
             # The outer clip: rounding can step outside bounds that are not powers of two.
@@ -56,13 +67,16 @@ class ActionLayout:
         return clipped
 
     def to_raw(self, actions: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Raw actions for ``actions`` of the environment, within [-1, 1] where there are bounds."""
+        """Return the raw actions of ``actions`` [..., continuous] of the environment.
+
+        They are within [-1, 1] where the action has bounds.
+        """
         # A part without any range has the same raw action whatever it does.
         raw = (actions - self.middle) / np.where(self.half_range > 0, self.half_range, np.float32(1))
         return np.clip(raw, -self.clip, self.clip)
 
     def greedy_choices(self, logits: NDArray[np.float32]) -> NDArray[np.int64]:
-        """The largest logit of each branch: [R, branches] from [R, logits]."""
+        """Return the index of the largest logit of each branch: [R, branches] from [R, logits]."""
         if len(self.branches) == 1:
             choice: NDArray[np.int64] = logits.argmax(-1)[:, None]
             return choice
@@ -73,17 +87,21 @@ class ActionLayout:
         return np.stack(columns, axis=-1)
 
     def actions(self, raw: NDArray[np.float32] | None, choices: NDArray[np.int64] | None) -> Actions:
+        """Return the actions of the environment for raw parts [R, continuous] and choices [R, branches]."""
         return Actions(None if raw is None else self.to_environment(raw), choices)
 
 
-def require_bounds(behavior: BehaviorSpec, trainer_type: str) -> None:
-    """Raise UnsupportedSpace if a continuous part has no bounds: a squashed Gaussian cannot leave [-1, 1]."""
+def require_bounds(behavior: BehaviorSpec, what: str, instead: str) -> None:
+    """Raise UnsupportedSpace if a continuous part has no bounds: ``what`` draws from [-1, 1] only.
+
+    The message advises to choose ``instead``.
+    """
     for part, bounds in enumerate(zip(behavior.low.tolist(), behavior.high.tolist(), strict=True)):
         if not np.isfinite(bounds).all():
             raise UnsupportedSpace(
                 f"behavior {behavior.name!r}: part {part} of the {behavior.continuous} continuous parts of an action "
-                f"has the bounds {bounds[0]:g} and {bounds[1]:g}, and {trainer_type} acts within bounds only; give the "
-                "action space finite bounds, or choose trainer_type ppo"
+                f"has the bounds {bounds[0]:g} and {bounds[1]:g}, and {what} acts within bounds only; give the "
+                f"action space finite bounds, or choose {instead}"
             )
 
 
@@ -99,17 +117,19 @@ def gumbel_noise(generator: np.random.Generator, shape: tuple[int, ...]) -> NDAr
 class ActionNoise:
     """Noise for acting, drawn for many steps at once: a draw for one step costs as much as the network."""
 
-    def __init__(self, behavior: BehaviorSpec, rows: int, generator: np.random.Generator) -> None:
-        """Draw for ``rows`` steps at once."""
+    def __init__(
+        self, behavior: BehaviorSpec, rows: int, generator: np.random.Generator, noise_size: int | None = None
+    ) -> None:
+        """Draw for ``rows`` steps at once: ``noise_size`` Gaussian numbers for each agent, or one for each part."""
         self._generator = generator
-        self._continuous = (rows, behavior.slots, behavior.continuous)
+        self._continuous = (rows, behavior.slots, behavior.continuous if noise_size is None else noise_size)
         self._logits = (rows, behavior.slots, behavior.mask_size)
         self._row = rows
         self._gaussian = np.empty(self._continuous, np.float32)
         self._gumbel = np.empty(self._logits, np.float32)
 
     def next(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Gaussian noise [S, continuous] and Gumbel noise [S, logits] of one step."""
+        """Return Gaussian noise [S, noise_size] and Gumbel noise [S, logits] of one step."""
         if self._row == len(self._gaussian):
             self._gaussian = self._generator.standard_normal(self._continuous, dtype=np.float32)
             self._gumbel = gumbel_noise(self._generator, self._logits)
@@ -119,10 +139,11 @@ class ActionNoise:
         return self._gaussian[row], self._gumbel[row]
 
     def state_dict(self) -> dict[str, Any]:
-        """Noise that was drawn and not used yet."""
+        """Return the noise that was drawn and not used yet."""
         return {"gaussian": self._gaussian[self._row :].copy(), "gumbel": self._gumbel[self._row :].copy()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from :meth:`state_dict`. Raises SavedValueError if the shapes do not fit."""
         # The saved noise may be longer than one draw of this run: its buffer_size may have changed.
         gaussian = saved_array(state, "gaussian", np.float32, (None, *self._continuous[1:]))
         self._gumbel = saved_array(state, "gumbel", np.float32, (len(gaussian), *self._logits[1:])).copy()
@@ -131,34 +152,8 @@ class ActionNoise:
 
 
 def mask_logits(logits: Tensor, mask: Tensor) -> Tensor:
-    """Replace the logits of forbidden options (mask False) by MASKED_LOGIT."""
+    """Return ``logits`` [B, logits] with those of forbidden options (``mask`` [B, logits] False) replaced by -1e8."""
     return torch.where(mask, logits, MASKED_LOGIT)
-
-
-def gaussian_log_prob(mean: Tensor, log_std: Tensor, raw: Tensor) -> Tensor:
-    """log N(raw; mean, diag(exp(log_std))^2), summed over parts: [B] from [B, C], [C], [B, C]."""
-    scaled = (raw - mean) * torch.exp(-log_std)
-    return -0.5 * scaled.square().sum(-1) - (log_std.sum() + 0.5 * math.log(2 * math.pi) * mean.shape[-1])
-
-
-def gaussian_entropy(log_std: Tensor) -> Tensor:
-    """Entropy of the diagonal Gaussian in nats, a scalar."""
-    return log_std.sum() + 0.5 * (1.0 + math.log(2 * math.pi)) * log_std.shape[-1]
-
-
-def squashed_gaussian(columns: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-    """Actions tanh(mean + std * noise) [B, C] and their joint log-probability [B]; differentiable in ``columns``.
-
-    ``columns`` [B, 2C] holds the means, then the log standard deviations; ``noise`` [B, C] is standard normal. The
-    log-probability is corrected for the change of variables (Haarnoja et al. 2018, arXiv:1801.01290, appendix C).
-    """
-    mean, log_std = columns.chunk(2, dim=1)
-    log_std = log_std.clamp(*LOG_STD_RANGE)
-    u = mean + log_std.exp() * noise
-    # log(1 - tanh(u)^2) = 2 (log 2 - u - softplus(-2u)), which does not cancel for large u.
-    log_slope = -2.0 * (u + softplus(-2.0 * u))  # but for 2 log 2, which is below
-    constant = 0.5 * noise.square().sum(-1) + (0.5 * math.log(2 * math.pi) + 2.0 * math.log(2.0)) * noise.shape[1]
-    return u.tanh(), -(log_std + log_slope).sum(-1) - constant
 
 
 def categorical_log_prob_entropy(
@@ -174,22 +169,26 @@ def categorical_log_prob_entropy(
 
 def joint_log_prob_entropy(
     layout: ActionLayout,
-    mean: Tensor | None,  # [B, continuous]
-    log_std: Tensor | None,  # [continuous]
+    distribution: ActionDistribution | None,  # of the continuous parts
+    columns: Tensor | None,  # [B, ...] of the continuous parts
     logits: Tensor | None,  # [B, logits], already masked
     raw: Tensor | None,  # [B, continuous]
     choices: Tensor | None,  # [B, branches]
     differentiable_entropy: bool = True,
 ) -> tuple[Tensor, Tensor]:
-    """Joint log-probability [B] and joint entropy ([B], or a scalar if it does not depend on the observation).
+    """Return the joint log-probability [B] and entropy of actions, in nats.
 
-    An entropy that is only reported need not be differentiable, which saves time.
+    The entropy is [B], or [] if it does not depend on the observation. One that is only reported need not be
+    differentiable, which saves time. ``mean`` [B, continuous], ``log_std`` [continuous] and ``raw`` [B, continuous] are
+    those of the continuous parts; ``logits`` [B, logits], masked already, and ``choices`` [B, branches] those of the
+    branches. Raises ValueError without either.
     """
     log_prob: Tensor | None = None
     entropy: Tensor | None = None
-    if mean is not None and log_std is not None and raw is not None:
-        log_prob = gaussian_log_prob(mean, log_std, raw)
-        entropy = gaussian_entropy(log_std if differentiable_entropy else log_std.detach())
+    if distribution is not None and columns is not None and raw is not None:
+        log_prob = distribution.log_prob(columns, raw)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and differentiable_entropy):
+            entropy = distribution.entropy(columns)
     if logits is not None and choices is not None:
         branches = logits.split(layout.branches, dim=1)  # type: ignore[no-untyped-call]
         for branch, choice in zip(branches, choices.unbind(1), strict=True):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+__all__ = ["generalized_advantages"]
+
 
 def generalized_advantages(
     reward: NDArray[np.float32],  # [T, S]
@@ -15,8 +17,12 @@ def generalized_advantages(
     gamma: float,
     lambd: float,
 ) -> NDArray[np.float32]:
-    """Advantages [T, S] by GAE(gamma, lambda): A_t = delta_t + gamma lambda carry_t A_{t+1},
-    delta_t = r_t + gamma V(next_t) - V_t (Schulman et al. 2016, arXiv:1506.02438, eqs. 11, 12 and 16).
+    """Return the advantages [T, S] by GAE(gamma, lambda).
+
+    A_t = delta_t + gamma lambda carry_t A_{t+1} and delta_t = r_t + gamma V(next_t) - V_t (Schulman et al. 2016,
+    arXiv:1506.02438, eqs. 11, 12 and 16). All arrays are [T, S]. ``value`` is of the observation acted on.
+    ``next_value`` is 0 after a termination, the value of the final observation after a truncation, else the value of
+    the next row. ``carry`` is False where the trajectory ends or is cut after the row.
     """
     advantage = reward + gamma * next_value
     advantage -= value

@@ -12,6 +12,8 @@ import numpy as np
 from rlcore.environment import BehaviorSpec
 from rlcore.errors import ConfigError
 
+__all__ = ["require_memory"]
+
 FANOUT = 16  # children of a node in the sum tree of priorities: a million leaves in five levels
 _SMALL = 1_000_000  # weights, which fit anywhere
 
@@ -63,10 +65,12 @@ def require_memory(
     available: int | None = None,
     what: str = "hyperparameters.buffer_size",
 ) -> None:
-    """Raises ConfigError if a replay buffer of ``buffer_size`` rows does not fit into memory.
+    """Raise ConfigError if a replay buffer of ``buffer_size`` rows does not fit into memory.
 
-    ``in_use`` bytes of it are taken already. The message says what it needs, what is available (by default
-    :func:`available_memory`), and the largest buffer_size that fits; ``what`` begins it, the key or the data at fault.
+    ``priorities``, ``masks`` and ``groups`` say whether the rows have those; ``beside`` is bytes per row besides;
+    ``in_use`` bytes of the buffer are taken already. The message says what the buffer needs, what is ``available``
+    (bytes; by default what the system has), and the largest buffer_size that fits; ``what`` begins it, the key or the
+    data at fault.
     """
     there = (available_memory() if available is None else available) + in_use
 

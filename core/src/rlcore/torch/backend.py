@@ -16,20 +16,38 @@ from rlcore.torch.cpu.acting import NumpyActor, numpy_actor
 from rlcore.torch.cpu.dense import fused_dense
 from rlcore.torch.cpu.flat_adam import FlatAdam
 from rlcore.torch.cpu.pair import Pair
+from rlcore.torch.cpu.pieces import rows_in_cache
 from rlcore.torch.networks import Actor, Body, Dense, dense
 from rlcore.torch.optimizer import Adam, TorchAdam
+
+__all__ = ["Backend", "choose_backend"]
+
+
+def _any_number(model: Actor) -> None:
+    return None
 
 
 @attrs.frozen
 class Backend:
-    """The choices that ``torch_settings`` makes for one trainer. The defaults are plain PyTorch."""
+    """The choices that ``torch_settings`` makes for one trainer. The defaults are plain PyTorch.
+
+    Attributes:
+        device: The device of the networks.
+        threads: Threads that PyTorch uses in one operation.
+        dense: The function that computes a layer of a network body.
+        adam: Creates Adam from parameters, learning rate and epsilon.
+        numpy_actor: Returns code that acts without PyTorch, or None if there is none for the network; None: never.
+        pair: Whether two independent losses are computed in two threads.
+        most_rows: Returns the number of rows that should pass through a model at once; None if the more, the better.
+    """
 
     device: torch.device
-    threads: int = 1  # that PyTorch uses in one operation
+    threads: int = 1
     dense: Dense = dense
-    optimizer: Callable[[Iterable[nn.Parameter], float, float], Adam] = TorchAdam
+    adam: Callable[[Iterable[nn.Parameter], float, float], Adam] = TorchAdam
     numpy_actor: Callable[[Actor], NumpyActor | None] | None = None
-    pair: bool = False  # whether two independent losses are computed in two threads
+    pair: bool = False
+    most_rows: Callable[[Actor], int | None] = _any_number
 
     def prepare(self, model: nn.Module) -> None:
         """Set the ``dense`` function of every network body in ``model``."""
@@ -43,7 +61,7 @@ class Backend:
 
 
 def choose_backend(settings: BehaviorSettings, run: RunContext, independent_losses: bool = False) -> Backend:
-    """The backend that ``torch_settings`` selects.
+    """Return the backend that ``torch_settings`` selects.
 
     The pieces of :mod:`rlcore.torch.cpu` are used if ``fast_cpu`` is on and the device is the CPU. The default device
     is the CPU, which is faster for the small networks of vector observations.
@@ -61,7 +79,7 @@ def choose_backend(settings: BehaviorSettings, run: RunContext, independent_loss
     halved = independent_losses and chosen.num_threads > 1
     # Results depend on the number of threads, so it must not depend on the cores of the machine.
     threads = chosen.num_threads // 2 if halved else chosen.num_threads
-    return Backend(device, threads, fused_dense, FlatAdam, numpy_actor, pair=halved and cores() > 1)
+    return Backend(device, threads, fused_dense, FlatAdam, numpy_actor, halved and cores() > 1, rows_in_cache)
 
 
 def cores() -> int:

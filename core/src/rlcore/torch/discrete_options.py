@@ -7,6 +7,8 @@ from torch import Tensor
 
 from rlcore.torch.actions import ActionLayout
 
+__all__ = ["DiscreteOptions"]
+
 # With at most this many combinations of all branches, the critics value each combination by itself.
 MAX_JOINT_OPTIONS = 256
 
@@ -17,6 +19,11 @@ class DiscreteOptions:
     With few combinations there is a column for each of them, so that any interplay of branches can be learned. With
     many, there is one for each option of each branch, and the value of a combination is the mean over its branches,
     as in ML-Agents. A behavior without branches has one column. Expectations are exact in each case.
+
+    Attributes:
+        layout: The parts of an action.
+        joint: Whether there is a column for each combination of options.
+        columns: Number of the critics' outputs per reward.
     """
 
     def __init__(self, layout: ActionLayout) -> None:
@@ -28,7 +35,7 @@ class DiscreteOptions:
         self.columns = combinations if self.joint else layout.logits
 
     def expected(self, values: Tensor, probabilities: Tensor | None) -> Tensor:
-        """[B, ...]: the expectation of ``values`` [B, ..., columns] under the policy.
+        """Return the expectation [B, ...] of ``values`` [B, ..., columns] under the policy.
 
         ``probabilities`` [B, logits] are those of each branch's options, side by side; None without branches.
         """

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+__all__ = ["min_q"]
+
 
 def min_q(one: Tensor, two: Tensor) -> Tensor:
     """Return, in each row of two critics' values [B, R, ...], those of the critic with the smaller sum over R rewards.

@@ -17,6 +17,8 @@ from rlcore.errors import ConfigError, PluginError, UnsupportedSpace, did_you_me
 from rlcore.plugins import blamed
 from rlcore.settings import NetworkSettings
 
+__all__ = ["ImageEncoder"]
+
 # The smallest height and width each encoder can take, as ML-Agents documents them.
 MINIMUM_SIZE = {"simple": 20, "nature_cnn": 36, "resnet": 15, "match3": 5, "fully_connected": 1}
 
@@ -63,7 +65,7 @@ def convolutions(kind: str, channels: int) -> nn.Module:
 
 
 class ImageEncoder(nn.Module):
-    """One image observation to ``features`` values."""
+    """Encode one image observation as ``features`` numbers: the ``vis_encode_type`` called ``kind``, of ML-Agents."""
 
     def __init__(self, kind: str, observation: ObservationSpec, features: int) -> None:
         super().__init__()
@@ -74,6 +76,7 @@ class ImageEncoder(nn.Module):
         self.dense = nn.Sequential(nn.Linear(flat, features), nn.LeakyReLU())
 
     def forward(self, image: Tensor) -> Tensor:
+        """Return the features [B, features] of ``image`` [B, channels, height, width]."""
         return self.dense(self.convolutions(image))  # type: ignore[no-any-return]
 
 

@@ -1,14 +1,15 @@
 """ML-Agents' ``behavioral_cloning``: demonstrations are imitated after every update of a reinforcement learner.
 
 The loss is ML-Agents': the mean squared error between an action *drawn* from the policy, differentiably, and the
-demonstrated one, plus the mean cross-entropy of the branches. Imitation has an Adam of its own. Its learning rate
-starts at ``strength`` times the trainer's and falls linearly over ``steps`` agent steps, after which imitation is over.
+demonstrated one, plus the mean cross-entropy of the branches. Imitation has an optimizer of its own, of the trainer's
+type. Its learning rate starts at ``strength`` times the trainer's and falls linearly over ``steps`` agent steps, after
+which imitation is over.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import numpy as np
@@ -16,20 +17,19 @@ import torch
 from torch import Tensor
 from torch.nn.functional import mse_loss
 
-from rlcore.environment import Actions, AgentBatch
 from rlcore.errors import RunStateError, TrainingDiverged
 from rlcore.plugins.run_context import RunContext
 from rlcore.recordings import Recording
 from rlcore.saved_values import saved_mapping
 from rlcore.seeding import derive_generator, generator_state, restore_generator
 from rlcore.settings import BehavioralCloningSettings, OnPolicySettings
-from rlcore.torch.actions import categorical_log_prob_entropy, mask_logits, squashed_gaussian
+from rlcore.torch.actions import categorical_log_prob_entropy, mask_logits
 from rlcore.torch.divergence import remedy
-from rlcore.torch.minibatch import minibatch_sizes
 from rlcore.torch.recorded import recorded_transitions
-from rlcore.torch.schedules import Schedule
+from rlcore.torch.schedules import Schedule, constant, linear
 from rlcore.torch.template import IMITATION_STATE, TorchTrainer
 from rlcore.torch.transition_batch import ActionBatch, BatchReader
+from rlcore.trainer import Trainer, TrainerWrapper
 
 FADED = 1e-10  # the learning rate at which imitation is over
 PRETRAINING_LOSS = "Losses/Pretraining Loss"  # ML-Agents' tag
@@ -51,36 +51,14 @@ def imitating(trainer: Any, run: RunContext) -> Any:
     return ImitatingTrainer(trainer, BehavioralCloning(trainer, settings, recording, run.seed))
 
 
-class ImitatingTrainer:
+class ImitatingTrainer(TrainerWrapper):
     """A trainer whose every update is followed by imitation; all else is the trainer's own."""
 
+    trainer: Any
+
     def __init__(self, trainer: TorchTrainer, cloning: BehavioralCloning) -> None:
-        self.trainer: Any = trainer
+        super().__init__(cast(Trainer, trainer))
         self.cloning = cloning
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.__dict__["trainer"], name)
-
-    @property
-    def steps(self) -> int:
-        return int(self.trainer.steps)
-
-    @property
-    def policy(self) -> Any:
-        return self.trainer.policy
-
-    def begin(self, batch: AgentBatch) -> None:
-        self.trainer.begin(batch)
-
-    def act(self, batch: AgentBatch) -> Actions:
-        actions: Actions = self.trainer.act(batch)
-        return actions
-
-    def observe(self, actions: Actions, batch: AgentBatch) -> None:
-        self.trainer.observe(actions, batch)
-
-    def ready(self) -> bool:
-        return bool(self.trainer.ready())
 
     def update(self) -> Mapping[str, float | Sequence[float]]:
         """Update the trainer, then imitate: once, or once for each gradient step of an off-policy trainer."""
@@ -90,7 +68,7 @@ class ImitatingTrainer:
         losses = [loss for _ in range(times) if (loss := self.cloning.update(self.steps)) is not None]
         if losses:
             stats[PRETRAINING_LOSS] = float(np.mean(losses))
-            self.trainer.policy.refresh_std()
+            self.trainer.policy.refresh_distribution()
         return stats
 
     def state_dict(self) -> dict[str, Any]:
@@ -103,12 +81,10 @@ class ImitatingTrainer:
                 f"behavior {name!r}: the checkpoint was saved without a behavioral_cloning block and this "
                 "configuration has one; resume with the block as it was"
             )
-        self.cloning.optimizer.require_fit(saved_mapping(saved_mapping(state, IMITATION_STATE), "optimizer"))
+        saved = saved_mapping(saved_mapping(state, IMITATION_STATE), "optimizer")
+        self.trainer.require_optimizer_fit(self.cloning.optimizer, saved)
         self.trainer.load_state_dict({key: value for key, value in state.items() if key != IMITATION_STATE})
         self.cloning.load_state_dict(state[IMITATION_STATE])
-
-    def load_model(self, model: Mapping[str, Any]) -> None:
-        self.trainer.load_model(model)
 
 
 @attrs.frozen
@@ -148,12 +124,13 @@ class BehavioralCloning:
         self.reader = BatchReader(buffer, self.model.inputs, self.layout, (), self.device)
         self.rows = np.flatnonzero(buffer.flags)  # [N] demonstrated steps
         passes = Passes.of(settings, h)
-        self.sizes = minibatch_sizes(min(passes.samples or len(self.rows), len(self.rows)), passes.batch_size)
+        self.samples = min(passes.samples or len(self.rows), len(self.rows))
+        self.parts = max(1, round(self.samples / passes.batch_size))  # minibatches in a pass
         self.num_epoch = passes.num_epoch
         initial = h.learning_rate * settings.strength
-        self._learning_rate = Schedule("linear" if settings.steps else "constant", initial, FADED, settings.steps)
+        self._learning_rate = Schedule(linear if settings.steps else constant, initial, FADED, settings.steps)
         # Parameters beside the actor's never get a gradient here, and stay where they are.
-        self.optimizer = trainer.actor_optimizer().another(initial, h.adam_epsilon)
+        self.optimizer = trainer.actor_optimizer().another(initial)
         self._generator = derive_generator(seed, f"{self.behavior.name}/behavioral_cloning")
 
     def update(self, step: int) -> float | None:
@@ -164,8 +141,8 @@ class BehavioralCloning:
         self.optimizer.learning_rate = rate
         losses = []
         for _ in range(self.num_epoch):
-            drawn = self._generator.choice(self.rows, sum(self.sizes), replace=False)
-            for rows in np.split(drawn, np.cumsum(self.sizes)[:-1]):
+            drawn = self._generator.choice(self.rows, self.samples, replace=False)
+            for rows in np.array_split(drawn, self.parts):
                 loss = self.loss(self.reader.actions(rows))
                 self.optimizer.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
@@ -201,12 +178,9 @@ class BehavioralCloning:
 
     def _drawn(self, columns: Tensor) -> Tensor:
         """Raw continuous actions [B, continuous], a draw from the policy."""
-        shape = (len(columns), self.layout.continuous)
-        noise = torch.from_numpy(self._generator.standard_normal(shape, dtype=np.float32)).to(self.device)
-        log_std = self.model.policy_head.log_std
-        if log_std is None:
-            return squashed_gaussian(columns, noise)[0]
-        drawn: Tensor = columns + log_std.exp() * noise
+        head = self.model.policy_head
+        noise = self._generator.standard_normal((len(columns), head.noise_size), dtype=np.float32)
+        drawn: Tensor = head.distribution.sample(columns, torch.from_numpy(noise).to(self.device))
         return drawn
 
     # ------------------------------------------------------------ state

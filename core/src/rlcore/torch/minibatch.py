@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import repeat
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import attrs
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -14,74 +14,133 @@ from torch import Tensor
 from rlcore.torch.networks import Inputs
 from rlcore.torch.sequences import Sequences
 
+__all__ = ["Loss", "Minibatch", "mean_over_rows"]
+
+LossFunction = TypeVar("LossFunction", bound=Callable[..., "Loss"])
+
 
 @attrs.define(eq=False)
 class Minibatch:
-    """B transitions of a rollout."""
+    """B transitions of a rollout.
 
-    inputs: Inputs  # normalized observations, each [B, ...]
-    raw: Tensor | None  # [B, continuous] actions as drawn
-    choices: Tensor | None  # [B, branches]
-    mask: Tensor | None  # [B, logits] True = allowed
-    old_log_prob: Tensor  # [B] under the weights that acted
-    old_value: Tensor  # [B, R], R reward providers
-    advantage: Tensor  # [B] over all providers, standardized as advantage_normalization says
-    returns: Tensor  # [B, R] targets of the value heads
-    sequences: Sequences | None = None  # with memory: how the B rows form sequences of steps
+    Attributes:
+        inputs: Normalized observations, each [B, ...], as a network takes them.
+        raw: [B, continuous] continuous parts of the actions as drawn, before they are clipped and stretched to the
+            bounds; None if the behavior has none.
+        choices: [B, branches] index of the chosen option of each branch; None if the behavior has no branches.
+        mask: [B, logits] whether each option was allowed; None: every option was.
+        old_log_prob: [B] log-probability of the actions under the weights that acted, in nats.
+        old_value: [B, R] values under the weights that acted, for R reward providers.
+        advantage: [B] sum over all providers, standardized as ``advantage_normalization`` says.
+        returns: [B, R] targets of the value heads.
+        sequences: With memory: how the B rows form sequences of steps; None without memory.
+    """
+
+    inputs: Inputs
+    raw: Tensor | None
+    choices: Tensor | None
+    mask: Tensor | None
+    old_log_prob: Tensor
+    old_value: Tensor
+    advantage: Tensor
+    returns: Tensor
+    sequences: Sequences | None = None
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> Minibatch:
+        """Return a minibatch with ``function`` of every tensor [B, ...].
+
+        ``sequences`` describe other rows then, and are left out.
+        """
+
+        def optional(x: Tensor | None) -> Tensor | None:
+            return None if x is None else function(x)
+
+        return Minibatch(
+            inputs=tuple(map(function, self.inputs)),
+            raw=optional(self.raw),
+            choices=optional(self.choices),
+            mask=optional(self.mask),
+            old_log_prob=function(self.old_log_prob),
+            old_value=function(self.old_value),
+            advantage=function(self.advantage),
+            returns=function(self.returns),
+        )
+
+    def split(self, size: int) -> Iterator[Minibatch]:
+        """Yield views of ``size`` rows each, the last one of what is left."""
+        for start in range(0, len(self.advantage), size):
+            yield self.map(lambda x, start=start: x[start : start + size])  # type: ignore[misc]
 
 
 @attrs.define(eq=False)
 class Loss:
-    """The result of :meth:`OnPolicyTrainer.loss`: ``total`` is minimized, the rest is reported."""
+    """The result of :meth:`rlcore.torch.on_policy.OnPolicyTrainer.loss`:
+
+    ``total`` is minimized, the rest is reported.
+
+    Attributes:
+        total: [] the loss that is minimized.
+        policy: [] its policy part.
+        value: [] its value part.
+        entropy: [] mean entropy of the policy, in nats.
+        log_ratio: [B] log of the new over the old probability of the actions.
+    """
 
     total: Tensor
     policy: Tensor
     value: Tensor
     entropy: Tensor
-    log_ratio: Tensor  # [B] log of new over old probability
+    log_ratio: Tensor
 
     def detached(self) -> Loss:
         """Return the numbers without their graph, which would keep a minibatch in memory."""
         return Loss(*(part.detach() for part in (self.total, self.policy, self.value, self.entropy, self.log_ratio)))
 
+    @classmethod
+    def of_pieces(cls, losses: Sequence[Loss], shares: Sequence[float]) -> Loss:
+        """Return the loss of a minibatch from those of its pieces, each with its share of the rows."""
 
-def minibatch_sizes(count: int, batch_size: int) -> list[int]:
-    """Sizes of minibatches that cover ``count`` rows, each about ``batch_size``; the last one is never tiny."""
-    parts = max(1, round(count / batch_size))
-    return [count * (k + 1) // parts - count * k // parts for k in range(parts)]
+        def mean(parts: Iterable[Tensor]) -> Tensor:
+            return torch.stack([part * share for part, share in zip(parts, shares, strict=True)]).sum(0)
+
+        return cls(
+            total=mean(loss.total for loss in losses),
+            policy=mean(loss.policy for loss in losses),
+            value=mean(loss.value for loss in losses),
+            entropy=mean(loss.entropy for loss in losses),
+            log_ratio=torch.cat([loss.log_ratio for loss in losses]),
+        )
 
 
-def minibatches(rollout: Minibatch, order: Tensor, sizes: Sequence[int], standardized: bool) -> Iterator[Minibatch]:
-    """Cut the rollout, in ``order``, into minibatches; with ``standardized``, standardize the advantages of each.
+def mean_over_rows(loss: LossFunction) -> LossFunction:
+    """Decorate a method ``loss`` whose results are means over the rows of the minibatch.
+
+    A large minibatch may then be taken in pieces. A method that overrides a decorated one is not decorated by that.
+    """
+    loss.is_mean_over_rows = True  # type: ignore[attr-defined]
+    return loss
+
+
+def minibatch_rows(order: NDArray[np.int64], batch_size: int) -> NDArray[np.int64]:
+    """The rows of each minibatch of one pass: [parts, size] from ``order`` [N], with a size of about ``batch_size``.
+
+    All sizes are equal, as compiled code and CUDA graphs need them. Where N is not a multiple of the size, the first
+    rows of the pass, fewer than there are minibatches, come again at its end.
+    """
+    parts = max(1, round(len(order) / batch_size))
+    return np.resize(order, (parts, -(-len(order) // parts)))
+
+
+def minibatches(rollout: Minibatch, rows: NDArray[np.int64], standardized: bool) -> Iterator[Minibatch]:
+    """The minibatches with ``rows`` [parts, size]; with ``standardized``, the advantages of each are standardized.
 
     One gather serves the whole pass: the minibatches are views of it.
     """
-
-    def parts(x: Tensor) -> tuple[Tensor, ...]:
-        return x.index_select(0, order).split(sizes)  # type: ignore[no-any-return, no-untyped-call]
-
-    def optional(x: Tensor | None) -> Iterable[Tensor | None]:
-        return repeat(None) if x is None else parts(x)
-
-    advantage = rollout.advantage.index_select(0, order)
+    order = torch.from_numpy(rows.reshape(-1)).to(rollout.advantage.device)
+    gathered = rollout.map(lambda x: x.index_select(0, order))
     if standardized:
-        if len(set(sizes)) == 1:
-            advantage = standardize(advantage.view(len(sizes), -1)).view(-1)
-        else:
-            advantage = torch.cat([standardize(part) for part in advantage.split(sizes)])  # type: ignore[no-untyped-call]
-    columns = zip(
-        zip(*(parts(x) for x in rollout.inputs), strict=True),
-        optional(rollout.raw),
-        optional(rollout.choices),
-        optional(rollout.mask),
-        parts(rollout.old_log_prob),
-        parts(rollout.old_value),
-        advantage.split(sizes),  # type: ignore[no-untyped-call]
-        parts(rollout.returns),
-        strict=False,  # absent fields repeat None
-    )
-    for fields in columns:
-        yield Minibatch(*fields)
+        gathered.advantage = standardize(gathered.advantage.view(rows.shape)).view(-1)
+    return gathered.split(rows.shape[1])
 
 
 def rollout_rows(array: NDArray[Any], rows: Tensor | None, device: torch.device) -> Tensor:

@@ -1,7 +1,7 @@
 """The part that the off-policy and offline templates share: gradient steps on minibatches of stored transitions.
 
-A subclass provides a network (:meth:`build_model`), its optimizers (:meth:`build_optimizers`) and one gradient step
-(:meth:`gradient_step`).
+A subclass provides a network (``build_model``), its optimizers (``build_optimizers``) and one gradient step
+(``gradient_step``).
 """
 
 from __future__ import annotations
@@ -21,25 +21,31 @@ from rlcore.rewards import ExtrinsicReward, Transitions, recording_gradients
 from rlcore.saved_values import saved_count, saved_mapping
 from rlcore.seeding import derive_generator, generator_state, restore_generator
 from rlcore.settings import BehaviorSettings, MinibatchSettings
-from rlcore.torch.actions import require_bounds
 from rlcore.torch.divergence import remedy, strength_of
-from rlcore.torch.optimizer import Adam
+from rlcore.torch.optimizer import Optimizer
 from rlcore.torch.policy import ActorPolicy
 from rlcore.torch.saved_networks import load_model_state, model_state
 from rlcore.torch.template import TorchTrainer
 from rlcore.torch.transition_batch import BatchReader, TransitionBatch
+
+__all__ = ["GradientStep", "MinibatchTrainer"]
 
 
 @attrs.frozen(eq=False)
 class GradientStep:
     """The outcome of one gradient step: statistics and errors for prioritized replay.
 
-    ``stats`` are detached scalars by tag. A step may leave tags out, as TD3 does while it delays its actor: a summary
-    averages each tag over the steps that have it.
+    A step may leave tags out, as TD3 does while it delays its actor: a summary averages each tag over the steps that
+    have it.
+
+    Attributes:
+        stats: Detached scalars of shape [] by tag.
+        td_error: [B] temporal-difference errors, of any sign, for prioritized replay; None if the trainer computes
+            none.
     """
 
     stats: Mapping[str, Tensor]
-    td_error: Tensor | None = None  # [B] temporal-difference errors, of any sign
+    td_error: Tensor | None = None
 
 
 def mean_by_tag(statistics: Iterable[tuple[str, float]]) -> dict[str, float]:
@@ -51,10 +57,21 @@ def mean_by_tag(statistics: Iterable[tuple[str, float]]) -> dict[str, float]:
 
 
 class MinibatchTrainer(TorchTrainer):
-    """Base of :class:`OffPolicyTrainer` and :class:`OfflineTrainer`; derive from one of those."""
+    """Base of the templates for off-policy and offline trainers; derive from one of those.
+
+    Attributes:
+        learns_from_rewards: Whether the losses use rewards; False for imitation. A subclass may set it.
+        source: Origin of observations and rewards, for messages.
+        hyperparameters: The block ``hyperparameters``.
+        reader: Makes batches from rows of the buffer.
+        learning_providers: The reward providers that have something to learn.
+        optimizers: The optimizers that :meth:`build_optimizers` returned, by name.
+        generator: The random generator for sampling, and for a subclass's losses; seeded and saved.
+        gradient_steps: Gradient steps so far.
+    """
 
     learns_from_rewards = True
-    source = "environment"  # where observations and rewards come from, for messages
+    source = "environment"
     hyperparameters: MinibatchSettings
     reader: BatchReader
 
@@ -62,26 +79,28 @@ class MinibatchTrainer(TorchTrainer):
         super().__init__(settings, behavior, run)
         # Providers with nothing to learn need no samples.
         self.learning_providers = [p for p in self.providers if type(p).update is not ExtrinsicReward.update]
-        self.optimizers: Mapping[str, Adam] = self.build_optimizers()
-        if self.model.policy_head.squashed:
-            require_bounds(behavior, settings.trainer_type)
+        self.optimizers: Mapping[str, Optimizer] = self.build_optimizers()
         self.policy = ActorPolicy(behavior, self.model, self.backend)
         self.generator = derive_generator(run.seed, f"{behavior.name}/learning")  # for sampling, and for losses
         self.gradient_steps = 0
 
     # ------------------------------------------------------------ for a subclass to implement
 
-    def build_optimizers(self) -> Mapping[str, Adam]:
-        """An optimizer for each part of the model that learns by itself, by name; see :meth:`adam`."""
+    def build_optimizers(self) -> Mapping[str, Optimizer]:
+        """Return an optimizer for each part of the model that learns by itself, by name; see :meth:`make_optimizer`.
+
+        A subclass implements it.
+        """
         raise NotImplementedError
 
     def gradient_step(self, batch: TransitionBatch) -> GradientStep:
-        """Learn from one minibatch: losses, gradients, optimizer steps, target networks."""
+        """Learn from one minibatch: losses, gradients, optimizer steps, target networks. A subclass implements it."""
         raise NotImplementedError
 
     # ------------------------------------------------------------ what a subclass may change
 
-    def actor_optimizer(self) -> Adam:
+    def actor_optimizer(self) -> Optimizer:
+        """Return the optimizer called ``policy``. Raises PluginError if there is none."""
         if "policy" not in self.optimizers:
             raise PluginError(
                 f"trainer {self.settings.trainer_type!r} is to imitate, and none of its optimizers is called policy: "
@@ -92,7 +111,7 @@ class MinibatchTrainer(TorchTrainer):
     # ------------------------------------------------------------ for subclasses
 
     def set_learning_rates(self) -> dict[str, float]:
-        """Set the schedule's value of this step in every optimizer; returns it as a statistic."""
+        """Set the schedule's value of this step in every optimizer, and return it as a statistic."""
         rate = self.learning_rate(self.steps)
         for optimizer in self.optimizers.values():
             optimizer.learning_rate = rate
@@ -129,6 +148,7 @@ class MinibatchTrainer(TorchTrainer):
     # ------------------------------------------------------------ state
 
     def state_dict(self) -> dict[str, Any]:
+        """Implement :meth:`rlcore.trainer.Trainer.state_dict`. A subclass adds what its network does not hold."""
         return {
             "model": model_state(self.model),
             "optimizers": {name: optimizer.state_dict() for name, optimizer in self.optimizers.items()},
@@ -139,6 +159,7 @@ class MinibatchTrainer(TorchTrainer):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Implement :meth:`rlcore.trainer.Trainer.load_state_dict`."""
         self.require_fit(state)
         load_model_state(self.model, state["model"], self.behavior.name)
         for name, optimizer in self.optimizers.items():
@@ -157,4 +178,4 @@ class MinibatchTrainer(TorchTrainer):
                 f"this trainer {', '.join(self.optimizers)}; resume with the trainer it was saved with"
             )
         for name, optimizer in self.optimizers.items():
-            optimizer.require_fit(saved_mapping(state["optimizers"], name))
+            self.require_optimizer_fit(optimizer, saved_mapping(state["optimizers"], name))

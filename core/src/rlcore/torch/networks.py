@@ -26,12 +26,17 @@ from rlcore.environment import BehaviorSpec, ObservationSpec
 from rlcore.settings import NetworkSettings
 from rlcore.torch.actions import ActionLayout
 from rlcore.torch.allocation import require_network_memory
+from rlcore.torch.distributions import ActionDistribution, make_distribution
 from rlcore.torch.encoders import image_scale, make_encoder
 from rlcore.torch.normalizer import CLIP, RunningNormalizer
 from rlcore.torch.recurrent import Recurrent
 from rlcore.torch.sequences import Sequences
 
+__all__ = ["Actor", "ActorCritic", "Body", "Critic", "Inputs", "ObservationInputs", "PolicyHead"]
+
 Inputs = tuple[Tensor, ...]
+"""Inputs of a network: first the vector observations [B, vector_size] side by side, if there are any, then each image
+[B, height, width, channels]."""
 
 # Those of NetworkSettings.activation.
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -94,9 +99,17 @@ def is_plain_linear(layer: nn.Module) -> TypeGuard[nn.Linear]:
 
 
 class ObservationInputs(nn.Module):
-    """Turns arrays by observation name into a model's inputs, and normalizes the vector part if asked to."""
+    """Turns arrays by observation name into a model's inputs, and normalizes the vector part if asked to.
 
-    normalized_columns: Tensor  # [vector_size] bool
+    Attributes:
+        normalized_columns: [vector_size] bool, the columns that are normalized; those of one-hot observations are not.
+        vectors: The observations other than images, in the order of their columns.
+        images: The images.
+        vector_size: Columns of the vector observations.
+        normalizer: The running mean and variance; None without ``normalize``.
+    """
+
+    normalized_columns: Tensor
 
     def __init__(self, observations: tuple[ObservationSpec, ...], normalize: bool, clip: float = CLIP) -> None:
         super().__init__()
@@ -114,7 +127,10 @@ class ObservationInputs(nn.Module):
             self.normalizer = RunningNormalizer(self.vector_size, clip)
 
     def raw(self, observations: Mapping[str, NDArray[Any]], lead: int = 1) -> Inputs:
-        """Tensors that share the arrays' memory where possible. The ``lead`` leading axes become one."""
+        """Return the inputs, not normalized, of observations by name, each [*L, *shape].
+
+        The ``lead`` leading axes *L become one, B. Tensors share the memory of the arrays where possible.
+        """
         inputs = []
         if self.vectors:
             parts = [self._rows(observations[o.name], lead) for o in self.vectors]
@@ -128,7 +144,7 @@ class ObservationInputs(nn.Module):
         return torch.from_numpy(array.reshape(-1, *array.shape[lead:]))
 
     def forward(self, raw: Inputs) -> Inputs:
-        """Normalize the vector part. Called once per rollout or sample, not in every network."""
+        """Normalize the vector part of ``raw``. Called once per rollout or sample, not in every network."""
         if self.normalizer is None:
             return raw
         scaled = self.normalizer(raw[0])
@@ -151,6 +167,11 @@ class Body(nn.Module):
     """Encoders and hidden layers: inputs to features [B, features].
 
     ``extra`` columns, such as an action, may enter the first layer next to the observations.
+
+    Attributes:
+        layers: The hidden layers, each followed by the activation.
+        recurrent: The recurrent layer after the hidden layers; None without memory.
+        features: Number of features.
     """
 
     dense: Dense
@@ -180,7 +201,10 @@ class Body(nn.Module):
         self.features = width
 
     def encode(self, inputs: Inputs, extra: Tensor | None = None, frozen: bool = False) -> Tensor:
-        """Vector observations and images, encoded, and ``extra`` in one row, [B, width of the first layer]."""
+        """Return encoded observations and ``extra`` [B, extra] side by side, [B, width of the first layer].
+
+        With ``frozen``, encoders get no gradient.
+        """
         parts = list(inputs[:1]) if self.has_vector else []
         images = inputs[1:] if self.has_vector else inputs
         if self.vector_encoders or self.encoders:
@@ -195,7 +219,7 @@ class Body(nn.Module):
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
 
     def forward(self, inputs: Inputs) -> Tensor:
-        """Features of the hidden layers, before a recurrent layer."""
+        """Return the features [B, features] of the hidden layers, before a recurrent layer."""
         return self.dense(self.encode(inputs), list(self.layers), self.activation, activate_last=True)
 
     def remember(self, inputs: Inputs, sequences: Sequences, memory: Tensor) -> Tensor:
@@ -209,7 +233,11 @@ class Body(nn.Module):
         return self.recurrent.step(self(inputs), memory)
 
     def into(self, inputs: Inputs, head: nn.Linear, extra: Tensor | None = None, frozen: bool = False) -> Tensor:
-        """``head`` applied to the features; with ``frozen`` only ``extra`` gets a gradient, the weights get none."""
+        """Return ``head`` applied to the features, [B, outputs of the head].
+
+        ``extra`` [B, extra] are columns beside the observations. With ``frozen``, only ``extra`` gets a gradient, the
+        weights get none.
+        """
         layers = [*self.layers, head]
         return self.dense(self.encode(inputs, extra, frozen), layers, self.activation, frozen=frozen)
 
@@ -223,9 +251,7 @@ def _encoders(settings: NetworkSettings, observations: Sequence[ObservationSpec]
 class PolicyHead(nn.Module):
     """Features to the parameters of the joint action distribution: columns of the continuous parts, then logits.
 
-    A continuous part has one column, its mean, and a standard deviation that does not depend on the observation
-    (``log_std``), as in both ML-Agents and the PPO paper's code. With ``squashed`` it has two, mean and log standard
-    deviation of a Gaussian whose draws pass through tanh: first all means, then all log standard deviations.
+    ``distribution`` is that of the continuous parts and says what their columns mean; None without such parts.
     """
 
     def __init__(
@@ -233,22 +259,30 @@ class PolicyHead(nn.Module):
         features: int,
         layout: ActionLayout,
         init: str,
-        initial_log_std: float = 0.0,
-        squashed: bool = False,
+        distribution: ActionDistribution | None,
     ) -> None:
         super().__init__()
-        self.squashed = squashed
-        self.continuous, self.logits = layout.continuous * (2 if squashed else 1), layout.logits  # columns
+        self.distribution = distribution if layout.continuous else None
+        columns = 0 if self.distribution is None else layout.continuous * self.distribution.columns
+        self.continuous, self.logits = columns, layout.logits
         self.linear = nn.Linear(features, self.continuous + layout.logits)
-        free = layout.continuous and not squashed
-        self.log_std = nn.Parameter(torch.full((layout.continuous,), initial_log_std)) if free else None
         initialize(self.linear, init, gain=0.01 if init == "orthogonal" else 0.1)
-        if init == "kaiming":
-            with torch.no_grad():
-                self.linear.weight[: self.continuous] *= 2.0  # ML-Agents: 0.2 for means, 0.1 for logits
+        with torch.no_grad():
+            if init == "kaiming":
+                self.linear.weight[:columns] *= 2.0  # ML-Agents: 0.2 for means, 0.1 for logits
+            if self.distribution is not None:
+                self.distribution.initialize(self.linear.weight[:columns], self.linear.bias[:columns])
+
+    @property
+    def noise_size(self) -> int:
+        """The standard normal numbers that one draw of the continuous parts needs."""
+        return 0 if self.distribution is None else self.distribution.noise_size
 
     def split(self, output: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        """``(columns of the continuous parts or None, logits [B, logits] or None)`` of the linear layer's output."""
+        """Return the columns of the continuous parts and the logits [B, logits] of ``output``.
+
+        ``output`` [B, columns + logits] is that of the linear layer. A part that the behavior does not have is None.
+        """
         if not self.logits:
             return output, None
         if not self.continuous:
@@ -257,24 +291,33 @@ class PolicyHead(nn.Module):
 
 
 class Actor(nn.Module):
-    """A policy network: what acting, evaluation and export need. Trainers derive from it and add critics."""
+    """A policy network: what acting, evaluation and export need. Trainers derive from it and add critics.
+
+    ``distribution`` is that of the continuous parts of an action; by default the one that ``settings`` name.
+
+    Attributes:
+        memory: The block ``memory``; None without memory.
+        inputs: Makes inputs from observations, for all parts of the model.
+        actor: The body of the policy.
+        policy_head: The parameters of the distribution from the features of the body.
+    """
 
     def __init__(
-        self,
-        behavior: BehaviorSpec,
-        settings: NetworkSettings,
-        initial_log_std: float = 0.0,
-        squashed: bool = False,
+        self, behavior: BehaviorSpec, settings: NetworkSettings, distribution: ActionDistribution | None = None
     ) -> None:
         super().__init__()
         self.memory = settings.memory
         self.inputs = ObservationInputs(behavior.observations, settings.normalize, settings.normalize_clip)
         self.actor = Body(self.inputs, settings)
         layout = ActionLayout(behavior)
-        self.policy_head = PolicyHead(self.actor.features, layout, settings.init, initial_log_std, squashed)
+        distribution = distribution or make_distribution(settings, behavior)
+        self.policy_head = PolicyHead(self.actor.features, layout, settings.init, distribution)
 
     def policy(self, inputs: Inputs) -> tuple[Tensor | None, Tensor | None]:
-        """Columns of the continuous parts (means, unless squashed) and logits, as :class:`PolicyHead` has them."""
+        """Return the columns of the continuous parts [B, columns] and the logits [B, logits].
+
+        See :class:`PolicyHead`. A part that the behavior does not have is None.
+        """
         return self.policy_head.split(self.actor.into(inputs, self.policy_head.linear))
 
     # ------------------------------------------------------------ with memory
@@ -285,12 +328,15 @@ class Actor(nn.Module):
         return 0 if self.memory is None else self.memory.memory_size
 
     def policy_step(self, inputs: Inputs, memory: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor]:
-        """The output of :meth:`policy` for one step of R rows with ``memory`` [R, M], and their next memory."""
+        """Return the output of :meth:`policy` for one step of R rows, and their next memory [R, M].
+
+        ``memory`` [R, M] is the memory before the step.
+        """
         features, memory = self.actor.step(inputs, memory)
         return *self.policy_head.split(self.policy_head.linear(features)), memory
 
     def policy_of(self, inputs: Inputs, sequences: Sequences) -> tuple[Tensor | None, Tensor | None]:
-        """The output of :meth:`policy` for the rows of ``sequences``."""
+        """Return the output of :meth:`policy` for the B rows of ``sequences``, [B, columns] and [B, logits]."""
         features = self.actor.remember(inputs, sequences, sequences.actor_memory)
         return self.policy_head.split(self.policy_head.linear(features))
 
@@ -310,7 +356,12 @@ def acting_part(model: Actor) -> Actor:
 
 
 class ActorCritic(Actor):
-    """A policy and one value head for each reward provider, on one body (``shared``) or on two."""
+    """A policy and one value head for each reward provider, on one body (``shared``) or on two.
+
+    Attributes:
+        critic: The body of the values; that of the policy if shared.
+        value_head: The values from the features of the body.
+    """
 
     def __init__(
         self,
@@ -320,19 +371,22 @@ class ActorCritic(Actor):
         shared: bool,
         initial_log_std: float = 0.0,
     ) -> None:
-        super().__init__(behavior, settings, initial_log_std)
+        super().__init__(behavior, settings, make_distribution(settings, behavior, initial_log_std))
         self.critic = self.actor if shared else Body(self.inputs, settings.of_critic)
         self.value_head = nn.Linear(self.critic.features, value_heads)
         initialize(self.value_head, settings.init, gain=1.0)
 
     def value(self, inputs: Inputs) -> Tensor:
-        """Values by reward provider, [B, value_heads]."""
+        """Return the values by reward provider, [B, value_heads]."""
         return self.critic.into(inputs, self.value_head)
 
     def policy_and_value(
         self, inputs: Inputs, sequences: Sequences | None = None
     ) -> tuple[Tensor | None, Tensor | None, Tensor]:
-        """``(mean, logits, values)``, running a shared body once; with memory for the rows of ``sequences``."""
+        """Return the output of :meth:`policy` and the values [B, value_heads], running a shared body once.
+
+        With memory, B are the rows of ``sequences``.
+        """
         if self.critic is not self.actor:
             if sequences is None:
                 return *self.policy(inputs), self.value(inputs)
@@ -349,6 +403,10 @@ class Critic(nn.Module):
     """A value network of its own: inputs, and an action's continuous parts if ``continuous``, to [B, outputs].
 
     Of ``settings``, those of a critic are used.
+
+    Attributes:
+        body: The body.
+        head: The outputs from the features of the body.
     """
 
     def __init__(self, inputs: ObservationInputs, settings: NetworkSettings, outputs: int, continuous: int = 0) -> None:
@@ -358,7 +416,10 @@ class Critic(nn.Module):
         initialize(self.head, settings.init, gain=1.0)
 
     def forward(self, inputs: Inputs, continuous: Tensor | None = None, frozen: bool = False) -> Tensor:
-        """With ``frozen``, ``continuous`` gets a gradient and the weights get none."""
+        """Return [B, outputs].
+
+        With ``frozen``, ``continuous`` [B, continuous] gets a gradient and the weights get none.
+        """
         return self.body.into(inputs, self.head, continuous, frozen)
 
 

@@ -11,6 +11,8 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+__all__ = ["RunningNormalizer"]
+
 CLIP = 5.0  # ML-Agents'
 
 
@@ -21,6 +23,14 @@ class RunningNormalizer(nn.Module):
     run over a whole training. They stay on the CPU, because some devices have no float64 (``mps``); ``forward`` uses
     ``shift`` and ``inverse_std``, in float32 on the device of the model. Before the first batch it passes values
     through.
+
+    Attributes:
+        mean: [size] mean of the inputs so far, float64.
+        m2: [size] sum of squared distances from the mean, float64.
+        count: [] number of rows so far, float64.
+        shift: [size] mean that ``forward`` subtracts, float32.
+        inverse_std: [size] factor of ``forward``, float32.
+        clip: Largest absolute value of a result.
     """
 
     mean: Tensor
@@ -37,11 +47,11 @@ class RunningNormalizer(nn.Module):
         self.register_buffer("count", torch.zeros((), dtype=torch.float64))
         self.register_buffer("shift", torch.zeros(size), persistent=False)
         self.register_buffer("inverse_std", torch.ones(size), persistent=False)
-        self.register_load_state_dict_post_hook(lambda module, _: module.refresh())  # type: ignore[no-untyped-call]
+        self.register_load_state_dict_post_hook(_refresh_loaded)  # type: ignore[no-untyped-call]
 
     @torch.no_grad()
     def update(self, x: Tensor) -> None:
-        """Takes in a batch of shape [B, size], on any device."""
+        """Update mean and variance with a batch ``x`` of shape [B, size], on any device."""
         x = x.cpu().to(torch.float64)
         count = x.shape[0]
         mean = x.mean(0)
@@ -55,7 +65,7 @@ class RunningNormalizer(nn.Module):
 
     @torch.no_grad()
     def refresh(self) -> None:
-        """Call after ``mean``, ``m2`` or ``count`` changed."""
+        """Compute ``shift`` and ``inverse_std``. Call it after ``mean``, ``m2`` or ``count`` changed."""
         if self.count < 2:
             self.shift.zero_()
             self.inverse_std.fill_(1.0)
@@ -65,10 +75,11 @@ class RunningNormalizer(nn.Module):
         self.inverse_std.copy_((variance + 1e-8).rsqrt().to(torch.float32))
 
     def scale(self) -> tuple[Tensor, Tensor]:
-        """``(mean, inverse standard deviation)``, float32, each [size]."""
+        """Return ``(mean, inverse standard deviation)``, float32, each [size]."""
         return self.shift, self.inverse_std
 
     def forward(self, x: Tensor) -> Tensor:
+        """Return ``x`` [..., size], normalized and clipped."""
         return ((x - self.shift) * self.inverse_std).clamp(-self.clip, self.clip)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
@@ -79,3 +90,7 @@ class RunningNormalizer(nn.Module):
         finally:
             self._buffers = {**sums, **self._buffers}
         return moved  # type: ignore[no-any-return]
+
+
+def _refresh_loaded(module: RunningNormalizer, _: Any) -> None:  # a lambda could not be pickled with the module
+    module.refresh()

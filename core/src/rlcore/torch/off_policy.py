@@ -32,6 +32,8 @@ from rlcore.torch.schedules import UpdateRatio
 from rlcore.torch.stored_rewards import StoredEpisodeRewards
 from rlcore.torch.transition_batch import BatchReader
 
+__all__ = ["OffPolicyTrainer"]
+
 log = logging.getLogger(__name__)
 
 NOISE_ROWS = 64  # steps whose exploration noise is drawn at once
@@ -40,11 +42,19 @@ NOISE_ROWS = 64  # steps whose exploration noise is drawn at once
 class OffPolicyTrainer(MinibatchTrainer):
     """A trainer that learns from transitions of any earlier policy.
 
-    Gradient steps start when ``buffer_init_steps`` agent steps are taken and ``batch_size`` of them stored. From then
-    on there is one for every ``steps_per_update`` agent steps.
+    A subclass implements :meth:`build_model`, :meth:`build_optimizers` and :meth:`gradient_step`. Gradient steps start
+    when ``buffer_init_steps`` agent steps are taken and ``batch_size`` of them stored. From then on there is one for
+    every ``steps_per_update`` agent steps.
+
+    Attributes:
+        soft_values: Whether values contain a bonus for the policy's entropy; batches of several steps then have the
+            steps in between. A subclass may set it.
+        hyperparameters: The block ``hyperparameters``.
+        sampler: The replay sampler.
+        buffer: The replay buffer.
+        action_generator: The random generator of exploration; seeded and saved.
     """
 
-    # Whether values contain a bonus for the policy's entropy; batches of several steps then have the steps in between.
     soft_values = False
 
     hyperparameters: OffPolicySettings
@@ -62,19 +72,22 @@ class OffPolicyTrainer(MinibatchTrainer):
         self._ratio = UpdateRatio(h.steps_per_update, start)
         self._reward_ratio = UpdateRatio(h.reward_signal_steps_per_update or h.steps_per_update, start)
         self.action_generator = derive_generator(run.seed, f"{behavior.name}/actions")
-        self._noise = ActionNoise(behavior, NOISE_ROWS, self.action_generator)
+        self._noise = ActionNoise(behavior, NOISE_ROWS, self.action_generator, self.model.policy_head.noise_size)
         self._begun = False  # whether the buffer holds the current observation
         self._inference = run.inference
 
     # ------------------------------------------------------------ what a subclass may change
 
     def explore(self, batch: AgentBatch) -> tuple[RawActions, NDArray[np.int64] | None]:
-        """Raw continuous parts [S, continuous] and choices [S, branches], a draw from the current policy."""
+        """Return raw parts [S, continuous] and choices [S, branches], drawn from the current policy.
+
+        A subclass may override it.
+        """
         noise = None if self.settings.network_settings.deterministic else self._noise.next()
         return self.policy.choose(self.policy.parameters(batch.observations, batch.action_mask), noise)
 
     def random_actions(self, batch: AgentBatch) -> tuple[RawActions, NDArray[np.int64] | None]:
-        """Raw continuous parts [S, continuous] and choices [S, branches], uniform over ranges and allowed options.
+        """Return raw parts [S, continuous] and choices [S, branches], uniform over ranges and allowed options.
 
         A continuous part without bounds has no uniform distribution: it is standard normal.
         """
@@ -94,12 +107,14 @@ class OffPolicyTrainer(MinibatchTrainer):
     # ------------------------------------------------------------ the Trainer contract
 
     def begin(self, batch: AgentBatch) -> None:
+        """Implement :meth:`rlcore.trainer.Trainer.begin`."""
         self._episode_rewards.begin()
         self.buffer.begin(batch)
         self._begun = True
         self._normalize(batch)
 
     def act(self, batch: AgentBatch) -> Actions:
+        """Return random actions before ``buffer_init_steps``, and those of :meth:`explore` afterwards."""
         if not self._begun:  # resumed from a checkpoint without the buffer; the normalizer has seen this batch
             self.buffer.begin(batch)
             self._begun = True
@@ -109,13 +124,20 @@ class OffPolicyTrainer(MinibatchTrainer):
         return self.policy.layout.actions(raw, choices)
 
     def observe(self, actions: Actions, batch: AgentBatch) -> None:
+        """Implement :meth:`rlcore.trainer.Trainer.observe`: store the transitions that closed."""
         self.steps += self._episode_rewards.observe(batch)
         self._normalize(batch)
 
     def ready(self) -> bool:
+        """Return whether a gradient step is due."""
         return self._ratio.due(self.steps) > 0 and len(self.buffer) > 0
 
     def update(self) -> Mapping[str, float | Sequence[float]]:
+        """Take all gradient steps that are due.
+
+        Raises TrainingDiverged if a statistic is not finite, ConfigError if the sampler needs errors that
+        :meth:`gradient_step` does not give.
+        """
         stats: dict[str, float | Sequence[float]] = {**self.set_learning_rates(), **self._episode_rewards.report()}
         steps: list[GradientStep] = []
         for _ in range(self._ratio.due(self.steps)):
@@ -125,7 +147,7 @@ class OffPolicyTrainer(MinibatchTrainer):
         stats |= self.summarize(steps)
         if self.learning_providers:
             stats |= self._update_rewards()
-        self.policy.refresh_std()
+        self.policy.refresh_distribution()
         return stats
 
     # ------------------------------------------------------------ inside
@@ -190,6 +212,7 @@ class OffPolicyTrainer(MinibatchTrainer):
     # ------------------------------------------------------------ state
 
     def state_dict(self) -> dict[str, Any]:
+        """Implement :meth:`rlcore.trainer.Trainer.state_dict`; with ``save_replay_buffer``, the buffer too."""
         state = super().state_dict()
         state["generators"]["actions"] = generator_state(self.action_generator)
         state |= {
@@ -205,6 +228,7 @@ class OffPolicyTrainer(MinibatchTrainer):
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Implement :meth:`rlcore.trainer.Trainer.load_state_dict`."""
         super().load_state_dict(state)
         restore_generator(self.action_generator, state["generators"]["actions"])
         self._noise.load_state_dict(state["noise"])

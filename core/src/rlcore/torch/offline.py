@@ -18,12 +18,19 @@ from rlcore.torch.recorded import recorded_transitions
 from rlcore.torch.replay import Rows
 from rlcore.torch.transition_batch import BatchReader
 
+__all__ = ["OfflineTrainer"]
+
 
 class OfflineTrainer(MinibatchTrainer):
     """A trainer that learns from recorded data alone.
 
-    Its record sets ``offline=True``, so that no environment is created. The normalizer sees the whole recording before
-    the first step and stays fixed.
+    A subclass implements :meth:`build_model`, :meth:`build_optimizers` and :meth:`gradient_step`. Its record sets
+    ``offline=True``, so that no environment is created. The normalizer sees the whole recording before the first step
+    and stays fixed. Raises ConfigError if there is no recording of these agents.
+
+    Attributes:
+        hyperparameters: The block ``hyperparameters``.
+        buffer: The recorded transitions.
     """
 
     hyperparameters: OfflineSettings
@@ -44,7 +51,7 @@ class OfflineTrainer(MinibatchTrainer):
     # ------------------------------------------------------------ what a subclass may change
 
     def learn_from(self, rows: Rows) -> GradientStep:
-        """One gradient step on the transitions that begin at ``rows`` [B] of the buffer.
+        """Take one gradient step on the transitions that begin at ``rows`` [B] of the buffer.
 
         By default it reads everything and calls :meth:`gradient_step`. A trainer that needs less may read less.
         """
@@ -53,9 +60,11 @@ class OfflineTrainer(MinibatchTrainer):
     # ------------------------------------------------------------ the Trainer contract
 
     def ready(self) -> bool:
+        """Return True: all data is there."""
         return True
 
     def update(self) -> Mapping[str, float | Sequence[float]]:
+        """Take one gradient step. Raises TrainingDiverged if a statistic is not finite."""
         stats = self.set_learning_rates()
         batch_size = self.hyperparameters.batch_size
         stats |= self.summarize([self.learn_from(self.buffer.sample(batch_size, self.generator))])
@@ -63,16 +72,19 @@ class OfflineTrainer(MinibatchTrainer):
             stats |= self.update_providers(self.reader.transitions(self.buffer.sample(batch_size, self.generator)))
         self.gradient_steps += 1
         self.steps += 1
-        self.policy.refresh_std()
+        self.policy.refresh_distribution()
         return stats
 
     def begin(self, batch: AgentBatch) -> NoReturn:
+        """Raise TypeError: there is no environment."""
         self._no_environment()
 
     def act(self, batch: AgentBatch) -> Actions:
+        """Raise TypeError: there is no environment."""
         self._no_environment()
 
     def observe(self, actions: Actions, batch: AgentBatch) -> NoReturn:
+        """Raise TypeError: there is no environment."""
         self._no_environment()
 
     def _no_environment(self) -> NoReturn:
@@ -81,6 +93,7 @@ class OfflineTrainer(MinibatchTrainer):
     # ------------------------------------------------------------ state
 
     def state_dict(self) -> dict[str, Any]:
+        """Implement :meth:`rlcore.trainer.Trainer.state_dict`."""
         return super().state_dict() | {"transitions": len(self.buffer)}
 
     def require_fit(self, state: Mapping[str, Any]) -> None:

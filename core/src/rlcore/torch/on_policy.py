@@ -18,7 +18,7 @@ losses are those of normalized observations.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,89 +29,102 @@ from torch import Tensor
 from rlcore.environment import Actions, AgentBatch, BehaviorSpec
 from rlcore.errors import RunStateError, TrainingDiverged
 from rlcore.plugins.run_context import RunContext
-from rlcore.rewards import Transitions, recording_gradients
 from rlcore.saved_values import fill, saved_array, saved_count, saved_mapping
 from rlcore.seeding import derive_generator, generator_state, restore_generator
 from rlcore.settings import BehaviorSettings, OnPolicySettings
-from rlcore.torch.actions import ActionNoise, joint_log_prob_entropy, mask_logits
-from rlcore.torch.advantages import explained_variance, generalized_advantages, trajectory_cuts
+from rlcore.torch.actions import ActionNoise
 from rlcore.torch.divergence import remedy, strength_of
-from rlcore.torch.minibatch import (
-    Loss,
-    Minibatch,
-    approximate_kl,
-    minibatch_sizes,
-    minibatches,
-    rollout_rows,
-    standardize,
-)
-from rlcore.torch.networks import ActorCritic, Inputs, to_numpy
-from rlcore.torch.optimizer import Adam
+from rlcore.torch.minibatch import Loss, Minibatch, approximate_kl
+from rlcore.torch.networks import ActorCritic
+from rlcore.torch.optimizer import Optimizer
 from rlcore.torch.policy import ActorPolicy
 from rlcore.torch.reward_stats import EpisodeRewards
-from rlcore.torch.rollout import RolloutBuffer, valid_rows
-from rlcore.torch.rollout_memory import RolloutMemory, RolloutSequences
+from rlcore.torch.rollout import RolloutBuffer
+from rlcore.torch.rollout_memory import RolloutMemory
+from rlcore.torch.rollout_preparation import RolloutPreparation, Statistic
 from rlcore.torch.rollout_state import require_rollout_fit
 from rlcore.torch.saved_networks import load_model_state, model_state
 from rlcore.torch.template import TorchTrainer
 
-log = logging.getLogger(__name__)
+__all__ = ["Loss", "Minibatch", "OnPolicyTrainer"]
 
-Statistic = float | Sequence[float]  # of an update, or one for each of several episodes
+log = logging.getLogger(__name__)
 
 
 class OnPolicyTrainer(TorchTrainer):
-    """A trainer that learns from what its current policy does."""
+    """A trainer that learns from what its current policy does.
+
+    Attributes:
+        hyperparameters: The block ``hyperparameters``.
+        model: The network.
+        optimizer: The optimizer of all parameters of the network.
+        policy: The current policy.
+        buffer: The rollout that is collected.
+    """
 
     hyperparameters: OnPolicySettings
     model: ActorCritic
 
     def __init__(self, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext) -> None:
         super().__init__(settings, behavior, run)
-        self.optimizer = self.adam(self.model.parameters())
+        self.optimizer = self.make_optimizer(self.model.parameters())
         self.policy = ActorPolicy(behavior, self.model, self.backend)
-        self.buffer = RolloutBuffer(behavior, self.hyperparameters.buffer_size, self.model.memory_size)
+        noise_size = self.model.policy_head.noise_size
+        self.buffer = RolloutBuffer(behavior, self.hyperparameters.buffer_size, self.model.memory_size, noise_size)
         self._memory = None
         if self.model.memory is not None:
             memory = self.model.memory
             self._memory = RolloutMemory(memory.memory_size, memory.sequence_length, behavior.slots)
         self._noise_generator = derive_generator(run.seed, f"{behavior.name}/actions")
         self._minibatch_generator = derive_generator(run.seed, f"{behavior.name}/minibatches")
-        self._noise = ActionNoise(behavior, self.buffer.rows, self._noise_generator)
+        self._noise = ActionNoise(behavior, self.buffer.rows, self._noise_generator, noise_size)
+        in_pieces = getattr(type(self).loss, "is_mean_over_rows", False)
+        self._most_rows = self.backend.most_rows(self.model) if in_pieces else None
         self._rewards = [EpisodeRewards(behavior.slots) for _ in self.providers]
+        providers = dict(zip(self.provider_names, self.providers, strict=True))
+        self.preparation = RolloutPreparation(
+            settings, self.model, self.policy, self.buffer, self._memory, providers, self._rewards
+        )
 
     # ------------------------------------------------------------ for a subclass to implement
 
     def build_model(self, value_heads: int) -> ActorCritic:
         """Return the network, an :class:`ActorCritic` or a subclass; called once, with PyTorch's generator seeded.
 
-        A subclass may change what ``policy`` and ``value`` compute; the standard deviation of continuous actions
-        stays ``policy_head.log_std``.
+        A subclass may change what ``policy`` and ``value`` compute; ``policy_head.distribution`` says what the columns
+        of continuous actions mean.
         """
         raise NotImplementedError
 
     def loss(self, batch: Minibatch) -> Loss:
-        """The loss of one minibatch, differentiable in ``total``."""
+        """Return the loss of one minibatch, differentiable in ``total``. A subclass implements it.
+
+        Decorate it with :func:`rlcore.torch.minibatch.mean_over_rows` if it is a mean over the rows, as PPO's is. A
+        CPU then computes a large minibatch in pieces that fit in its cache.
+        """
         raise NotImplementedError
 
     def schedules(self) -> Mapping[str, float]:
-        """Current values of whatever changes with progress, by tag; called at the start of an update."""
+        """Return the current values of what changes with the steps, by tag; called at the start of an update."""
         return {}
 
     def diagnostics(self, log_ratio: Tensor) -> dict[str, float]:
-        """Statistics of the log probability ratios of all minibatches of an update, by tag."""
+        """Return statistics by tag. ``log_ratio`` [rows] are log probability ratios of all minibatches of an update."""
         return {"Policy/KL Divergence": float(approximate_kl(log_ratio))}
 
-    def actor_optimizer(self) -> Adam:
+    def actor_optimizer(self) -> Optimizer:
+        """Return the optimizer of all parameters."""
         return self.optimizer
 
     # ------------------------------------------------------------ the Trainer contract
 
     def begin(self, batch: AgentBatch) -> None:
+        """Implement :meth:`rlcore.trainer.Trainer.begin`."""
         self._forget(np.ones(self.behavior.slots, np.bool_))
         self.buffer.begin(batch)
 
     def act(self, batch: AgentBatch) -> Actions:
+        """Implement :meth:`rlcore.trainer.Trainer.act`."""
         noise = None if self.settings.network_settings.deterministic else self._noise.next()
         memory = self._memory
         if memory is None:
@@ -126,6 +139,7 @@ class OnPolicyTrainer(TorchTrainer):
         return self.policy.layout.actions(raw, choices)
 
     def observe(self, actions: Actions, batch: AgentBatch) -> None:
+        """Implement :meth:`rlcore.trainer.Trainer.observe`: store the transitions that closed."""
         if batch.aborted is not None:
             self._forget(batch.aborted)
         if self._memory is not None:
@@ -156,47 +170,66 @@ class OnPolicyTrainer(TorchTrainer):
             self._memory.forget(cut, lengths)
 
     def ready(self) -> bool:
+        """Return whether the rollout is full."""
         return self.buffer.full
 
     def update(self) -> Mapping[str, Statistic]:
+        """Take ``num_epoch`` passes over the rollout, then start an empty one.
+
+        Raises TrainingDiverged if a loss is not finite.
+        """
         h = self.hyperparameters
         schedules = {"Policy/Learning Rate": self.learning_rate(self.steps), **self.schedules()}
         self.optimizer.learning_rate = schedules["Policy/Learning Rate"]
-        open_log_probs = self._open_log_probs() if self.buffer.ragged else None
-        rollout, sequences, unseen, stats = self._prepare()
+        open_log_probs = self.preparation.open_log_probs() if self.buffer.ragged else None
+        rollout = self.preparation.prepare()
 
         losses: list[Loss] = []
         norms: list[Tensor] = []
         for _ in range(h.num_epoch):
             first = len(losses)
-            for minibatch in self._shuffled(rollout, sequences):
-                loss = self.loss(minibatch)
-                self.optimizer.zero_grad()
-                loss.total.backward()  # type: ignore[no-untyped-call]
-                norms.append(self.optimizer.clip_grad_norm(h.max_grad_norm))
-                self.optimizer.step()
-                losses.append(loss.detached())
+            for minibatch in rollout.minibatches(h, self._minibatch_generator):
+                loss, norm = self.gradient_step(minibatch)
+                losses.append(loss)
+                norms.append(norm)
             if h.target_kl is not None:
                 last_epoch = torch.cat([loss.log_ratio for loss in losses[first:]])
                 if float(approximate_kl(last_epoch)) > 1.5 * h.target_kl:
                     break
 
         learned = self._summarize(losses, norms)
-        if unseen is not None:
-            self.model.inputs.update_normalizer(unseen)
+        if rollout.unseen is not None:
+            self.model.inputs.update_normalizer(rollout.unseen)
         self.policy.refresh()
         self.buffer.restart(open_log_probs)
-        return {**learned, **schedules, **stats}
+        return {**learned, **schedules, **rollout.stats}
 
-    def _shuffled(self, rollout: Minibatch, sequences: RolloutSequences | None) -> Iterator[Minibatch]:
-        """Minibatches of one pass over the rollout."""
-        h, count, generator = self.hyperparameters, len(rollout.advantage), self._minibatch_generator
-        sizes = minibatch_sizes(count, h.batch_size)
-        standardized = h.advantage_normalization == "minibatch"
-        if sequences is not None:
-            return sequences.minibatches(rollout, generator, len(sizes), standardized)
-        order = torch.from_numpy(generator.permutation(count)).to(self.device)
-        return minibatches(rollout, order, sizes, standardized)
+    def gradient_step(self, minibatch: Minibatch) -> tuple[Loss, Tensor]:
+        """Move the parameters along the gradient of one minibatch.
+
+        Returns the loss, detached, and the gradient's norm, []. A function of tensors: nothing in it depends on their
+        values or waits for a device, so it can be compiled, or captured in a CUDA graph.
+        """
+        self.optimizer.zero_grad()
+        loss = self._backward(minibatch)
+        norm = self.optimizer.clip_grad_norm(self.hyperparameters.max_grad_norm)
+        self.optimizer.step()
+        return loss, norm
+
+    def _backward(self, minibatch: Minibatch) -> Loss:
+        """Leave the gradient of the loss in the parameters. A large minibatch is taken in pieces if the loss allows."""
+        rows, most_rows = len(minibatch.advantage), self._most_rows
+        if most_rows is None or rows <= most_rows or minibatch.sequences is not None:
+            loss = self.loss(minibatch)
+            loss.total.backward()  # type: ignore[no-untyped-call]
+            return loss.detached()
+        losses, shares = [], []
+        for piece in minibatch.split(-(-rows // -(-rows // most_rows))):
+            loss = self.loss(piece)
+            shares.append(len(piece.advantage) / rows)
+            (loss.total * shares[-1]).backward()  # type: ignore[no-untyped-call]
+            losses.append(loss.detached())
+        return Loss.of_pieces(losses, shares)
 
     def _summarize(self, losses: Sequence[Loss], norms: Sequence[Tensor]) -> dict[str, float]:
         """Means over all minibatches of an update. Raises TrainingDiverged if one is not finite."""
@@ -217,226 +250,10 @@ class OnPolicyTrainer(TorchTrainer):
             **self.diagnostics(torch.cat([loss.log_ratio for loss in losses])),
         }
 
-    # ------------------------------------------------------------ the rollout
-    # T rows, S slots, R reward providers; N transitions, which are T * S while all slots act together.
-
-    @torch.no_grad()
-    def _prepare(self) -> tuple[Minibatch, RolloutSequences | None, Inputs | None, dict[str, Statistic]]:
-        """Return the rollout as one large minibatch, its sequences, inputs new to the normalizer, and statistics."""
-        lengths = self.buffer.lengths()
-        num_rows = int(lengths.max())
-        stored = None
-        if self.buffer.ragged:
-            stored = torch.from_numpy(np.flatnonzero(valid_rows(num_rows, lengths))).to(self.device)
-        inputs, acted_on, unseen = self._network_inputs(num_rows, stored)
-        values, next_values, sequences = self._value_estimates(inputs, num_rows)
-        advantages, returns, stats = self._advantages(values, next_values, lengths)
-        rollout = self._whole_minibatch(inputs, acted_on, stored, values, advantages, returns, sequences)
-        if self.buffer.ragged:
-            rows, log_probs = self.buffer.kept_log_probs()
-            rollout.old_log_prob[torch.from_numpy(rows)] = torch.from_numpy(log_probs).to(self.device)
-        return rollout, sequences, unseen, stats
-
-    def _network_inputs(self, num_rows: int, stored: Tensor | None) -> tuple[Inputs, Inputs, Inputs | None]:
-        """Normalized observations [(T + 1) * S, ...], the inputs that were acted on, and those new to the normalizer.
-
-        The last S rows are the observations after the rollout; the other two are [N, ...]. ``stored`` [N] has the
-        indices of the transitions in an array [T * S, ...]; None if every index holds one.
-        """
-        observations = {name: array[: num_rows + 1] for name, array in self.buffer.observations.items()}
-        raw_inputs = self._to_device(self.model.inputs.raw(observations, lead=2))
-        raw_transitions = _transition_rows(raw_inputs, num_rows * self.behavior.slots, stored)
-        if self.model.inputs.has_statistics:
-            inputs = self.model.inputs(raw_inputs)
-            return inputs, _transition_rows(inputs, num_rows * self.behavior.slots, stored), raw_transitions
-        self.model.inputs.update_normalizer(raw_transitions)
-        return self.model.inputs(raw_inputs), raw_transitions, None
-
-    def _value_estimates(
-        self, inputs: Inputs, num_rows: int
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32], RolloutSequences | None]:
-        """Values of the observations acted on and of those that followed, final ones included: both [T, S, R].
-
-        With memory, also the sequences of the rollout.
-        """
-        finals, final_observations = self.buffer.finals()
-        final_inputs = None
-        if len(finals):
-            final_inputs = self.model.inputs(self._to_device(self.model.inputs.raw(final_observations)))
-        if self._memory is None:
-            sequences = None
-            values = self._in_parts(self.model.value, inputs)
-            final_values = None if final_inputs is None else self._in_parts(self.model.value, final_inputs)
-        else:
-            features = self._in_parts(self.model.critic, inputs).view(num_rows + 1, self.behavior.slots, -1)
-            final_features = None if final_inputs is None else self._in_parts(self.model.critic, final_inputs)
-            values, final_values, sequences = self._memory.values(self.model, features, final_features, self.buffer)
-        all_values = to_numpy(values).reshape(num_rows + 1, self.behavior.slots, -1)
-        next_values = all_values[1:].copy()
-        if final_values is not None and len(finals):
-            next_values[finals[:, 0], finals[:, 1]] = to_numpy(final_values)
-        return all_values[:-1], next_values, sequences
-
-    def _whole_minibatch(
-        self,
-        inputs: Inputs,
-        acted_on: Inputs,
-        stored: Tensor | None,
-        values: NDArray[np.float32],
-        advantages: NDArray[np.float32],
-        returns: NDArray[np.float32],
-        sequences: RolloutSequences | None,
-    ) -> Minibatch:
-        """All N transitions, with the log-probabilities of their actions under the weights that acted."""
-        buffer, behavior, num_rows = self.buffer, self.behavior, len(values)
-
-        def flat(array: NDArray[Any]) -> Tensor:
-            return rollout_rows(array[:num_rows], stored, self.device)
-
-        inputs = _transition_rows(inputs, num_rows * behavior.slots, stored)
-        raw = flat(buffer.raw) if behavior.continuous else None
-        choices = flat(buffer.choices) if behavior.discrete else None
-        mask = flat(buffer.masks) if buffer.masks is not None else None
-        if sequences is None:
-            mean, logits = self._policy_parameters(acted_on)
-        else:
-            most_rows = self._piece if self.model.inputs.images else None
-            mean, logits = sequences.policy_parameters(self.model, acted_on, most_rows)
-        if mask is not None and logits is not None:
-            logits = mask_logits(logits, mask)
-        log_std = self.model.policy_head.log_std
-        log_prob, _ = joint_log_prob_entropy(self.policy.layout, mean, log_std, logits, raw, choices)
-        advantage = flat(advantages)
-        if self.hyperparameters.advantage_normalization == "rollout":
-            advantage = standardize(advantage)
-        return Minibatch(
-            inputs=inputs,
-            raw=raw,
-            choices=choices,
-            mask=mask,
-            old_log_prob=log_prob,
-            old_value=flat(values),
-            advantage=advantage,
-            returns=flat(returns),
-        )
-
-    @torch.no_grad()
-    def _open_log_probs(self) -> NDArray[np.float32]:
-        """Log-probabilities [S] of the latest action of each slot, under the weights that acted."""
-        buffer, behavior, at = self.buffer, self.behavior, self.buffer.lengths()
-        slots = np.flatnonzero(buffer.open)
-        log_probs = np.zeros(behavior.slots, np.float32)
-        if len(slots):
-            seen = {name: array[at[slots], slots] for name, array in buffer.observations.items()}
-            mask = None if buffer.masks is None else buffer.masks[at[slots], slots]
-            memory = None if buffer.memory is None else buffer.memory[at[slots], slots]
-            mean, logits = self.policy.parameters(seen, mask, memory)
-            raw = torch.from_numpy(buffer.raw[at[slots], slots]) if behavior.continuous else None
-            choices = torch.from_numpy(buffer.choices[at[slots], slots]) if behavior.discrete else None
-            log_std = self.model.policy_head.log_std
-            log_prob, _ = joint_log_prob_entropy(
-                self.policy.layout,
-                None if mean is None else torch.from_numpy(mean),
-                None if log_std is None else log_std.detach().cpu(),
-                None if logits is None else torch.from_numpy(logits),
-                raw,
-                choices,
-            )
-            log_probs[slots] = log_prob.numpy()
-        return log_probs
-
-    def _advantages(
-        self, values: NDArray[np.float32], next_values: NDArray[np.float32], lengths: NDArray[np.int64]
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32], dict[str, Statistic]]:
-        """Advantages [T, S] over all providers, value targets [T, S, R], and statistics.
-
-        ``values`` and ``next_values`` are [T, S, R]; ``lengths`` [S] is the number of transitions of each slot.
-        """
-        buffer, num_rows = self.buffer, len(values)
-        # Rows past a slot's length hold what an earlier rollout left there.
-        valid = valid_rows(num_rows, lengths) if buffer.ragged else np.ones((num_rows, len(lengths)), np.bool_)
-        rows = valid if buffer.ragged else slice(None)
-        terminated, truncated = buffer.terminated[:num_rows], buffer.truncated[:num_rows]
-        ended = (terminated | truncated) & valid
-        carry = ~ended
-        if self.settings.time_horizon < num_rows:
-            carry &= ~trajectory_cuts(ended, np.zeros(len(lengths), np.int64), self.settings.time_horizon)
-        if buffer.ragged:
-            carry[lengths[lengths > 0] - 1, np.flatnonzero(lengths > 0)] = False
-        transitions = self._transitions(num_rows, rows)
-        advantages = np.zeros_like(values[..., 0])
-        returns = np.empty_like(values)
-        stats: dict[str, Statistic] = {}
-        for k, provider in enumerate(self.providers):
-            reward = np.zeros_like(advantages)
-            reward[rows] = provider.evaluate(transitions) * np.float32(provider.strength)
-            value, next_value = values[..., k], next_values[..., k]
-            if not provider.ignore_done:
-                # Truncated episodes bootstrap from their final observation, terminated ones have no future.
-                next_value = np.where(terminated, np.float32(0), next_value)
-            advantage = generalized_advantages(
-                reward, value, next_value, carry, provider.gamma, self.hyperparameters.lambd
-            )
-            advantages += advantage
-            returns[..., k] = advantage + value
-            title = self.provider_names[k].capitalize()
-            stats[f"Policy/{title} Value Estimate"] = float(value[rows].mean())
-            episode_rewards = self._rewards[k].record(reward, ended, buffer.cut_rows())
-            if episode_rewards:
-                stats[f"Policy/{title} Reward"] = episode_rewards
-            with recording_gradients(True):
-                stats.update(provider.update(transitions))
-        stats["Losses/Explained Variance"] = explained_variance(values[rows], returns[rows])
-        return advantages, returns, stats
-
-    def _transitions(self, num_rows: int, rows: NDArray[np.bool_] | slice) -> Transitions:
-        """The rollout for reward providers: [T, S] while all slots act together, else [N]."""
-        buffer, behavior = self.buffer, self.behavior
-
-        def selected(array: NDArray[Any]) -> NDArray[Any]:
-            part: NDArray[Any] = array[:num_rows][rows]
-            return part
-
-        return Transitions(
-            observations={name: selected(array) for name, array in buffer.observations.items()},
-            actions=self.policy.layout.actions(
-                selected(buffer.raw) if behavior.continuous else None,
-                selected(buffer.choices) if behavior.discrete else None,
-            ),
-            reward=selected(buffer.reward),
-            terminated=selected(buffer.terminated),
-            truncated=selected(buffer.truncated),
-            group_reward=None if buffer.group_reward is None else selected(buffer.group_reward),
-            following=lambda: {name: array[rows] for name, array in buffer.next_observations(num_rows).items()},
-        )
-
-    def _in_parts(self, network: Callable[[Inputs], Tensor], inputs: Inputs) -> Tensor:
-        return torch.cat([network(part) for part in self._parts(inputs)])
-
-    def _policy_parameters(self, inputs: Inputs) -> tuple[Tensor | None, Tensor | None]:
-        parts = [self.model.policy(part) for part in self._parts(inputs)]
-        means = [mean for mean, _ in parts if mean is not None]
-        logits = [logit for _, logit in parts if logit is not None]
-        return torch.cat(means) if means else None, torch.cat(logits) if logits else None
-
-    def _parts(self, inputs: Inputs) -> list[Inputs]:
-        """Pieces small enough that a forward pass over images fits in memory."""
-        if not self.model.inputs.images:
-            return [inputs]
-        size = self._piece
-        return [tuple(x[i : i + size] for x in inputs) for i in range(0, len(inputs[0]), size)]
-
-    @property
-    def _piece(self) -> int:
-        """Rows of images that pass through a network at once."""
-        return max(self.hyperparameters.batch_size, 256)
-
-    def _to_device(self, inputs: Inputs) -> Inputs:
-        return tuple(x.to(self.device) for x in inputs)
-
     # ------------------------------------------------------------ state
 
     def state_dict(self) -> dict[str, Any]:
+        """Implement :meth:`rlcore.trainer.Trainer.state_dict`."""
         return {
             "model": model_state(self.model),
             "optimizer": self.optimizer.state_dict(),
@@ -455,6 +272,7 @@ class OnPolicyTrainer(TorchTrainer):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Implement :meth:`rlcore.trainer.Trainer.load_state_dict`."""
         self.require_fit(state)
         load_model_state(self.model, state["model"], self.behavior.name)
         self.optimizer.load_state_dict(state["optimizer"])
@@ -482,9 +300,4 @@ class OnPolicyTrainer(TorchTrainer):
         require_rollout_fit(self.buffer, buffer)
         if self._memory is not None:
             self._memory.require_fit(saved_mapping(state, "memory"))
-        self.optimizer.require_fit(saved_mapping(state, "optimizer"))
-
-
-def _transition_rows(inputs: Inputs, count: int, stored: Tensor | None) -> Inputs:
-    """The inputs of transitions: those at the indices ``stored``, or the first ``count`` if it is None."""
-    return tuple(x[:count] if stored is None else x.index_select(0, stored) for x in inputs)
+        self.require_optimizer_fit(self.optimizer, saved_mapping(state, "optimizer"))

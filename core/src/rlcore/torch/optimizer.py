@@ -1,4 +1,4 @@
-"""Adam, with a state that fits into a checkpoint."""
+"""The interface of optimizers, and Adam; the state of an optimizer fits into a checkpoint."""
 
 from __future__ import annotations
 
@@ -12,49 +12,83 @@ from torch import Tensor, nn
 from rlcore.errors import RunStateError
 from rlcore.saved_values import saved_array
 
-BETAS = (0.9, 0.999)  # those of the paper, and of PyTorch
+__all__ = ["Adam", "Optimizer", "TorchAdam", "TorchOptimizer"]
+
+BETAS = (0.9, 0.999)  # those of Adam's paper, and of PyTorch
 
 
-class Adam:
-    """The interface of both implementations of Adam (Kingma and Ba 2015, arXiv:1412.6980, algorithm 1).
+class Optimizer:
+    """The interface of all optimizers.
 
     A gradient step is ``zero_grad()``, ``loss.backward()``, ``clip_grad_norm(...)`` where wanted, ``step()``.
+
+    Attributes:
+        type: The registered name, without its distribution.
+        parameters: The parameters that are moved.
+        learning_rate: Step size; may be set before every step.
     """
 
+    type: str
     parameters: Sequence[nn.Parameter]
-    learning_rate: float  # may be set before every step
-    epsilon: float
+    learning_rate: float
 
-    def another(self, learning_rate: float, epsilon: float) -> Adam:
-        """An Adam of the same parameters, with moments of its own."""
+    def another(self, learning_rate: float) -> Optimizer:
+        """Return an optimizer of the same parameters with the same settings, and with a state of its own."""
         raise NotImplementedError
 
     def zero_grad(self) -> None:
+        """Clear the gradients of the parameters."""
         raise NotImplementedError
 
     def clip_grad_norm(self, max_norm: float) -> Tensor:
-        """Scale the gradient to an L2 norm of at most ``max_norm``; returns the norm before, a scalar."""
+        """Scale the gradient to an L2 norm of at most ``max_norm``; return the norm before, of shape []."""
         raise NotImplementedError
 
     def step(self) -> None:
         """Move the parameters against the gradient that ``backward`` left in them."""
         raise NotImplementedError
 
+    # ------------------------------------------------------------ state
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the ``type``, and arrays and numbers to continue from."""
+        raise NotImplementedError
+
+    def require_fit(self, state: Mapping[str, Any]) -> None:
+        """Raise RunStateError if the state belongs to another model or other settings, or is not finite."""
+        raise NotImplementedError
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from :meth:`state_dict`. Raises RunStateError, changing nothing, where :meth:`require_fit` does."""
+        raise NotImplementedError
+
+
+class Adam(Optimizer):
+    """The base of both implementations of Adam (Kingma and Ba 2015, arXiv:1412.6980, algorithm 1).
+
+    Their states are the same, so that a checkpoint of one continues with the other.
+
+    Attributes:
+        epsilon: Added to the root of the second moment.
+    """
+
+    type = "adam"
+    epsilon: float
+
     def moments(self) -> dict[str, Tensor]:
-        """``mean`` and ``square``, of all parameters in one row, and the number of the ``step``."""
+        """Return ``mean`` and ``square``, both [P] for all P numbers of the parameters, and the ``step``, []."""
         raise NotImplementedError
 
     def load_moments(self, moments: dict[str, Any]) -> None:
         """Continue from the tensors of :meth:`moments`."""
         raise NotImplementedError
 
-    # ------------------------------------------------------------ state
-
     def state_dict(self) -> dict[str, Any]:
-        return {name: tensor.detach().cpu().numpy().copy() for name, tensor in self.moments().items()}
+        moments = {name: tensor.detach().cpu().numpy().copy() for name, tensor in self.moments().items()}
+        return {"type": self.type, **moments}
 
     def require_fit(self, state: Mapping[str, Any]) -> None:
-        """Raises RunStateError if the moments belong to another model, or are not finite."""
+        """Raise RunStateError if the moments belong to another model, or are not finite."""
         for name, tensor in self.moments().items():
             saved = saved_array(state, name, np.float32)
             if saved.shape != tuple(tensor.shape):
@@ -66,24 +100,44 @@ class Adam:
                 raise RunStateError(f"the saved optimizer's {name} is not finite; the training had diverged")
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Raises RunStateError, changing nothing, if the moments belong to another model."""
         self.require_fit(state)
         self.load_moments({name: torch.from_numpy(state[name].copy()) for name in self.moments()})
 
 
-class TorchAdam(Adam):
-    """``torch.optim.Adam``."""
+class TorchOptimizer(Optimizer):
+    """An optimizer of PyTorch, over parameters on any device.
 
-    def __init__(self, parameters: Iterable[nn.Parameter], learning_rate: float, epsilon: float) -> None:
-        self.parameters = list(parameters)
+    On a GPU, an optimizer that can be captured in a CUDA graph has its learning rate in a tensor there, so that neither
+    setting the rate nor a step waits for the device.
+    """
+
+    def __init__(
+        self, parameters: Sequence[nn.Parameter], learning_rate: float, optimizer: torch.optim.Optimizer
+    ) -> None:
+        self.parameters = parameters
+        self._optimizer = optimizer
+        device = parameters[0].device
+        if device.type == "cuda":
+            # PyTorch warns that such an optimizer is slower where it is not captured; it also does not wait.
+            setattr(optimizer, "_warned_capturable_if_run_uncaptured", True)  # noqa: B010
+            for group in optimizer.param_groups:
+                if "capturable" in group:
+                    group |= {"capturable": True, "lr": torch.tensor(learning_rate, device=device)}
         self.learning_rate = learning_rate
-        self.epsilon = epsilon
-        # Not torch's default of one kernel for each parameter and operation.
-        fused = self.parameters[0].device.type in ("cpu", "cuda")
-        self._optimizer = torch.optim.Adam(self.parameters, learning_rate, BETAS, epsilon, fused=fused)
 
-    def another(self, learning_rate: float, epsilon: float) -> TorchAdam:
-        return TorchAdam(self.parameters, learning_rate, epsilon)
+    @property
+    def learning_rate(self) -> float:
+        """Step size; may be set before every step."""
+        return self._learning_rate
+
+    @learning_rate.setter
+    def learning_rate(self, rate: float) -> None:
+        self._learning_rate = rate
+        for group in self._optimizer.param_groups:
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(rate)  # in place: a captured step reads this tensor
+            else:
+                group["lr"] = rate
 
     def zero_grad(self) -> None:
         self._optimizer.zero_grad()
@@ -92,9 +146,23 @@ class TorchAdam(Adam):
         return nn.utils.clip_grad_norm_(self.parameters, max_norm)
 
     def step(self) -> None:
-        for group in self._optimizer.param_groups:
-            group["lr"] = self.learning_rate
         self._optimizer.step()
+
+
+class TorchAdam(TorchOptimizer, Adam):
+    """``torch.optim.Adam``."""
+
+    def __init__(self, parameters: Iterable[nn.Parameter], learning_rate: float, epsilon: float) -> None:
+        parameters = list(parameters)
+        self.epsilon = epsilon
+        # Not torch's default of one kernel for each parameter and operation.
+        fused = parameters[0].device.type in ("cpu", "cuda")
+        super().__init__(
+            parameters, learning_rate, torch.optim.Adam(parameters, learning_rate, BETAS, epsilon, fused=fused)
+        )
+
+    def another(self, learning_rate: float) -> TorchAdam:
+        return TorchAdam(self.parameters, learning_rate, self.epsilon)
 
     def moments(self) -> dict[str, Tensor]:
         states = [self._optimizer.state.get(p) for p in self.parameters]

@@ -12,22 +12,33 @@ import torch
 from numpy.typing import NDArray
 
 from rlcore.environment import Actions, BehaviorSpec
-from rlcore.torch.actions import LOG_STD_RANGE, MASKED_LOGIT, ActionLayout, gumbel_noise
+from rlcore.torch.actions import MASKED_LOGIT, ActionLayout, gumbel_noise
 from rlcore.torch.backend import Backend
-from rlcore.torch.cpu.acting import MOST_ROWS, NumpyActor, agrees
+from rlcore.torch.cpu.acting import MOST_ROWS, NumpyActor, agrees, draws_agree
+from rlcore.torch.distributions import ActionDistribution, NumpyDraw
 from rlcore.torch.networks import Actor, acting_part, to_numpy
 from rlcore.torch.policy_module import PolicyModule
 from rlcore.torch.saved_networks import load_model_state, model_state
 
+__all__ = ["ActorPolicy", "RawActions"]
+
 RawActions = NDArray[np.float32] | None
+"""Continuous parts of actions [R, continuous] before they are clipped and stretched to the bounds; None without any."""
 Noise = tuple[NDArray[np.float32], NDArray[np.float32]]
 
-# Columns of the continuous parts [R, ...] (means, unless squashed) and logits [R, logits].
+# Columns of the continuous parts [R, ...] and logits [R, logits].
 Parameters = tuple[NDArray[np.float32] | None, NDArray[np.float32] | None]
 
 
 class ActorPolicy:
-    """The policy of an :class:`Actor`. It reads the model's own weights, so an update copies nothing."""
+    """The policy of an :class:`Actor`. It reads the model's own weights, so an update copies nothing.
+
+    Attributes:
+        behavior: The observations and actions of the agents.
+        layout: The parts of an action.
+        model: The network.
+        backend: The choices that ``torch_settings`` makes.
+    """
 
     def __init__(self, behavior: BehaviorSpec, model: Actor, backend: Backend) -> None:
         self.behavior = behavior
@@ -36,20 +47,24 @@ class ActorPolicy:
         self.backend = backend
         self._generator = np.random.default_rng(0)
         self._numpy_actor: NumpyActor | None = None
+        distribution = model.policy_head.distribution
+        self._distribution: ActionDistribution | None = distribution
+        self._numpy_draws = distribution is not None and draws_agree(distribution, backend.device)
         self.refresh()
         if self._numpy_actor is not None and not agrees(model, self._numpy_actor):
             self.backend, self._numpy_actor = attrs.evolve(backend, numpy_actor=None), None
 
     def refresh(self) -> None:
         """Call after normalizers changed, or parameters moved in memory."""
-        self.refresh_std()
+        self.refresh_distribution()
         if self.backend.numpy_actor is not None:
             self._numpy_actor = self.backend.numpy_actor(self.model)
 
-    def refresh_std(self) -> None:
-        """Call after parameters changed. All other parameters are read where they are."""
-        log_std = self.model.policy_head.log_std
-        self.std = np.empty(0, np.float32) if log_std is None else np.exp(to_numpy(log_std))
+    def refresh_distribution(self) -> None:
+        """Call after parameters of the distribution changed. All other parameters are read where they are."""
+        self._draw: NumpyDraw = self._torch_draw
+        if self._numpy_draws and self._distribution is not None:
+            self._draw = self._distribution.numpy_draw() or self._torch_draw
 
     # ------------------------------------------------------------ copies
 
@@ -78,6 +93,7 @@ class ActorPolicy:
         return PolicyModule(model, self.layout).eval()
 
     def seed(self, seed: int) -> None:
+        """Seed the generator that stochastic actions are drawn from."""
         self._generator = np.random.default_rng(seed)
 
     @property
@@ -91,9 +107,10 @@ class ActorPolicy:
         mask: NDArray[np.bool_] | None,
         memory: NDArray[np.float32] | None = None,
     ) -> Parameters:
-        """The output of :meth:`Actor.policy` for R rows, with a logit of -1e8 for forbidden options.
+        """Return the output of :meth:`rlcore.torch.networks.Actor.policy` for R rows.
 
-        ``memory`` [R, M] of a policy with memory is read and overwritten.
+        ``mask`` [R, logits] is True for allowed options; forbidden ones get a logit of -1e8. ``memory`` [R, M] of a
+        policy with memory is read and overwritten.
         """
         vectors = self.model.inputs.vectors
         if self.model.memory_size:
@@ -129,24 +146,22 @@ class ActorPolicy:
     def choose(self, parameters: Parameters, noise: Noise | None) -> tuple[RawActions, NDArray[np.int64] | None]:
         """Raw continuous parts [R, continuous] and choices [R, branches] for what :meth:`parameters` returned.
 
-        With ``noise``, standard normal [R, continuous] and Gumbel [R, logits], they are a draw; without, the mean and
-        the most likely options.
+        With ``noise``, standard normal [R, noise_size] and Gumbel [R, logits], they are a draw; without, what
+        a deterministic policy does.
         """
         columns, logits = parameters
-        raw = None
-        if columns is not None:
-            squashed = self.model.policy_head.squashed
-            raw = columns[:, : self.layout.continuous] if squashed else columns
-            if noise is not None:
-                std = self.std
-                if squashed:
-                    std = np.exp(np.clip(columns[:, self.layout.continuous :], *LOG_STD_RANGE))
-                raw = raw + std * noise[0]
-            if squashed:
-                raw = np.tanh(raw)
+        raw = None if columns is None else self._draw(columns, None if noise is None else noise[0])
         if logits is None:
             return raw, None
         return raw, self.layout.greedy_choices(logits if noise is None else logits + noise[1])
+
+    @torch.inference_mode()
+    def _torch_draw(self, columns: NDArray[np.float32], noise: NDArray[np.float32] | None) -> NDArray[np.float32]:
+        assert self._distribution is not None
+        at = torch.from_numpy(columns).to(self.backend.device)
+        if noise is None:
+            return to_numpy(self._distribution.deterministic(at))
+        return to_numpy(self._distribution.sample(at, torch.from_numpy(noise).to(self.backend.device)))
 
     def act(
         self,
@@ -155,12 +170,16 @@ class ActorPolicy:
         deterministic: bool = True,
         memory: NDArray[np.float32] | None = None,
     ) -> Actions:
+        """Return actions for R rows of observations, each [R, *shape].
+
+        The arguments are those of :meth:`rlcore.trainer.MemoryPolicy.act`.
+        """
         parameters = self.parameters(observations, action_mask, memory)
         noise = None
         if not deterministic:
             rows = len(next(iter(observations.values())))
             noise = (
-                self._generator.standard_normal((rows, self.layout.continuous), dtype=np.float32),
+                self._generator.standard_normal((rows, self.model.policy_head.noise_size), dtype=np.float32),
                 gumbel_noise(self._generator, (rows, self.layout.logits)),
             )
         return self.layout.actions(*self.choose(parameters, noise))

@@ -12,20 +12,38 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from rlcore.torch.actions import LOG_STD_RANGE, ActionLayout, mask_logits
+from rlcore.torch.actions import ActionLayout, mask_logits
 from rlcore.torch.networks import Actor
+
+__all__ = ["PolicyModule", "PolicyOutput"]
 
 
 class PolicyOutput(NamedTuple):
-    """The actions of R rows."""
+    """The actions of R rows.
 
-    continuous: Tensor | None  # [R, continuous] in the environment's units
-    discrete: Tensor | None  # [R, branches] int64
-    memory: Tensor | None  # [R, M] after the step
+    Attributes:
+        continuous: [R, continuous] in the environment's units; None if the behavior has none.
+        discrete: [R, branches] int64, index of the chosen option of each branch; None if the behavior has no branches.
+        memory: [R, M] after the step; None without memory.
+    """
+
+    continuous: Tensor | None
+    discrete: Tensor | None
+    memory: Tensor | None
 
 
 class PolicyModule(nn.Module):
-    """``forward`` has no effect beside its result, and no branch depends on values: it can be traced and exported."""
+    """A policy as one module: from raw observations to the environment's actions.
+
+    ``forward`` has no effect beside its result, and no branch depends on values: it can be traced and exported.
+
+    Attributes:
+        low: [continuous] lower bounds.
+        high: [continuous] upper bounds.
+        middle: [continuous] middle of the range; 0 where unbounded.
+        half_range: [continuous] half of the range; 1 where unbounded.
+        limit: [continuous] largest absolute value of a raw part: 1, or infinite where unbounded.
+    """
 
     low: Tensor
     high: Tensor
@@ -37,10 +55,11 @@ class PolicyModule(nn.Module):
         """``model`` is used as it is, with its own parameters."""
         super().__init__()
         self.model = model
-        self.continuous, self.branches = layout.continuous, tuple(layout.branches)
-        parts = {"low": layout.low, "high": layout.high, "middle": layout.middle, "half_range": layout.half_range}
-        for name, array in {**parts, "limit": layout.clip}.items():
-            self.register_buffer(name, torch.from_numpy(array.copy()))
+        self.branches = tuple(layout.branches)
+        if layout.continuous:  # torch.export cannot load empty tensors that it saved
+            parts = {"low": layout.low, "high": layout.high, "middle": layout.middle, "half_range": layout.half_range}
+            for name, array in {**parts, "limit": layout.clip}.items():
+                self.register_buffer(name, torch.from_numpy(array.copy()))
 
     def forward(
         self,
@@ -52,8 +71,8 @@ class PolicyModule(nn.Module):
         """Actions for R rows of ``observations``, each [R, *shape] of the observation's type.
 
         ``action_mask`` [R, logits] is True where allowed. ``memory`` [R, M] is needed with a policy with memory; zeros
-        begin an episode. With ``noise``, standard normal [R, continuous] and Gumbel [R, logits], actions are drawn;
-        without, they are the mean and the most likely options.
+        begin an episode. With ``noise``, standard normal [R, ``model.policy_head.noise_size``] and Gumbel [R, logits],
+        actions are drawn; without, they are those of a deterministic policy.
         """
         columns, logits, memory = self._distribution(observations, memory)
         continuous = discrete = None
@@ -83,15 +102,9 @@ class PolicyModule(nn.Module):
 
     def _raw(self, columns: Tensor, noise: tuple[Tensor, Tensor] | None) -> Tensor:
         """Continuous parts [R, continuous] before clipping and stretching."""
-        head = self.model.policy_head
-        raw = columns[:, : self.continuous]
-        if noise is not None:
-            if head.log_std is None:
-                std = columns[:, self.continuous :].clamp(*LOG_STD_RANGE).exp()
-            else:
-                std = head.log_std.exp()
-            raw = raw + std * noise[0]
-        return raw.tanh() if head.squashed else raw
+        distribution = self.model.policy_head.distribution
+        assert distribution is not None
+        return distribution.deterministic(columns) if noise is None else distribution.sample(columns, noise[0])
 
     def _to_environment(self, raw: Tensor) -> Tensor:
         clipped = raw.clamp(-self.limit, self.limit)

@@ -13,9 +13,11 @@ from rlcore.torch.allocation import require_memory
 from rlcore.torch.replay import ReplayBuffer
 from rlcore.torch.replay_rings import CLOSED, LEAST_ROWS, TERMINATED, TRUNCATED
 
+__all__ = ["recorded_transitions"]
+
 
 def recorded_transitions(recording: Recording, behavior: BehaviorSpec, layout: ActionLayout) -> ReplayBuffer:
-    """All transitions of ``recording``, for agents of ``behavior``.
+    """Return all transitions of ``recording``, for agents of ``behavior``.
 
     A recording is laid out as a ring of one slot is: the row after a transition holds what followed it. Continuous
     actions become raw ones, within [-1, 1] where the environment's are bounded. Raises ConfigError if the recorded

@@ -5,9 +5,18 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+__all__ = ["Recurrent"]
+
 
 class Recurrent(nn.Module):
-    """An LSTM of ``memory_size // 2`` units. A row of memory [M] holds the hidden state, then the cell state."""
+    """An LSTM of ``memory_size // 2`` units, for M = ``memory_size``.
+
+    A row of memory [M] holds the hidden state, then the cell state.
+
+    Attributes:
+        features: Outputs of the layer: M / 2.
+        lstm: The layer.
+    """
 
     def __init__(self, features: int, memory_size: int, init: str) -> None:
         super().__init__()
@@ -33,20 +42,24 @@ class Recurrent(nn.Module):
         return [getattr(self.lstm, name) for name in ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")]
 
     def forward(self, x: Tensor, memory: Tensor) -> Tensor:
-        """Outputs [L, Q, M / 2] of L steps in Q sequences x [L, Q, F] that begin with ``memory`` [Q, M]."""
+        """Return the outputs [L, Q, M / 2] of L steps in Q sequences ``x`` [L, Q, F].
+
+        ``memory`` [Q, M] is the memory before the first step.
+        """
         h, c = memory.unsqueeze(0).chunk(2, dim=2)
         output, _ = self.lstm(x, (h.contiguous(), c.contiguous()))
         return output  # type: ignore[no-any-return]
 
     def step(self, x: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Output [R, M / 2] and the next memory [R, M] of one step x [R, F]."""
+        """Return the output [R, M / 2] and the next memory [R, M] of one step ``x`` [R, F] with ``memory`` [R, M]."""
         h, c = torch.lstm_cell(x, memory.chunk(2, dim=1), *self._weights())
         return h, torch.cat([h, c], dim=1)
 
     def through(self, x: Tensor, memory: Tensor, carry: Tensor) -> tuple[Tensor, Tensor]:
-        """Outputs [T, S, M / 2] of x [T, S, F], and the memory [T, S, M] after each step.
+        """Return the outputs [T, S, M / 2] of ``x`` [T, S, F], and the memory [T, S, M] after each step.
 
-        Where ``carry`` [T, S] is 0, the next step begins without memory.
+        ``memory`` [S, M] is the memory before the first step. Where ``carry`` [T, S] is 0, the next step begins without
+        memory.
         """
         outputs, memories = [], []
         for features, kept in zip(x, carry.unsqueeze(2), strict=True):

@@ -18,33 +18,53 @@ from rlcore.saved_values import SavedValueError, saved_array, saved_mapping
 from rlcore.torch.priorities import Priorities
 from rlcore.torch.replay_rings import TERMINATED, TRUNCATED, ReplayRings
 
+__all__ = ["ReplayBuffer", "Rows", "Steps"]
+
 FloatArray = NDArray[np.float32]
 Rows = NDArray[np.int64]
+"""Rows of a replay buffer, [B] of int64."""
 
 
 @attrs.frozen(eq=False)
 class Steps:
-    """B transitions, copied out of the buffer."""
+    """B transitions, copied out of the buffer.
 
-    observations: dict[str, NDArray[Any]]  # each [B, *shape]
-    next_observations: dict[str, NDArray[Any]]  # each [B, *shape]; the final one where an episode ended or was cut
-    raw: FloatArray  # [B, continuous] as the trainer passed it to `act`
-    choices: NDArray[np.int64]  # [B, branches]
-    masks: NDArray[np.bool_] | None  # [B, mask_size]; None: there never was one
-    next_masks: NDArray[np.bool_] | None  # [B, mask_size]; a final observation allows everything
-    reward: FloatArray  # [B]
-    group_reward: FloatArray | None  # [B]; None: there never was one
-    terminated: NDArray[np.bool_]  # [B]
-    truncated: NDArray[np.bool_]  # [B] ended by a time limit, or cut: bootstrap from the next observation
+    Attributes:
+        observations: Observations by name, each [B, *shape].
+        next_observations: Next observations by name, each [B, *shape]; the final one where an episode ended or was cut.
+        raw: [B, continuous] raw continuous parts, as the trainer passed them to ``act``.
+        choices: [B, branches] index of the chosen option of each branch.
+        masks: [B, mask_size] whether each option was allowed; None: there never was a mask.
+        next_masks: [B, mask_size] of the next observation; a final observation allows everything. None: there never was
+            a mask.
+        reward: [B] the environment's reward.
+        group_reward: [B] the reward of the group; None: there never was one.
+        terminated: [B] the episode ended by the rule of the task.
+        truncated: [B] the episode ended by a time limit, or was cut: bootstrap from the next observation.
+    """
+
+    observations: dict[str, NDArray[Any]]
+    next_observations: dict[str, NDArray[Any]]
+    raw: FloatArray
+    choices: NDArray[np.int64]
+    masks: NDArray[np.bool_] | None
+    next_masks: NDArray[np.bool_] | None
+    reward: FloatArray
+    group_reward: FloatArray | None
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
 
 
 class ReplayBuffer(ReplayRings):
-    """Rows to sample, and what is in them."""
+    """A replay buffer: rows to sample, and what is in them.
+
+    The arrays are those of :class:`~rlcore.torch.replay_rings.ReplayRings`.
+    """
 
     # ------------------------------------------------------------ sampling
 
     def sample(self, batch_size: int, generator: np.random.Generator) -> Rows:
-        """``batch_size`` rows that hold a transition, uniformly, with replacement.
+        """Return ``batch_size`` rows that hold a transition, uniformly, with replacement.
 
         Rows are drawn from all that are in use, and those without a transition rejected. The number drawn follows
         from how many there are, so that equal buffers and equal generators give equal samples.
@@ -61,7 +81,7 @@ class ReplayBuffer(ReplayRings):
     def sample_prioritized(
         self, batch_size: int, generator: np.random.Generator, beta: float
     ) -> tuple[Rows, FloatArray]:
-        """``batch_size`` rows drawn by priority, and their importance weights [B], the largest of which is one.
+        """Return ``batch_size`` rows drawn by priority, and their importance weights [B], the largest of which is one.
 
         Only for a buffer made with ``priority_alpha``; see :meth:`rlcore.torch.priorities.Priorities.sample`.
         """
@@ -71,14 +91,17 @@ class ReplayBuffer(ReplayRings):
         return priorities.sample(batch_size, generator, beta, self._closed)
 
     def set_priorities(self, rows: Rows, errors: NDArray[np.floating[Any]]) -> None:
-        """Temporal-difference errors [B] of ``rows`` [B] decide how often they are drawn.
+        """Set how often ``rows`` [B] are drawn by their temporal-difference errors [B].
 
         Of a row given twice the last one counts. Raises ValueError for an error that is not finite.
         """
         self._require_priorities().set(rows, errors, self.flags)
 
     def fill(self, flags: NDArray[np.uint8], masks: NDArray[np.bool_] | None = None) -> None:
-        """Declares the first rows, which the caller has written, to hold what ``flags`` say; for recorded data."""
+        """Declare that the first rows, which the caller has written, are transitions, for recorded data.
+
+        ``flags`` [rows] and ``masks`` [rows, mask_size] are stored.
+        """
         self.flags[: len(flags)] = flags
         self.filled = len(flags)
         self._closed = int(np.count_nonzero(flags))
@@ -88,7 +111,7 @@ class ReplayBuffer(ReplayRings):
     # ------------------------------------------------------------ reading
 
     def transitions(self, rows: Rows, last: Rows | None = None) -> Steps:
-        """The transitions of ``rows`` [B].
+        """Return the transitions of ``rows`` [B].
 
         With ``last`` [B] (from :meth:`stretches`) next observations, next masks and flags are those of ``last``: what a
         stretch of several steps led to.
@@ -111,7 +134,7 @@ class ReplayBuffer(ReplayRings):
         )
 
     def stretches(self, rows: Rows, n: int) -> tuple[Rows, NDArray[np.bool_], Rows]:
-        """Stretches of up to ``n`` transitions of one episode that start at ``rows`` [B].
+        """Return stretches of up to ``n`` transitions of one episode that start at ``rows`` [B].
 
         A stretch ends after n steps, with its episode, or at the newest transition. Returns the rows [n, B] that make
         it up, where they do [n, B] (past its end the last row is repeated), and the last row [B], whose next
@@ -146,7 +169,7 @@ class ReplayBuffer(ReplayRings):
         return state
 
     def require_fit(self, state: Mapping[str, Any]) -> None:
-        """Raises RunStateError unless the state is of a buffer made like this one."""
+        """Raise RunStateError unless the state is of a buffer made like this one. SavedValueError is one."""
         saved, own = saved_mapping(state, "layout"), self._layout()
         for key, value in own.items():
             if saved.get(key) != value:

@@ -23,6 +23,8 @@ from rlcore.errors import ConfigError
 from rlcore.torch.allocation import choice_dtype, require_memory
 from rlcore.torch.priorities import Priorities
 
+__all__ = ["ReplayRings"]
+
 FloatArray = NDArray[np.float32]
 Rows = NDArray[np.int64]
 
@@ -31,7 +33,26 @@ LEAST_ROWS = 4  # of a ring: a transition, its final observation, the current on
 
 
 class ReplayRings:
-    """The last ``buffer_size`` rows over all slots, final and current observations included."""
+    """The last ``buffer_size`` rows over all slots, final and current observations included.
+
+    Row r belongs to slot r % S; the next row of its trajectory is (r + S) % capacity.
+
+    Attributes:
+        behavior: The observations and actions of the agents.
+        slots: S, the number of slots.
+        capacity: Rows of the buffer: S times the rows of a slot.
+        observations: Observations by name, each [capacity, *shape].
+        raw: [capacity, continuous] raw continuous parts of the actions.
+        choices: [capacity, branches] index of the chosen option of each branch.
+        reward: [capacity] the environment's reward.
+        flags: [capacity] 0 for a row without a transition, else 1, plus 2 if it terminated, plus 4 if it was truncated.
+        masks: [capacity, mask_size] whether each option is allowed; None before the first mask.
+        group_reward: [capacity] the reward of the group; None before the first one.
+        priorities: Priorities of the rows; None without ``priority_alpha``.
+        filled: Rows from here on were never used.
+        head: [S] row of the current observation of each slot.
+        closed_rows: [K] rows of the transitions that the last call of ``observe`` closed.
+    """
 
     def __init__(self, behavior: BehaviorSpec, buffer_size: int, priority_alpha: float | None = None) -> None:
         """``priority_alpha`` is the exponent of prioritized sampling; without it rows have no priorities.

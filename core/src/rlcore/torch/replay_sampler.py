@@ -23,27 +23,37 @@ from rlcore.settings import OffPolicySettings, PrioritizedSamplerSettings, Repla
 from rlcore.torch.priorities import importance_exponent
 from rlcore.torch.replay import ReplayBuffer, Steps
 
+__all__ = ["PrioritizedSampler", "ReplaySampler", "Sample", "UniformSampler"]
+
 FloatArray = NDArray[np.float32]
 Rows = NDArray[np.int64]
 
 
 @attrs.frozen(eq=False)
 class Sample:
-    """The B transitions of one minibatch."""
+    """The B transitions of one minibatch.
 
-    rows: Rows  # [B] rows of the replay buffer, each of which holds a transition
-    weight: FloatArray | None = None  # [B] of each transition in the loss; None: all equal
-    steps: Steps | None = None  # to learn from instead of what the rows hold; see `ReplaySampler.changes_steps`
+    Attributes:
+        rows: [B] rows of the replay buffer, each of which holds a transition.
+        weight: [B] of each transition in the loss; None: all equal.
+        steps: Transitions to learn from instead of those of the rows, if the sampler ``changes_steps``; None otherwise.
+    """
+
+    rows: Rows
+    weight: FloatArray | None = None
+    steps: Steps | None = None
 
 
 class ReplaySampler:
     """The base class of replay samplers. A sampler implements :meth:`sample`; the rest has defaults.
 
-    ``priority_alpha``: if not None, the buffer keeps priorities with this exponent, for
-    :meth:`rlcore.torch.replay.ReplayBuffer.sample_prioritized` and ``set_priorities``. ``uses_td_errors``: whether
-    :meth:`learned` is called; trainers that compute no temporal-difference errors are refused. ``changes_steps``:
-    whether samples have ``steps``, changed copies of stored transitions, as in hindsight relabeling; ``n_steps`` above
-    1 is refused then.
+    Attributes:
+        priority_alpha: Exponent of the priorities that the buffer keeps, for
+            :meth:`rlcore.torch.replay.ReplayBuffer.sample_prioritized`; None: the buffer keeps none.
+        uses_td_errors: Whether :meth:`learned` is called; trainers that compute no temporal-difference errors are
+            refused.
+        changes_steps: Whether samples have ``steps``, changed copies of stored transitions, as in hindsight relabeling;
+            ``n_steps`` above 1 is refused then.
     """
 
     priority_alpha: float | None = None
@@ -77,6 +87,7 @@ class UniformSampler(ReplaySampler):
 
     @classmethod
     def create(cls, settings: ReplaySamplerSettings, behavior: BehaviorSpec, run: RunContext) -> UniformSampler:
+        """Create the sampler: the target of its record."""
         return cls()
 
     def sample(self, buffer: ReplayBuffer, batch_size: int, generator: np.random.Generator, progress: float) -> Sample:
@@ -96,6 +107,7 @@ class PrioritizedSampler(ReplaySampler):
     def create(
         cls, settings: PrioritizedSamplerSettings, behavior: BehaviorSpec, run: RunContext
     ) -> PrioritizedSampler:
+        """Create the sampler: the target of its record."""
         return cls(settings)
 
     def sample(self, buffer: ReplayBuffer, batch_size: int, generator: np.random.Generator, progress: float) -> Sample:

@@ -26,10 +26,15 @@ _OF_AN_UPDATE = 32  # bytes of a step: log-probability, value, advantage, return
 class RolloutBuffer:
     """Transitions of all slots since the last update."""
 
-    def __init__(self, behavior: BehaviorSpec, buffer_size: int, memory_size: int = 0) -> None:
-        """Room for ``buffer_size`` agent steps over all slots, with ``memory_size`` numbers of memory each."""
+    def __init__(
+        self, behavior: BehaviorSpec, buffer_size: int, memory_size: int = 0, noise_size: int | None = None
+    ) -> None:
+        """Room for ``buffer_size`` agent steps over all slots, with ``memory_size`` numbers of memory each.
+
+        ``noise_size`` Gaussian numbers are drawn for each step beside the buffer; by default one for each part.
+        """
         # Beside what a replay buffer has: wider choices, noise for acting, and what an update computes of each step.
-        noise = 4 * (behavior.continuous + behavior.mask_size)
+        noise = 4 * ((behavior.continuous if noise_size is None else noise_size) + behavior.mask_size)
         beside = 8 * len(behavior.discrete) + noise + 4 * memory_size + _OF_AN_UPDATE
         require_memory(behavior, buffer_size, beside=beside)
         slots = behavior.slots

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from rlcore.environment import AgentBatch
 from rlcore.saved_values import saved_array
-from rlcore.torch.minibatch import Minibatch, rollout_rows, standardize
+from rlcore.torch.minibatch import Minibatch, minibatches, rollout_rows
 from rlcore.torch.networks import ActorCritic, Inputs, to_numpy
 from rlcore.torch.rollout import RolloutBuffer, valid_rows
 from rlcore.torch.sequences import SequenceTable, sequence_starts
@@ -39,7 +39,7 @@ class RolloutSequences:
     def policy_parameters(
         self, model: ActorCritic, inputs: Inputs, most_rows: int | None
     ) -> tuple[Tensor | None, Tensor | None]:
-        """The output of :meth:`Actor.policy` for all N rows, computed for about ``most_rows`` rows at a time."""
+        """The output of :meth:`rlcore.torch.networks.Actor.policy` for all N rows, about ``most_rows`` at a time."""
         count = len(inputs[0])
         pieces = 1 if most_rows is None else -(-count // most_rows)
         means, logits, order = [], [], []
@@ -59,28 +59,14 @@ class RolloutSequences:
         return joined(means), joined(logits)
 
     def minibatches(
-        self, rollout: Minibatch, generator: np.random.Generator, parts: int, standardized: bool
+        self, rollout: Minibatch, batch_size: int, generator: np.random.Generator, standardized: bool
     ) -> Iterator[Minibatch]:
-        """All transitions in random order of their sequences, in about ``parts`` minibatches."""
+        """All transitions in random order of their sequences, in minibatches of about ``batch_size``."""
+        parts = max(1, round(len(rollout.advantage) / batch_size))
         for chosen in self.table.shuffled(generator, parts):
             rows, sequences = self.table.select(chosen, self.actor_memory, self.critic_memory)
-            at = torch.from_numpy(rows).to(rollout.advantage.device)
-
-            def gathered(x: Tensor | None, at: Tensor = at) -> Any:
-                return None if x is None else x.index_select(0, at)
-
-            advantage = gathered(rollout.advantage)
-            yield Minibatch(
-                inputs=tuple(gathered(x) for x in rollout.inputs),
-                raw=gathered(rollout.raw),
-                choices=gathered(rollout.choices),
-                mask=gathered(rollout.mask),
-                old_log_prob=gathered(rollout.old_log_prob),
-                old_value=gathered(rollout.old_value),
-                advantage=standardize(advantage) if standardized else advantage,
-                returns=gathered(rollout.returns),
-                sequences=sequences,
-            )
+            (minibatch,) = minibatches(rollout, rows.reshape(1, -1), standardized)
+            yield attrs.evolve(minibatch, sequences=sequences)
 
 
 class RolloutMemory:

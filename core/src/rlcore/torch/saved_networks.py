@@ -13,6 +13,8 @@ from rlcore.errors import RunStateError
 from rlcore.saved_values import non_finite
 from rlcore.torch.normalizer import RunningNormalizer
 
+__all__ = ["load_model_state", "model_state"]
+
 
 def model_state(model: nn.Module) -> dict[str, np.ndarray[Any, Any]]:
     """Parameters and buffers by name, copied."""
@@ -45,7 +47,11 @@ def _kind(value: Any, exact: bool = False) -> str:
 
 
 def load_model_state(model: nn.Module, state: Mapping[str, Any], behavior: str) -> None:
-    """Puts saved values into the model. RunStateError, changing nothing, unless all fit and all are finite."""
+    """Put saved values into the model.
+
+    Raises RunStateError, changing nothing, unless all names, shapes and types fit and all values are finite.
+    ``behavior`` is the name of the behavior, for the message.
+    """
     require_model_fit(model, state, behavior)
     diverged = non_finite({"model": state})
     if diverged is not None:

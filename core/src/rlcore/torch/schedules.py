@@ -1,32 +1,105 @@
-"""Values that change with the steps taken (ML-Agents' ``linear`` and ``constant``), and updates that are due."""
+"""Values that change with the steps taken, and updates that are due.
+
+A schedule is a function of progress, the share of ``max_steps`` taken. Its result is the share of the way from the
+initial to the final value; both are numbers from 0 to 1. A plugin registers schedules with ``rlcore_schedules``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
 import attrs
 
+from rlcore.errors import PluginError
+from rlcore.plugins.failures import blamed
+from rlcore.plugins.records import ScheduleSpec
+from rlcore.plugins.run_context import RunContext
 from rlcore.saved_values import saved_count, saved_entry
+
+__all__ = ["Schedule", "UpdateRatio", "constant", "cosine", "create_schedule", "linear"]
+
+
+def linear(progress: float) -> float:
+    """ML-Agents' ``linear``."""
+    return progress
+
+
+def constant(progress: float) -> float:
+    """ML-Agents' ``constant``: never away from the initial value."""
+    return 0.0
+
+
+def cosine(progress: float) -> float:
+    """Half a cosine (Loshchilov and Hutter 2017, arXiv:1608.03983, eq. 5 without restarts)."""
+    return 0.5 * (1.0 - math.cos(math.pi * progress))
+
+
+BUILT_IN: Mapping[str, Callable[[float], float]] = {"constant": constant, "cosine": cosine, "linear": linear}
 
 
 @attrs.frozen
 class Schedule:
-    """``constant`` keeps ``initial``; ``linear`` falls from there to ``final`` over ``max_steps`` agent steps."""
+    """A value that goes from ``initial`` to ``final`` over ``max_steps`` agent steps, as ``share`` says.
 
-    kind: str
+    Calling a schedule with the number of agent steps taken returns the value.
+
+    Attributes:
+        share: One of ``BUILT_IN`` or another function of progress.
+        initial: Value at step 0.
+        final: Value from ``max_steps`` on.
+        max_steps: Agent steps until the final value.
+    """
+
+    share: Callable[[float], float]
     initial: float
     final: float
     max_steps: int
 
     def __call__(self, step: int) -> float:
-        if self.kind == "constant":
-            return self.initial
-        remaining = 1.0 - min(step, self.max_steps) / self.max_steps
         # A value that starts below its floor (beta: 0) stays there instead of growing towards the floor.
-        final = min(self.initial, self.final)
-        return (self.initial - final) * remaining + final
+        if self.share is constant or self.initial <= self.final:
+            return self.initial
+        remaining = 1.0 - self.share(min(step, self.max_steps) / self.max_steps)
+        return (self.initial - self.final) * remaining + self.final
+
+
+ROUNDING = 1e-9  # by which a share may lie outside of 0 to 1
+
+
+@attrs.frozen
+class _Checked:
+    """The function of a plugin: its errors, and shares that are not from 0 to 1, name the plugin."""
+
+    function: Callable[[float], Any]
+    described: str
+
+    def __call__(self, progress: float) -> float:
+        with blamed(self.described, f"at progress {progress:g}"):
+            share = float(self.function(progress))
+        if not -ROUNDING <= share <= 1.0 + ROUNDING:
+            raise PluginError(f"{self.described}: returned {share:g} at progress {progress:g}; must be from 0 to 1")
+        return min(max(share, 0.0), 1.0)
+
+
+def create_schedule(name: str, initial: float, final: float, max_steps: int, run: RunContext) -> Schedule:
+    """Return the schedule that a key such as ``learning_rate_schedule`` names.
+
+    Raises PluginError, which names the plugin, if the function of a plugin fails at the start, in the middle or at the
+    end. A policy that is only measured needs no schedule: it has a constant one if the plugin is not known.
+    """
+    share = BUILT_IN.get(name)
+    if share is None and run.inference:
+        share = constant
+    elif share is None:
+        spec = run.plugins.record(ScheduleSpec, name)
+        function = spec.resolve()
+        share = _Checked(function, spec.described) if function not in BUILT_IN.values() else function
+        for progress in (0.0, 0.5, 1.0):
+            share(progress)
+    return Schedule(share, initial, final, max_steps)
 
 
 class UpdateRatio:
@@ -43,7 +116,7 @@ class UpdateRatio:
         self.done = 0  # updates since then
 
     def due(self, steps: int) -> int:
-        """Number of updates still to do at agent step ``steps``."""
+        """Return the number of updates still to do at agent step ``steps``."""
         return max(0, (steps - self.start) * self._ratio.denominator // self._ratio.numerator - self.done)
 
     def restart(self, start: int) -> None:
@@ -51,6 +124,7 @@ class UpdateRatio:
         self.start, self.done = start, 0
 
     def state_dict(self) -> dict[str, Any]:
+        """Return the counts, as JSON values."""
         return {"start": self.start, "done": self.done, "ratio": str(self._ratio)}
 
     def load_state_dict(self, state: Mapping[str, Any], steps: int) -> None:

@@ -19,24 +19,33 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+__all__ = ["Sequences"]
+
 Rows = NDArray[np.int64]
 
 
 @attrs.frozen(eq=False)
 class Sequences:
-    """Q sequences that B rows belong to, and what the networks remember at the start of each."""
+    """Q sequences of at most L steps that B rows belong to, and what the networks remember at the start of each.
 
-    rows: Tensor  # [L * Q] the row at each place, step by step; some row where a sequence is shorter
-    places: Tensor  # [B] the place of each row
-    actor_memory: Tensor  # [Q, M]
-    critic_memory: Tensor  # [Q, M]
+    Attributes:
+        rows: [L * Q] the row at each place, step by step; some row where a sequence is shorter.
+        places: [B] the place of each row.
+        actor_memory: [Q, M] memory of the policy at the start of each sequence.
+        critic_memory: [Q, M] memory of the critic at the start of each sequence.
+    """
+
+    rows: Tensor
+    places: Tensor
+    actor_memory: Tensor
+    critic_memory: Tensor
 
     def padded(self, x: Tensor) -> Tensor:
-        """[L, Q, F] from [B, F]."""
+        """Return [L, Q, F] from ``x`` [B, F]."""
         return x.index_select(0, self.rows).view(-1, len(self.actor_memory), x.shape[1])
 
     def unpadded(self, y: Tensor) -> Tensor:
-        """[B, H] from [L, Q, H]."""
+        """Return [B, H] from ``y`` [L, Q, H]."""
         return y.flatten(0, 1).index_select(0, self.places)
 
 

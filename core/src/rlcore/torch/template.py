@@ -15,20 +15,42 @@ from rlcore.rewards import RewardProvider
 from rlcore.saved_values import saved_mapping
 from rlcore.seeding import derive_seed
 from rlcore.settings import BehaviorSettings
+from rlcore.torch.actions import require_bounds
 from rlcore.torch.backend import choose_backend
+from rlcore.torch.distributions import DEFAULT
 from rlcore.torch.networks import Actor
-from rlcore.torch.optimizer import Adam
+from rlcore.torch.optimizer import Optimizer
+from rlcore.torch.plugin_optimizer import PluginOptimizer, chosen_optimizer
 from rlcore.torch.policy import ActorPolicy
 from rlcore.torch.saved_networks import load_model_state, require_model_fit
-from rlcore.torch.schedules import Schedule
+from rlcore.torch.schedules import create_schedule
+
+__all__ = ["TorchTrainer"]
 
 IMITATION_STATE = "behavioral_cloning"  # the entry that rlcore.torch.imitation adds to a trainer's state
 
 
 class TorchTrainer:
-    """Base of the three templates; derive from one of those."""
+    """Base of the three templates; derive from one of those.
 
-    # Whether the trainer computes two losses that need nothing of each other, and may do so in two threads.
+    PyTorch's random state outside of the trainer is not changed: the weights depend on the run's seed and nothing else.
+
+    Attributes:
+        independent_losses: Whether the trainer computes two losses that need nothing of each other, and may do so in
+            two threads. A subclass may set it.
+        model: The network, on ``device``.
+        policy: The current policy.
+        behavior: The observations and actions of the agents.
+        settings: The behavior's block of the configuration.
+        hyperparameters: The block ``hyperparameters``.
+        backend: The choices that ``torch_settings`` makes.
+        device: The device of the network.
+        providers: The reward providers, R of them.
+        provider_names: The keys of the providers under ``reward_signals``, in their order.
+        steps: Agent steps observed so far; gradient steps for a trainer of recorded data.
+        learning_rate: The schedule of the learning rate.
+    """
+
     independent_losses = False
 
     model: Any
@@ -43,44 +65,59 @@ class TorchTrainer:
         self.providers: Sequence[RewardProvider] = run.create_reward_providers(behavior, settings)
         self.provider_names = tuple(settings.reward_signals)  # in the same order
         self.steps = 0
-        self.learning_rate = Schedule(
-            self.hyperparameters.learning_rate_schedule, self.hyperparameters.learning_rate, 1e-10, settings.max_steps
-        )
+        h = self.hyperparameters
+        self.learning_rate = create_schedule(h.learning_rate_schedule, h.learning_rate, 1e-10, settings.max_steps, run)
+        self._optimizer_spec = chosen_optimizer(h.optimizer, run)
         torch.set_num_threads(self.backend.threads)
         with torch.random.fork_rng(devices=[]):  # initial weights depend on the run's seed and nothing else
             torch.manual_seed(derive_seed(run.seed, f"{behavior.name}/weights"))
             self.model = self.build_model(len(self.providers)).to(self.device)
         self.backend.prepare(self.model)
+        distribution = self.model.policy_head.distribution
+        if distribution is not None and distribution.bounded:
+            named = settings.network_settings.action_distribution
+            if named is None:
+                require_bounds(behavior, settings.trainer_type, "trainer_type ppo")
+            else:
+                require_bounds(behavior, f"action_distribution {named!r}", f"action_distribution {DEFAULT}")
 
     def build_model(self, value_heads: int) -> Actor:
-        """Return the network. Called once, with PyTorch's generator seeded.
+        """Return the network. Called once, with PyTorch's generator seeded. A subclass implements it.
 
-        ``value_heads`` is R, the number of reward providers. Everything that a run must save is a parameter or a
-        buffer of the network, target networks included.
+        ``value_heads`` is R, the number of reward providers. Everything that a run must save is a parameter or a buffer
+        of the network, target networks included.
         """
         raise NotImplementedError
 
-    def actor_optimizer(self) -> Adam:
-        """Return the optimizer that moves the policy's parameters; imitation needs it."""
+    def actor_optimizer(self) -> Optimizer:
+        """Return the optimizer that moves the policy's parameters. Behavioral cloning uses it."""
         raise NotImplementedError
 
     # ------------------------------------------------------------ for subclasses
 
-    def adam(self, parameters: Iterable[nn.Parameter]) -> Adam:
-        """Adam over ``parameters``, with the learning rate and epsilon of the hyperparameters."""
-        return self.backend.optimizer(parameters, self.hyperparameters.learning_rate, self.hyperparameters.adam_epsilon)
+    def make_optimizer(self, parameters: Iterable[nn.Parameter]) -> Optimizer:
+        """The optimizer that the hyperparameters choose, over ``parameters``; its learning rate is the initial one."""
+        h, spec = self.hyperparameters, self._optimizer_spec
+        if spec is None:
+            return self.backend.adam(parameters, h.learning_rate, h.adam_epsilon)
+        return PluginOptimizer(spec, h.optimizer, list(parameters), h.learning_rate)
 
     # ------------------------------------------------------------ state
 
     def providers_state(self) -> dict[str, Any]:
+        """Return the state of each reward provider by its name."""
         return {name: p.state_dict() for name, p in zip(self.provider_names, self.providers, strict=True)}
 
     def load_providers(self, state: Mapping[str, Any]) -> None:
+        """Load what :meth:`providers_state` returned.
+
+        The state of a provider that does not fit raises RunStateError.
+        """
         for name, provider in zip(self.provider_names, self.providers, strict=True):
             provider.load_state_dict(state[name])
 
     def require_fit(self, state: Mapping[str, Any]) -> None:
-        """Raises RunStateError, before anything is changed, for the state of another configuration."""
+        """Raise RunStateError, before anything is changed, for the state of another configuration."""
         saved = tuple(saved_mapping(state, "providers"))
         if set(saved) != set(self.provider_names):
             raise RunStateError(
@@ -94,10 +131,25 @@ class TorchTrainer:
             )
         require_model_fit(self.model, saved_mapping(state, "model"), self.behavior.name)
 
+    def require_optimizer_fit(self, optimizer: Optimizer, state: Mapping[str, Any]) -> None:
+        """Raises RunStateError unless ``optimizer`` could load ``state``."""
+        saved = state.get("type")
+        if saved != optimizer.type:
+            raise RunStateError(
+                f"behavior {self.behavior.name!r}: the checkpoint was saved with hyperparameters.optimizer.type "
+                f"{saved!r} and this run has {optimizer.type!r}; resume with the optimizer of the checkpoint, or start "
+                "a new run"
+            )
+        optimizer.require_fit(state)
+
     def snapshot(self, state: Mapping[str, Any] | None = None) -> ActorPolicy:
-        """A frozen copy of the policy as it is, or as it was when ``state`` was its ``state_dict``."""
+        """Return a frozen copy of the policy, or the policy that ``state`` describes.
+
+        Raises RunStateError for a state that does not fit.
+        """
         return self.policy.snapshot(state)
 
     def load_model(self, model: Mapping[str, Any]) -> None:
+        """Implement :meth:`rlcore.trainer.Trainer.load_model`. Raises RunStateError if the network does not fit."""
         load_model_state(self.model, model, self.behavior.name)
         self.policy.refresh()

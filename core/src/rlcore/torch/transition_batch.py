@@ -17,17 +17,27 @@ from rlcore.torch.networks import Inputs, ObservationInputs
 from rlcore.torch.replay import ReplayBuffer, Rows, Steps
 from rlcore.torch.replay_rings import TERMINATED, TRUNCATED
 
+__all__ = ["ActionBatch", "BatchReader", "StepsBetween", "TransitionBatch"]
+
 FloatArray = NDArray[np.float32]
 
 
 @attrs.define(eq=False)
 class ActionBatch:
-    """Observations and actions of agents in B steps: the input of imitation."""
+    """Observations and actions of agents in B steps: the input of imitation.
 
-    inputs: Inputs  # normalized observations, each [B, ...]
-    raw: Tensor | None  # [B, continuous] the action's continuous parts, as a policy draws them
-    choices: Tensor | None  # [B, branches] its choices
-    mask: Tensor | None  # [B, logits] True = allowed
+    Attributes:
+        inputs: Normalized observations, each [B, ...], as a network takes them.
+        raw: [B, continuous] continuous parts of the actions, as a policy draws them, before they are stretched to the
+            environment's range; None if the behavior has none.
+        choices: [B, branches] index of the chosen option of each branch; None if the behavior has no branches.
+        mask: [B, logits] whether each option is allowed; None: every option is.
+    """
+
+    inputs: Inputs
+    raw: Tensor | None
+    choices: Tensor | None
+    mask: Tensor | None
 
 
 @attrs.frozen(eq=False)
@@ -35,28 +45,41 @@ class StepsBetween:
     """The steps of B stretches between their first step and their end: n - 1 for each stretch of n steps.
 
     A stretch that ends early repeats its last step, with a discount of 0.
+
+    Attributes:
+        inputs: Normalized observations, each [(n - 1) * B, ...], step after step.
+        mask: [(n - 1) * B, logits] whether each option is allowed; None: every option is.
+        discount: [n - 1, B, R] gamma^k of step k.
     """
 
-    inputs: Inputs  # normalized observations, each [(n - 1) * B, ...], step after step
-    mask: Tensor | None  # [(n - 1) * B, logits]
-    discount: Tensor  # [n - 1, B, R] gamma^k of step k
+    inputs: Inputs
+    mask: Tensor | None
+    discount: Tensor
 
 
 @attrs.define(eq=False)
 class TransitionBatch(ActionBatch):
-    """B stretches of n steps (n is 1 unless ``n_steps`` says otherwise) and R rewards: first what was seen and done at
-    the start of each, then what it led to.
+    """B stretches of n steps (n is 1 unless ``n_steps`` says otherwise) with R rewards.
 
-    The target of a value that ``n_steps`` later is worth ``next_value`` [B, R] is ``reward + discount * next_value``.
-    A value that contains a bonus for the policy's entropy needs ``between`` too: the bonus of step k counts gamma^k.
+    The fields of :class:`ActionBatch` are from the start of each stretch. The target of a value that ``n_steps`` later
+    is worth ``next_value`` [B, R] is ``reward + discount * next_value``. A value that contains a bonus for the policy's
+    entropy needs ``between`` too: the bonus of step k counts gamma^k.
+
+    Attributes:
+        next_inputs: Normalized observations at the end, each [B, ...].
+        next_mask: [B, logits] whether each option is allowed at the end; None: every option is.
+        reward: [B, R] discounted sum of the rewards over the stretch, strength included.
+        discount: [B, R] gamma^n, and 0 where the episode terminated (unless the reward ignores that).
+        weight: [B] importance weight of each transition in the loss, under prioritized replay; None: all equal.
+        between: The steps between; None if n is 1, or if the trainer does not read them.
     """
 
-    next_inputs: Inputs  # normalized observations at the end, each [B, ...]
-    next_mask: Tensor | None  # [B, logits]
-    reward: Tensor  # [B, R] discounted sum over the stretch, strength included
-    discount: Tensor  # [B, R] gamma^n, and 0 where the episode terminated (unless the reward ignores that)
-    weight: Tensor | None = None  # [B] of importance, under prioritized replay
-    between: StepsBetween | None = None  # None if n is 1, or if the trainer does not read them
+    next_inputs: Inputs
+    next_mask: Tensor | None
+    reward: Tensor
+    discount: Tensor
+    weight: Tensor | None = None
+    between: StepsBetween | None = None
 
 
 class TakenRows(Mapping[str, NDArray[Any]]):
@@ -79,7 +102,14 @@ class TakenRows(Mapping[str, NDArray[Any]]):
 class BatchReader:
     """Makes batches from rows of a replay buffer.
 
-    ``between``: whether batches of more than one step have :class:`StepsBetween`.
+    Attributes:
+        buffer: The replay buffer.
+        inputs: Makes inputs of networks from observations, normalized.
+        layout: The parts of an action.
+        providers: The reward providers, R of them.
+        device: The device of the tensors.
+        n_steps: n, the steps of a stretch.
+        between: Whether batches of more than one step have :class:`StepsBetween`.
     """
 
     def __init__(
@@ -101,7 +131,10 @@ class BatchReader:
         self.between = between and n_steps > 1
 
     def read(self, rows: Rows, weight: FloatArray | None = None, steps: Steps | None = None) -> TransitionBatch:
-        """The transitions that start at ``rows`` [B] of the buffer; with ``steps`` those, which need n = 1."""
+        """Return the stretches that start at ``rows`` [B] of the buffer.
+
+        ``weight`` [B] are importance weights. ``steps`` replace the stored transitions, which needs n = 1.
+        """
         indices, valid, last = self.buffer.stretches(rows, self.n_steps)
         if steps is None:
             steps = self.buffer.transitions(rows, last)

@@ -18,9 +18,9 @@ from rlcore.torch.actions import mask_logits
 from rlcore.torch.minibatch_trainer import GradientStep
 from rlcore.torch.networks import Actor, Inputs
 from rlcore.torch.off_policy import OffPolicyTrainer
-from rlcore.torch.optimizer import Adam
+from rlcore.torch.optimizer import Optimizer
 from rlcore.torch.policy import RawActions
-from rlcore.torch.schedules import Schedule
+from rlcore.torch.schedules import Schedule, linear
 from rlcore.torch.transition_batch import TransitionBatch
 from rlcore_dqn.settings import DQNSettings
 
@@ -60,13 +60,13 @@ class DQNTrainer(OffPolicyTrainer):
                 "the same gamma and ignore_done"
             )
         h = self.hyperparameters
-        self._exploration = Schedule("linear", h.exploration, h.final_exploration, h.exploration_steps)
+        self._exploration = Schedule(linear, h.exploration, h.final_exploration, h.exploration_steps)
 
     def build_model(self, value_heads: int) -> QNetwork:
         return QNetwork(self.behavior, self.settings.network_settings)
 
-    def build_optimizers(self) -> Mapping[str, Adam]:
-        return {"q": self.adam([*self.model.actor.parameters(), *self.model.policy_head.parameters()])}
+    def build_optimizers(self) -> Mapping[str, Optimizer]:
+        return {"q": self.make_optimizer([*self.model.actor.parameters(), *self.model.policy_head.parameters()])}
 
     def explore(self, batch: AgentBatch) -> tuple[RawActions, NDArray[np.int64] | None]:
         """Choose the best action, or a random one with the current exploration probability."""

@@ -11,12 +11,12 @@ from torch import Tensor, nn
 
 from rlcore import AgentBatch, BehaviorSpec
 from rlcore.settings import NetworkSettings
-from rlcore.torch.actions import LOG_STD_RANGE
+from rlcore.torch.distributions import LOG_STD_RANGE, SquashedGaussian
 from rlcore.torch.double_q import min_q
 from rlcore.torch.minibatch_trainer import GradientStep
 from rlcore.torch.networks import Actor, Critic, Inputs
 from rlcore.torch.off_policy import OffPolicyTrainer
-from rlcore.torch.optimizer import Adam
+from rlcore.torch.optimizer import Optimizer
 from rlcore.torch.policy import RawActions
 from rlcore.torch.transition_batch import TransitionBatch
 from rlcore_td3.plugin import TD3Settings
@@ -26,7 +26,7 @@ class TD3Networks(Actor):
     """An actor whose draws are its mean, two critics with a value for each reward, and target networks of all."""
 
     def __init__(self, behavior: BehaviorSpec, settings: NetworkSettings, rewards: int) -> None:
-        super().__init__(behavior, settings, squashed=True)
+        super().__init__(behavior, settings, SquashedGaussian(behavior))
         # No loss moves the log standard deviations: they stay at the least value.
         nn.init.zeros_(self.policy_head.linear.weight[behavior.continuous :])
         nn.init.constant_(self.policy_head.linear.bias[behavior.continuous :], LOG_STD_RANGE[0])
@@ -48,9 +48,9 @@ class TD3Trainer(OffPolicyTrainer):
     def build_model(self, value_heads: int) -> TD3Networks:
         return TD3Networks(self.behavior, self.settings.network_settings, value_heads)
 
-    def build_optimizers(self) -> dict[str, Adam]:
+    def build_optimizers(self) -> dict[str, Optimizer]:
         actor = [*self.model.actor.parameters(), *self.model.policy_head.parameters()]
-        return {"policy": self.adam(actor), "critics": self.adam(self.model.critics.parameters())}
+        return {"policy": self.make_optimizer(actor), "critics": self.make_optimizer(self.model.critics.parameters())}
 
     def explore(self, batch: AgentBatch) -> tuple[RawActions, None]:
         raw, _ = self.policy.choose(self.policy.parameters(batch.observations, None), None)

@@ -15,7 +15,7 @@ from rlcore.settings import BehaviorSettings
 from rlcore.torch.minibatch_trainer import GradientStep
 from rlcore.torch.networks import Actor
 from rlcore.torch.offline import OfflineTrainer
-from rlcore.torch.optimizer import Adam
+from rlcore.torch.optimizer import Optimizer
 from rlcore.torch.replay import Rows
 from rlcore.torch.transition_batch import ActionBatch
 from rlcore_offline.likelihood import Imitation
@@ -40,8 +40,8 @@ class BCTrainer(OfflineTrainer):
     def build_model(self, value_heads: int) -> Actor:
         return Actor(self.behavior, self.settings.network_settings)
 
-    def build_optimizers(self) -> Mapping[str, Adam]:
-        return {"policy": self.adam(self.model.parameters())}
+    def build_optimizers(self) -> Mapping[str, Optimizer]:
+        return {"policy": self.make_optimizer(self.model.parameters())}
 
     def learn_from(self, rows: Rows) -> GradientStep:
         return self.gradient_step(self.reader.actions(rows))

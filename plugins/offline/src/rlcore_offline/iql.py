@@ -20,7 +20,7 @@ from torch.nn.functional import mse_loss
 from rlcore.torch.double_q import min_q
 from rlcore.torch.minibatch_trainer import GradientStep
 from rlcore.torch.offline import OfflineTrainer
-from rlcore.torch.optimizer import Adam
+from rlcore.torch.optimizer import Optimizer
 from rlcore.torch.transition_batch import TransitionBatch
 from rlcore_offline.likelihood import Imitation
 from rlcore_offline.networks import ImplicitActorCritic
@@ -36,13 +36,13 @@ class IQLTrainer(OfflineTrainer):
     def build_model(self, value_heads: int) -> ImplicitActorCritic:
         return ImplicitActorCritic(self.behavior, self.settings.network_settings, value_heads)
 
-    def build_optimizers(self) -> Mapping[str, Adam]:
+    def build_optimizers(self) -> Mapping[str, Optimizer]:
         model = self.model
         return {
-            "policy": self.adam([*model.actor.parameters(), *model.policy_head.parameters()]),
-            "value": self.adam(model.value.parameters()),
-            "critic_0": self.adam(model.critics[0].parameters()),
-            "critic_1": self.adam(model.critics[1].parameters()),
+            "policy": self.make_optimizer([*model.actor.parameters(), *model.policy_head.parameters()]),
+            "value": self.make_optimizer(model.value.parameters()),
+            "critic_0": self.make_optimizer(model.critics[0].parameters()),
+            "critic_1": self.make_optimizer(model.critics[1].parameters()),
         }
 
     def gradient_step(self, batch: TransitionBatch) -> GradientStep:

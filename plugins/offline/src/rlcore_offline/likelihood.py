@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from rlcore.torch.actions import ActionLayout, joint_log_prob_entropy, mask_logits
+from rlcore.torch.distributions import Gaussian
 from rlcore.torch.networks import Actor
 from rlcore.torch.transition_batch import ActionBatch
 
@@ -21,34 +22,36 @@ class Imitation:
 
     log_prob: Tensor  # [B] of the whole action, differentiable
     entropy: Tensor  # [B], or a scalar: nats
-    mean: Tensor | None  # [B, continuous]
+    own: Tensor | None  # [B, continuous] raw actions of the policy when it acts deterministically
     logits: Tensor | None  # [B, logits], masked
 
     @classmethod
     def of(cls, model: Actor, layout: ActionLayout, batch: ActionBatch) -> Imitation:
-        mean, logits = model.policy(batch.inputs)
+        columns, logits = model.policy(batch.inputs)
         if logits is not None and batch.mask is not None:
             logits = mask_logits(logits, batch.mask)
-        log_std = model.policy_head.log_std
-        return cls(*joint_log_prob_entropy(layout, mean, log_std, logits, batch.raw, batch.choices), mean, logits)
+        distribution = model.policy_head.distribution
+        joint = joint_log_prob_entropy(layout, distribution, columns, logits, batch.raw, batch.choices)
+        own = None if distribution is None or columns is None else distribution.deterministic(columns)
+        return cls(*joint, own, logits)
 
     @staticmethod
     @torch.no_grad()
     def limit_std(model: Actor) -> None:
-        """Raise standard deviations below the smallest one. Call after each step of the policy's optimizer.
+        """Raise a Gaussian's standard deviations to the smallest one. Call after each step of the policy's optimizer.
 
         The parameter itself is limited, so that draws have the deviation of the loss, and a deviation at the limit can
         grow again.
         """
-        if model.policy_head.log_std is not None:
-            model.policy_head.log_std.clamp_(min=LEAST_LOG_STD)
+        if isinstance(model.policy_head.distribution, Gaussian):
+            model.policy_head.distribution.log_std.clamp_(min=LEAST_LOG_STD)
 
     @torch.no_grad()
     def statistics(self, layout: ActionLayout, batch: ActionBatch) -> dict[str, Tensor]:
-        """Entropy, and how far the policy's own choice, its mean or most likely option, is from the recorded one."""
+        """Entropy, and how far the policy's own choice, its deterministic one, is from the recorded one."""
         stats = {"Policy/Entropy": self.entropy.mean()}
-        if self.mean is not None and batch.raw is not None:
-            stats["Policy/Squared Error"] = (self.mean - batch.raw).square().mean()
+        if self.own is not None and batch.raw is not None:
+            stats["Policy/Squared Error"] = (self.own - batch.raw).square().mean()
         if self.logits is not None and batch.choices is not None:
             likeliest = [part.argmax(1) for part in self.logits.split(layout.branches, dim=1)]  # type: ignore[no-untyped-call]
             stats["Policy/Accuracy"] = (torch.stack(likeliest, dim=1) == batch.choices).to(torch.float32).mean()

@@ -25,6 +25,7 @@ def rlcore_trainers() -> list[TrainerSpec]:
             settings="rlcore_offline.settings:BCSettings",
             summary="behavioral cloning: imitates recorded agents by maximum likelihood",
             offline=True,
+            action_distributions=True,
         ),
         TrainerSpec(
             name="iql",
@@ -32,6 +33,7 @@ def rlcore_trainers() -> list[TrainerSpec]:
             settings="rlcore_offline.settings:IQLSettings",
             summary="implicit Q-learning: learns from recorded agents to do better than they did",
             offline=True,
+            action_distributions=True,
             critic=True,
         ),
     ]

@@ -47,12 +47,17 @@ BLOCK = 256
 
 
 class CurriculumConformance:
-    """Tests of curricula: set ``curriculum`` and ``blocks``, its settings by parameter.
+    """Tests of curricula: set ``curriculum`` and ``blocks``.
 
-    ``behavior`` is the name of the behavior that these settings may use.
+    Attributes:
+        curriculum: The curriculum, NAME or DIST/NAME, as installed.
+        blocks: Settings of the curriculum by environment parameter.
+        behavior: The name of the behavior that these settings may use.
+        num_envs: N, the number of environments.
+        max_steps: ``max_steps`` of the behavior.
     """
 
-    curriculum: ClassVar[str] = ""  # NAME or DIST/NAME, as installed
+    curriculum: ClassVar[str] = ""
     blocks: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     behavior: ClassVar[str] = "Agent"
     num_envs: ClassVar[int] = 4
@@ -63,9 +68,11 @@ class CurriculumConformance:
         self.directory = tmp_path
 
     def plugins(self) -> Plugins:
+        """Return the plugins that the curriculum is created with."""
         return load_plugins(selection_from(None, {}, (), False, used=(self.curriculum,)))
 
     def make(self, seed: int = 1, **settings: Any) -> Curriculum:
+        """Create the curriculum with a run seed; ``settings`` override those of ``blocks``."""
         plugins = self.plugins()
         spec = plugins.curriculum(self.curriculum)
         typed = {"type": self.curriculum, **settings}
@@ -330,7 +337,9 @@ class Game:
         self.environment.episodes[:] = episodes
         self.run.after_reset(episodes)
         for behavior in self.behaviors.values():
-            behavior.episodes.begin()
+            none = np.zeros(behavior.spec.slots, np.bool_)
+            behavior.batch = AgentBatch({}, np.zeros(behavior.spec.slots, np.float32), none, none)
+            behavior.episodes.begin(behavior.batch)
 
     @property
     def staged(self) -> list[list[float]]:

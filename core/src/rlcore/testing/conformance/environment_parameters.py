@@ -27,19 +27,28 @@ from rlcore.testing.playing import (
     state_of_env,
 )
 
+__all__ = ["ParameterRules"]
+
 
 class ParameterRules:
     """Tests of environment parameters, and the attributes of all environment tests.
 
-    ``parameters`` contains, for each parameter of the environment, two values with different episodes:
-    ``{"gravity": (9.8, 20.0)}``. The default value need not be one of them.
+    ``parameters`` is, for example, ``{"gravity": (9.8, 20.0)}``. The default value need not be one of the two.
+
+    Attributes:
+        num_envs: N, the number of environments.
+        steps: Environment steps that are enough for some episodes to end under random actions.
+        episodes_end: Whether some episode ends within ``steps``; otherwise rules about ends are not tested.
+        one_generator: Whether all environments share a generator that is seeded once per reset.
+        deterministic: Whether equal seeds and actions give equal batches.
+        parameters: Two values with different episodes for each parameter of the environment.
     """
 
     num_envs = 3
-    steps = 120  # enough for some episodes to end under random actions
-    episodes_end = True  # some episode ends within `steps`; otherwise rules about ends are not tested
-    one_generator = False  # True: all environments share a generator that is seeded once per reset
-    deterministic = True  # equal seeds and actions give equal batches
+    steps = 120
+    episodes_end = True
+    one_generator = False
+    deterministic = True
     parameters: ClassVar[Mapping[str, tuple[float, float]]] = {}
 
     def make(self, num_envs: int) -> Environment:

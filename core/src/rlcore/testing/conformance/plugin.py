@@ -23,12 +23,18 @@ from rlcore.plugins.selection import Choice, Selection, decide
 
 
 class PluginConformance:
-    """Tests of plugins: set ``plugin``. ``skip`` maps the name of a test that cannot hold to the reason."""
+    """Tests of plugins: set ``plugin``.
 
-    plugin: ClassVar[str] = ""  # NAME or DIST/NAME, as installed
+    Attributes:
+        plugin: The plugin, NAME or DIST/NAME, as installed.
+        skip: Names of tests that cannot hold, with the reason.
+    """
+
+    plugin: ClassVar[str] = ""
     skip: ClassVar[Mapping[str, str]] = {}
 
     def setup_method(self, method: MethodType) -> None:
+        """Skip the test if ``skip`` names it; pytest calls it before each test."""
         reason = self.skip.get(method.__name__)
         if reason:
             pytest.skip(reason)
@@ -48,6 +54,7 @@ class PluginConformance:
         return plugins
 
     def findings(self, import_targets: bool = False) -> list[Finding]:
+        """Return what ``rlcore plugins doctor`` finds in the plugin."""
         return list(diagnose(self.installed(), import_targets, COMMANDS))
 
     def test_has_a_name_that_references_can_use(self) -> None:

@@ -33,9 +33,16 @@ __all__ = ["RewardProviderConformance"]
 
 
 class RewardProviderConformance:
-    """Tests of reward providers: set ``reward``. ``settings`` is its block under ``reward_signals``."""
+    """Tests of reward providers: set ``reward``.
 
-    reward: ClassVar[str] = ""  # NAME or DIST/NAME, as installed
+    Attributes:
+        reward: The reward, NAME or DIST/NAME, as installed.
+        settings: The block of the reward under ``reward_signals``.
+        slots: S, the number of slots of the behavior.
+        rows: T, the steps of a rollout.
+    """
+
+    reward: ClassVar[str] = ""
     settings: ClassVar[Mapping[str, Any]] = {}
     slots: ClassVar[int] = 3
     rows: ClassVar[int] = 5
@@ -45,6 +52,7 @@ class RewardProviderConformance:
         self.directory = tmp_path
 
     def plugins(self) -> Plugins:
+        """Return the plugins that the reward is created with."""
         return load_plugins(selection_from(None, {}, (), False, used=(self.reward,)))
 
     def behavior(self) -> BehaviorSpec:
@@ -53,6 +61,7 @@ class RewardProviderConformance:
         return behavior
 
     def make(self, **settings: Any) -> RewardProvider:
+        """Create the provider; ``settings`` override those of the class."""
         plugins, behavior = self.plugins(), self.behavior()
         block = checked_block(plugins.reward_provider(self.reward), {**self.settings, **settings})
         learning = BehaviorSettings(reward_signals={self.reward: block})

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+__all__ = ["assert_equal"]
+
 
 def copied(state: Any) -> Any:
     """Return a copy of nested mappings and lists of arrays that shares no memory with ``state``."""

@@ -44,7 +44,7 @@ from rlcore.testing.environments import (
 from rlcore.testing.trainings import SmallTrainings
 from rlcore.trainer import Policy, Trainer
 
-__all__ = ["TrainerConformance"]
+__all__ = ["TrainerConformance", "learn"]
 
 Mask = NDArray[np.bool_] | None
 
@@ -70,15 +70,22 @@ def mean_reward(trainer: Trainer, environment: Environment) -> float:
 class TrainerConformance:
     """Tests of trainers: set ``trainer`` and ``hyperparameters``.
 
-    ``skip`` maps the name of a test that cannot hold to the reason.
+    Attributes:
+        trainer: The trainer, NAME or DIST/NAME, as installed.
+        hyperparameters: Small values, so that updates come early.
+        settings: Other keys of the behavior's block.
+        num_envs: N, the number of environments.
+        steps: Environment steps that are enough for two updates.
+        learns_within: Agent steps to learn one branch of four options.
+        skip: Names of tests that cannot hold, with the reason.
     """
 
-    trainer: ClassVar[str] = ""  # NAME or DIST/NAME, as installed
-    hyperparameters: ClassVar[Mapping[str, Any]] = {}  # small values, so that updates come early
-    settings: ClassVar[Mapping[str, Any]] = {}  # other keys of the behavior's block
+    trainer: ClassVar[str] = ""
+    hyperparameters: ClassVar[Mapping[str, Any]] = {}
+    settings: ClassVar[Mapping[str, Any]] = {}
     num_envs: ClassVar[int] = 4
-    steps: ClassVar[int] = 300  # environment steps that are enough for two updates
-    learns_within: ClassVar[int] = 20_000  # agent steps to learn one branch of four options
+    steps: ClassVar[int] = 300
+    learns_within: ClassVar[int] = 20_000
     skip: ClassVar[Mapping[str, str]] = {}
 
     @pytest.fixture(autouse=True)
@@ -91,12 +98,16 @@ class TrainerConformance:
     # ------------------------------------------------------------ making
 
     def make(self, environment: Environment, seed: int = 1, plugins: Plugins | None = None, **settings: Any) -> Trainer:
-        """Create the trainer of the only behavior as a run does; ``settings`` override those of the class."""
+        """Create the trainer of the only behavior as a run does; ``settings`` override those of the class.
+
+        A subclass may give the slots of ``environment.behaviors`` other environments and teams first.
+        """
         trainings = SmallTrainings(self.trainer, self.directory, self.hyperparameters)
         block = {**self.settings, **settings}
         return trainings.trainer(environment, block=block, plugins=plugins or self.plugins(), seed=seed)
 
     def plugins(self) -> Plugins:
+        """Return the plugins that the trainer is created with."""
         return load_plugins(selection_from(None, {}, (), False, used=(self.trainer,)))
 
     @property
@@ -182,7 +193,8 @@ class TrainerConformance:
         environment = self.environment()
         trainer = self.make(environment)
         updates = learn(trainer, environment, self.steps)
-        assert trainer.steps == self.steps * self.num_envs
+        learning = np.ones(self.num_envs, np.bool_)
+        assert trainer.steps == self.steps * getattr(trainer, "learning_slots", learning).sum()
         assert updates, f"no update in {self.steps * self.num_envs} agent steps; set smaller hyperparameters"
         for stats in updates:
             assert all(isinstance(tag, str) and np.isfinite(value) for tag, value in stats.items()), stats
@@ -391,7 +403,7 @@ def play(
 
 
 def learn(trainer: Trainer, environment: Environment, steps: int, seed: int = 1) -> list[Mapping[str, float]]:
-    """Return the result of each update."""
+    """Train for ``steps`` environment steps; return the statistics of each update by tag."""
     return [stats for _, _, stats in play(trainer, environment, steps, seed) if stats is not None]
 
 

@@ -33,10 +33,12 @@ Written = tuple[str, int, Mapping[str, float]]  # behavior, step, means by tag
 class StatsWriterConformance:
     """Tests of statistics writers: set ``writer`` and override :meth:`read`.
 
-    ``settings`` is its block under ``stats``.
+    Attributes:
+        writer: The writer, NAME or DIST/NAME, as installed.
+        settings: The block of the writer under ``stats``.
     """
 
-    writer: ClassVar[str] = ""  # NAME or DIST/NAME, as installed
+    writer: ClassVar[str] = ""
     settings: ClassVar[Mapping[str, Any]] = {}
 
     @pytest.fixture(autouse=True)
@@ -48,9 +50,11 @@ class StatsWriterConformance:
         raise NotImplementedError
 
     def plugins(self) -> Plugins:
+        """Return the plugins that the writer is created with."""
         return load_plugins(selection_from(None, {}, (), False, used=(self.writer,)))
 
     def make(self, resumed_steps: Mapping[str, int] | None = None) -> StatsWriter:
+        """Create the writer for a run, which resumed at these steps of each behavior."""
         plugins = self.plugins()
         spec = plugins.stats_writer(self.writer)
         settings = checked_block(spec, self.settings) if spec.settings is not None else None

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from rlcore.torch.distributions import ActionDistribution
 from rlcore.torch.networks import Actor, Body, ObservationInputs, PolicyHead, is_plain_linear, to_numpy
 
 FloatArray = NDArray[np.float32]
@@ -79,6 +80,21 @@ def agrees(model: Actor, actor: NumpyActor) -> bool:
         if ours is not None and theirs is not None and not np.allclose(ours, to_numpy(theirs), 1e-3, 1e-3):
             return False
     return True
+
+
+@torch.no_grad()
+def draws_agree(distribution: ActionDistribution, device: torch.device) -> bool:
+    """Whether ``distribution`` draws in NumPy, and draws there what its module does, on a few rows."""
+    draw = distribution.numpy_draw()
+    if draw is None:
+        return False
+    generator, rows = np.random.default_rng(0), 4
+    columns = generator.standard_normal((rows, distribution.columns * distribution.parts), np.float32)
+    noise = generator.standard_normal((rows, distribution.noise_size), np.float32)
+    at = torch.from_numpy(columns).to(device)
+    drawn = distribution.sample(at, torch.from_numpy(noise).to(device))
+    pairs = ((draw(columns, noise), drawn), (draw(columns, None), distribution.deterministic(at)))
+    return all(np.allclose(ours, to_numpy(theirs), 1e-3, 1e-3) for ours, theirs in pairs)
 
 
 def _normalizer(inputs: ObservationInputs) -> Callable[[FloatArray], FloatArray] | None:

@@ -35,9 +35,9 @@ class FlatAdam(Adam):
         self._grads = _parts(self._grad, parameters)
         self._mean, self._square, self._step = torch.zeros_like(flat), torch.zeros_like(flat), torch.zeros(())
 
-    def another(self, learning_rate: float, epsilon: float) -> FlatAdam:
+    def another(self, learning_rate: float) -> FlatAdam:
         made = FlatAdam.__new__(FlatAdam)
-        made._take(self.parameters, self._flat, learning_rate, epsilon)
+        made._take(self.parameters, self._flat, learning_rate, self.epsilon)
         return made
 
     def zero_grad(self) -> None:

@@ -1,0 +1,162 @@
+# mypy: allow-untyped-calls
+"""One gradient step: in pieces as whole, and without waiting for a device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from rlcore.testing.environments import IdentityEnvironment
+from rlcore.torch.cpu import pieces
+from rlcore.torch.minibatch import Loss, Minibatch
+from rlcore.torch.saved_networks import model_state
+from rlcore_ppo.trainer import PPOTrainer
+
+MakeTrainer = Callable[..., PPOTrainer]
+
+SPACES: dict[str, dict[str, Any]] = {
+    "continuous": {"continuous": 3},
+    "hybrid": {"continuous": 2, "discrete": (3, 2)},
+}
+ROWS = 45
+
+
+def a_minibatch(trainer: PPOTrainer, rows: int = ROWS, device: str = "cpu") -> Minibatch:
+    behavior, generator = trainer.behavior, torch.Generator().manual_seed(3)
+    choices = mask = None
+    if behavior.discrete:
+        choices = torch.stack([torch.randint(n, (rows,), generator=generator) for n in behavior.discrete], dim=1)
+        mask = torch.ones(rows, behavior.mask_size, dtype=torch.bool)
+        mask[::2, 0] = choices[::2, 0] == 0
+    heads = len(trainer.providers)
+    minibatch = Minibatch(
+        inputs=(torch.randn(rows, trainer.model.inputs.vector_size, generator=generator),),
+        raw=torch.randn(rows, behavior.continuous, generator=generator),
+        choices=choices,
+        mask=mask,
+        old_log_prob=torch.randn(rows, generator=generator) - 3.0,
+        old_value=torch.randn(rows, heads, generator=generator),
+        advantage=torch.randn(rows, generator=generator),
+        returns=torch.randn(rows, heads, generator=generator),
+    )
+    return minibatch.map(lambda x: x.to(device))
+
+
+def parameters(trainer: PPOTrainer) -> dict[str, Any]:
+    return {name: array.copy() for name, array in model_state(trainer.model).items()}
+
+
+# ---------------------------------------------------------------- in pieces
+
+
+@pytest.mark.parametrize("space", SPACES)
+@pytest.mark.parametrize("limit", [32 * 44, 32 * 20, 32], ids=["45 rows in 2", "45 rows in 3", "each row alone"])
+def test_a_minibatch_in_pieces_moves_the_parameters_as_the_whole_does(
+    make_trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch, space: str, limit: int
+) -> None:
+    """The network has 32 units."""
+    options = {"beta": 0.1, "value_clip": 0.3}
+    whole = make_trainer(IdentityEnvironment(3, **SPACES[space]), **options)
+    monkeypatch.setattr(pieces, "LARGEST_LAYER", limit)
+    cut = make_trainer(IdentityEnvironment(3, **SPACES[space]), **options)
+    sizes: list[int] = []
+    loss = cut.loss
+    monkeypatch.setattr(cut, "loss", lambda piece: sizes.append(len(piece.advantage)) or loss(piece))
+    for _ in range(3):
+        (of_whole, norm), (of_cut, norm_of_cut) = (one.gradient_step(a_minibatch(one)) for one in (whole, cut))
+        for name in ("total", "policy", "value", "entropy", "log_ratio"):
+            np.testing.assert_allclose(getattr(of_cut, name), getattr(of_whole, name), rtol=2e-5, atol=2e-5)
+        np.testing.assert_allclose(norm_of_cut, norm, rtol=1e-4)
+    assert sum(sizes) == 3 * ROWS and max(sizes) <= limit // 32 and max(sizes) - min(sizes) < len(sizes)
+    for name, array in parameters(whole).items():
+        np.testing.assert_allclose(parameters(cut)[name], array, rtol=1e-4, atol=1e-5)
+
+
+def test_a_loss_that_is_not_said_to_be_a_mean_sees_whole_minibatches(
+    monkeypatch: pytest.MonkeyPatch, make_run: Any
+) -> None:
+    """A class that overrides PPO's loss does not inherit what PPO says of its own."""
+    monkeypatch.setattr(pieces, "LARGEST_LAYER", 32 * 10)
+    seen: list[int] = []
+
+    def loss(self: PPOTrainer, batch: Minibatch) -> Loss:
+        seen.append(len(batch.advantage))
+        return original(self, batch)
+
+    original = PPOTrainer.loss
+    monkeypatch.setattr(PPOTrainer, "loss", loss)
+    make_run("identity_hybrid", max_steps=256).train()
+    assert set(seen) == {64}
+
+
+# ---------------------------------------------------------------- as a function of tensors
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_the_loss_is_one_graph_that_sees_its_coefficients_change(make_trainer: MakeTrainer, space: str) -> None:
+    trainer = make_trainer(IdentityEnvironment(3, **SPACES[space]), torch_settings={"fast_cpu": False}, beta=0.1)
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    graph = torch.compile(trainer.loss, backend="aot_eager", fullgraph=True)
+    batch = a_minibatch(trainer)
+    totals = []
+    for clip_range, entropy_weight in ((0.2, 0.1), (0.05, 0.1), (0.05, 0.0)):
+        trainer.clip_range.fill_(clip_range)
+        trainer.entropy_weight.fill_(entropy_weight)
+        np.testing.assert_allclose(graph(batch).total.item(), trainer.loss(batch).total.item(), rtol=1e-5)
+        totals.append(round(trainer.loss(batch).total.item(), 4))
+    assert len(set(totals)) == 3, "each coefficient counts"
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
+
+
+def make(make_trainer: MakeTrainer, space: str, device: str) -> PPOTrainer:
+    """A trainer whose network, optimizer and coefficients are on ``device``."""
+    trainer = make_trainer(IdentityEnvironment(3, **SPACES[space]), torch_settings={"fast_cpu": False}, beta=0.1)
+    trainer.model.to(device)
+    trainer.optimizer = trainer.make_optimizer(trainer.model.parameters())
+    trainer.clip_range = trainer.clip_range.to(device)
+    trainer.entropy_weight = trainer.entropy_weight.to(device)
+    return trainer
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_a_gradient_step_reads_no_value(make_trainer: MakeTrainer, space: str) -> None:
+    """Tensors on the device ``meta`` have shapes and no values: what reads one, as ``item()`` does, raises an error."""
+    trainer = make(make_trainer, space, "meta")
+    loss, norm = trainer.gradient_step(a_minibatch(trainer, device="meta"))
+    assert loss.total.shape == norm.shape == () and loss.log_ratio.shape == (ROWS,)
+    with pytest.raises((RuntimeError, NotImplementedError)):
+        loss.total.item()
+
+
+def captured(trainer: PPOTrainer, minibatch: Minibatch) -> Callable[[], Loss]:
+    """The gradient step as a CUDA graph; a call replays it."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            trainer.gradient_step(minibatch)
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        loss, _ = trainer.gradient_step(minibatch)
+    return lambda: graph.replay() or loss
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("space", SPACES)
+def test_a_captured_gradient_step_learns_as_the_eager_one(make_trainer: MakeTrainer, space: str) -> None:
+    eager, graphed = (make(make_trainer, space, "cuda") for _ in range(2))
+    replay = captured(graphed, a_minibatch(graphed, device="cuda"))
+    for _ in range(3):
+        eager.gradient_step(a_minibatch(eager, device="cuda"))
+    for clip_range in (0.2, 0.2, 0.05, 0.05):
+        for trainer in (eager, graphed):
+            trainer.clip_range.fill_(clip_range)
+            trainer.optimizer.learning_rate = 0.01 * clip_range
+        expected = eager.gradient_step(a_minibatch(eager, device="cuda"))[0]
+        np.testing.assert_allclose(replay().total.cpu(), expected.total.cpu(), rtol=1e-3, atol=1e-4)

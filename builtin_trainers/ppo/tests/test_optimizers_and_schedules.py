@@ -1,0 +1,204 @@
+# mypy: allow-untyped-calls
+"""Optimizers and schedules of plugins under PPO, which knows nothing of them: names, learning, states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import pytest
+import torch
+
+from rlcore import OptimizerSpec, ScheduleSpec, hookimpl
+from rlcore.config import ConfigErrors, config_from_mapping, dump_config, json_schema
+from rlcore.errors import RunStateError
+from rlcore.plugins import Plugins, load_plugins
+from rlcore.settings import OptimizerSettings, setting
+from rlcore.testing.conformance.states import assert_equal, copied
+from rlcore.testing.conformance.trainer import learn
+from rlcore.testing.environments import TinyCorridor
+from rlcore.torch.cpu.flat_adam import FlatAdam
+from rlcore_ppo.trainer import PPOTrainer
+
+MakeTrainer = Callable[..., PPOTrainer]
+
+
+@attrs.frozen(kw_only=True)
+class DecaySettings(OptimizerSettings):
+    weight_decay: float = setting(0.1, "Weight decay.", minimum=0.0)
+
+
+def decaying(parameters: list[Any], learning_rate: float, settings: DecaySettings) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(parameters, lr=learning_rate, weight_decay=settings.weight_decay)
+
+
+def plain(parameters: list[Any], learning_rate: float, settings: OptimizerSettings) -> torch.optim.Optimizer:
+    return torch.optim.SGD(parameters, lr=learning_rate)
+
+
+def squared(progress: float) -> float:
+    return progress**2
+
+
+class Parts:
+    @hookimpl
+    def rlcore_optimizers(self) -> list[OptimizerSpec]:
+        own = f"{__name__}:DecaySettings"
+        return [
+            OptimizerSpec(name="decaying", target=f"{__name__}:decaying", settings=own),
+            OptimizerSpec(name="plain", target=f"{__name__}:plain", settings="rlcore.settings:OptimizerSettings"),
+        ]
+
+    @hookimpl
+    def rlcore_schedules(self) -> list[ScheduleSpec]:
+        return [ScheduleSpec(name="squared", target=f"{__name__}:squared")]
+
+
+@pytest.fixture
+def plugins() -> Plugins:
+    loaded = load_plugins()
+    loaded.register(Parts(), "parts")
+    return loaded
+
+
+DECAYING = {"type": "decaying", "weight_decay": 0.05}
+SMALL = {"buffer_size": 32, "batch_size": 16}
+
+
+def made(make_trainer: MakeTrainer, plugins: Plugins, optimizer: Any = DECAYING, **more: Any) -> PPOTrainer:
+    return make_trainer(TinyCorridor(2), plugins=plugins, optimizer=optimizer, **{**SMALL, **more})
+
+
+# ---------------------------------------------------------------- configuration
+
+
+def configuration(plugins: Plugins, **hyperparameters: Any) -> Any:
+    behavior = {"trainer_type": "ppo", "hyperparameters": hyperparameters}
+    return config_from_mapping({"behaviors": {"Walker": behavior}}, plugins)
+
+
+@pytest.mark.parametrize(
+    ("hyperparameters", "problem"),
+    [
+        (
+            {"optimizer": {"type": "decayin"}},
+            "optimizer.type: unknown optimizer 'decayin'; allowed: adam, decaying, plain",
+        ),
+        ({"optimizer": {"type": "decayin"}}, "did you mean 'decaying'?"),
+        ({"optimizer": {"type": "decaying", "weight_decay": -1}}, "optimizer.weight_decay: must be at least 0, not -1"),
+        ({"optimizer": {"type": "decaying", "decay": 1}}, "optimizer.decay: unknown key"),
+        ({"optimizer": {"weight_decay": 1}}, "optimizer.weight_decay: unknown key"),
+        ({"optimizer": {"type": 3}}, "optimizer.type: must be text, not 3"),
+        ({"optimizer": "decaying"}, "optimizer: must be a mapping of settings, not 'decaying'"),
+        ({"learning_rate_schedule": "square"}, "learning_rate_schedule: unknown schedule 'square'; allowed: constant"),
+        ({"learning_rate_schedule": "square"}, "did you mean 'squared'?"),
+        ({"beta_schedule": "cosin"}, "beta_schedule: unknown schedule 'cosin'"),
+        ({"epsilon_schedule": "acme/squared"}, "epsilon_schedule: unknown schedule 'acme/squared'"),
+        ({"epsilon_schedule": 3}, "epsilon_schedule: must be text, not 3"),
+    ],
+)
+def test_mistakes_in_a_file_are_found_at_their_place(
+    plugins: Plugins, hyperparameters: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(ConfigErrors) as refused:
+        configuration(plugins, **hyperparameters)
+    (only,) = refused.value.problems
+    assert only.path.startswith("behaviors.Walker.hyperparameters.") and problem in str(only)
+
+
+def test_names_reach_the_settings_and_the_written_file(plugins: Plugins) -> None:
+    config = configuration(plugins, optimizer=DECAYING, learning_rate_schedule="squared", epsilon_schedule="cosine")
+    hyperparameters = config.behaviors["Walker"].hyperparameters
+    assert hyperparameters.optimizer == DecaySettings(type="decaying", weight_decay=0.05)
+    assert (hyperparameters.beta_schedule, hyperparameters.epsilon_schedule) == ("squared", "cosine")
+    assert config_from_mapping(dump_config(config), plugins) == config
+    assert configuration(plugins, optimizer=None).behaviors["Walker"].hyperparameters.optimizer is None
+
+
+def test_the_schema_has_the_registered_names(plugins: Plugins) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json_schema(plugins)
+
+    def accepted(**hyperparameters: Any) -> bool:
+        block = {"trainer_type": "ppo", "hyperparameters": hyperparameters}
+        return bool(jsonschema.Draft202012Validator(schema).is_valid({"behaviors": {"Walker": block}}))
+
+    assert accepted(optimizer=DECAYING) and accepted(optimizer=None) and accepted(optimizer={"type": "adam"})
+    assert not accepted(optimizer={"type": "plain", "weight_decay": 0.1})
+    assert not accepted(optimizer={"type": "sgd"})
+    for name in ("squared", "linear", "rlcore/cosine"):
+        assert accepted(learning_rate_schedule=name, beta_schedule=name)
+    assert not accepted(beta_schedule="square")
+
+
+# ---------------------------------------------------------------- training
+
+
+def test_adam_by_name_is_the_default(make_trainer: MakeTrainer, plugins: Plugins) -> None:
+    named, default = (made(make_trainer, plugins, optimizer) for optimizer in ({"type": "adam"}, None))
+    for trainer in (named, default):
+        assert type(trainer.optimizer) is FlatAdam
+        learn(trainer, TinyCorridor(2), 40)
+    assert_equal(named.state_dict(), default.state_dict())
+
+
+def test_plain_gradient_descent_by_hand(make_trainer: MakeTrainer, plugins: Plugins) -> None:
+    """Every step moves the parameters by the clipped gradient times the learning rate of the schedule."""
+    schedule = {"learning_rate": 0.1, "learning_rate_schedule": "squared", "max_grad_norm": 0.1}
+    trainer = made(make_trainer, plugins, {"type": "plain"}, **schedule)
+    by_hand: list[torch.Tensor] = [p.detach().clone() for p in trainer.model.parameters()]
+    rates, step = set(), trainer.optimizer.step
+
+    def checked() -> None:
+        progress = trainer.steps / trainer.settings.max_steps
+        rate = (0.1 - 1e-10) * (1.0 - progress**2) + 1e-10
+        rates.add(rate)
+        for own, p in zip(by_hand, trainer.model.parameters(), strict=True):
+            if p.grad is not None:
+                own.add_(p.grad, alpha=-rate)
+        step()
+
+    trainer.optimizer.step = checked  # type: ignore[method-assign]
+    learn(trainer, TinyCorridor(2), 60)
+    assert len(rates) > 2
+    for own, p in zip(by_hand, trainer.model.parameters(), strict=True):
+        assert own.equal(p)
+
+
+def test_equal_seeds_give_equal_trainings_and_a_resumed_one_continues_bit_for_bit(
+    make_trainer: MakeTrainer, plugins: Plugins
+) -> None:
+    more = {"learning_rate_schedule": "squared", "learning_rate": 1e-2}
+    whole, twin, resumed = (made(make_trainer, plugins, **more) for _ in range(3))
+    for trainer in (whole, twin):
+        learn(trainer, TinyCorridor(2), 45)
+    assert_equal(whole.state_dict(), twin.state_dict())
+    resumed.load_state_dict(copied(whole.state_dict()))
+    for trainer in (whole, resumed):
+        learn(trainer, TinyCorridor(2), 45, seed=2)
+    assert_equal(whole.state_dict(), resumed.state_dict())
+    assert whole.state_dict()["optimizer"]["parameters"]["0"]["step"] > 2
+
+
+def test_another_optimizer_cannot_resume(make_trainer: MakeTrainer, plugins: Plugins) -> None:
+    decayed, adam = (copied(made(make_trainer, plugins, kind).state_dict()) for kind in (DECAYING, None))
+    place = "behavior 'Corridor': the checkpoint was saved with hyperparameters.optimizer.type"
+    advice = "resume with the optimizer of the checkpoint, or start a new run"
+    for kind, state, saved, own in ((None, decayed, "decaying", "adam"), (DECAYING, adam, "adam", "decaying")):
+        trainer = made(make_trainer, plugins, kind)
+        before = copied(trainer.state_dict())
+        with pytest.raises(RunStateError) as refused:
+            trainer.load_state_dict(state)
+        assert str(refused.value) == f"{place} {saved!r} and this run has {own!r}; {advice}"
+        assert_equal(trainer.state_dict(), before)
+
+
+def test_a_changed_setting_of_the_optimizer_counts_from_the_resume_on(
+    make_trainer: MakeTrainer, plugins: Plugins
+) -> None:
+    state = copied(made(make_trainer, plugins).state_dict())
+    changed = made(make_trainer, plugins, {"type": "decaying", "weight_decay": 0.5})
+    changed.load_state_dict(state)
+    (group,) = changed.optimizer._optimizer.param_groups  # type: ignore[attr-defined]
+    assert group["weight_decay"] == 0.5

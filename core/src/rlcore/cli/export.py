@@ -1,0 +1,82 @@
+"""``rlcore export``: writes the policies of a run for other programs and runtimes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import attrs
+import click
+
+from rlcore.cli.foreign_code import allow_local_option
+from rlcore.cli.log import show_log
+from rlcore.cli.options import debug_option, plugin_options, plugins_for
+from rlcore.cli.run import limit_threads
+from rlcore.cli.shown_paths import UserPath
+from rlcore.cli.terminal import echo
+
+
+@click.command("export")
+@click.argument("run", metavar="RUN_OR_CHECKPOINT", type=UserPath())
+@click.option("--format", "exporter", metavar="NAME", help="The exporter; may be left out if there is only one.")
+@click.option("--behavior", metavar="NAME", help="Export one behavior instead of all.")
+@click.option(
+    "--checkpoint",
+    metavar="best|last|STEP",
+    default="last",
+    show_default=True,
+    help="Policies to export: of the best evaluation, of the last checkpoint, or of the checkpoint of a step.",
+)
+@click.option(
+    "-o", "--output", metavar="PATH", help="A directory for BEHAVIOR.SUFFIX, or the file; without it, this directory."
+)
+@click.option("--force", is_flag=True, help="Replace files that exist.")
+@click.option("--set", "sets", multiple=True, metavar="A.B=VALUE", help="Set any key of the run's configuration.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@plugin_options
+@allow_local_option
+@debug_option
+def export_command(
+    run: Path,
+    exporter: str | None,
+    behavior: str | None,
+    checkpoint: str,
+    output: str | None,
+    force: bool,
+    sets: tuple[str, ...],
+    as_json: bool,
+    dash_p: tuple[str, ...],
+    no_plugins: bool,
+    strict_plugins: bool,
+    allow_local: bool,
+) -> None:
+    """Export the policies of a run (its directory, or its id in results/), or of the directory of one checkpoint.
+
+    No environment is created, and nothing in the directory of the run is changed. Settings of the exporter are those
+    of the run's export block, which --set changes.
+    """
+    limit_threads()
+    from rlcore.config import apply_overrides
+    from rlcore.runs.export import Export, chosen_exporter
+    from rlcore.runs.saved_policies import PolicySource
+
+    show_log()
+    source = PolicySource.find(run)
+    source = attrs.evolve(source, document=apply_overrides(source.document, sets))
+    plugins = plugins_for(
+        source.document,
+        dash_p=dash_p,
+        no_plugins=no_plugins,
+        strict_plugins=strict_plugins,
+        allow_local=allow_local,
+        lenient=True,
+    )
+    spec = chosen_exporter(source.document, plugins, exporter)
+    export = Export.of(source, plugins, spec, checkpoint, behavior)
+    files = export.write(output, force)
+    if as_json:
+        shown = {name: str(path) for name, path in files.items()}
+        click.echo(json.dumps({"exporter": spec.reference, "step": export.saved.step, "files": shown}, indent=4))
+        return
+    for name, path in files.items():
+        echo(f"{name}: exported to {path} (checkpoint {export.saved.step})")

@@ -1,0 +1,72 @@
+"""The contract of exporters, which write a trained policy as one file for other programs and runtimes.
+
+An exporter gets a frozen policy, what its agents observe and do, and the path of a file. rlcore decides when policies
+are exported and where: ``rlcore export`` exports from a checkpoint alone, and a run whose configuration has an
+``export`` block exports at its end and, with ``checkpoints: true``, at every checkpoint. No environment is needed. An
+export is outside the training loop, and a failing one never stops a run.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import attrs
+
+from rlcore.environment import BehaviorSpec
+from rlcore.errors import UnsupportedExport
+from rlcore.trainer import Policy
+
+__all__ = ["ExportAbout", "Exporter", "policy_module"]
+
+
+@attrs.frozen(kw_only=True)
+class ExportAbout:
+    """The origin of an exported policy. An exporter stores what its format has a place for.
+
+    Attributes:
+        run_id: The id of the run.
+        step: Agent steps of the run, over all behaviors; the name of the checkpoint.
+        behavior_steps: Agent steps of the exported behavior.
+        trainer_type: ``trainer_type`` of the behavior.
+        rlcore_version: The version of rlcore.
+    """
+
+    run_id: str
+    step: int
+    behavior_steps: int
+    trainer_type: str
+    rlcore_version: str
+
+
+@runtime_checkable
+class Exporter(Protocol):
+    """Writes policies in one format. Created once per run, before the first step, and once by ``rlcore export``."""
+
+    def export(self, policy: Policy, behavior: BehaviorSpec, path: Path, about: ExportAbout) -> None:
+        """Write ``policy`` as the file ``path``, which does not exist, and as nothing else.
+
+        ``policy`` is a copy that no training changes; ``behavior.name`` is its name, and ``behavior`` has the
+        observations, actions and bounds. :func:`policy_module` returns the policy as one PyTorch module. ``path`` is
+        in an empty directory on the disk of the final place: rlcore moves the file there, under the same name, when
+        this method has returned. A file that is there under this name is therefore always complete. rlcore deletes
+        the directory if this method raises.
+
+        Raise :class:`rlcore.errors.UnsupportedExport` for a policy that the format cannot represent, with the reason.
+        Any other exception counts as a failure of the exporter.
+        """
+        ...
+
+
+def policy_module(policy: Policy) -> Any:
+    """Return the policy as one PyTorch module on the CPU, from raw observations to actions of the environment.
+
+    For policies of :mod:`rlcore.torch` it is a new :class:`rlcore.torch.policy_module.PolicyModule`, which may be
+    changed. Raises UnsupportedExport for a policy that is not computed with PyTorch.
+    """
+    module = getattr(policy, "module", None)
+    if not callable(module):
+        raise UnsupportedExport(
+            f"the policy {type(policy).__name__} has no method module(), so it is not available as a PyTorch module"
+        )
+    return module().cpu()

@@ -1,0 +1,124 @@
+"""The exports of a run: the policies as files at the end of the run and, if wanted, beside its checkpoints.
+
+``BEHAVIOR.SUFFIX`` in the run directory has the policy of the end, and ``BEHAVIOR/BEHAVIOR-STEP.SUFFIX`` that of a
+checkpoint, as in ML-Agents. ``STEP`` is the name of the checkpoint. The mark of the run lists these files.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import attrs
+
+from rlcore.errors import PluginError, RlcoreError, RunStateError, UnsupportedExport
+from rlcore.plugins.calls import Plugins
+from rlcore.plugins.failures import blamed, trainer_named
+from rlcore.plugins.run_context import RunContext
+from rlcore.results import ExportResult
+from rlcore.runs.behavior import BehaviorRun
+from rlcore.runs.exported_file import OpenExporter, about_export
+from rlcore.settings import RunConfig
+from rlcore.storage.checkpoint_directory import find_checkpoints
+from rlcore.storage.directory import RunDirectory
+
+log = logging.getLogger(__name__)
+
+
+def make_exporters(config: RunConfig, plugins: Plugins, context: RunContext) -> list[OpenExporter]:
+    """The exporters of the ``export`` block; none if nothing is learned."""
+    if context.inference:
+        return []
+    made = []
+    for reference, settings in config.export.items():
+        spec = plugins.exporter(reference)
+        made.append(OpenExporter(plugins.create_exporter(spec, settings, context), spec, settings))
+    return made
+
+
+class RunExports:
+    """Exports the policies of a run. A failure is a warning, and is kept in ``results``; the run continues."""
+
+    def __init__(self, plugins: Plugins, context: RunContext, directory: RunDirectory) -> None:
+        self.exporters: list[OpenExporter] = []  # set before the first step
+        self.results: list[ExportResult] = []  # those of the end of the run, and the failures before it
+        self._strict = plugins.strict
+        self._context = context
+        self._directory = directory
+        self._refused: dict[tuple[str, str], str] = {}  # by exporter and behavior: trying again would change nothing
+
+    def at_checkpoint(self, step: int, behaviors: Iterable[BehaviorRun]) -> None:
+        """Export beside the checkpoint of ``step``, and delete the exports of checkpoints that were deleted.
+
+        With ``--strict-plugins``, the first PluginError is raised after all exports.
+        """
+        wanted = [each for each in self.exporters if each.settings.checkpoints]
+        try:
+            self._export_all(wanted, step, behaviors, at_end=False)
+        finally:
+            self._remove_old()
+
+    def at_end(self, step: int, behaviors: Iterable[BehaviorRun]) -> None:
+        """Export to the run directory. Raises as :meth:`at_checkpoint` does."""
+        self._export_all(self.exporters, step, behaviors, at_end=True)
+
+    @property
+    def failures(self) -> list[str]:
+        """One line for each different failure, for the closing summary."""
+        counted = Counter(each.problem for each in self.results if each.problem is not None)
+        return [text if count == 1 else f"{text} ({count} times)" for text, count in counted.items()]
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """For ``result.json``."""
+        return [attrs.asdict(each) for each in self.results]
+
+    def _remove_old(self) -> None:
+        if not self._directory.exports:
+            return
+        try:
+            self._directory.remove_exports({each.step for each in find_checkpoints(self._directory.checkpoints)})
+        except RunStateError as error:
+            log.warning("%s", error)
+
+    def _export_all(
+        self, exporters: Sequence[OpenExporter], step: int, behaviors: Iterable[BehaviorRun], at_end: bool
+    ) -> None:
+        failure: PluginError | None = None
+        for behavior in behaviors if exporters else ():
+            for opened in exporters:
+                reference, name = opened.spec.reference, behavior.name
+                file = f"{name}{opened.spec.suffix}" if at_end else f"{name}/{name}-{step}{opened.spec.suffix}"
+                problem = self._refused.get((reference, name))
+                try:
+                    if problem is None:
+                        self._export(opened, behavior, step, file, None if at_end else step)
+                except RlcoreError as error:
+                    problem = str(error)
+                    if isinstance(error, UnsupportedExport):
+                        self._refused[reference, name] = problem
+                    elif isinstance(error, PluginError):
+                        failure = failure or error
+                    known = any(each.problem == problem for each in self.results)
+                    log.log(logging.DEBUG if known else logging.WARNING, "%s", problem)
+                    log.debug("the traceback of it:", exc_info=error)
+                result = ExportResult(reference, name, step, None if problem else file, problem)
+                if at_end or problem:
+                    self.results.append(result)
+        if failure is not None and self._strict:
+            raise failure
+
+    def _export(self, opened: OpenExporter, behavior: BehaviorRun, step: int, file: str, of: int | None) -> None:
+        """Export one policy as ``file`` of the run directory; ``of`` is the step of its checkpoint, if it has one."""
+        path = self._directory.path / file
+        with blamed(trainer_named(behavior), "in snapshot"):
+            policy = behavior.trainer.snapshot()
+        about = about_export(self._context.run_id, step, behavior.steps, behavior.settings.trainer_type)
+        self._directory.declare_export(file, of)
+        try:
+            path.parent.mkdir(exist_ok=True)
+        except OSError as error:
+            raise RunStateError(f"{path.parent}: cannot be made: {error.strerror or error}") from error
+        opened.write(policy, behavior.spec, path, about, self._directory.path)
+        log.log(logging.DEBUG if of else logging.INFO, "behavior %r is exported to %s", behavior.name, path)

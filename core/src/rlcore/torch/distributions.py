@@ -1,0 +1,350 @@
+"""Distributions of the continuous parts of an action: rlcore's Gaussians, and those that plugins register.
+
+A policy's head owns one :class:`ActionDistribution`, and everything goes through it: acting, log-probabilities,
+entropies, imitation and exported policies. Continuous parts are independent given the observation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import softplus
+
+from rlcore.environment import BehaviorSpec
+from rlcore.errors import ConfigError, PluginError, did_you_mean
+from rlcore.plugins import blamed
+from rlcore.settings import NetworkSettings, StateDependentGaussianSettings
+
+__all__ = [
+    "LOG_STD_RANGE",
+    "ActionDistribution",
+    "Gaussian",
+    "SquashedGaussian",
+    "StateDependentGaussian",
+    "squashed_gaussian",
+]
+
+LOG_STD_RANGE = (-20.0, 2.0)
+"""Limits of the log standard deviation of squashed Gaussians (Haarnoja et al. 2018, as in their code)."""
+
+FloatArray = NDArray[np.float32]
+# Columns [R, columns * C] and noise [R, noise_size], or None to act deterministically, to raw actions [R, C].
+NumpyDraw = Callable[[FloatArray, FloatArray | None], FloatArray]
+
+
+class ActionDistribution(nn.Module):
+    """The distribution of C continuous parts of an action; base class of all of them.
+
+    The head of the policy gives each observation ``columns`` numbers for each part: first the first numbers of all C
+    parts, then all second ones, and so on. A draw is a function of these columns and of ``noise_per_part`` standard
+    normal numbers for each part, laid out in the same way. So equal seeds give equal draws, and the same function is
+    exported. Parameters and buffers of the module are saved with the policy, and learn with it.
+
+    A *raw* action is what the distribution draws, and what a loss needs. The environment gets it clipped to [-1, 1] and
+    stretched to its bounds; a part without bounds passes unchanged. With ``bounded``, draws lie within [-1, 1], and
+    actions without bounds are refused.
+
+    A subclass implements :meth:`sample`, :meth:`deterministic`, :meth:`log_prob` and :meth:`entropy` with operations of
+    PyTorch, on any device and without branches that depend on values, so that policies can be traced and exported.
+    Gradients of all four with respect to the columns must be finite; ``behavioral_cloning`` uses that of
+    :meth:`sample`.
+
+    Attributes:
+        columns: Numbers that the head of the policy gives for each part.
+        noise_per_part: Standard normal numbers that a draw of each part needs.
+        bounded: Whether draws lie within [-1, 1]; actions without bounds are refused then.
+        parts: C, the number of continuous parts.
+    """
+
+    columns: int = 1
+    noise_per_part: int = 1
+    bounded: bool = False
+
+    def __init__(self, behavior: BehaviorSpec) -> None:
+        super().__init__()
+        self.parts = behavior.continuous  # C
+
+    @property
+    def noise_size(self) -> int:
+        """The standard normal numbers that one draw needs."""
+        return self.parts * self.noise_per_part
+
+    def sample(self, columns: Tensor, noise: Tensor) -> Tensor:
+        """Raw actions [B, C], a draw for ``columns`` [B, columns * C] made of ``noise`` [B, noise_size]."""
+        raise NotImplementedError
+
+    def deterministic(self, columns: Tensor) -> Tensor:
+        """Raw actions [B, C] of a policy that acts deterministically: the mode, the mean or the median.
+
+        All three are the mean of a Gaussian. For other distributions, choose what earns most.
+        """
+        raise NotImplementedError
+
+    def log_prob(self, columns: Tensor, raw: Tensor) -> Tensor:
+        """The logarithm [B] of the joint density of ``raw`` [B, C], finite for all raw actions that can occur.
+
+        Recorded actions can lie at the bounds, where raw actions are exactly -1 and 1.
+        """
+        raise NotImplementedError
+
+    def entropy(self, columns: Tensor) -> Tensor:
+        """The joint differential entropy in nats, [B]; a scalar if it does not depend on the observation."""
+        raise NotImplementedError
+
+    def initialize(self, weight: Tensor, bias: Tensor) -> None:
+        """Change the initial rows of the head: ``weight`` [columns * C, features] and ``bias`` [columns * C], in place.
+
+        Called once, without gradients, after ``network_settings.init`` gave the weights small values and the biases 0
+        (``uniform``: PyTorch's own). By default they stay as they are.
+        """
+
+    def numpy_draw(self) -> NumpyDraw | None:
+        """Return a function that computes :meth:`sample` and :meth:`deterministic` in NumPy, or None, the default.
+
+        NumPy is faster for a few rows. Called again after parameters changed. It is used only if its results
+        equal those of the module on a few rows.
+        """
+        return None
+
+
+class Gaussian(ActionDistribution):
+    """A Gaussian whose standard deviation does not depend on the observation, as in ML-Agents and the PPO paper.
+
+    The column of a part is its mean. ``log_std`` [C], a parameter, has the logarithms of the standard deviations.
+    """
+
+    def __init__(self, behavior: BehaviorSpec, settings: None = None, initial_log_std: float = 0.0) -> None:
+        super().__init__(behavior)
+        self.log_std = nn.Parameter(torch.full((self.parts,), initial_log_std))
+
+    def sample(self, columns: Tensor, noise: Tensor) -> Tensor:
+        return columns + self.log_std.exp() * noise
+
+    def deterministic(self, columns: Tensor) -> Tensor:
+        return columns
+
+    def log_prob(self, columns: Tensor, raw: Tensor) -> Tensor:
+        return gaussian_log_prob(columns, self.log_std, raw)
+
+    def entropy(self, columns: Tensor) -> Tensor:
+        return gaussian_entropy(self.log_std)
+
+    def numpy_draw(self) -> NumpyDraw:
+        std = np.exp(self.log_std.detach().cpu().numpy())
+
+        def draw(columns: FloatArray, noise: FloatArray | None) -> FloatArray:
+            return columns if noise is None else columns + std * noise
+
+        return draw
+
+
+class StateDependentGaussian(ActionDistribution):
+    """A Gaussian whose mean and standard deviation depend on the observation.
+
+    The columns of a part are its mean and the logarithm of its standard deviation, which is limited to ``limits``.
+    """
+
+    columns = 2
+
+    def __init__(
+        self,
+        behavior: BehaviorSpec,
+        settings: StateDependentGaussianSettings | None = None,
+        initial_log_std: float = 0.0,
+    ) -> None:
+        super().__init__(behavior)
+        settings = settings or StateDependentGaussianSettings()
+        self.limits = (settings.min_log_std, settings.max_log_std)
+        self.initial_log_std = initial_log_std
+
+    def initialize(self, weight: Tensor, bias: Tensor) -> None:
+        bias[self.parts :] += self.initial_log_std
+
+    def mean_log_std(self, columns: Tensor) -> tuple[Tensor, Tensor]:
+        """Means [B, C] and logarithms of standard deviations [B, C] within the limits."""
+        mean, log_std = columns.chunk(2, dim=1)
+        return mean, log_std.clamp(*self.limits)
+
+    def sample(self, columns: Tensor, noise: Tensor) -> Tensor:
+        mean, log_std = self.mean_log_std(columns)
+        return mean + log_std.exp() * noise
+
+    def deterministic(self, columns: Tensor) -> Tensor:
+        return columns[:, : self.parts]
+
+    def log_prob(self, columns: Tensor, raw: Tensor) -> Tensor:
+        mean, log_std = self.mean_log_std(columns)
+        scaled = (raw - mean) * torch.exp(-log_std)
+        return -0.5 * scaled.square().sum(-1) - log_std.sum(-1) - 0.5 * math.log(2 * math.pi) * self.parts
+
+    def entropy(self, columns: Tensor) -> Tensor:
+        return gaussian_entropy(self.mean_log_std(columns)[1])
+
+    def numpy_draw(self) -> NumpyDraw:
+        parts, limits = self.parts, self.limits
+
+        def draw(columns: FloatArray, noise: FloatArray | None) -> FloatArray:
+            mean: FloatArray = columns[:, :parts]
+            if noise is None:
+                return mean
+            std: FloatArray = np.exp(np.clip(columns[:, parts:], *limits))
+            return mean + std * noise
+
+        return draw
+
+
+class SquashedGaussian(StateDependentGaussian):
+    """A Gaussian whose draws pass through tanh (Haarnoja et al. 2018, arXiv:1801.01290, appendix C).
+
+    The columns are those of :class:`StateDependentGaussian`. A deterministic policy acts with the tanh of the mean,
+    which is the median of the distribution; the mode would often lie at a bound.
+
+    Attributes:
+        nodes: [32] nodes of the quadrature.
+        weights: [32] weights of the quadrature.
+    """
+
+    bounded = True
+    nodes: Tensor
+    weights: Tensor
+
+    def __init__(self, behavior: BehaviorSpec, settings: None = None, initial_log_std: float = 0.0) -> None:
+        super().__init__(behavior, None, initial_log_std)
+        self.limits = LOG_STD_RANGE
+        nodes, weights = np.polynomial.hermite_e.hermegauss(32)  # for expectations over a standard normal number
+        self.register_buffer("nodes", torch.tensor(nodes, dtype=torch.float32), persistent=False)
+        scaled = torch.tensor(weights / weights.sum(), dtype=torch.float32)
+        self.register_buffer("weights", scaled, persistent=False)
+
+    def sample(self, columns: Tensor, noise: Tensor) -> Tensor:
+        return super().sample(columns, noise).tanh()
+
+    def deterministic(self, columns: Tensor) -> Tensor:
+        return super().deterministic(columns).tanh()
+
+    def log_prob(self, columns: Tensor, raw: Tensor) -> Tensor:
+        # tanh rounds to 1 from about 9 on, and nothing finite has the tanh 1.
+        u = raw.clamp(-_LARGEST_TANH, _LARGEST_TANH).atanh()
+        return super().log_prob(columns, u) - _log_slope(u).sum(-1) - _LOG_4 * self.parts
+
+    def entropy(self, columns: Tensor) -> Tensor:
+        """Return the entropy [B], the Gaussian's and the mean of log(1 - tanh(u)^2), by quadrature at 32 points."""
+        mean, log_std = self.mean_log_std(columns)
+        u = mean.unsqueeze(2) + log_std.exp().unsqueeze(2) * self.nodes  # [B, C, 32]
+        return gaussian_entropy(log_std) + (_log_slope(u) * self.weights).sum((1, 2)) + _LOG_4 * self.parts
+
+    def numpy_draw(self) -> NumpyDraw:
+        gaussian = super().numpy_draw()
+        return lambda columns, noise: np.tanh(gaussian(columns, noise))
+
+
+_LARGEST_TANH = 1.0 - 2.0**-23
+_LOG_4 = 2.0 * math.log(2.0)
+
+
+def gaussian_log_prob(mean: Tensor, log_std: Tensor, raw: Tensor) -> Tensor:
+    """log N(raw; mean, diag(exp(log_std))^2), summed over parts: [B] from [B, C], [C], [B, C]."""
+    scaled = (raw - mean) * torch.exp(-log_std)
+    return -0.5 * scaled.square().sum(-1) - (log_std.sum() + 0.5 * math.log(2 * math.pi) * mean.shape[-1])
+
+
+def gaussian_entropy(log_std: Tensor) -> Tensor:
+    """Entropy of diagonal Gaussians in nats: a scalar for log_std [C], [B] for [B, C]."""
+    return log_std.sum(-1) + 0.5 * (1.0 + math.log(2 * math.pi)) * log_std.shape[-1]
+
+
+def _log_slope(u: Tensor) -> Tensor:
+    """log(1 - tanh(u)^2) - log 4: the former is 2 (log 2 - u - softplus(-2u)), which does not cancel for large u."""
+    return -2.0 * (u + softplus(-2.0 * u))
+
+
+def squashed_gaussian(columns: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+    """Actions tanh(mean + std * noise) [B, C] and their joint log-probability [B]; differentiable in ``columns``.
+
+    ``columns`` [B, 2C] holds the means, then the log standard deviations; ``noise`` [B, C] is standard normal. The
+    log-probability is that of :class:`SquashedGaussian`, computed before tanh rounds.
+    """
+    mean, log_std = columns.chunk(2, dim=1)
+    log_std = log_std.clamp(*LOG_STD_RANGE)
+    u = mean + log_std.exp() * noise
+    constant = 0.5 * noise.square().sum(-1) + (0.5 * math.log(2 * math.pi) + _LOG_4) * noise.shape[1]
+    log_prob = -(log_std + _log_slope(u)).sum(-1) - constant
+    return u.tanh(), log_prob
+
+
+# ---------------------------------------------------------------- by name
+
+BUILT_IN: dict[str, Callable[..., ActionDistribution]] = {
+    "gaussian": Gaussian,
+    "state_dependent_gaussian": StateDependentGaussian,
+    "squashed_gaussian": SquashedGaussian,
+}
+DEFAULT = "gaussian"  # of trainers that let ``action_distribution`` choose
+
+
+def make_distribution(
+    settings: NetworkSettings, behavior: BehaviorSpec, initial_log_std: float = 0.0
+) -> ActionDistribution | None:
+    """The distribution that ``settings`` names for ``behavior``; None if its actions have no continuous part.
+
+    ``initial_log_std`` is the logarithm of the first standard deviation of distributions whose record asks for it.
+    Raises PluginError, which names the record and its plugin, if the distribution is not as
+    :class:`rlcore.ActionDistributionSpec` describes; ConfigError if ``settings`` names a distribution that was not
+    found when the configuration was loaded.
+    """
+    if not behavior.continuous:
+        return None
+    name, record = settings.action_distribution or DEFAULT, settings.distribution
+    if record is None:
+        if name not in BUILT_IN:
+            raise ConfigError(
+                f"network_settings: action_distribution {name!r} is not one of {', '.join(BUILT_IN)}; only a "
+                f"configuration that rlcore loads finds the distributions of plugins{did_you_mean(name, BUILT_IN)}"
+            )
+        make = BUILT_IN[name]
+        return make(behavior=behavior, settings=settings.action_distribution_settings, initial_log_std=initial_log_std)
+    own: dict[str, Any] = {"initial_log_std": initial_log_std} if record.initial_log_std else {}
+    with blamed(record.described, f"for {behavior.continuous} continuous parts of an action"):
+        distribution = record.resolve()(behavior=behavior, settings=settings.action_distribution_settings, **own)
+        if not isinstance(distribution, ActionDistribution):
+            found = type(distribution).__name__
+            raise PluginError(f"{record.described}: returned a {found}, not an ActionDistribution")
+        problem = _problem(distribution)
+    if problem is not None:
+        raise PluginError(f"{record.described}: {problem}")
+    return distribution
+
+
+_ROWS = 2  # of the batch that a distribution is tried with
+
+
+@torch.no_grad()
+def _problem(distribution: ActionDistribution) -> str | None:
+    """What is wrong with the results of a distribution for columns of zeros; None for nothing."""
+    for name in ("columns", "noise_per_part"):
+        if not isinstance(number := getattr(distribution, name), int) or number < 1:
+            return f"{name} must be a whole number of at least 1, not {number!r}"
+    generator = torch.Generator().manual_seed(0)
+    columns = torch.zeros(_ROWS, distribution.columns * distribution.parts)
+    raw = distribution.sample(columns, torch.randn(_ROWS, distribution.noise_size, generator=generator))
+    actions, numbers = (_ROWS, distribution.parts), (_ROWS,)
+    results: dict[str, tuple[Any, list[tuple[int, ...]]]] = {
+        "sample": (raw, [actions]),
+        "deterministic": (distribution.deterministic(columns), [actions]),
+        "log_prob": (distribution.log_prob(columns, raw), [numbers]),
+        "entropy": (distribution.entropy(columns), [numbers, ()]),
+    }
+    for name, (result, shapes) in results.items():
+        if not isinstance(result, Tensor) or tuple(result.shape) not in shapes or result.dtype != torch.float32:
+            found = f"{result.dtype} {list(result.shape)}" if isinstance(result, Tensor) else type(result).__name__
+            wanted = " or ".join(str(list(shape)) for shape in shapes)
+            return f"{name} made {found} of {_ROWS} rows, not torch.float32 {wanted}"
+        if not bool(result.isfinite().all()):
+            return f"{name} is not finite for columns of zeros"
+    return None

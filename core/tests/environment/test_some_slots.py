@@ -1,0 +1,87 @@
+"""Parts of a behavior: its slots, batches and actions, taken for the trainer of some agents and joined again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from rlcore.environment import Actions, AgentBatch, BehaviorSpec, ObservationSpec
+
+SEEN = ObservationSpec("seen", (2,), np.float32)
+SLOTS = [[0, 1, 2, 3], [3, 1], [2], [0, 2], []]
+
+
+def batch_of_four(**more: Any) -> AgentBatch:
+    """Slots 1 and 3 end, one of them by the task."""
+    terminated, truncated = np.array([False, True, False, False]), np.array([False, False, False, True])
+    seen = np.arange(8, dtype=np.float32).reshape(4, 2)
+    final = {"seen": np.array([[10.0, 11.0], [30.0, 31.0]], np.float32)}
+    reward = np.array([0.5, 1.5, 2.5, 3.5], np.float32)
+    return AgentBatch({"seen": seen}, reward, terminated, truncated, final_observations=final, **more)
+
+
+def optional() -> dict[str, NDArray[Any]]:
+    return {
+        "group_reward": np.array([4.0, 5.0, 6.0, 7.0], np.float32),
+        "needs_action": np.array([True, False, True, True]),
+        "action_mask": np.array([[True, False], [False, True], [True, True], [True, False]]),
+        "aborted": np.array([True, False, False, False]),
+    }
+
+
+@pytest.mark.parametrize("slots", SLOTS, ids=str)
+def test_each_agent_receives_in_a_part_what_it_receives_in_the_whole(slots: list[int]) -> None:
+    whole = batch_of_four(**optional())
+    part = whole.take(np.array(slots, np.int64))
+    assert part.ended.tolist() == [row for row, slot in enumerate(slots) if slot in (1, 3)]
+    for row, slot in enumerate(slots):
+        np.testing.assert_array_equal(part.observations["seen"][row], whole.observations["seen"][slot])
+        for name in ("reward", "terminated", "truncated", *optional()):
+            np.testing.assert_array_equal(getattr(part, name)[row], getattr(whole, name)[slot])
+    final = [] if part.final_observations is None else part.final_observations["seen"].tolist()
+    assert final == [[10.0 * slot, 10.0 * slot + 1] for slot in slots if slot in (1, 3)]
+
+
+def test_a_part_leaves_out_what_the_whole_leaves_out_and_shares_no_memory_with_it() -> None:
+    whole = batch_of_four()
+    part = whole.take(np.arange(4))
+    assert all(getattr(part, name) is None for name in optional())
+    assert part.final_observations is not None and whole.final_observations is not None
+    pairs = [(part.observations, whole.observations), (part.final_observations, whole.final_observations)]
+    arrays = [(ours["seen"], theirs["seen"]) for ours, theirs in pairs] + [(part.reward, whole.reward)]
+    assert not any(np.shares_memory(ours, theirs) for ours, theirs in arrays)
+
+
+def test_a_behavior_of_some_slots_keeps_their_environments_teams_and_groups() -> None:
+    columns: dict[str, Any] = {
+        "env_index": np.array([0, 0, 1, 1]),
+        "team": np.array([5, 6, 5, 6]),
+        "group": np.array([0, 1, 2, 3]),
+    }
+    whole = BehaviorSpec("Agent", (SEEN,), discrete=(2,), **columns)
+    part = whole.take(np.array([3, 0]))
+    assert part.slots == 2 and (part.name, part.observations, part.discrete) == ("Agent", (SEEN,), (2,))
+    assert {name: getattr(part, name).tolist() for name in columns} == {
+        name: column[[3, 0]].tolist() for name, column in columns.items()
+    }
+    alone = attrs.evolve(whole, team=None, group=None).take(np.array([1]))
+    assert alone.team is None and alone.group is None and alone.env_index.tolist() == [0]
+
+
+@pytest.mark.parametrize("continuous", [None, np.arange(8, dtype=np.float32).reshape(4, 2)], ids=["none", "reals"])
+@pytest.mark.parametrize("discrete", [None, np.arange(4)[:, None]], ids=["none", "choices"])
+@pytest.mark.parametrize("parts", [[[0, 1, 2, 3]], [[3, 0], [2, 1]], [[2], [], [0, 1, 3]]], ids=str)
+def test_actions_that_are_taken_and_joined_are_as_before(
+    continuous: Any, discrete: Any, parts: list[list[int]]
+) -> None:
+    whole = Actions(continuous, discrete)
+    slots = [np.array(part, np.int64) for part in parts]
+    joined = Actions.joined((each, whole.take(each)) for each in slots)
+    for ours, theirs in ((joined.continuous, continuous), (joined.discrete, discrete)):
+        assert (ours is None) == (theirs is None)
+        if ours is not None:
+            assert ours.dtype == theirs.dtype and ours.tolist() == theirs.tolist()

@@ -1,0 +1,225 @@
+"""``rlcore export`` and ``rlcore.export_policies``: policies of a checkpoint as files, without an environment."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rlcore.runs.state
+from rlcore import export_policies
+from rlcore.config import load_plugins_for
+from rlcore.config.document import document_from_mapping
+from rlcore.errors import (
+    EXIT_CONFIG,
+    EXIT_PLUGIN,
+    EXIT_RUN_STATE,
+    ConfigError,
+    PluginError,
+    RunStateError,
+    UnsupportedExport,
+)
+from rlcore.testing.fixtures import CommandResult, RunRlcore
+
+STUBS = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_exporter.py")]
+
+
+@pytest.fixture
+def directory(make_run: Any, files: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory of a finished run without an ``export`` block; no environment can be made any more."""
+    make_run({"plugins.local": STUBS}).train()
+    monkeypatch.setattr("rlcore.runs.setup.make_environment", None)
+    path: Path = files().path
+    return path
+
+
+@pytest.fixture
+def export(run_rlcore: RunRlcore, tmp_path: Path) -> Any:
+    """``export(...)``: the command, run in the directory ``tmp_path / "working"``."""
+
+    def run(*arguments: str | Path, expect: int = 0) -> CommandResult:
+        ended = run_rlcore("export", *arguments)
+        assert ended.exit_code == expect, ended.stderr
+        assert not list((tmp_path / "working").glob(".rlcore-tmp-*"))
+        return ended
+
+    return run
+
+
+def about(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text())["about"]  # type: ignore[no-any-return]
+
+
+def test_the_policies_of_the_last_checkpoint_are_written_to_the_working_directory(
+    export: Any, directory: Path, tmp_path: Path
+) -> None:
+    before = {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+    done = export(directory, "--format", "weights")
+    assert done.stdout == "Agent: exported to Agent.json (checkpoint 200)\n" and not done.stderr
+    written = tmp_path / "working/Agent.json"
+    assert about(written) == {
+        "run_id": "run", "step": 200, "behavior_steps": 200, "trainer_type": "numpy",
+        "rlcore_version": rlcore.__version__,
+    }  # fmt: skip
+    assert {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()} == before
+
+
+def test_an_export_equals_the_one_of_the_run(export: Any, make_run: Any, files: Any, tmp_path: Path) -> None:
+    make_run({"plugins.local": STUBS, "export": {"weights": {}}}).train()
+    export(files().path)  # with the exporter of the run's block
+    assert (tmp_path / "working/Agent.json").read_text() == (files().path / "Agent.json").read_text()
+
+
+def test_a_checkpoint_is_enough(export: Any, directory: Path, tmp_path: Path) -> None:
+    copied = shutil.copytree(directory / "checkpoints/120", tmp_path / "elsewhere/120")
+    shutil.rmtree(directory)
+    shown = json.loads(export(copied, "--format", "weights", "-o", tmp_path / "mine.json", "--json").stdout)
+    assert shown == {"exporter": "stub_exporter/weights", "step": 120, "files": {"Agent": str(tmp_path / "mine.json")}}
+    assert about(tmp_path / "mine.json")["step"] == 120
+    refused = export(copied, "--format", "weights", "--checkpoint", "best", expect=EXIT_CONFIG)
+    assert "is a single checkpoint, so 'best' cannot be chosen; name the directory of the run" in refused.stderr
+
+
+@pytest.mark.parametrize(("checkpoint", "step"), [("last", 200), ("160", 160)])
+def test_another_checkpoint_may_be_named(
+    export: Any, directory: Path, tmp_path: Path, checkpoint: str, step: int
+) -> None:
+    export(directory, "--format", "weights", "--checkpoint", checkpoint)
+    assert about(tmp_path / "working/Agent.json")["step"] == step
+
+
+def test_the_policies_of_the_best_evaluation_are_exported(
+    export: Any, make_run: Any, files: Any, tmp_path: Path, script: Any
+) -> None:
+    script(1, 3, 2, 0)
+    run = make_run({"plugins.local": STUBS, "evaluation": {"interval": 50, "episodes": 2}})
+    run.train()
+    export(files().path, "--format", "weights", "--checkpoint", "best")
+    assert files().best == [100] and about(tmp_path / "working/Agent.json")["step"] == 100
+    again = files().path / "checkpoints/best/100"
+    assert export(again, "--format", "weights", "--force").stdout.endswith("(checkpoint 100)\n")
+
+
+def test_several_behaviors_are_exported_into_a_directory(
+    export: Any, make_run: Any, files: Any, tmp_path: Path
+) -> None:
+    make_run({"plugins.local": STUBS, "environment.type": "pair"}, behaviors=("Left", "Right")).train()
+    place, run, weights = tmp_path / "out", files().path, ("--format", "weights")
+    refused = export(run, *weights, "-o", place, expect=EXIT_CONFIG)
+    assert f"{place}: is not a directory; make it, or name one of the behaviors Left, Right" in refused.stderr
+    place.mkdir()
+    export(run, *weights, "-o", place)
+    assert {path.name for path in place.iterdir()} == {"Left.json", "Right.json"}
+    export(run, *weights, "--behavior", "Right", "-o", tmp_path / "right.json")
+    assert (tmp_path / "right.json").read_text() == (place / "Right.json").read_text()
+    refused = export(run, *weights, "--behavior", "Lfet", expect=EXIT_CONFIG)
+    assert "checkpoint 400 has no behavior 'Lfet'; it has Left, Right; did you mean 'Left'?" in refused.stderr
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "folder"])
+def test_what_is_there_is_not_replaced(export: Any, directory: Path, tmp_path: Path, kind: str) -> None:
+    path, other = tmp_path / "working/Agent.json", tmp_path / "other"
+    other.write_text("mine")
+    if kind == "file":
+        path.write_text("mine")
+    elif kind == "link":
+        path.symlink_to(other)
+    else:
+        path.mkdir()
+        (path / "file").write_text("mine")
+    refused = export(directory, "--format", "weights", expect=EXIT_CONFIG)
+    assert "Agent.json: exists; " in refused.stderr and other.read_text() == "mine"
+    ended = export(directory, "--format", "weights", "--force", expect=0 if kind == "file" else EXIT_CONFIG)
+    assert other.read_text() == "mine" and (kind != "folder" or (path / "file").read_text() == "mine")
+    assert ("exported" in ended.stdout) == (kind == "file")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "code"),
+    [
+        (["--format", "wieghts"], "unknown exporter 'wieghts'; allowed: absent, weights; ", EXIT_CONFIG),
+        ([], "there are several exporters; choose one with --format: stub_exporter/absent or stub", EXIT_CONFIG),
+        (["--format", "absent"], "exporter 'absent' of plugin 'stub_exporter' (local) failed to import", EXIT_PLUGIN),
+        (["--format", "weights", "-o", "none/x.json"], "none/x.json: there is no directory none", EXIT_CONFIG),
+        (["--format", "weights", "-o", "none/"], "none/: is not a directory; make it", EXIT_CONFIG),
+        (["--format", "weights", "--checkpoint", "7"], "there is no checkpoint '7'; there are 40, 80", EXIT_RUN_STATE),
+        (
+            ["--format", "weights", "--set", "export.weights.wrongs=x"],
+            "export.weights.wrongs: unknown key; did you mean 'wrong'?",
+            EXIT_CONFIG,
+        ),
+        (
+            ["--format", "weights", "--set", "export.weights.wrong=refuses"],
+            "exporter 'weights' of plugin 'stub_exporter' (local): behavior 'Agent' cannot be exported: it has no",
+            EXIT_CONFIG,
+        ),
+        (
+            ["--format", "weights", "--set", "export.weights.wrong=disk"],
+            "failed to export behavior 'Agent': OSError: [Errno 28] No space left on device",
+            EXIT_PLUGIN,
+        ),
+        (
+            ["--format", "weights", "--set", "export.weights.wrong=beside"],
+            "export of behavior 'Agent' wrote 'data.bin' beside its file; an export is one file",
+            EXIT_PLUGIN,
+        ),
+    ],
+)
+def test_what_cannot_be_exported_leaves_no_file(
+    export: Any, directory: Path, tmp_path: Path, arguments: list[str], message: str, code: int
+) -> None:
+    refused = export(directory, *arguments, expect=code)
+    assert message in refused.stderr and not list((tmp_path / "working").iterdir())
+
+
+def test_a_directory_without_a_run_has_the_exit_code_of_the_other_commands(export: Any, tmp_path: Path) -> None:
+    refused = export(tmp_path, expect=EXIT_RUN_STATE)
+    assert "neither a run directory nor the id of a run in results/" in refused.stderr
+
+
+def test_code_that_only_the_configuration_names_is_not_imported(
+    export: Any, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RLCORE_ALLOW_LOCAL")
+    refused = export(directory, "--format", "weights", expect=EXIT_CONFIG)
+    assert "stub_exporter.py was not imported" in refused.stderr
+    assert "unknown exporter 'weights'; no exporter is installed" in refused.stderr
+    refused = export(directory, expect=EXIT_CONFIG)
+    assert "no exporter is installed; install a plugin that has one" in refused.stderr
+
+
+def test_a_failed_export_keeps_the_file_that_it_was_to_replace(export: Any, directory: Path, tmp_path: Path) -> None:
+    export(directory, "--format", "weights")
+    before = (tmp_path / "working/Agent.json").read_text()
+    wrong = ("--set", "export.weights.wrong=disk")
+    export(directory, "--format", "weights", "--force", *wrong, expect=EXIT_PLUGIN)
+    assert (tmp_path / "working/Agent.json").read_text() == before
+
+
+# ------------------------------------------------------------ from Python
+
+
+def test_a_program_exports_with_one_call(directory: Path, tmp_path: Path) -> None:
+    plugins = load_plugins_for(document_from_mapping({"plugins": {"autoload": False, "local": STUBS}}))
+    place = tmp_path / "agent.json"
+    found = export_policies(directory, "weights", place, checkpoint="80", plugins=plugins)
+    assert found == {"Agent": place} and about(place)["step"] == 80
+    with pytest.raises(ConfigError, match="exists; replace it with --force"):
+        export_policies(directory, "weights", place, plugins=plugins)
+    assert export_policies(directory, "weights", place, force=True, plugins=plugins) == found
+    assert about(place)["step"] == 200
+
+
+def test_errors_have_the_classes_that_the_call_documents(directory: Path, tmp_path: Path) -> None:
+    plugins = load_plugins_for(document_from_mapping({"plugins": {"autoload": False, "local": STUBS}}))
+    for wrong, kind in (("refuses", UnsupportedExport), ("raises", PluginError)):
+        with pytest.raises(kind):
+            export_policies(directory, "weights", tmp_path / "x", settings={"wrong": wrong}, plugins=plugins)
+    with pytest.raises(ConfigError, match="unknown key"):
+        export_policies(directory, "weights", tmp_path / "x", settings={"no_such_key": 1}, plugins=plugins)
+    with pytest.raises(RunStateError):
+        export_policies(tmp_path / "nowhere", "weights", plugins=plugins)
+    assert not (tmp_path / "x").exists()

@@ -1,0 +1,275 @@
+"""The exports of a run: where they are, what becomes of them, and that a failing one changes nothing else."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlcore.errors import EXIT_PLUGIN, PluginError, RunStateError
+from rlcore.runs.run import Run
+from rlcore.storage.run_files import read_mark
+from rlcore.testing.fixtures import RunRlcore
+
+STUBS = [str(Path(__file__).parent / name) for name in ("stub_plugin.py", "stub_exporter.py")]
+
+
+def exporting(**settings: Any) -> dict[str, Any]:
+    return {"export": {"weights": settings}, "plugins.local": STUBS}
+
+
+def exported(directory: Path) -> dict[str, int]:
+    """The exported files and the step of the policy in each, with everything that is left of an export."""
+    places = [
+        path
+        for pattern in ("*.json", "*/*.json", ".rlcore-tmp-*", "*/.rlcore-tmp-*")
+        for path in directory.glob(pattern)
+    ]
+    ours = [path for path in places if path.name.startswith((".rlcore-tmp-", "Agent", "Left", "Right"))]
+    return {str(path.relative_to(directory)): json.loads(path.read_text())["about"]["step"] for path in ours}
+
+
+def learned(directory: Path) -> Mapping[str, bytes]:
+    """The arrays of all checkpoints, by path."""
+    return {str(path): path.read_bytes() for path in sorted(directory.glob("checkpoints/*/*.safetensors"))}
+
+
+def test_policies_are_exported_at_the_end_and_beside_the_checkpoints_that_are_kept(make_run: Any, files: Any) -> None:
+    run: Run = make_run(exporting(checkpoints=True), keep_checkpoints=2)
+    run.train()
+    directory = files().path
+    assert exported(directory) == {"Agent.json": 200, "Agent/Agent-160.json": 160, "Agent/Agent-200.json": 200}
+    written = json.loads((directory / "Agent.json").read_text())
+    assert written["weights"] == run.behaviors["Agent"].trainer.weights.tolist()
+    about = written["about"]
+    assert (about["run_id"], about["behavior_steps"], about["trainer_type"]) == ("run", 200, "numpy")
+    (shown,) = files().result["exports"]
+    assert shown == {
+        "exporter": "stub_exporter/weights", "behavior": "Agent", "step": 200, "file": "Agent.json", "problem": None,
+    }  # fmt: skip
+    assert [each.file for each in run.exports] == ["Agent.json"] and run.failures == []
+    mark = read_mark(directory)
+    assert mark is not None
+    assert mark.exports == {"Agent.json": None, "Agent/Agent-160.json": 160, "Agent/Agent-200.json": 200}
+    timers = files().json("run_logs/timers.json")["children"]
+    assert timers["RLTrainer._checkpoint"]["children"]["Exporter.export"]["count"] == 5
+    assert timers["Exporter.export"]["count"] == 1
+
+
+def test_without_checkpoints_only_the_last_policies_are_exported(make_run: Any, files: Any) -> None:
+    make_run(exporting() | {"environment.type": "pair"}, behaviors=("Left", "Right")).train()
+    steps = files().steps[-1]
+    assert exported(files().path) == {"Left.json": steps, "Right.json": steps}
+
+
+def test_a_run_without_the_block_has_nothing_of_it(make_run: Any, files: Any) -> None:
+    make_run().train()
+    assert exported(files().path) == {} and "exports" not in files().result
+    assert "Exporter" not in (files().path / "run_logs/timers.json").read_text()
+
+
+def test_exports_do_not_change_what_is_learned(make_run: Any, files: Any) -> None:
+    make_run().train()
+    make_run({**exporting(checkpoints=True), "checkpoint_settings.run_id": "other"}).train()
+    ours = {path.replace("/other/", "/run/"): data for path, data in learned(files("other").path).items()}
+    assert ours == learned(files().path) and ours
+
+
+FAILURES = {
+    "raises": "failed to export behavior 'Agent': KeyError: 'layer'",
+    "disk": "failed to export behavior 'Agent': OSError: [Errno 28] No space left on device",
+    "exits": "failed to export behavior 'Agent': SystemExit: 3; raise an exception instead of calling sys.exit",
+    "nothing": "export of behavior 'Agent' wrote no file",
+    "empty": "export of behavior 'Agent' wrote an empty file",
+    "folder": "export of behavior 'Agent' wrote something other than a file",
+    "beside": "export of behavior 'Agent' wrote 'data.bin' beside its file; an export is one file",
+    "refuses": "behavior 'Agent' cannot be exported: it has no continuous actions",
+}
+
+
+@pytest.mark.parametrize("wrong", list(FAILURES))
+def test_a_failing_export_does_not_stop_the_run_and_is_named_in_the_log_the_result_and_at_the_end(
+    wrong: str, make_run: Any, files: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    run: Run = make_run(exporting(checkpoints=True, wrong=wrong))
+    with caplog.at_level(logging.WARNING, "rlcore"):
+        run.train()
+    assert run.outcome == files().result["outcome"] == "done" and run.steps == 200
+    assert exported(files().path) == {}
+    problems = {each["problem"] for each in files().result["exports"]}
+    (problem,) = problems
+    assert problem.endswith(FAILURES[wrong]) and "exporter 'weights' of plugin 'stub_exporter' (local)" in problem
+    assert [each["step"] for each in files().result["exports"]] == [40, 80, 120, 160, 200, 200]
+    assert [record.getMessage() for record in caplog.records].count(problem) == 1  # not at every checkpoint
+    assert run.failures == [f"{problem} (6 times)"]
+
+
+def test_a_policy_that_was_refused_is_not_tried_again_and_another_failure_is(make_run: Any) -> None:
+    tried = {}
+    for wrong in ("refuses", "disk"):
+        run: Run = make_run({**exporting(checkpoints=True, wrong=wrong), "checkpoint_settings.force": True})
+        run.start()
+        (opened,) = run._started.exports.exporters
+        run.train()
+        tried[wrong] = opened.exporter.tried  # type: ignore[attr-defined]
+    assert tried == {"refuses": [40], "disk": [40, 80, 120, 160, 200, 200]}
+
+
+def test_an_export_that_failed_once_leaves_the_earlier_and_the_later_ones(make_run: Any, files: Any) -> None:
+    make_run(exporting(checkpoints=True, wrong="disk", at=80), keep_checkpoints=4).train()
+    steps = {f"Agent/Agent-{step}.json": step for step in (120, 160, 200)}
+    assert exported(files().path) == {"Agent.json": 200, **steps}
+    assert [each["file"] for each in files().result["exports"]] == [None, "Agent.json"]
+
+
+def test_the_command_repeats_failures_when_the_run_ends(configure: Any, run_rlcore: RunRlcore, tmp_path: Path) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text(json.dumps(configure(exporting(wrong="refuses"))))
+    ended = run_rlcore("run", path)
+    line = "exporter 'weights' of plugin 'stub_exporter' (local): behavior 'Agent' cannot be exported: it has no"
+    assert ended.exit_code == 0 and ended.stderr.count(f"warning: {line}") == 2  # when it happened, and at the end
+
+
+@pytest.mark.parametrize("wrong", ["raises", "nothing"])
+def test_strict_plugins_end_the_run_after_a_checkpoint(
+    wrong: str, configure: Any, run_rlcore: RunRlcore, tmp_path: Path, files: Any
+) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text(json.dumps(configure(exporting(checkpoints=True, wrong=wrong, at=80))))
+    ended = run_rlcore("run", path, "--strict-plugins")
+    assert ended.exit_code == EXIT_PLUGIN and "exporter 'weights'" in ended.stderr
+    assert files().result["outcome"] == "failed" and files().steps[-1] >= 80
+
+
+def test_an_exporter_that_cannot_be_created_is_an_error_of_the_start(make_run: Any, files: Any) -> None:
+    run = make_run({"export": {"absent": {}}, "plugins.local": STUBS})
+    with pytest.raises(PluginError, match=r"exporter 'absent' .*stub_exporter_that_is_absent"):
+        run.train()
+    assert not files().path.exists()
+
+
+# ------------------------------------------------------------ resumed, killed and replaced runs
+
+KILLED = """\
+import json, sys
+from rlcore import Run
+Run(json.loads(sys.argv[1])).train()
+"""
+
+
+def test_a_run_that_is_killed_in_an_export_is_resumed_exactly(configure: Any, make_run: Any, files: Any) -> None:
+    make_run({"checkpoint_settings.run_id": "whole"}).train()
+    config = configure(exporting(checkpoints=True, wrong="dies", at=80))
+    dying = subprocess.run([sys.executable, "-c", KILLED, json.dumps(config)], check=False, capture_output=True)
+    assert dying.returncode == 9, dying.stderr
+    assert list(files().path.glob(".rlcore-tmp-export-*")) and files().steps == [40, 80]
+    make_run({**exporting(checkpoints=True), "checkpoint_settings.resume": True}).train()
+    whole = {path.replace("/whole/", "/run/"): data for path, data in learned(files("whole").path).items()}
+    assert whole == learned(files().path)
+    steps = {f"Agent/Agent-{step}.json": step for step in (40, 120, 160, 200)}
+    assert exported(files().path) == {"Agent.json": 200, **steps}
+
+
+def test_a_resumed_run_replaces_and_deletes_the_exports_of_the_earlier_process(
+    make_run: Any, files: Any, kill_after: Any
+) -> None:
+    kill_after(make_run(exporting(checkpoints=True)), 100)
+    assert exported(files().path) == {"Agent/Agent-40.json": 40, "Agent/Agent-80.json": 80}
+    make_run({**exporting(), "checkpoint_settings.resume": True}, keep_checkpoints=2).train()
+    assert exported(files().path) == {"Agent.json": 200}
+    make_run({**exporting(), "checkpoint_settings.resume": True}, max_steps=240).train()
+    assert exported(files().path) == {"Agent.json": 240}
+
+
+def test_a_stopped_run_is_exported_and_one_with_nothing_left_is_not_again(make_run: Any, files: Any) -> None:
+    with make_run(exporting()) as run:
+        next(run)
+    assert files().result["outcome"] == "interrupted" and exported(files().path) == {"Agent.json": run.steps}
+    make_run({**exporting(), "checkpoint_settings.resume": True}).train()
+    (files().path / "Agent.json").unlink()
+    make_run({**exporting(), "checkpoint_settings.resume": True}).train()
+    assert exported(files().path) == {} and files().result["exports"][0]["file"] == "Agent.json"
+
+
+def test_an_error_that_ends_the_run_is_not_followed_by_an_export(make_run: Any, files: Any) -> None:
+    with pytest.raises(PluginError, match="the loss is"):
+        make_run(exporting(), hyperparameters={"fail_at": 100}).train()
+    assert exported(files().path) == {}
+
+
+def test_inference_exports_nothing(make_run: Any, files: Any) -> None:
+    make_run().train()
+    with make_run({**exporting(checkpoints=True), "checkpoint_settings.inference": True}) as run:
+        next(run)
+    assert exported(files().path) == {} and run.exports == ()
+
+
+# ------------------------------------------------------------ files of others
+
+
+def test_a_file_of_the_name_that_the_run_did_not_write_is_neither_replaced_nor_deleted(
+    make_run: Any, files: Any, kill_after: Any
+) -> None:
+    kill_after(make_run(), 100)
+    directory = files().path
+    (directory / "Agent").mkdir()
+    mine = [directory / "Agent.json", directory / "Agent/Agent-120.json", directory / "Agent/notes.json"]
+    for path in mine:
+        path.write_text("mine")
+    run: Run = make_run({**exporting(checkpoints=True), "checkpoint_settings.resume": True}, keep_checkpoints=1)
+    run.train()
+    assert run.outcome == "done" and [path.read_text() for path in mine] == ["mine"] * 3
+    refused = [each["problem"] for each in files().result["exports"]]
+    assert refused == [f"{path}: is a file that this run did not export; move it away" for path in mine[1::-1]]
+
+
+@pytest.mark.parametrize("obstacle", ["file", "link"])
+def test_a_folder_that_cannot_be_made_is_a_failure(make_run: Any, files: Any, kill_after: Any, obstacle: str) -> None:
+    kill_after(make_run(), 100)
+    place = files().path / "Agent"
+    place.write_text("mine") if obstacle == "file" else place.symlink_to("nowhere")
+    run: Run = make_run({**exporting(checkpoints=True), "checkpoint_settings.resume": True})
+    run.train()
+    assert run.outcome == "done"
+    assert any(str(each.problem).startswith(f"{place}: cannot be made: ") for each in run.exports)
+
+
+def test_a_run_that_is_replaced_takes_its_exports_with_it_and_no_other_file(make_run: Any, files: Any) -> None:
+    make_run(exporting(checkpoints=True)).train()
+    (files().path / "Agent/notes.txt").write_text("mine")
+    make_run({"checkpoint_settings.force": True}).train()
+    assert exported(files().path) == {} and not list(files().path.parent.glob("run.replaced/**/*.json"))
+    assert [path.read_text() for path in files().path.parent.rglob("notes.txt")] == ["mine"]
+
+
+def test_a_name_that_rlcore_uses_is_not_taken(make_run: Any, files: Any) -> None:
+    run: Run = make_run(exporting(), max_steps=80)
+    run.start()
+    for name in ("result.json", "run_logs/timers.json", "metrics.jsonl"):
+        with pytest.raises(RunStateError, match="is a file that this run did not export"):
+            run.directory.declare_export(name, None)
+    run.close()
+
+
+def test_an_edited_mark_does_not_reach_beyond_its_run(make_run: Any, files: Any, tmp_path: Path) -> None:
+    make_run(exporting(checkpoints=True)).train()
+    outside = tmp_path / "results/outside.json"
+    outside.write_text("mine")
+    path = files().path / "rlcore_run.json"
+    mark = json.loads(path.read_text())
+    names = ("../outside.json", str(outside), "a/b/c.json", "..", "Agent/../../outside.json")
+    mark["exports"] = dict.fromkeys(names, 1)
+    path.write_text(json.dumps(mark))
+    found = read_mark(files().path)
+    assert found is not None and found.exports == {}
+    make_run({**exporting(), "checkpoint_settings.resume": True}, max_steps=240).train()
+    assert outside.read_text() == "mine"
+    for wrong in ({"Agent.json": -1}, {"Agent.json": "one"}, ["Agent.json"]):
+        path.write_text(json.dumps(mark | {"exports": wrong}))
+        assert read_mark(files().path) is None

@@ -1,0 +1,485 @@
+"""The API reference: which names are public, their pages, and what mkdocstrings must know of this code.
+
+A name is public if a module of rlcore lists it in ``__all__``. The module that defines it decides the page (PAGES).
+mkdocstrings reads the source and imports nothing; :class:`RlcoreDocstrings` is an extension of griffe, its reader.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import attrs
+import griffe
+
+SOURCE = Path(__file__).parent.parent / "core/src"
+
+
+@attrs.frozen
+class Page:
+    """A page of the API reference: ``modules`` are the modules and packages whose names are on it."""
+
+    title: str
+    text: str
+    modules: tuple[str, ...]
+
+
+# Names of a module are on the page with the longest prefix of the module's path, in the order of these prefixes.
+PAGES: Mapping[str, Page] = {
+    "environments": Page(
+        "Environments",
+        "The contract of environments, and the specifications and batches that environments and trainers share. "
+        "See [Write an environment](../../how-to/environment.md).",
+        ("rlcore.environment", "rlcore.spaces"),
+    ),
+    "trainers": Page(
+        "Trainers and policies",
+        "The contract of trainers, in numpy: a trainer may be written in any framework. See "
+        "[Write your first trainer](../../tutorial/first-trainer.md). Trainers in PyTorch derive from a "
+        "[template](torch-templates.md).",
+        ("rlcore.trainer",),
+    ),
+    "rewards": Page(
+        "Rewards",
+        "The contract of reward providers. See [Write a reward](../../how-to/reward.md) and "
+        "[Write a reward that learns](../../how-to/rewards-that-learn.md).",
+        ("rlcore.rewards",),
+    ),
+    "curricula": Page(
+        "Curricula",
+        "The contract of curricula, which choose the environment parameters of each episode. See "
+        "[Write a curriculum](../../how-to/write-curriculum.md).",
+        ("rlcore.curriculum", "rlcore.curricula"),
+    ),
+    "statistics": Page(
+        "Statistics",
+        "Summaries, their tags, and the contract of writers. See "
+        "[Write a statistics writer](../../how-to/stats-writer.md).",
+        ("rlcore.stats",),
+    ),
+    "recordings": Page(
+        "Recordings",
+        "Recorded episodes, and the contract of file formats for them. See "
+        "[Record episodes and read recordings](../../how-to/recordings.md).",
+        ("rlcore.recordings", "rlcore.recording"),
+    ),
+    "exporters": Page(
+        "Exporters",
+        "The contract of exporters, which write policies for other programs. See "
+        "[Export policies](../../how-to/export.md).",
+        ("rlcore.exporters",),
+    ),
+    "runs": Page(
+        "Runs from Python",
+        "Train, read finished runs, act with saved policies. See [Use rlcore from Python](../../how-to/python.md).",
+        ("rlcore.runs.run", "rlcore.results", "rlcore.runs", "rlcore.config", "rlcore"),
+    ),
+    "plugins": Page(
+        "Plugins",
+        "The records that registries return, the run as plugins see it, and the plugins of a run. "
+        "[Hooks](../hooks.md) has all hooks.",
+        (
+            "rlcore.plugins.markers",
+            "rlcore.plugins.records",
+            "rlcore.plugins.run_context",
+            "rlcore.plugins.stash",
+            "rlcore.plugins.holds",
+            "rlcore.plugins",
+        ),
+    ),
+    "settings": Page(
+        "Settings classes",
+        "Declare settings of a plugin, and read those of a run. [Settings](../settings.md) has all keys of a "
+        "configuration file with defaults and limits.",
+        ("rlcore.settings",),
+    ),
+    "errors": Page(
+        "Errors",
+        "The exceptions of rlcore, and helpers for messages. [Exit codes](../exit-codes.md) has the exit code of each.",
+        ("rlcore.errors",),
+    ),
+    "state": Page(
+        "Random streams, saved values, files",
+        "Random numbers that do not depend on the order of work, checked access to saved state, and files that are "
+        "whole or absent.",
+        ("rlcore.seeding", "rlcore.saved_values", "rlcore.finite", "rlcore.storage", "rlcore.files"),
+    ),
+    "torch-templates": Page(
+        "rlcore.torch: templates of trainers",
+        "Classes to derive a trainer from, and the data that they hand to a loss. See "
+        "[Write an algorithm](../../tutorial/algorithm.md).",
+        (
+            "rlcore.torch.template",
+            "rlcore.torch.on_policy",
+            "rlcore.torch.off_policy",
+            "rlcore.torch.offline",
+            "rlcore.torch.minibatch_trainer",
+            "rlcore.torch.minibatch",
+            "rlcore.torch.transition_batch",
+        ),
+    ),
+    "torch-networks": Page(
+        "rlcore.torch: networks and policies",
+        "Networks, encoders, distributions of actions, and policies. See "
+        "[Choose and write networks](../../how-to/networks.md).",
+        (
+            "rlcore.torch.networks",
+            "rlcore.torch.encoders",
+            "rlcore.torch.normalizer",
+            "rlcore.torch.actions",
+            "rlcore.torch.distributions",
+            "rlcore.torch.discrete_options",
+            "rlcore.torch.policy",
+            "rlcore.torch.policy_module",
+            "rlcore.torch.recurrent",
+            "rlcore.torch.sequences",
+            "rlcore.torch.saved_networks",
+        ),
+    ),
+    "torch-replay": Page(
+        "rlcore.torch: replay",
+        "Replay buffers, and samplers that choose minibatches. See "
+        "[Write a replay sampler](../../how-to/replay-sampler.md).",
+        (
+            "rlcore.torch.replay",
+            "rlcore.torch.replay_rings",
+            "rlcore.torch.replay_sampler",
+            "rlcore.torch.priorities",
+            "rlcore.torch.recorded",
+        ),
+    ),
+    "torch-learning": Page(
+        "rlcore.torch: optimizers, schedules, and other parts",
+        "What trainers in PyTorch are made of besides networks and data.",
+        ("rlcore.torch",),
+    ),
+    "testing": Page(
+        "rlcore.testing",
+        "Conformance classes to inherit from, fixtures, and environments with known best returns. See "
+        "[Test and publish a plugin](../../how-to/testing.md).",
+        ("rlcore.testing",),
+    ),
+}
+
+
+# ---------------------------------------------------------------- public names
+
+
+@attrs.frozen(order=True)
+class PublicName:
+    """A public object: where it is defined, and every module that has it in ``__all__``."""
+
+    target: str
+    imports: tuple[str, ...]  # the shortest first
+
+    @property
+    def label(self) -> str:
+        """The name without modules."""
+        return self.target.rpartition(".")[2]
+
+    @property
+    def path(self) -> str:
+        """The shortest path that a plugin can import."""
+        return f"{self.imports[0]}.{self.label}"
+
+
+@cache
+def package() -> griffe.Module:
+    """Return rlcore as griffe reads it, with the extension that mkdocstrings uses."""
+    loaded = griffe.load("rlcore", search_paths=[str(SOURCE)], extensions=griffe.load_extensions(RlcoreDocstrings))
+    assert isinstance(loaded, griffe.Module)
+    return loaded
+
+
+@cache
+def reference() -> Mapping[str, tuple[PublicName, ...]]:
+    """Return the public names of each page."""
+    pages: dict[str, list[tuple[int, PublicName]]] = {page: [] for page in PAGES}
+    for name in public_names(package()).values():
+        page, place = page_of(name.target)
+        pages[page].append((place, name))
+    return {page: tuple(name for _, name in sorted(names, key=lambda each: each[0])) for page, names in pages.items()}
+
+
+def definition(name: PublicName) -> griffe.Object:
+    """Return the object itself, as griffe reads it."""
+    found = package()[name.target.partition(".")[2]]
+    assert isinstance(found, griffe.Object)
+    return found
+
+
+def modules(module: griffe.Module) -> Iterator[griffe.Module]:
+    """Yield the module and every module in it."""
+    yield module
+    for inner in module.modules.values():
+        if not inner.is_alias:
+            yield from modules(inner)
+
+
+def public_names(rlcore: griffe.Module) -> dict[str, PublicName]:
+    """Return every public name by the path where it is defined, in the order of the source."""
+    found: dict[str, list[str]] = {}
+    for module in modules(rlcore):
+        for name in module.exports or ():
+            member = module.members[str(name)]
+            found.setdefault(member.final_target.path if member.is_alias else member.path, []).append(module.path)
+    names = [
+        PublicName(target, tuple(sorted(imports, key=lambda path: (path.count("."), path))))
+        for target, imports in found.items()
+    ]
+    return {name.target: name for name in sorted(names, key=lambda name: _place(rlcore, name.target))}
+
+
+def _place(rlcore: griffe.Module, target: str) -> tuple[str, int]:
+    module = target.rpartition(".")[0]
+    return module, rlcore[target.partition(".")[2]].lineno or 0
+
+
+def page_of(target: str) -> tuple[str, int]:
+    """Return the page of the object that is defined at ``target``, and the place of its module on the page."""
+    prefixes = [(prefix, name, place) for name, page in PAGES.items() for place, prefix in enumerate(page.modules)]
+    inside = (each for each in prefixes if f"{target}.".startswith(f"{each[0]}."))
+    _, page, place = max(inside, key=lambda each: len(each[0]))
+    return page, place
+
+
+# ---------------------------------------------------------------- pages
+
+
+def index_page() -> str:
+    """Return the overview: what is public, and the names on each page."""
+    lines = [
+        "# API reference",
+        "",
+        "A name is public if a module of rlcore lists it in `__all__`; all other names are internal. These pages are",
+        "made from the docstrings, which `help()` shows too.",
+        "",
+        "Shapes are in brackets: `[S, ...]` is an array with S rows. If a docstring does not say otherwise, S is the",
+        "number of slots (agents) of a behavior, N the number of environments, T the steps of a rollout, B the rows of",
+        "a minibatch, K the episodes that ended, and R any number of rows.",
+        "",
+        "| page | names |",
+        "|---|---|",
+    ]
+    for page, about in PAGES.items():
+        lines.append(f"| [{about.title}]({page}.md) | {', '.join(map(_link, reference()[page]))} |")
+    return "\n".join([*lines, ""])
+
+
+def api_page(page: str) -> str:
+    """Return the page of this name, with a table of its public names and a directive of mkdocstrings for each."""
+    about, names = PAGES[page], reference()[page]
+    lines = [f"# {about.title}", "", about.text, "", "| name | import from | summary |", "|---|---|---|"]
+    for name in names:
+        docstring = definition(name).docstring
+        summary = re.split(r"(?<=\.)\s(?=\D)|\n\n|:$", docstring.value if docstring else "", maxsplit=1)[0]
+        imports = ", ".join(f"`{module}`" for module in name.imports)
+        lines.append(f"| {_link(name)} | {imports} | {' '.join(summary.split()).replace('|', chr(92) + '|')} |")
+    for name in names:
+        lines += ["", f"::: {name.path}"]
+    return "\n".join([*lines, ""])
+
+
+def _link(name: PublicName) -> str:
+    return f"[`{name.label}`][{name.path}]"
+
+
+# ---------------------------------------------------------------- links from other pages
+
+_CODE = re.compile(r"(?<!\[)`(?P<path>[A-Za-z_][\w.]*)(?P<call>\([^`]*\))?`(?!\])")
+
+
+@cache
+def _linkable() -> Mapping[str, PublicName]:
+    """Return the public names that code in a sentence means: by path, and by name unless it is an ordinary word."""
+    names = [name for page in reference().values() for name in page]
+    found = {f"{module}.{name.label}": name for name in names for module in name.imports}
+    labels = [name.label for name in names]
+    ordinary = {label for label in labels if label.islower() and "_" not in label}
+    return found | {name.label: name for name in names if labels.count(name.label) == 1 and name.label not in ordinary}
+
+
+def linked(text: str) -> str:
+    """Link the first mention of each public name in the sentences of a page, such as `AgentBatch`, to its text."""
+    seen: set[str] = set()
+    public = {name.target for page in reference().values() for name in page}
+
+    def link(match: re.Match[str]) -> str:
+        path, members = match["path"], ""
+        while path and path not in _linkable():
+            path, _, member = path.rpartition(".")
+            members = f".{member}{members}"
+        if not path or path in seen or path == "rlcore":
+            return match[0]
+        target = documented_path(f"{_linkable()[path].target}{members}", package(), public)
+        if target is None:
+            return match[0]
+        seen.add(path)
+        return f"[{match[0]}][{target}]"
+
+    parts = re.split(r"(^```.*?^```|^#.*?$|\[[^\]]*\]\([^)]*\))", text, flags=re.MULTILINE | re.DOTALL)
+    return "".join(part if index % 2 else _CODE.sub(link, part) for index, part in enumerate(parts))
+
+
+# ---------------------------------------------------------------- docstrings
+
+
+class RlcoreDocstrings(griffe.Extension):
+    """Roles of docstrings become links, attrs classes get their signature, settings fields their descriptions."""
+
+    def on_package(self, *, pkg: griffe.Module, **kwargs: Any) -> None:
+        """Change the docstrings and classes of rlcore after it was read."""
+        if pkg.name != "rlcore":
+            return
+        public = {name.target for name in public_names(pkg).values()}
+        for documented in list(objects(pkg)):
+            if isinstance(documented, griffe.Class):
+                _add_init(documented)
+                _add_types(documented)
+                _describe_settings(documented)
+                _list_tests(documented)
+            if documented.docstring is not None:
+                documented.docstring.value = markdown(documented.docstring.value, documented, public)
+
+
+def objects(parent: griffe.Object) -> Iterator[griffe.Object]:
+    """Yield the object and every object in it that rlcore defines."""
+    yield parent
+    for member in parent.members.values():
+        if isinstance(member, griffe.Object):
+            yield from objects(member)
+
+
+_ROLE = re.compile(r":(?:class|meth|func|mod|attr|data|exc):`(~?)([^`]+)`")
+
+
+def markdown(text: str, scope: griffe.Object, public: set[str]) -> str:
+    """Convert a docstring to Markdown: roles become links to public names, and code elsewhere."""
+
+    def link(match: re.Match[str]) -> str:
+        name = match[2]
+        target = documented_path(name, scope, public)
+        label = re.sub(r"^[a-z_.]+\.", "", name) if match[1] or (target and name.startswith("rlcore.")) else name
+        return f"[`{label}`][{target}]" if target else f"`{label}`"
+
+    text = _ROLE.sub(link, text)
+    text = re.sub(r"(?<=\S)::$", ":", text, flags=re.MULTILINE)
+    # A star outside of code is the star of a shape such as [R, *shape], unless it begins an item of a list.
+    parts = re.split(r"(``.+?``|`[^`]+`|^ *\* )", text, flags=re.MULTILINE)
+    return "".join(part if index % 2 else part.replace("*", "\\*") for index, part in enumerate(parts))
+
+
+def documented_path(name: str, scope: griffe.Object, public: set[str]) -> str | None:
+    """Return the path in the reference of what ``name`` means in the docstring of ``scope``; None if it has none."""
+    first, _, rest = name.partition(".")
+    if first == "rlcore":
+        path = name
+    else:
+        owner = scope if isinstance(scope, griffe.Class) else scope.parent
+        if isinstance(owner, griffe.Class) and first in owner.all_members:
+            path = f"{owner.path}.{name}"
+        else:
+            try:
+                path = scope.resolve(first) + (f".{rest}" if rest else "")
+            except griffe.NameResolutionError:
+                return None
+    try:
+        found = scope.package[path.partition(".")[2]]
+    except (KeyError, griffe.AliasResolutionError):
+        return None
+    found = found.final_target if isinstance(found, griffe.Alias) else found
+    if found.path in public:
+        return found.path
+    parent = found.parent
+    if parent is None or parent.path not in public:
+        return None
+    return found.path if (found.has_docstring and not found.is_attribute) or "property" in found.labels else parent.path
+
+
+# ---------------------------------------------------------------- attrs
+
+
+def _attrs_call(expression: Any, *functions: str) -> dict[str, Any] | None:
+    """Return the arguments of a call of one of these functions by name, or by position."""
+    if not isinstance(expression, griffe.ExprCall) or expression.canonical_path not in functions:
+        return None
+    values = enumerate(expression.arguments)
+    return {v.name if isinstance(v, griffe.ExprKeyword) else str(i): getattr(v, "value", v) for i, v in values}
+
+
+_SETTING = ("rlcore.settings.setting", "rlcore.settings.fields.setting", "setting")
+
+
+def _is_attrs(cls: griffe.Class) -> bool:
+    return any(str(decorator.callable_path) in ("attrs.frozen", "attrs.define") for decorator in cls.decorators)
+
+
+def _add_init(cls: griffe.Class) -> None:
+    """Give an attrs class the signature of the ``__init__`` that attrs writes, without private parameters."""
+    if not _is_attrs(cls) or "__init__" in cls.members:
+        return
+    parameters = {name: each for base in reversed([cls, *cls.mro()]) if _is_attrs(base) for name, each in _fields(base)}
+    ordered = sorted(parameters.values(), key=lambda each: each.kind is griffe.ParameterKind.keyword_only)
+    own = griffe.Parameter("self", kind=griffe.ParameterKind.positional_or_keyword)
+    cls.set_member("__init__", griffe.Function("__init__", parameters=griffe.Parameters(own, *ordered), parent=cls))
+
+
+def _fields(cls: griffe.Class) -> Iterator[tuple[str, griffe.Parameter]]:
+    all_kw = any("kw_only=True" in str(decorator.value) for decorator in cls.decorators)
+    decorators = {str(d.value) for function in cls.functions.values() for d in function.decorators}
+    for name, attribute in cls.attributes.items():
+        if attribute.annotation is None or name.startswith("_") or "ClassVar" in str(attribute.annotation):
+            continue
+        if "property" in attribute.labels or "instance-attribute" not in attribute.labels:
+            continue
+        field = _attrs_call(attribute.value, "attrs.field")
+        field = _attrs_call(attribute.value, *_SETTING) if field is None else field
+        default: Any = attribute.value
+        if field is not None:
+            if str(field.get("init")) == "False":
+                continue
+            default = field.get("default", field.get("0"))
+            if f"{name}.default" in decorators or "factory" in field:
+                default = "..."
+        kw = all_kw or str((field or {}).get("kw_only")) == "True"
+        kind = griffe.ParameterKind.keyword_only if kw else griffe.ParameterKind.positional_or_keyword
+        yield name, griffe.Parameter(name, annotation=attribute.annotation, kind=kind, default=default)
+
+
+def _add_types(cls: griffe.Class) -> None:
+    """Give attributes without an annotation the type of the argument, or of the constant, that they are set to."""
+    init = cls.members.get("__init__")
+    parameters = init.parameters if isinstance(init, griffe.Function) else griffe.Parameters()
+    for attribute in cls.attributes.values():
+        value = str(attribute.value)
+        if attribute.annotation is None and value in parameters:
+            attribute.annotation = parameters[value].annotation
+        elif attribute.annotation is None and re.fullmatch(r"True|False|-?[\d.]+|'.*'", value):
+            attribute.annotation = type(ast.literal_eval(value)).__name__
+
+
+def _describe_settings(cls: griffe.Class) -> None:
+    """List the fields of a settings class, with their descriptions, as attributes in its docstring."""
+    lines = []
+    for name, attribute in cls.attributes.items():
+        field = _attrs_call(attribute.value, *_SETTING) or {}
+        text = field.get("1", field.get("description"))
+        described = re.search(r"FieldInfo\(([^,]+), key=False\)", str(attribute.value))  # a field that no file has
+        text = described[1] if described else text
+        if text is not None:
+            lines.append(f"    {name}: {ast.literal_eval(str(text))}")
+    if lines and cls.docstring is not None:
+        cls.docstring.value = "\n".join([cls.docstring.value, "", "Attributes:", *lines])
+
+
+def _list_tests(cls: griffe.Class) -> None:
+    """List the tests of a conformance class, by what their names say, in its docstring."""
+    tests = [name.removeprefix("test_").replace("_", " ") for name in cls.functions if name.startswith("test_")]
+    if tests and cls.docstring is not None:
+        text, heading, attributes = cls.docstring.value.partition("\n\nAttributes:")
+        lines = [text, "", "The tests:", "", *(f"* {words}" for words in tests)]
+        cls.docstring.value = "\n".join(lines) + heading + attributes

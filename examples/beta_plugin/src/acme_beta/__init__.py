@@ -1,0 +1,1 @@
+"""A Beta distribution for the continuous actions of policies."""

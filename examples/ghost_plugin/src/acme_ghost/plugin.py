@@ -1,0 +1,38 @@
+"""The hooks and settings of acme-ghost. rlcore imports this module at every start, so it must not import numpy."""
+
+import attrs
+
+from rlcore import BehaviorSection, hookimpl
+from rlcore.errors import ConfigError
+from rlcore.settings import setting
+
+
+@attrs.frozen(kw_only=True)
+class SelfPlaySettings:
+    """Settings of self-play, with ML-Agents' names."""
+
+    save_steps: int = setting(20_000, "Agent steps of the trainer between two snapshots.", minimum=1)
+    window: int = setting(10, "Number of snapshots to keep; a new one replaces the oldest.", minimum=1)
+    play_against_latest_model_ratio: float = setting(
+        0.5, "Share of episodes against the current policy instead of a snapshot.", minimum=0.0, maximum=1.0
+    )
+
+
+@hookimpl
+def rlcore_behavior_sections():
+    return [BehaviorSection(name="self_play", target="acme_ghost.plugin:SelfPlaySettings", summary="self-play")]
+
+
+@hookimpl
+def rlcore_create_trainer(spec, settings, behavior, run):
+    self_play = settings.sections.get("self_play")
+    if self_play is None or run.inference:
+        return None  # the trainer of the next plugin, or of rlcore
+    if behavior.team is None or len(set(behavior.team.tolist())) != 2:
+        raise ConfigError(f"behaviors.{behavior.name}.self_play: needs agents of two teams in every environment")
+    from acme_ghost.trainer import GhostTrainer
+
+    learning = (behavior.team == behavior.team.min()) == (behavior.env_index % 2 == 0)  # [S] another team in odd ones
+    learners = behavior.take(learning.nonzero()[0])
+    trainer = run.plugins.create_trainer(spec, settings, learners, run, without="acme-ghost")
+    return GhostTrainer(trainer, self_play, learning, behavior.name, run.seed)

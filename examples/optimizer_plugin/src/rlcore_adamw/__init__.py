@@ -1,0 +1,1 @@
+"""AdamW, and a schedule with a warm-up, for the trainers of rlcore."""

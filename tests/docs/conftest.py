@@ -1,0 +1,48 @@
+"""Execute a page: its titled blocks become files, and its rlcore commands run in order."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from pages import BLOCKS, RunPage, commands_of
+
+from rlcore.cli.main import main
+
+# A tutorial trains until the agent has learned; this test only checks that every command works.
+SHORTER: Mapping[str, tuple[str, ...]] = {
+    "docs/tutorial/first-training.md": (
+        "--set=behaviors.Pole.max_steps=2000",
+        "--set=behaviors.Pole.checkpoint_interval=1000",
+    ),
+    "docs/how-to/rewards-that-learn.md": (
+        "--set=behaviors.Diver.max_steps=2048",
+        "--set=behaviors.Diver.checkpoint_interval=2048",
+    ),
+    "docs/how-to/offline.md": ("--set=behaviors.Pole.max_steps=1100", "--set=behaviors.Pole.summary_freq=550"),
+}
+
+
+@pytest.fixture
+def run_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunPage]:
+    monkeypatch.chdir(tmp_path)
+    before = set(sys.modules)
+
+    def run(page: str) -> Path:
+        for block in BLOCKS:
+            if block.page == page and block.title:
+                (tmp_path / block.title).write_text(block.text)
+        for block in BLOCKS:
+            if block.page != page or block.language != "sh":
+                continue
+            for words in commands_of(block):
+                extra = SHORTER.get(page, ()) if words[0] == "run" else ()
+                assert main([*words, *extra]) == 0, f"{block}: rlcore {' '.join(words)}"
+        return tmp_path
+
+    yield run
+    for name in set(sys.modules) - before:  # files of a page that were imported as plugins
+        if str(getattr(sys.modules[name], "__file__", None) or "").startswith(str(tmp_path)):
+            del sys.modules[name]

@@ -1,0 +1,255 @@
+"""The API reference has every name that plugins may use, with a complete text."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import api_reference
+import griffe
+from api_reference import PublicName, definition, package, public_names, reference
+from pages import blocks
+from workspace import PLUGINS, ROOT
+
+from rlcore.plugins.scaffold import KINDS, write_plugin
+
+NAMES = [name for page in reference().values() for name in page]
+TARGETS = {name.target for name in NAMES}
+ARRAY = re.compile(r"\b(NDArray|Tensor)\b")
+SHAPE = re.compile(r"\[[^\]]*\]|``rows``|\b(slots|shape)\b")
+
+
+# ---------------------------------------------------------------- which names are public
+
+
+def sources() -> Iterator[tuple[str, str]]:
+    """Yield the Python code that stands for that of other people: pages, examples, and our own plugins."""
+    for block in blocks("python"):  # blocks of "py" are parts of files in examples/
+        yield str(block), block.text
+    files = [path for folder in ("examples", "docs") for path in (ROOT / folder).rglob("*.py")]
+    for member in PLUGINS:
+        files += member.package.rglob("*.py")
+    for path in files:
+        if path != ROOT / "docs/generate.py":  # reads the core to describe it
+            yield str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")
+
+
+def imported(code: str) -> set[str]:
+    """Return the paths of the names that the code imports from rlcore."""
+    found = set()
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "rlcore":
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def test_every_name_that_pages_examples_and_plugins_import_is_in_the_reference(tmp_path: Path) -> None:
+    public = {f"{module}.{name.target.rpartition('.')[2]}" for name in NAMES for module in name.imports}
+    modules = {module.path for module in api_reference.modules(package())}
+    used = {path: where for where, code in sources() for path in imported(code)}
+    for kind in KINDS:
+        for file in write_plugin("acme", kind, tmp_path / kind).rglob("*.py"):
+            used |= dict.fromkeys(imported(file.read_text(encoding="utf-8")), f"rlcore plugins new --kind {kind}")
+    assert len(used) > 100
+    missing = {path: where for path, where in used.items() if path not in public | modules}
+    assert missing == {}, "add the names to __all__ of the modules"
+
+
+def test_the_contracts_of_the_documentation_are_on_the_pages_where_readers_look() -> None:
+    where = {name.path: page for page, names in reference().items() for name in names}
+    assert where["rlcore.BehaviorSpec"] == where["rlcore.AgentBatch"] == "environments"
+    assert where["rlcore.RunContext"] == where["rlcore.TrainerSpec"] == "plugins"
+    assert where["rlcore.rewards.Transitions"] == "rewards"
+    assert where["rlcore.Run"] == where["rlcore.load_policies"] == "runs"
+    assert where["rlcore.torch.on_policy.OnPolicyTrainer"] == "torch-templates"
+    assert where["rlcore.torch.networks.ActorCritic"] == "torch-networks"
+    assert where["rlcore.testing.TrainerConformance"] == "testing"
+
+
+def test_a_name_is_listed_once_with_all_modules_to_import_it_from() -> None:
+    (spec,) = (name for name in NAMES if name.target == "rlcore.environment.BehaviorSpec")
+    assert spec.imports == ("rlcore", "rlcore.environment")
+    assert len(TARGETS) == len(NAMES)
+
+
+def test_a_new_name_in_all_is_in_the_reference(tmp_path: Path) -> None:
+    (tmp_path / "rlcore").mkdir()
+    (tmp_path / "rlcore/__init__.py").write_text("")
+    (tmp_path / "rlcore/torch").mkdir()
+    (tmp_path / "rlcore/torch/__init__.py").write_text("")
+    (tmp_path / "rlcore/torch/newest.py").write_text(
+        "__all__ = ['f']\n\ndef f() -> None: ...\n\ndef g() -> None: ...\n"
+    )
+    loaded = griffe.load("rlcore", search_paths=[str(tmp_path)])
+    assert isinstance(loaded, griffe.Module)
+    assert list(public_names(loaded)) == ["rlcore.torch.newest.f"]
+    assert api_reference.page_of("rlcore.torch.newest.f") == ("torch-learning", 0)
+
+
+def test_every_prefix_of_a_page_is_a_module() -> None:
+    modules = {module.path for module in api_reference.modules(package())}
+    assert [prefix for page in api_reference.PAGES.values() for prefix in page.modules if prefix not in modules] == []
+
+
+# ---------------------------------------------------------------- texts
+
+
+def own_members(cls: griffe.Class) -> Iterator[griffe.Function | griffe.Attribute]:
+    """Yield the public methods, properties and fields of a class; tests of conformance classes need no text."""
+    for name, member in cls.members.items():
+        if isinstance(member, griffe.Function | griffe.Attribute) and not name.startswith(("_", "test_")):
+            yield member
+
+
+def bases(cls: griffe.Class) -> list[griffe.Class]:
+    return [base for base in cls.mro() if isinstance(base, griffe.Class) and base.package is cls.package]
+
+
+def is_field(attribute: griffe.Attribute) -> bool:
+    """Whether the attribute is declared in the body of the class; others are public only if the text lists them."""
+    init = attribute.parent.members.get("__init__") if attribute.parent is not None else None
+    inside = init is not None and init.lineno and init.lineno <= (attribute.lineno or 0) <= (init.endlineno or 0)
+    return "property" not in attribute.labels and not inside
+
+
+def listed(cls: griffe.Class) -> dict[str, str]:
+    """Return the texts of the section "Attributes" by name."""
+    sections = cls.docstring.parse("google", warnings=False) if cls.docstring is not None else []
+    kind = griffe.DocstringSectionKind.attributes
+    return {each.name: each.description for section in sections if section.kind is kind for each in section.value}
+
+
+def text_of(documented: griffe.Object) -> str:
+    """Return the docstring as ``help()`` shows it: that of a base class if there is none."""
+    if documented.docstring is not None or not isinstance(documented.parent, griffe.Class):
+        return documented.docstring.value if documented.docstring is not None else ""
+    inherited = (base.members.get(documented.name) for base in bases(documented.parent))
+    return next((each.docstring.value for each in inherited if each is not None and each.docstring is not None), "")
+
+
+def functions(name: PublicName) -> Iterator[griffe.Function]:
+    documented = definition(name)
+    if isinstance(documented, griffe.Function):
+        yield documented
+    elif isinstance(documented, griffe.Class):
+        yield from (member for member in own_members(documented) if isinstance(member, griffe.Function))
+
+
+def test_public_names_have_a_text_and_so_have_their_methods_and_fields() -> None:
+    missing = []
+    for name in NAMES:
+        documented = definition(name)
+        missing += [] if text_of(documented) else [name.target]
+        if isinstance(documented, griffe.Class):
+            fields = {key for cls in (documented, *bases(documented)) for key in listed(cls)}
+            for member in own_members(documented):
+                if isinstance(member, griffe.Attribute) and "property" not in member.labels:
+                    missing += [member.path] if is_field(member) and member.name not in fields else []
+                else:
+                    missing += [] if text_of(member) else [member.path]
+    assert missing == []
+
+
+def test_the_bases_of_public_classes_are_public() -> None:
+    classes = [each for each in map(definition, NAMES) if isinstance(each, griffe.Class)]
+    assert {base.path for cls in classes for base in bases(cls)} <= TARGETS
+
+
+def test_listed_attributes_exist() -> None:
+    missing = []
+    for documented in map(definition, NAMES):
+        if isinstance(documented, griffe.Class):
+            known = {key for cls in (documented, *bases(documented)) for key in cls.members}
+            known |= set(re.findall(r"self\.(\w+)", documented.source))
+            missing += [f"{documented.path}.{key}" for key in listed(documented) if key not in known]
+    assert missing == []
+
+
+def test_texts_of_arrays_have_their_shapes() -> None:
+    missing = []
+    for name in NAMES:
+        documented = definition(name)
+        for key, text in listed(documented).items() if isinstance(documented, griffe.Class) else ():
+            attribute = documented.all_members.get(key)
+            annotation = str(attribute.annotation) if isinstance(attribute, griffe.Attribute) else ""
+            if ARRAY.search(annotation) and not SHAPE.search(text):
+                missing.append(f"{documented.path}.{key}")
+        for function in functions(name):
+            annotations = [str(each.annotation) for each in function.parameters] + [str(function.returns)]
+            if any(map(ARRAY.search, annotations)) and not SHAPE.search(text_of(function)):
+                missing.append(function.path)
+    assert missing == []
+
+
+def raised(function: griffe.Function) -> set[str]:
+    """Return the names of the exceptions that the function raises itself."""
+    found = set()
+    for node in ast.walk(ast.parse(function.source)):
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and isinstance(node.exc.func, ast.Name):
+            found.add(node.exc.func.id)
+    return {name for name in found if name[0].isupper()} - {"NotImplementedError", "AssertionError"}
+
+
+def test_texts_of_functions_name_the_errors_that_they_raise() -> None:
+    every = [function for name in NAMES for function in functions(name)]
+    missing = [f"{each.path}: {error}" for each in every for error in raised(each) if error not in text_of(each)]
+    assert missing == []
+
+
+# ---------------------------------------------------------------- links
+
+
+ROLE = re.compile(r":(?:class|meth|func|mod|attr|data|exc):`~?([^`]+)`")
+
+
+def test_roles_in_docstrings_name_what_exists() -> None:
+    plain = griffe.load("rlcore", search_paths=[str(api_reference.SOURCE)])
+    assert isinstance(plain, griffe.Module)
+    everything = {each.path for each in api_reference.objects(plain)}
+    wrong = []
+    for documented in api_reference.objects(plain):
+        for name in ROLE.findall(documented.docstring.value) if documented.docstring is not None else ():
+            if name.partition(".")[0] in ("click", "numpy", "time", "torch"):
+                continue
+            if api_reference.documented_path(name, documented, everything) is None:
+                wrong.append(f"{documented.path}: {name}")
+    assert wrong == []
+
+
+def test_the_first_mention_of_a_name_in_a_sentence_is_a_link() -> None:
+    text = (
+        "# `Run`\n\nA `Run` and a `Run`, `Run.train` and `Trainer.update()`.\n\n```python\n`Run`\n```\n[`Run`](x.md)\n"
+    )
+    linked = api_reference.linked(text)
+    assert linked.startswith("# `Run`\n\nA [`Run`][rlcore.runs.run.Run] and a `Run`, ")
+    assert "[`Trainer.update()`][rlcore.trainer.Trainer.update]" in linked
+    assert linked.endswith("```python\n`Run`\n```\n[`Run`](x.md)\n")
+    assert api_reference.linked("`plugins`, `rlcore`, `Nothing` and `AgentBatch.reward`") == (
+        "`plugins`, `rlcore`, `Nothing` and [`AgentBatch.reward`][rlcore.environment.AgentBatch]"
+    )
+
+
+def test_docstrings_become_markdown() -> None:
+    scope = package()["rewards.RewardProvider"]
+    text = (
+        "See :func:`recording_gradients`, :class:`~rlcore.errors.ConfigError` and :mod:`rlcore.torch.cpu`::\n\n    x\n"
+    )
+    shown = api_reference.markdown(text + "\nEach [*L, *shape] of ``a * b``.\n\n* one", scope, TARGETS)
+    assert "[`recording_gradients`][rlcore.rewards.recording_gradients]" in shown
+    assert "[`ConfigError`][rlcore.errors.ConfigError]" in shown
+    assert "`rlcore.torch.cpu`:\n" in shown
+    assert "Each [\\*L, \\*shape] of ``a * b``.\n\n* one" in shown
+
+
+def test_the_signature_of_an_attrs_class_is_that_of_python() -> None:
+    for path in ("environment.AgentBatch", "environment.ObservationSpec", "plugins.records.TrainerSpec"):
+        module, _, name = path.rpartition(".")
+        real = inspect.signature(getattr(importlib.import_module(f"rlcore.{module}"), name))
+        shown = package()[path].members["__init__"].parameters
+        assert [each.name for each in shown][1:] == list(real.parameters)
+        required = [each.name for each in shown if each.default is None][1:]
+        assert required == [key for key, each in real.parameters.items() if each.default is inspect.Parameter.empty]

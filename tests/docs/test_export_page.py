@@ -1,0 +1,68 @@
+"""The page about exports runs: its exporter exports from the run, from the command and from Python."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pages import RunPage, blocks, lines_of_code, run_python_of
+from workspace import ROOT
+
+from rlcore import load_policies
+
+PAGE = "docs/how-to/export.md"
+EXAMPLE = ROOT / "examples/exporter_plugin"
+
+
+def test_the_exporter_of_the_page_exports_what_the_policies_are(
+    run_page: RunPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = run_page("docs/how-to/export.md")
+    (shown,) = (block.text for block in blocks("text") if block.page == PAGE)
+    found = sorted(str(path.relative_to(directory)) for path in (directory / "results").rglob("*.npz"))
+    assert found == sorted(shown.split())
+    (result,) = json.loads((directory / "results/pole/result.json").read_text())["exports"]
+    assert result == json.loads(next(block.text for block in blocks("json") if block.page == PAGE))
+    run_python_of(PAGE)
+    policy = load_policies("results/pole")["Pole"]
+    for name, step in (("results/pole/Pole", 4096), ("Pole", 4096), ("earlier", 3072), ("from_python", 4096)):
+        with np.load(directory / f"{name}.npz") as exported:
+            assert exported["step"] == step
+            if step == 4096:
+                for key, array in policy.state_dict().items():  # type: ignore[attr-defined]
+                    np.testing.assert_array_equal(exported[key], array)
+    assert (directory / "from_python.npz").stat().st_size < (directory / "Pole.npz").stat().st_size
+
+
+def test_the_page_shows_the_example_in_fewer_than_80_lines() -> None:
+    sources = {path: path.read_text(encoding="utf-8") for path in EXAMPLE.rglob("*.py")}
+    shown = [block for block in blocks("py") if block.page == PAGE]
+    assert [str(block) for block in shown if block.text not in "".join(sources.values())] == [] and len(shown) == 3
+    count = sum(lines_of_code(text) for path, text in sources.items() if "src" in path.parts)
+    for page in (EXAMPLE / "README.md", ROOT / PAGE):
+        assert f"{count} lines" in page.read_text(encoding="utf-8")
+
+
+def test_the_example_exports_policies_of_every_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rest of its tests run in a virtual environment of its own, in which pip has installed it."""
+    information = tmp_path / "site/acme_export-0.1.0.dist-info"
+    information.mkdir(parents=True)
+    (information / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: acme-export\nVersion: 0.1.0\nRequires-Dist: rlcore>=0.1,<0.2\n"
+    )
+    (information / "entry_points.txt").write_text("[rlcore]\nacme-export = acme_export.plugin\n")
+    for place in (information.parent, EXAMPLE / "src", EXAMPLE / "tests"):
+        monkeypatch.syspath_prepend(place)
+    rules = importlib.import_module("test_acme_export").TestPT2()
+    try:
+        for number, kind in enumerate(("vector", "hybrid", "memory")):
+            rules.place, rules.elsewhere = tmp_path / f"export-{number}", tmp_path / f"working-{number}"
+            rules.place.mkdir()
+            rules.test_an_exported_policy_acts_as_before_or_is_refused(kind)
+    finally:
+        for name in [name for name in sys.modules if name.split(".")[0] in ("acme_export", "test_acme_export")]:
+            del sys.modules[name]
