@@ -27,11 +27,11 @@ SEEDS = {LOCK: (1, 2, 3, 4, 5), DIALS: (1, 2, 3), CARTPOLE: (1, 2, 3)}
 
 
 @pytest.fixture
-def opened(tmp_path: Path) -> Callable[[str, str, int], float]:
+def opened(tmp_path: Path, deep: bool) -> Callable[[str, str, int], float]:
     """``opened(LOCK, LESSONS, seed)``: the share of episodes in which that training opens the lock."""
 
     def measure(task: str, curriculum: str, seed: int) -> float:
-        return train_and_open(task, curriculum, seed, str(tmp_path / f"{curriculum} {seed}"))
+        return train_and_open(task, curriculum, seed, str(tmp_path / f"{curriculum} {seed}"), to_the_end=deep)
 
     return measure
 

@@ -174,9 +174,9 @@ def test_a_convolutional_network_by_its_name_learns(with_examples: Callable[[str
 def test_a_reward_that_learns_trains(
     name: str, run_id: str, with_examples: Callable[[str], Venv], tmp_path: Path
 ) -> None:
-    """The tests of the package train to the end, in a deep run."""
+    """One update of PPO, and SAC's first; the tests of the package train to the end, in a deep run."""
     venv = with_examples("rnd_reward")
-    venv.rlcore("run", EXAMPLES / "rnd_reward" / name, "--set", "behaviors.Diver.max_steps=2048", cwd=tmp_path)
+    venv.rlcore("run", EXAMPLES / "rnd_reward" / name, "--set", "behaviors.Diver.max_steps=1024", cwd=tmp_path)
     assert json.loads((tmp_path / "results" / run_id / "result.json").read_text())["outcome"] == "done"
 
 

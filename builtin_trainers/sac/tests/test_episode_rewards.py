@@ -85,7 +85,9 @@ def check(trainer: SACTrainer, environment: Ragged, steps: int) -> int:
 
 
 @pytest.mark.parametrize("kind", ["all act", "turns", "aborted", "groups"])
-@pytest.mark.parametrize("options", [{"steps_per_update": 10}, {"steps_per_update": 400}, {"buffer_size": 20}])
+@pytest.mark.parametrize(
+    "options", [{"steps_per_update": 10}, {"steps_per_update": 400}, {"steps_per_update": 5, "buffer_size": 20}]
+)
 def test_each_provider_reports_the_reward_of_every_episode(
     make_trainer: MakeTrainer, kind: str, options: dict[str, Any]
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -88,6 +89,23 @@ def place(run_rlcore: RunRlcore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     return Place(working)
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a working directory with a finished run. Training takes longest, so it is done once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LOGNAME", "ann")
+        patch.chdir(tmp_path_factory.mktemp("trained"))
+        Run(CONFIG).train()
+        return Path.cwd()
+
+
+@pytest.fixture
+def finished(place: Place, trained: Path) -> Place:
+    """Return a copy of the finished run."""
+    shutil.copytree(trained / "results", place.path / "results")
+    return place
+
+
 def resuming(place: Place) -> dict[str, Any]:
     """Return the configuration that resumes the run."""
     settings = {"run_id": place.run, "results_dir": str(place.path / "results"), "resume": True}
@@ -97,15 +115,16 @@ def resuming(place: Place) -> dict[str, Any]:
 # ---------------------------------------------------------------- a run
 
 
-def test_the_database_replaces_the_status_file_and_rlcore_status_reads_it(place: Place, run_rlcore: RunRlcore) -> None:
-    assert run_rlcore("run", "config.yaml").exit_code == 0
-    assert not (place.logs / "training_status.json").exists()
+def test_the_database_replaces_the_status_file_and_rlcore_status_reads_it(
+    finished: Place, run_rlcore: RunRlcore
+) -> None:
+    assert not (finished.logs / "training_status.json").exists()
     answer = run_rlcore("status", "run", "--json")
     assert (answer.exit_code, answer.stderr) == (0, "")
     status = json.loads(answer.stdout)["status"]
     assert status["length"]["lesson_num"] == 3 and status["length"]["lesson"] == "shortest"
-    assert [entry["run_steps"] for entry in status["Pole"]["checkpoints"]] == place.steps
-    assert status["Pole"]["final_checkpoint"]["run_steps"] == place.steps[-1]
+    assert [entry["run_steps"] for entry in status["Pole"]["checkpoints"]] == finished.steps
+    assert status["Pole"]["final_checkpoint"]["run_steps"] == finished.steps[-1]
     (started,) = status["acme"]["starts"]
     assert (started["user"], started["step"]) == ("ann", 0) and started["at"].endswith("+00:00")
     assert "3 (shortest)" in run_rlcore("status", "run").stdout
@@ -145,14 +164,13 @@ def rlcore_lesson_changed(change):
 
 
 def test_a_run_that_is_killed_and_resumed_has_the_rows_of_a_run_that_was_never_stopped(
-    place: Place, run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch
+    finished: Place, run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The process is killed after a lesson change that no checkpoint has. The change comes again and is stored once."""
-    assert run_rlcore("run", "config.yaml").exit_code == 0
-    killed = attrs.evolve(place, run="killed")
-    (place.path / "killer.py").write_text(KILLER)
+    killed = attrs.evolve(finished, run="killed")
+    (finished.path / "killer.py").write_text(KILLER)
     words = ["run", "config.yaml", "--run-id", "killed", "-p", "module:./killer.py"]
-    ran = subprocess.run([sys.executable, "-m", "rlcore.cli.main", *words], cwd=place.path, check=False)
+    ran = subprocess.run([sys.executable, "-m", "rlcore.cli.main", *words], cwd=finished.path, check=False)
     assert ran.returncode == -signal.SIGKILL
     at, lesson = killed.steps[-1], killed.rows(LESSONS)[-1]
     assert lesson[0] > at and lesson[2] == 2
@@ -160,19 +178,16 @@ def test_a_run_that_is_killed_and_resumed_has_the_rows_of_a_run_that_was_never_s
     resumed = run_rlcore("run", "config.yaml", "--resume", "--run-id", "killed")
     assert (resumed.exit_code, "status" in resumed.stderr) == (0, False)
     for query in (LESSONS, "SELECT step FROM status"):
-        assert killed.rows(query) == place.rows(query)
+        assert killed.rows(query) == finished.rows(query)
     status = store.read(killed.logs)
     assert status is not None
     assert [(each["user"], each["step"]) for each in status["acme"]["starts"]] == [("ann", 0), ("bob", at)]
 
 
-def test_a_resumed_run_receives_the_status_of_its_checkpoint_and_not_of_the_database(
-    place: Place, run_rlcore: RunRlcore
-) -> None:
-    assert run_rlcore("run", "config.yaml").exit_code == 0
-    written = store.read(place.logs)
+def test_a_resumed_run_receives_the_status_of_its_checkpoint_and_not_of_the_database(finished: Place) -> None:
+    written = store.read(finished.logs)
     assert written is not None
-    with store.opened(place.logs) as database:
+    with store.opened(finished.logs) as database:
         changed = {**written, "noted by hand": {"job": 7}, "length": {"lesson_num": 0}}
         database.execute("UPDATE status SET document = ? WHERE step = 4000", (json.dumps(changed),))
     restored: list[Mapping[str, Any]] = []
@@ -182,36 +197,34 @@ def test_a_resumed_run_receives_the_status_of_its_checkpoint_and_not_of_the_data
         def rlcore_restore_status(self, sections: Mapping[str, Any]) -> None:
             restored.append(sections)
 
-    run = Run(resuming(place))
+    run = Run(resuming(finished))
     run.plugins.register(Listener(), "listener")
     run.start()
     run.close("failed")
     (sections,) = restored
     assert "noted by hand" not in sections and sections["length"] == written["length"] != changed["length"]
-    assert [entry["run_steps"] for entry in sections["Pole"]["checkpoints"]] == place.steps
+    assert [entry["run_steps"] for entry in sections["Pole"]["checkpoints"]] == finished.steps
 
 
-def test_a_run_that_resumes_from_an_older_checkpoint_drops_later_rows(place: Place, run_rlcore: RunRlcore) -> None:
-    assert run_rlcore("run", "config.yaml").exit_code == 0
-    before = place.rows(LESSONS)
+def test_a_run_that_resumes_from_an_older_checkpoint_drops_later_rows(finished: Place) -> None:
+    before = finished.rows(LESSONS)
     for step in (4000, 3500, 3000, 2500, 2000):
-        (place.path / f"results/run/checkpoints/{step}/state.json").unlink()
-    run = Run(resuming(place))
+        (finished.path / f"results/run/checkpoints/{step}/state.json").unlink()
+    run = Run(resuming(finished))
     run.start()
-    assert place.rows(LESSONS) == [row for row in before if row[0] <= 1500] != before
-    assert place.rows("SELECT step FROM status") == [(500,), (1000,), (1500,)]
+    assert finished.rows(LESSONS) == [row for row in before if row[0] <= 1500] != before
+    assert finished.rows("SELECT step FROM status") == [(500,), (1000,), (1500,)]
     run.train()
-    assert place.rows(LESSONS) == before
+    assert finished.rows(LESSONS) == before
 
 
-def test_inference_changes_nothing(place: Place, run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inference_changes_nothing(finished: Place, run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch) -> None:
     from rlcore.plugins import Plugins
 
-    assert run_rlcore("run", "config.yaml").exit_code == 0
-    before = (place.logs / store.FILE_NAME).read_bytes()
+    before = (finished.logs / store.FILE_NAME).read_bytes()
     monkeypatch.setattr(Plugins, "summary_written", lambda *arguments: os.kill(os.getpid(), signal.SIGTERM))
     assert run_rlcore("run", "--inference", "--run-id", "run").exit_code == 143
-    assert (place.logs / store.FILE_NAME).read_bytes() == before
+    assert (finished.logs / store.FILE_NAME).read_bytes() == before
 
 
 def test_a_run_that_started_without_the_package_continues_in_the_database(place: Place, run_rlcore: RunRlcore) -> None:
@@ -223,24 +236,22 @@ def test_a_run_that_started_without_the_package_continues_in_the_database(place:
     assert [entry["run_steps"] for entry in status["Pole"]["checkpoints"]] == place.steps
 
 
-def test_another_run_starts_with_the_lessons_in_the_database(place: Place, run_rlcore: RunRlcore) -> None:
-    assert run_rlcore("run", "config.yaml").exit_code == 0
+def test_another_run_starts_with_the_lessons_in_the_database(finished: Place, run_rlcore: RunRlcore) -> None:
     lessons = ["--set", "checkpoint_settings.initialize_lessons_from=run", "--set", "behaviors.Pole.max_steps=40"]
     assert run_rlcore("run", "config.yaml", "--run-id", "next", *lessons).exit_code == 0
-    status = store.read(attrs.evolve(place, run="next").logs)
+    status = store.read(attrs.evolve(finished, run="next").logs)
     assert status is not None and status["length"]["lesson_num"] == 3
 
 
 # ---------------------------------------------------------------- a database that is lost or damaged
 
 
-def test_the_checkpoint_replaces_a_lost_database(place: Place, run_rlcore: RunRlcore) -> None:
-    assert run_rlcore("run", "config.yaml").exit_code == 0
-    before = place.rows("SELECT * FROM starts")
-    (place.logs / store.FILE_NAME).unlink()
+def test_the_checkpoint_replaces_a_lost_database(finished: Place, run_rlcore: RunRlcore) -> None:
+    before = finished.rows("SELECT * FROM starts")
+    (finished.logs / store.FILE_NAME).unlink()
     resumed = run_rlcore("run", "--resume", "--run-id", "run", *MORE)
     assert (resumed.exit_code, "status" in resumed.stderr) == (0, False)
-    assert place.rows("SELECT * FROM starts")[:-1] == before and len(before) == 1
+    assert finished.rows("SELECT * FROM starts")[:-1] == before and len(before) == 1
 
 
 def overwrite(path: Path) -> None:
@@ -258,25 +269,23 @@ def garble(path: Path) -> None:
 
 @pytest.mark.parametrize("damage", [overwrite, cut])
 def test_the_error_of_a_damaged_database_is_one_line_with_the_solution(
-    place: Place, run_rlcore: RunRlcore, damage: Callable[[Path], None]
+    finished: Place, run_rlcore: RunRlcore, damage: Callable[[Path], None]
 ) -> None:
-    assert run_rlcore("run", "config.yaml").exit_code == 0
-    damage(place.logs / store.FILE_NAME)
-    damaged = (place.logs / store.FILE_NAME).read_bytes()
+    damage(finished.logs / store.FILE_NAME)
+    damaged = (finished.logs / store.FILE_NAME).read_bytes()
     for words in (["status", "run"], ["run", "--resume", "--run-id", "run", *MORE]):
         answer = run_rlcore(*words)
         (line,) = answer.stderr.splitlines()
         assert (answer.exit_code, answer.stdout) == (5, "")
         assert line.startswith("error: results/run/run_logs/status.db: ")
         assert line.endswith("restore it from a backup, or delete it: checkpoints hold the status")
-    assert (place.logs / store.FILE_NAME).read_bytes() == damaged and place.steps[-1] == 4000
+    assert (finished.logs / store.FILE_NAME).read_bytes() == damaged and finished.steps[-1] == 4000
 
 
 def test_a_damaged_row_stops_rlcore_status_and_the_resumed_run_writes_it_again(
-    place: Place, run_rlcore: RunRlcore
+    finished: Place, run_rlcore: RunRlcore
 ) -> None:
-    assert run_rlcore("run", "config.yaml").exit_code == 0
-    garble(place.logs / store.FILE_NAME)
+    garble(finished.logs / store.FILE_NAME)
     answer = run_rlcore("status", "run")
     assert answer.exit_code == 5 and answer.stderr.startswith("error: results/run/run_logs/status.db: ")
     assert run_rlcore("run", "--resume", "--run-id", "run", *MORE).exit_code == 0
