@@ -28,7 +28,7 @@ SETTINGS: dict[str, Any] = {
 REGISTRIES = {hook.name for hook in HOOKS if hook.kind == "registry"} - {
     "rlcore_commands", "rlcore_run_options", "rlcore_recording_formats",
     "rlcore_replay_buffer_samplers", "rlcore_exporters",
-    "rlcore_optimizers", "rlcore_schedules",
+    "rlcore_optimizers", "rlcore_schedules", "rlcore_action_distributions",
 }  # fmt: skip
 
 

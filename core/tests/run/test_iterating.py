@@ -200,8 +200,8 @@ def test_returns_and_lengths_are_those_of_the_episodes_that_ended_in_the_epoch(m
     seen: list[list[float]] = []
     record = run.behaviors["Agent"].episodes.record
 
-    def noting(batch: Any) -> Any:
-        finished = record(batch)
+    def noting(batch: Any, learned: Any) -> Any:
+        finished = record(batch, learned)
         if finished is not None:
             ended.extend(finished.returns.tolist())
         return finished
