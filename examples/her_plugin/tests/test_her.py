@@ -12,13 +12,26 @@ import gymnasium
 import numpy as np
 import pytest
 
-from rlcore import Run
+from rlcore import BehaviorSpec, ObservationSpec, Run
 from rlcore.errors import ConfigError
-from rlcore.testing import PluginConformance
+from rlcore.testing import PluginConformance, ReplaySamplerConformance
 
 
 class TestPlugin(PluginConformance):
     plugin = "rlcore-her/her"
+
+
+class TestSampler(ReplaySamplerConformance):
+    sampler = "rlcore-her/her"
+    settings = {"horizon": 5}
+    changed = frozenset({"reward", "observations/desired_goal", "next_observations/desired_goal"})
+
+    def behavior(self, slots: int) -> BehaviorSpec:
+        goals = [ObservationSpec(name, (2,), np.float32) for name in ("achieved_goal", "desired_goal")]
+        return BehaviorSpec(
+            "Agent", (*goals, ObservationSpec("speed", (3,), np.float32)), continuous=1, discrete=(3,),
+            env_index=np.arange(slots),
+        )  # fmt: skip
 
 
 class Reach(gymnasium.Env[Any, Any]):

@@ -13,6 +13,7 @@ from rlcore.testing.environments import ConstantReward, IdentityEnvironment, Tin
 if TYPE_CHECKING:
     from rlcore.testing.conformance.curriculum import CurriculumConformance
     from rlcore.testing.conformance.plugin import PluginConformance
+    from rlcore.testing.conformance.replay_samplers import ReplaySamplerConformance
     from rlcore.testing.conformance.rewards import RewardProviderConformance
     from rlcore.testing.conformance.trainer import TrainerConformance
     from rlcore.testing.conformance.writers import StatsWriterConformance
@@ -23,6 +24,7 @@ __all__ = [
     "EnvironmentConformance",
     "IdentityEnvironment",
     "PluginConformance",
+    "ReplaySamplerConformance",
     "RewardProviderConformance",
     "StatsWriterConformance",
     "TinyCorridor",
@@ -38,6 +40,7 @@ pytest_plugins = ["rlcore.testing.fixtures"]
 _LAZY = {
     "CurriculumConformance": "rlcore.testing.conformance.curriculum",
     "PluginConformance": "rlcore.testing.conformance.plugin",
+    "ReplaySamplerConformance": "rlcore.testing.conformance.replay_samplers",
     "RewardProviderConformance": "rlcore.testing.conformance.rewards",
     "StatsWriterConformance": "rlcore.testing.conformance.writers",
     "TrainerConformance": "rlcore.testing.conformance.trainer",
