@@ -159,7 +159,7 @@ def test_the_example_of_a_replay_sampler_passes_its_tests_with_the_stock_sac(
     example = ROOT / "examples/her_plugin"
     copied = shutil.copytree(example, tmp_path / "copied")
     venv = make_venv(build_wheel(copied, tmp_path), below=with_trainers)
-    venv.test(example / "tests", tmp_path, *(() if deep else ("-k", "not are_reached")))
+    venv.test(example / "tests", tmp_path, *(() if deep else ("-k", "not are_reached or seed11")))
 
 
 def test_the_example_of_a_status_in_a_database_passes_its_tests_and_trains(
@@ -222,7 +222,7 @@ def test_the_example_of_a_reward_that_learns_passes_its_tests_and_trains(
         shutil.copy(example / name, tmp_path)  # the tests read both
         venv.rlcore("run", name, "--set", "behaviors.Diver.max_steps=2048", cwd=tmp_path)
         assert json.loads((tmp_path / "results" / run_id / "result.json").read_text())["outcome"] == "done"
-    venv.test(example / "tests", tmp_path, *(() if deep else ("-k", "not is_solved")))
+    venv.test(example / "tests", tmp_path, *(() if deep else ("-k", "not is_solved or by_ppo and 21")))
 
 
 # ------------------------------------------------------------ a stranger's plugins
