@@ -80,6 +80,9 @@ class Wrong(Alternating):
             Sample(
                 buffer.sample(batch_size, generator), None, buffer.transitions(buffer.sample(batch_size, generator))
             ),
+            Sample(buffer.sample(batch_size, generator), [1.0] * batch_size),  # type: ignore[arg-type]
+            Sample(buffer.sample(batch_size, generator), np.full(batch_size, np.nan, np.float32)),
+            Sample(buffer.sample(batch_size, generator), np.zeros(batch_size, np.float32)),
         ][self.taken]
 
 
@@ -246,6 +249,9 @@ def test_changed_transitions_are_what_is_learned(
         (4, "a ndarray instead of a Sample"),
         (5, "weights that are not a float32 array of 16 numbers"),
         (6, "steps, but its changes_steps is False"),
+        (7, "weights that are not a float32 array of 16 numbers"),
+        (8, "weights that are not finite and positive"),
+        (9, "weights that are not finite and positive"),
     ],
 )
 def test_a_wrong_sample_ends_with_the_name_of_the_plugin(

@@ -35,6 +35,10 @@ class TestRND(RewardProviderConformance):
         with pytest.raises(Exception, match=r"gamma.*0\.9999"):
             self.make(gamma=1.0)
 
+    def test_its_value_ends_with_the_episode_if_the_settings_say_so(self) -> None:
+        assert self.provider().ignore_done
+        assert not self.provider(episodic=True).ignore_done
+
     def test_before_the_first_update_nothing_is_rewarded_and_then_errors_are_in_units_of_the_returns(self) -> None:
         reward = self.provider()
         first, second = self.transitions(1), self.transitions(2)
@@ -61,12 +65,31 @@ class TestRND(RewardProviderConformance):
         with torch.no_grad():
             np.testing.assert_allclose(reward.evaluate(given), errors(reward, given) / spread, rtol=1e-4)
 
-    def test_what_was_seen_often_is_rewarded_less_than_what_is_new(self) -> None:
-        reward, seen, new = self.provider(learning_rate=1e-3), self.transitions(1), self.transitions(2)
-        losses = [reward.update(seen)["Losses/RND Loss"] for _ in range(200)]
-        assert losses[-1] < 0.1 * losses[0]
-        with torch.no_grad():
-            assert reward.evaluate(seen).mean() < 0.5 * reward.evaluate(new).mean()
+    def test_the_reward_falls_where_the_agents_were_and_not_elsewhere(self) -> None:
+        reward = self.provider(learning_rate=1e-3)
+        width = sum(each.size for each in self.behavior().observations)
+        random = np.random.default_rng(1)
+        visited = self.at(random.integers(width // 2, size=(self.rows, self.slots)))
+        new = self.at(random.integers(width // 2, width, size=(self.rows, self.slots)))
+        rewards = []
+        for _ in range(300):
+            reward.update(visited)
+            with torch.no_grad():
+                rewards.append([reward.evaluate(each).mean() for each in (visited, new)])
+        assert rewards[-1][0] < 0.02 * rewards[0][0]
+        assert rewards[-1][1] > 0.5 * rewards[0][1]
+
+    def at(self, cells: NDArray[np.int64]) -> Transitions:
+        """Return transitions that lead to ``cells`` [rows, slots]: the next observation has a 1 in one place."""
+        observations = self.behavior().observations
+        places = np.split(
+            np.eye(sum(o.size for o in observations))[cells], np.cumsum([o.size for o in observations]), -1
+        )
+        following = {
+            o.name: place.reshape(*cells.shape, *o.shape).astype(o.dtype)
+            for o, place in zip(observations, places, strict=False)
+        }
+        return attrs.evolve(self.transitions(1), following=lambda: following)
 
     def test_the_target_stays_and_depends_on_the_seed_alone(self) -> None:
         torch.manual_seed(1)
@@ -141,26 +164,26 @@ def deep_sea(directory: Path, trainer: str, run_id: str, seed: int, **block: Any
     return config
 
 
-def test_deep_sea_is_solved_with_novelty_and_not_without(tmp_path: Path) -> None:
-    """On at least two of three seeds: on one, PPO does not find the corner in its steps. Takes some minutes."""
-    solved = 0
-    for seed in (1, 2, 3):
-        config = deep_sea(tmp_path / f"{seed}", "ppo", "novelty", seed)
-        Run(config).train()
-        found = best_mean_reward(tmp_path / f"{seed}/novelty")
-        config["checkpoint_settings"]["run_id"] = "extrinsic"
-        del config["behaviors"]["Diver"]["reward_signals"]["rnd"]
-        Run(config).train()
-        without = best_mean_reward(tmp_path / f"{seed}/extrinsic")
-        print(f"seed {seed}: {found:.3f} with novelty, {without:.3f} without")
-        assert without < 0.1
-        solved += found > 0.9
-    assert solved >= 2
+@pytest.mark.parametrize("seed", [21, 22, 23, 24])
+def test_deep_sea_is_solved_by_ppo_with_novelty_and_not_without(tmp_path: Path, seed: int) -> None:
+    """No setting was chosen on these seeds. About 13 seconds each."""
+    config = deep_sea(tmp_path, "ppo", "novelty", seed)
+    assert score(config) > 0.9
+    config["checkpoint_settings"]["run_id"] = "extrinsic"
+    del config["behaviors"]["Diver"]["reward_signals"]["rnd"]
+    assert score(config) < 0.1
 
 
-def best_mean_reward(run: Path) -> float:
-    rewards = [line.stats["Environment/Cumulative Reward"] for line in read_run(run).metrics]
-    return max(reward for reward in rewards if reward is not None)
+@pytest.mark.parametrize("seed", [21, 22, 23, 24])
+def test_deep_sea_is_solved_by_sac_with_novelty(tmp_path: Path, seed: int) -> None:
+    """No setting was chosen on these seeds. About 18 seconds each. SAC alone solves the lucky ones of them."""
+    assert score(deep_sea(tmp_path, "sac", "novelty", seed)) > 0.9
+
+
+def score(config: dict[str, Any]) -> float:
+    with Run(config) as run:
+        run.train()
+        return run.evaluate(episodes=20).score
 
 
 @pytest.mark.parametrize("trainer", FILES)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rlcore.testing.conformance.distributions import ActionDistributionConformance
     from rlcore.testing.conformance.exporters import ExporterConformance
     from rlcore.testing.conformance.plugin import PluginConformance
+    from rlcore.testing.conformance.replay_samplers import ReplaySamplerConformance
     from rlcore.testing.conformance.rewards import RewardProviderConformance
     from rlcore.testing.conformance.trainer import TrainerConformance
     from rlcore.testing.conformance.writers import StatsWriterConformance
@@ -27,6 +28,7 @@ __all__ = [
     "ExporterConformance",
     "IdentityEnvironment",
     "PluginConformance",
+    "ReplaySamplerConformance",
     "RewardProviderConformance",
     "StatsWriterConformance",
     "TinyCorridor",
@@ -44,6 +46,7 @@ _LAZY = {
     "CurriculumConformance": "rlcore.testing.conformance.curriculum",
     "ExporterConformance": "rlcore.testing.conformance.exporters",
     "PluginConformance": "rlcore.testing.conformance.plugin",
+    "ReplaySamplerConformance": "rlcore.testing.conformance.replay_samplers",
     "RewardProviderConformance": "rlcore.testing.conformance.rewards",
     "StatsWriterConformance": "rlcore.testing.conformance.writers",
     "TrainerConformance": "rlcore.testing.conformance.trainer",

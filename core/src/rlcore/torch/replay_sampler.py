@@ -2,6 +2,7 @@
 
 A plugin registers a class derived from :class:`ReplaySampler` with ``rlcore_replay_buffer_samplers``. A behavior
 chooses a sampler with ``hyperparameters: {replay_sampler: {type: NAME}}``.
+:class:`rlcore.testing.ReplaySamplerConformance` has the tests that every sampler must pass.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Sample:
 
     Attributes:
         rows: [B] rows of the replay buffer, each of which holds a transition.
-        weight: [B] of each transition in the loss; None: all equal.
+        weight: [B] of each transition in the loss, finite and positive; None: all equal.
         steps: Transitions to learn from instead of those of the rows, if the sampler ``changes_steps``; None otherwise.
     """
 
@@ -179,8 +180,11 @@ def _problem(sample: object, buffer: ReplayBuffer, batch_size: int, changes_step
         return f"rows that are not an int64 array of {batch_size} numbers"
     if rows.min() < 0 or rows.max() >= buffer.capacity or not buffer.flags.take(rows).all():
         return "rows of the replay buffer that hold no transition"
-    if weight is not None and (weight.shape != rows.shape or weight.dtype != np.float32):
-        return f"weights that are not a float32 array of {batch_size} numbers"
+    if weight is not None:
+        if not isinstance(weight, np.ndarray) or weight.shape != rows.shape or weight.dtype != np.float32:
+            return f"weights that are not a float32 array of {batch_size} numbers"
+        if not (weight.min() > 0 and np.isfinite(weight.max())):  # a NaN fails the first comparison
+            return "weights that are not finite and positive"
     if (sample.steps is not None) > changes_steps:
         return "steps, but its changes_steps is False"
     return ""

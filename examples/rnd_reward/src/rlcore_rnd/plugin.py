@@ -12,6 +12,7 @@ class RNDSettings(RewardSettings):
 
     # Novelty outlives episodes, so its sum is endless: without a discount it has no limit.
     gamma: float = setting(0.99, "Discount factor of this reward, below 1.", minimum=0.0, maximum=0.9999)
+    episodic: bool = setting(False, "Whether the value of this reward ends with the episode.")
     learning_rate: float = setting(1e-4, "Learning rate of the predictor.", exclusive_minimum=0.0)
     batch_size: int = setting(256, "Transitions in one gradient step of the predictor.", minimum=1)
 

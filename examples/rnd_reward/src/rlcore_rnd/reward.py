@@ -31,10 +31,10 @@ class RNDReward:
     """Rewards each transition with the error of the prediction for its next observation, in units of the returns."""
 
     name = "rnd"
-    ignore_done = True  # what was seen stays seen when an episode ends (section 2.3)
 
     def __init__(self, settings, behavior, run):
-        self.gamma, self.strength = settings.gamma, settings.strength
+        # What was seen stays seen when an episode ends, so the value continues unless it is episodic (section 2.3).
+        self.gamma, self.strength, self.ignore_done = settings.gamma, settings.strength, not settings.episodic
         self.batch_size, self.behavior = settings.batch_size, behavior.name
         inputs, network = sum(each.size for each in behavior.observations), settings.network_settings
         with torch.random.fork_rng(devices=[]):  # initial weights depend on the run's seed alone
