@@ -64,6 +64,7 @@ class ReplaySamplerConformance:
         self.directory = tmp_path
 
     def plugins(self) -> Plugins:
+        """Return the plugins to find the sampler in: the installed ones, with that of ``sampler`` turned on."""
         return load_plugins(selection_from(None, {}, (), False, used=(self.sampler,)))
 
     def behavior(self, slots: int) -> BehaviorSpec:
@@ -72,6 +73,7 @@ class ReplaySamplerConformance:
         return behavior
 
     def make(self, slots: int = 3, n_steps: int = 1, **settings: Any) -> ReplaySampler:
+        """Create the sampler for ``slots`` agents as a trainer does; ``settings`` differ from those of the class."""
         plugins, behavior = self.plugins(), self.behavior(slots)
         given = {"type": self.sampler, **self.settings, **settings}
         block = checked_block(plugins.record(ReplaySamplerSpec, self.sampler), given)
