@@ -55,7 +55,7 @@ def train(run_rlcore: RunRlcore, working: Path) -> Train:
     def run(*words: str, **blocks: Any) -> CommandResult:
         config = copy.deepcopy(CONFIG)
         for name, block in blocks.items():
-            config[name] = {**config[name], **block}
+            config[name] = {**config.get(name, {}), **block}
         (working / "run.yaml").write_text(yaml.safe_dump(config))
         return run_rlcore("run", "run.yaml", *words)
 
@@ -117,3 +117,32 @@ def test_without_naming_the_plugin_it_writes_no_bill(train: Train, working: Path
 
 def shorter() -> dict[str, Any]:
     return {"Pole": {**CONFIG["behaviors"]["Pole"], "max_steps": 1000}}
+
+
+EXPORTER = """
+from rlcore import ExporterSpec, hookimpl
+
+
+@hookimpl
+def rlcore_exporters():
+    return [ExporterSpec(name="names", target="names_exporter:Names", suffix=".txt")]
+
+
+class Names:
+    def __init__(self, settings, run):
+        pass
+
+    def export(self, policy, behavior, path, about):
+        path.write_text(behavior.name)
+"""
+
+
+def test_the_log_says_which_curricula_and_exporters_a_run_uses(train: Train, working: Path) -> None:
+    working.mkdir(exist_ok=True)
+    (working / "names_exporter.py").write_text(EXPORTER)
+    plugins = {**CONFIG["plugins"], "local": ["./names_exporter.py"]}
+    used = train("--debug", plugins=plugins, export={"names": {}}, behaviors=shorter())
+    assert used.exit_code == 0, used.stderr
+    for part in ("curriculum lessons", "exporter names"):
+        assert f"acme-hooks: run uses {part}" in used.stderr
+    assert (working / "results/run/Pole.txt").read_text() == "Pole"

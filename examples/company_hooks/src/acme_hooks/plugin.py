@@ -75,10 +75,8 @@ def rlcore_create_environment(run):
     environment = yield
 
     def charged(actions, step=environment.step):
-        batches = step(actions)
-        for batch in batches.values():
-            batch.reward = batch.reward - run.config.sections["acme"].step_cost
-        return batches
+        cost = run.config.sections["acme"].step_cost
+        return {name: attrs.evolve(batch, reward=batch.reward - cost) for name, batch in step(actions).items()}
 
     if run.purpose == "train":  # the scores of evaluations stay what they are
         environment.step = charged
@@ -86,9 +84,12 @@ def rlcore_create_environment(run):
 
 
 @hookimpl(wrapper=True)
-def rlcore_create_curriculum(spec, settings, run):
-    run.logger("acme-hooks").debug("%s decides %s", spec.name, ", ".join(settings))
+def rlcore_create_curriculum(spec, run):
+    run.logger("acme-hooks").debug("%s uses %s %s", run.run_id, spec.kind, spec.name)
     return (yield)
+
+
+rlcore_create_exporter = rlcore_create_curriculum
 
 
 @hookimpl
