@@ -23,7 +23,7 @@ from rlcore.environment import Actions, AgentBatch
 from rlcore.saved_values import fill, saved_count
 from rlcore.seeding import derive_seed
 
-__all__ = ["MemoryPolicy", "Player", "Policy", "PolicyMix", "Snapshot", "Trainer", "TrainerWrapper"]
+__all__ = ["MemoryPolicy", "PartialTrainer", "Player", "Policy", "PolicyMix", "Snapshot", "Trainer", "TrainerWrapper"]
 
 
 @runtime_checkable
@@ -264,9 +264,12 @@ class PartialTrainer(Trainer, Protocol):
     """A trainer that learns from some of its slots only, as self-play does, where other slots play as earlier policies.
 
     Episodes of the other slots count neither for the statistics and results of a run nor for its curricula.
+
+    Attributes:
+        learning_slots: [S] True: the trainer learns from the slot's open episode.
     """
 
-    learning_slots: NDArray[np.bool_]  # [S] True: the trainer learns from the slot's open episode
+    learning_slots: NDArray[np.bool_]
 
 
 class TrainerWrapper:
