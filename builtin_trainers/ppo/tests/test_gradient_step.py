@@ -113,6 +113,17 @@ def test_the_loss_is_one_graph_that_sees_its_coefficients_change(make_trainer: M
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
 
 
+def test_schedules_change_the_tensors_that_a_captured_step_reads(make_trainer: MakeTrainer) -> None:
+    schedules = {"epsilon_schedule": "linear", "beta_schedule": "linear"}
+    trainer = make_trainer(
+        IdentityEnvironment(3, continuous=1), block={"max_steps": 1000}, epsilon=0.3, beta=0.1, **schedules
+    )
+    read = trainer.clip_range, trainer.entropy_weight
+    trainer.steps = 500
+    assert trainer.schedules() == {"Policy/Epsilon": pytest.approx(0.2), "Policy/Beta": pytest.approx(0.05, abs=1e-4)}
+    assert [each.item() for each in read] == [pytest.approx(0.2), pytest.approx(0.05, abs=1e-4)]
+
+
 def make(make_trainer: MakeTrainer, space: str, device: str) -> PPOTrainer:
     """A trainer whose network, optimizer and coefficients are on ``device``."""
     trainer = make_trainer(IdentityEnvironment(3, **SPACES[space]), torch_settings={"fast_cpu": False}, beta=0.1)
