@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from worlds import SPECS, observed
+from worlds import SPECS
 
 from rlcore import Run, load_policies
 from rlcore.environment import Actions, BehaviorSpec, spec_mismatch
 from rlcore.errors import RunStateError
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.saved_specs import specs_in
+from rlcore.testing.playing import random_observations
 from rlcore.torch.actions import gumbel_noise
 from rlcore.trainer import PolicyMix
 
@@ -96,7 +97,7 @@ def test_a_policy_from_a_checkpoint_alone_acts_as_before(
 
     [(name, loaded)] = load_policies(copied).items()
     generator = np.random.default_rng(1)
-    seen, mask = observed(behavior, ROWS, generator), mask_of(behavior, generator)
+    seen, mask = random_observations(behavior, ROWS, generator), mask_of(behavior, generator)
     assert name == "Agent"
     for deterministic in (True, False):
         policy.seed(3)
@@ -119,7 +120,7 @@ def test_a_policy_is_one_function_of_tensors(
     policy, behavior = run.behaviors["Agent"].policy, run.behaviors["Agent"].spec
     module = policy.module()
     generator = np.random.default_rng(1)
-    seen, mask = observed(behavior, ROWS, generator), mask_of(behavior, generator)
+    seen, mask = random_observations(behavior, ROWS, generator), mask_of(behavior, generator)
     memory = generator.standard_normal((ROWS, policy.memory_size)).astype(np.float32) if policy.memory_size else None
     policy.seed(3)
     drawing = np.random.default_rng(3)  # as the policy draws
@@ -165,7 +166,7 @@ def test_a_policy_can_be_exported_as_a_graph_and_loaded_again(
     run = trained(kind, "ppo", **network)
     policy, behavior = run.behaviors["Agent"].policy, run.behaviors["Agent"].spec
     module, generator = policy.module(), np.random.default_rng(1)
-    tensors = {name: torch.from_numpy(each) for name, each in observed(behavior, ROWS, generator).items()}
+    tensors = {name: torch.from_numpy(each) for name, each in random_observations(behavior, ROWS, generator).items()}
     memory = (torch.zeros(ROWS, policy.memory_size),) if policy.memory_size else ()
     masked = mask_of(behavior, generator)
     mask = None if masked is None else torch.from_numpy(masked)
@@ -185,7 +186,7 @@ def test_rows_of_several_snapshots_are_acted_on_together(trained: Trained) -> No
         for parameter in other.model.parameters():
             parameter.add_(1.0)
     generator = np.random.default_rng(2)
-    seen, mask = observed(SPECS["hybrid"], ROWS, generator), mask_of(SPECS["hybrid"], generator)
+    seen, mask = random_observations(SPECS["hybrid"], ROWS, generator), mask_of(SPECS["hybrid"], generator)
     index = np.array([0, 1, 1, 0, 1, 0, 0])
     mixed = PolicyMix((plain, other), index).act(seen, mask)
     for row in range(ROWS):

@@ -201,7 +201,8 @@ def test_only_trainers_that_declare_torch_may_import_it() -> None:
         for requirement in map(Requirement, member.requirements)
         if requirement.name == "torch" or (requirement.name == "rlcore" and "torch" in requirement.extras)
     }
-    own = {"rlcore.torch", "rlcore.testing.conformance.distributions"}
+    conformance = {f"rlcore.testing.conformance.{name}" for name in ("distributions", "replay_samplers")}
+    own = {"rlcore.torch", *conformance}
     assert set(torch["allowed_importers"]) <= declaring | own
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from rlcore import EnvironmentSpec, hookimpl
 from rlcore.environment import Actions, BehaviorSpec, ObservationSpec
 from rlcore.testing.environments import ArrayEnvironment
+from rlcore.testing.playing import random_observations
 
 VECTOR = ObservationSpec("seen", (3,), np.float32, low=-1.0, high=np.ones(3, np.float32))
 IMAGE = ObservationSpec("camera", (20, 24, 3), np.uint8, "image")
@@ -39,19 +40,6 @@ SPECS: dict[str, BehaviorSpec] = {
 }
 
 
-def observed(behavior: BehaviorSpec, rows: int, generator: np.random.Generator) -> dict[str, NDArray[Any]]:
-    """Random observations [rows, *shape] of a behavior."""
-    seen: dict[str, NDArray[Any]] = {}
-    for o in behavior.observations:
-        if o.kind == "one_hot":
-            seen[o.name] = np.eye(o.size, dtype=o.dtype)[generator.integers(o.size, size=rows)]
-        elif o.dtype.kind == "f":
-            seen[o.name] = generator.uniform(-1.0, 1.0, (rows, *o.shape)).astype(o.dtype)
-        else:
-            seen[o.name] = generator.integers(0, 10, (rows, *o.shape)).astype(o.dtype)
-    return seen
-
-
 class World(ArrayEnvironment):
     """Observations, masks and rewards are random; an episode has five steps."""
 
@@ -63,7 +51,7 @@ class World(ArrayEnvironment):
         self.drawn = generator
 
     def observe(self) -> dict[str, NDArray[Any]]:
-        return observed(self.behaviors["Agent"], self.num_envs, self.drawn)
+        return random_observations(self.behaviors["Agent"], self.num_envs, self.drawn)
 
     def advance(self, actions: Actions) -> tuple[NDArray[Any], NDArray[Any]]:
         return self.drawn.standard_normal(self.num_envs), np.zeros(self.num_envs, np.bool_)

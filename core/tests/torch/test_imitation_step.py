@@ -441,11 +441,9 @@ def test_a_state_with_imitation_and_a_trainer_without_do_not_fit_nor_the_other_w
     kind: type[Any], demonstrations: Recording
 ) -> None:
     with_it, without = trainer_of(kind, demonstrations, {}), trainer_of(kind, None)
-    for trainer, other, told in (
-        (without, with_it, "saved with a behavioral_cloning block and this configuration has none"),
-        (with_it, without, "saved without a behavioral_cloning block and this configuration has one"),
-    ):
+    for trainer, other, words in ((without, with_it, ("with", "none")), (with_it, without, ("without", "one"))):
         before = copied(trainer.state_dict())
+        told = "saved {} a behavioral_cloning block and this configuration has {}".format(*words)
         with pytest.raises(RunStateError, match=told):
             trainer.load_state_dict(other.state_dict())
         assert_equal(before, trainer.state_dict())

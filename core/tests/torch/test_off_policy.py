@@ -445,8 +445,3 @@ def test_a_buffer_that_does_not_fit_is_refused_before_anything_is_made(monkeypat
 def test_a_policy_that_only_acts_needs_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(allocation, "available_memory", lambda: 10**6)
     assert counter(TinyCorridor(3), buffer_size=10**6, inference=True).buffer.capacity == 12
-
-
-def test_a_batch_is_at_most_as_large_as_the_buffer() -> None:
-    with pytest.raises(ConfigError, match=r"^batch_size: must be at most buffer_size \(100\), not 101$"):
-        OffPolicySettings(batch_size=101, buffer_size=100)

@@ -13,6 +13,20 @@ from rlcore.runs.bounds_check import outside_bounds
 from rlcore.seeding import EpisodeSeeds
 
 Batches = Mapping[str, AgentBatch]
+Observations = dict[str, NDArray[Any]]
+
+
+def random_observations(behavior: BehaviorSpec, rows: int, generator: np.random.Generator) -> Observations:
+    """Draw observations by name, each [rows, *shape]: in [-1, 1], one-hot, or whole numbers from 0 to 9."""
+    drawn: dict[str, NDArray[Any]] = {}
+    for o in behavior.observations:
+        if o.kind == "one_hot":
+            drawn[o.name] = np.eye(o.size, dtype=o.dtype)[generator.integers(o.size, size=rows)]
+        elif o.dtype.kind == "f":
+            drawn[o.name] = generator.uniform(-1.0, 1.0, (rows, *o.shape)).astype(o.dtype)
+        else:
+            drawn[o.name] = generator.integers(0, 10, (rows, *o.shape)).astype(o.dtype)
+    return drawn
 
 
 def random_actions(

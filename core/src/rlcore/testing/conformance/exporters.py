@@ -31,6 +31,7 @@ from rlcore.plugins.selection import selection_from
 from rlcore.settings import BehaviorSettings, MemorySettings, NetworkSettings, RunConfig
 from rlcore.testing.blocks import checked_block
 from rlcore.testing.conformance.states import assert_equal, copied
+from rlcore.testing.playing import random_observations
 
 __all__ = ["ExporterConformance", "LoadedPolicy"]
 
@@ -157,7 +158,7 @@ class ExporterConformance:
         expected_memory = np.zeros((rows, size), np.float32) if size else None
         memory = None if expected_memory is None else expected_memory.copy()
         for step in range(4):
-            seen = _observed(behavior, rows, generator)
+            seen = random_observations(behavior, rows, generator)
             mask = _mask(behavior, rows, generator)
             if step == 2 and memory is not None and expected_memory is not None:
                 memory[0] = expected_memory[0] = 0.0
@@ -196,7 +197,8 @@ class ExporterConformance:
         """A run with exports learns what it would learn without them."""
         kind = self.claimed()
         policy, behavior = self.policy(kind), BEHAVIORS[kind]
-        seen, mask = _observed(behavior, 5, np.random.default_rng(0)), _mask(behavior, 5, np.random.default_rng(0))
+        seen = random_observations(behavior, 5, np.random.default_rng(0))
+        mask = _mask(behavior, 5, np.random.default_rng(0))
         before, generators = policy.act(seen, mask), _generators()
         weights = copied(policy.state_dict())
         self.make().export(policy, behavior, self.file(), _ABOUT)
@@ -213,18 +215,6 @@ class ExporterConformance:
             self.make().export(self.policy(kind), BEHAVIORS[kind], missing / self.file().name, _ABOUT)
         assert not missing.exists() and not list(self.place.iterdir())
         assert not list(self.elsewhere.iterdir())
-
-
-def _observed(behavior: BehaviorSpec, rows: int, generator: np.random.Generator) -> dict[str, NDArray[Any]]:
-    seen: dict[str, NDArray[Any]] = {}
-    for o in behavior.observations:
-        if o.kind == "one_hot":
-            seen[o.name] = np.eye(o.size, dtype=o.dtype)[generator.integers(o.size, size=rows)]
-        elif o.dtype.kind == "f":
-            seen[o.name] = generator.uniform(-1.0, 1.0, (rows, *o.shape)).astype(o.dtype)
-        else:
-            seen[o.name] = generator.integers(0, 256, (rows, *o.shape)).astype(o.dtype)
-    return seen
 
 
 def _mask(behavior: BehaviorSpec, rows: int, generator: np.random.Generator) -> NDArray[np.bool_] | None:
