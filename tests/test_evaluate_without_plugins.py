@@ -25,7 +25,7 @@ __all__ = ["installed_plugin", "run_rlcore"]
 
 ACME = """
 import attrs
-from rlcore import ConfigSection, ExporterSpec, OptimizerSpec, RewardProviderSpec, ScheduleSpec
+from rlcore import BehaviorSection, ConfigSection, ExporterSpec, OptimizerSpec, RewardProviderSpec, ScheduleSpec
 from rlcore import StatsWriterSpec, hookimpl
 
 @hookimpl
@@ -51,6 +51,10 @@ def rlcore_exporters():
 @hookimpl
 def rlcore_config_sections():
     return [ConfigSection(name="acme", target="{heavy}:Section")]
+
+@hookimpl
+def rlcore_behavior_sections():
+    return [BehaviorSection(name="self_play", target="{heavy}:SelfPlay")]
 """
 HEAVY = """
 import attrs
@@ -94,6 +98,10 @@ class Chip:
     def export(self, policy, behavior, path, about): path.write_text("chip")
 
 @attrs.frozen(kw_only=True)
+class SelfPlay:
+    window: int = setting(10, "Snapshots.")
+
+@attrs.frozen(kw_only=True)
 class Section:
     token: str = setting(description="Who reports.")
 """
@@ -106,6 +114,7 @@ CONFIG: dict[str, Any] = {
             "reward_signals": {"extrinsic": {}, "bonus": {"gamma": 0.9, "scale": 3.0}},
             "max_steps": 200,
             "checkpoint_interval": 100,
+            "self_play": {"window": 5},
         }
     },
     "stats": {"console": False, "tensorboard": False, "tracker": {"project": "poles"}},
@@ -148,7 +157,8 @@ def test_a_run_is_measured_without_its_rewards_writers_sections_and_optimizer(
     absent = run_rlcore("evaluate", trained, "--episodes", "3", "--json")
     assert (with_all.exit_code, off.exit_code, absent.exit_code) == (0, 0, 0), off.stderr + absent.stderr
     assert json.loads(with_all.stdout) == json.loads(off.stdout) == json.loads(absent.stdout)
-    assert "ignored, because no plugin that is on has these blocks: acme" in off.stderr
+    for block in ("acme", "behaviors.Pole.self_play"):
+        assert f"ignored, because no plugin that is on has these blocks: {block}" in off.stderr
     assert "warning: plugin 'acme-rl/acme' (asked for by config) is not installed" in absent.stderr
 
 

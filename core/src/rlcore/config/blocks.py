@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -124,6 +124,9 @@ class Blocks:
         if not isinstance(data, Mapping):
             self.problems.add(path, f"must be a mapping of settings, not {shown(data)}; write {{}} for all defaults")
             return INVALID
+        if self.measuring:
+            sections = {record.name for record in self.plugins.records("behavior")}
+            data = self._without_unknown(data, path, sections.union(settings_fields(BehaviorSettings)))
         spec = self._trainer(data, path)
         keys = () if spec is INVALID else settings_fields(spec.resolve("settings"))
         moved, message = misplaced(data, keys)
@@ -427,14 +430,18 @@ class Blocks:
     def _without_absent(self, data: Mapping[str, Any], sections: Mapping[str, Any]) -> Mapping[str, Any]:
         """``data`` without what no measurement needs: writers, exporters, and sections of plugins that are absent."""
         claimed = {record.name for record in self.plugins.records("section")}
-        known = claimed.union(settings_fields(RunConfig))
-        absent = [
-            key for key in data if key not in known and self.problems.document.origin((key,)).order < AFTER_THE_FILE
-        ]
-        if absent:
-            log.warning("ignored, because no plugin that is on has these blocks: %s", ", ".join(absent))
-        left_out = {"stats", "export", *absent, *(claimed - sections.keys())}
+        data = self._without_unknown(data, (), claimed.union(settings_fields(RunConfig)))
+        left_out = {"stats", "export", *(claimed - sections.keys())}
         return {key: value for key, value in data.items() if key not in left_out} | {"export": self._only_exporter()}
+
+    def _without_unknown(self, data: Mapping[str, Any], path: KeyPath, known: Set[str]) -> Mapping[str, Any]:
+        """``data`` without the keys of the file that are not ``known``: those of plugins that are absent."""
+        origin = self.problems.document.origin
+        absent = [key for key in data if key not in known and origin((*path, key)).order < AFTER_THE_FILE]
+        if absent:
+            names = ", ".join(dotted((*path, key)) for key in absent)
+            log.warning("ignored, because no plugin that is on has these blocks: %s", names)
+        return {key: value for key, value in data.items() if key not in absent}
 
     def _only_exporter(self) -> Mapping[str, Any]:
         """The entry of the ``export`` block that is of the ``exporter``."""
