@@ -71,6 +71,14 @@ def test_the_table_has_every_pair() -> None:
 # ---------------------------------------------------------------- states
 
 
+def content(file: Path) -> bytes:
+    """Read the file; nothing if it is not there, or is being moved away."""
+    try:
+        return file.read_bytes()
+    except FileNotFoundError:
+        return b""
+
+
 @pytest.fixture(scope="module")
 def prepared(lasting_workplace: Any) -> Callable[..., Path]:
     """``prepared("done")``: the results directory of a run that was left so, made once for all tests."""
@@ -89,9 +97,9 @@ def prepared(lasting_workplace: Any) -> Callable[..., Path]:
                 process = place.start(*(["--force"] if kind == "replaced" else []))
                 sign = "checkpoints/best/200" if kind == "best only" else "metrics.jsonl"
                 new = place.run / "rlcore_run.json"
-                before = new.read_bytes() if new.exists() else b""
-                place.wait_for(lambda: (place.run / sign).exists() and new.exists() and new.read_bytes() != before)
-                place.wait_for(lambda: (place.run / "metrics.jsonl").stat().st_size > 0)
+                before = content(new)
+                place.wait_for(lambda: content(new) not in (b"", before) and (place.run / sign).exists())
+                place.wait_for(lambda: content(place.run / "metrics.jsonl") != b"")
                 os.kill(process.pid, signal.SIGKILL)
                 process.join()
             made[kind] = place.results
