@@ -122,7 +122,6 @@ class ObservationInputs(nn.Module):
         normalized = torch.cat(columns) if columns else torch.empty(0, dtype=torch.bool)
         self.register_buffer("normalized_columns", normalized, persistent=False)
         self._all_normalized = bool(normalized.all())
-        self.all_normalized = bool(normalized.all())
         if normalize and bool(normalized.any()):
             self.normalizer = RunningNormalizer(self.vector_size, clip)
 
@@ -148,7 +147,7 @@ class ObservationInputs(nn.Module):
         if self.normalizer is None:
             return raw
         scaled = self.normalizer(raw[0])
-        if not self.all_normalized:
+        if not self._all_normalized:
             scaled = torch.where(self.normalized_columns, scaled, raw[0])
         return (scaled, *raw[1:])
 
