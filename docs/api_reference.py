@@ -70,8 +70,13 @@ PAGES: Mapping[str, Page] = {
     "exporters": Page(
         "Exporters",
         "The contract of exporters, which write policies for other programs. See "
-        "[Export policies](../../how-to/export.md).",
+        "[Write an exporter](../../how-to/write-exporter.md).",
         ("rlcore.exporters",),
+    ),
+    "runtime": Page(
+        "rlcore.runtime",
+        "Policies from ONNX files, with numpy and onnxruntime alone. See [Export policies](../../how-to/export.md).",
+        ("rlcore.runtime",),
     ),
     "runs": Page(
         "Runs from Python",
@@ -89,6 +94,7 @@ PAGES: Mapping[str, Page] = {
             "rlcore.plugins.stash",
             "rlcore.plugins.holds",
             "rlcore.plugins",
+            "rlcore.cli",
         ),
     ),
     "settings": Page(
@@ -160,7 +166,7 @@ PAGES: Mapping[str, Page] = {
     "testing": Page(
         "rlcore.testing",
         "Conformance classes to inherit from, fixtures, and environments with known best returns. See "
-        "[Test and publish a plugin](../../how-to/testing.md).",
+        "[Test a plugin](../../how-to/testing.md).",
         ("rlcore.testing",),
     ),
 }

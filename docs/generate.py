@@ -6,6 +6,7 @@ The repository contains no generated page, so no page can be outdated. ``python 
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import json
 import re
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import api_reference
 import attrs
 import click
+import plugin_list
 
 from rlcore.config.classes import default_of, field_types, settings_fields
 from rlcore.plugins import HOOKS, HookInfo, hookspecs, load_plugins
@@ -53,6 +55,28 @@ if TYPE_CHECKING:
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
 EXAMPLES = DOCS / "hook_examples.py"
+
+MEMBERS = ("builtin_trainers", "plugins")  # folders of distributions
+PUBLISHED_PLUGINS = """\
+## Plugins of others
+
+A package is a plugin for rlcore if it has an entry point in the group `rlcore`. It is found by the keyword
+`rlcore-plugin` in its metadata. `rlcore plugins new` writes both. An index shows the keyword on the page of the
+package, and its search finds it. [Publish a plugin](../how-to/publish.md) has all steps.
+
+`docs/plugin_list.py` makes the same table for the packages of an index, or for the wheels in a directory. It installs
+and imports nothing:
+
+```sh
+python docs/plugin_list.py dist/
+python docs/plugin_list.py https://index.example/simple/ acme-rl acme-status
+```
+
+The column *provides* is told from the names of the functions in the module of the entry point. If the index offers
+metadata apart from the wheels (PEP 658), no wheel is downloaded, and the column is empty.
+
+Packages in such a list are not reviewed. Plugins run with all your rights: install only plugins that you trust.
+"""
 
 KIND_TITLES = {
     "registry": "Registries: what a plugin contains",
@@ -108,6 +132,7 @@ PLUGIN_BLOCKS = (
     ("curriculum", "environment_parameters.NAME.curriculum, if type is {name}", "settings"),
     ("replay_sampler", "behaviors.NAME.hyperparameters.replay_sampler, if type is {name}", "settings"),
     ("optimizer", "behaviors.NAME.hyperparameters.optimizer, if type is {name}", "settings"),
+    ("opponent", "evaluation.opponents.NAME, if type is {name}", "settings"),
     ("sampler", "sampler_parameters, if sampler_type is {name}", "settings"),
     ("writer", "stats.{name}", "settings"),
     ("exporter", "export.{name}", "settings"),
@@ -143,7 +168,33 @@ def hooks_page() -> str:
         for hook in HOOKS:
             if hook.kind == kind:
                 lines += _hook(hook, signatures[hook.name], examples[hook.name])
+    lines += ["", "## Hooks that plugins add", "", "A plugin may add hooks with `rlcore_addhooks`. Of this repository:"]
+    for distribution, module in added_hooks():
+        source = ast.parse(inspect.getsource(module))
+        for node in source.body:
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("rlcore_"):
+                lines += [
+                    "",
+                    f"### {node.name}",
+                    "",
+                    f"From `{distribution}`.",
+                    "",
+                    "```python",
+                    _signature(node),
+                    "```",
+                ]
+                lines += ["", prose(inspect.getdoc(getattr(module, node.name)) or "")]
     return "\n".join([*lines, "", *_records(), ""])
+
+
+def added_hooks() -> Iterator[tuple[str, types.ModuleType]]:
+    """Yield the modules of hook specifications that plugins of this repository add, with their distributions."""
+    for plugin in load_plugins().found:
+        add = getattr(importlib.import_module(plugin.module), "rlcore_addhooks", None)
+        if add is not None and plugin.distribution in members():
+            modules: list[types.ModuleType] = []
+            add(types.SimpleNamespace(add_hookspecs=modules.append))
+            yield from ((plugin.distribution, module) for module in modules)
 
 
 def hook_signatures() -> dict[str, str]:
@@ -176,7 +227,7 @@ def _hook(hook: HookInfo, signature: str, example: str) -> Iterator[str]:
     yield from ("", f"### {hook.name}", "", "```python", signature, "```", "")
     yield prose(inspect.getdoc(getattr(hookspecs, hook.name)) or "")
     if hook.deprecated:
-        yield from ("", f"**Deprecated:** {hook.deprecated}")
+        yield from ("", f"**Deprecated:** {hook.deprecated}. rlcore {hook.removed_in} will no longer call it.")
     yield from ("", "Example:", "", "```python", example, "```")
 
 
@@ -327,28 +378,38 @@ def _shown(default: Any) -> str:
 
 
 def cli_page() -> str:
-    """Return the page of all commands with the options that ``--help`` shows."""
+    """Return the page of all commands, those of the plugins in this repository too, with the options of ``--help``."""
     lines = [
         "# Command line",
         "",
         "`--debug`, or `RLCORE_DEBUG=1`, shows tracebacks. See also [exit codes](exit-codes.md).",
     ]
-    for path, command in commands():
+    for path, command, owner in commands():
         context = click.Context(command, info_name=" ".join(path))
         usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
         text = inspect.cleandoc(command.help or "").split("\f")[0]
-        lines += ["", f"## {' '.join(path)}", "", "```text", usage, "```", "", prose(text), ""]
+        source = [f"From `{owner}`.", ""] if owner else []
+        lines += ["", f"## {' '.join(path)}", "", *source, "```text", usage, "```", "", prose(text), ""]
         options = [record for parameter in command.params if (record := parameter.get_help_record(context))]
         lines += ["| option | meaning |", "|---|---|"]
         lines += [f"| `{name.replace('|', '/')}` | {prose(meaning)} |" for name, meaning in options]
+        if command.epilog:
+            lines += ["", "```text", inspect.cleandoc(command.epilog.removeprefix("\b\n")), "```"]
     return "\n".join([*lines, ""])
 
 
-def commands() -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    """Yield every command of rlcore itself with its words, without groups."""
+def commands() -> Iterator[tuple[tuple[str, ...], click.Command, str]]:
+    """Yield every command with its words, without groups, and the distribution of a plugin's command.
+
+    Commands of plugins outside this repository are left out.
+    """
     from rlcore.cli.main import rlcore
 
-    yield from _commands(("rlcore",), rlcore)
+    yield from ((*found, "") for found in _commands(("rlcore",), rlcore))
+    for record in load_plugins().records("command"):
+        distribution = record.plugin.distribution if record.plugin is not None else ""
+        if distribution in members():
+            yield from ((*found, distribution) for found in _commands(("rlcore", record.name), record.resolve()))
 
 
 def _commands(path: tuple[str, ...], command: click.Command) -> Iterator[tuple[tuple[str, ...], click.Command]]:
@@ -360,6 +421,28 @@ def _commands(path: tuple[str, ...], command: click.Command) -> Iterator[tuple[t
         inner = command.get_command(context, name)
         assert inner is not None
         yield from _commands((*path, name), inner)
+
+
+# ---------------------------------------------------------------- plugins
+
+
+def plugins_page() -> str:
+    """Return the page with the plugins of this repository; ``docs/plugin_list.py`` lists those of others."""
+    found = [
+        plugin_list.from_project(path.parent)
+        for path in ROOT.glob("*/*/pyproject.toml")
+        if path.parent.parent.name in MEMBERS
+    ]
+    return "\n".join(
+        [
+            "# Plugins",
+            "",
+            "The distributions of this repository besides rlcore, as their metadata describes them:",
+            "",
+            plugin_list.table(found),
+            PUBLISHED_PLUGINS,
+        ]
+    )
 
 
 # ---------------------------------------------------------------- text
@@ -377,6 +460,7 @@ PAGES: Mapping[str, Callable[[], str]] = types.MappingProxyType(
         "reference/hooks.md": hooks_page,
         "reference/settings.md": settings_page,
         "reference/cli.md": cli_page,
+        "reference/plugins.md": plugins_page,
         "reference/api/index.md": api_reference.index_page,
         **{f"reference/api/{page}.md": partial(api_reference.api_page, page) for page in api_reference.PAGES},
     }

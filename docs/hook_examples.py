@@ -15,6 +15,7 @@ from rlcore import (
     EncoderSpec,
     EnvironmentSpec,
     ExporterSpec,
+    OpponentSpec,
     OptimizerSpec,
     RecordingFormatSpec,
     ReplaySamplerSpec,
@@ -127,6 +128,18 @@ def rlcore_exporters():
             settings="acme_rl.settings:FirmwareSettings",
             suffix=".bin",
             summary="policies for the controllers of our robots",
+        )
+    ]
+
+
+@hookimpl
+def rlcore_opponents():
+    return [
+        OpponentSpec(
+            name="minimax",
+            target="acme_rl.minimax:Minimax",
+            settings="acme_rl.settings:MinimaxSettings",
+            summary="searches the game to a depth",
         )
     ]
 

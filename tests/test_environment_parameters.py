@@ -103,7 +103,8 @@ def test_a_parameter_the_environment_does_not_have_is_one_line_before_anything_i
     (working / "config.yaml").write_text(yaml.safe_dump(changed(environment_parameters={"lenght": 1.0})))
     result = run_rlcore("run", "config.yaml")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.startswith("error: environment_parameters.lenght: CartPole-v1 has no such parameter; it has ")
+    start = "error: config.yaml:22: environment_parameters.lenght: CartPole-v1 has no such parameter; it has "
+    assert result.stderr.startswith(start)
     assert result.stderr.endswith("; did you mean 'length'?\n") and result.stderr.count("\n") == 1
     assert not (working / "results" / "run").exists()
 

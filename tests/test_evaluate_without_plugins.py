@@ -54,7 +54,7 @@ def rlcore_config_sections():
 
 @hookimpl
 def rlcore_behavior_sections():
-    return [BehaviorSection(name="self_play", target="{heavy}:SelfPlay")]
+    return [BehaviorSection(name="rivals", target="{heavy}:SelfPlay")]
 """
 HEAVY = """
 import attrs
@@ -114,7 +114,7 @@ CONFIG: dict[str, Any] = {
             "reward_signals": {"extrinsic": {}, "bonus": {"gamma": 0.9, "scale": 3.0}},
             "max_steps": 200,
             "checkpoint_interval": 100,
-            "self_play": {"window": 5},
+            "rivals": {"window": 5},
         }
     },
     "stats": {"console": False, "tensorboard": False, "tracker": {"project": "poles"}},
@@ -157,7 +157,7 @@ def test_a_run_is_measured_without_its_rewards_writers_sections_and_optimizer(
     absent = run_rlcore("evaluate", trained, "--episodes", "3", "--json")
     assert (with_all.exit_code, off.exit_code, absent.exit_code) == (0, 0, 0), off.stderr + absent.stderr
     assert json.loads(with_all.stdout) == json.loads(off.stdout) == json.loads(absent.stdout)
-    for block in ("acme", "behaviors.Pole.self_play"):
+    for block in ("acme", "behaviors.Pole.rivals"):
         assert f"ignored, because no plugin that is on has these blocks: {block}" in off.stderr
     assert "warning: plugin 'acme-rl/acme' (asked for by config) is not installed" in absent.stderr
 

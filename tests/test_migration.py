@@ -111,12 +111,10 @@ def test_a_mistake_below_an_anchor_names_its_line_and_each_place_that_uses_it(co
     ]
 
 
-def test_files_of_ml_agents_are_refused_before_a_run(config: Path, run_rlcore: RunRlcore) -> None:
+def test_networks_of_ml_agents_are_refused_before_a_run(config: Path, run_rlcore: RunRlcore) -> None:
     config.write_text(IMITATION)
     checked = run_rlcore("validate", config)
-    gail, cloning, weights = checked.stdout.splitlines()
-    assert gail == f"{config}:7: behaviors.Pusher.reward_signals.gail: not supported yet: the GAIL reward"
-    assert cloning.startswith(f"{config}:8: behaviors.Pusher.behavioral_cloning.demo_path: must be recorded episodes")
+    [weights] = checked.stdout.splitlines()
     assert weights.startswith(f"{config}:9: behaviors.Pusher.init_path: must be a run directory of rlcore")
     assert checked.exit_code == 2
 

@@ -21,8 +21,10 @@ import rlcore
 every_member = pytest.mark.parametrize("member", MEMBERS, ids=str)
 every_plugin = pytest.mark.parametrize("member", PLUGINS, ids=str)
 
+# Conformance classes whose objects are PyTorch's, in modules of rlcore.testing.conformance.
+TORCH_CONFORMANCE = ("distributions", "encoders", "optimizers", "replay_samplers")
 # Modules whose distribution has another name.
-DISTRIBUTIONS = {"google": "protobuf", "yaml": "pyyaml"}
+DISTRIBUTIONS = {"PIL": "pillow", "google": "protobuf", "pyspiel": "open-spiel", "yaml": "pyyaml"}
 
 
 def lines(name: str) -> list[str]:
@@ -75,6 +77,29 @@ def test_a_plugin_bounds_the_rlcore_it_was_made_for(member: Member) -> None:
     assert bounds
     for specifier in bounds:
         assert specifier.contains(current) and not specifier.contains(following)
+
+
+def conformance_classes(member: Member) -> Iterator[tuple[str, bool]]:
+    """Yield the bases of the conformance classes in a member's tests, and whether the tests are marked ``smoke``."""
+    for path in (member.directory / "tests").rglob("test_*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        marks = [each.value for each in tree.body if isinstance(each, ast.Assign) and "pytestmark" in ast.unparse(each)]
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
+                smoke = any("smoke" in ast.unparse(mark) for mark in (*marks, *node.decorator_list))
+                yield from (
+                    (ast.unparse(base), smoke) for base in node.bases if ast.unparse(base).endswith("Conformance")
+                )
+
+
+@every_plugin
+def test_the_rules_for_a_plugin_are_tested_where_nothing_else_is_installed(member: Member) -> None:
+    """Tests marked ``smoke`` run in a virtual environment with the wheels of the core and this member alone."""
+    found = [*conformance_classes(member)]
+    smoke = {base for base, marked in found if marked}
+    assert "PluginConformance" in smoke
+    # A trainer with memory keeps the rules of every trainer; those run.
+    assert {base for base, _ in found} - smoke <= {"MemoryTrainerConformance"}
 
 
 @every_plugin
@@ -201,7 +226,7 @@ def test_only_trainers_that_declare_torch_may_import_it() -> None:
         for requirement in map(Requirement, member.requirements)
         if requirement.name == "torch" or (requirement.name == "rlcore" and "torch" in requirement.extras)
     }
-    conformance = {f"rlcore.testing.conformance.{name}" for name in ("distributions", "replay_samplers")}
+    conformance = {f"rlcore.testing.conformance.{name}" for name in TORCH_CONFORMANCE}
     own = {"rlcore.torch", *conformance}
     assert set(torch["allowed_importers"]) <= declaring | own
 

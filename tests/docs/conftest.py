@@ -17,10 +17,21 @@ SHORTER: Mapping[str, tuple[str, ...]] = {
         "--set=behaviors.Pole.max_steps=2000",
         "--set=behaviors.Pole.checkpoint_interval=1000",
     ),
+    "docs/tutorial/tour.md": (
+        "--set=behaviors.Pole.max_steps=2048",
+        "--set=behaviors.Pole.checkpoint_interval=1024",
+        "--set=behaviors.Pole.summary_freq=1024",
+    ),
     "docs/how-to/rewards-that-learn.md": (
         "--set=behaviors.Diver.max_steps=2048",
         "--set=behaviors.Diver.checkpoint_interval=2048",
     ),
+    "docs/how-to/explore-and-imitate.md": (
+        "--set=behaviors.Pole.max_steps=2048",
+        "--set=behaviors.Pole.summary_freq=1024",
+    ),
+    "docs/how-to/stable-baselines3.md": ("--set=behaviors.CartPole.max_steps=4096", "--set=evaluation.interval=4096"),
+    "docs/how-to/tianshou.md": ("--set=behaviors.CartPole.max_steps=4000", "--set=evaluation.interval=4000"),
     "docs/how-to/offline.md": ("--set=behaviors.Pole.max_steps=1100", "--set=behaviors.Pole.summary_freq=550"),
 }
 

@@ -15,7 +15,9 @@ from api_reference import PublicName, definition, package, public_names, referen
 from pages import blocks
 from workspace import PLUGINS, ROOT
 
-from rlcore.plugins.scaffold import KINDS, write_plugin
+from rlcore.plugins.scaffold.kinds import KINDS
+from rlcore.plugins.scaffold.names import new_package
+from rlcore.plugins.scaffold.writing import write_plugin
 
 NAMES = [name for page in reference().values() for name in page]
 TARGETS = {name.target for name in NAMES}
@@ -52,7 +54,7 @@ def test_every_name_that_pages_examples_and_plugins_import_is_in_the_reference(t
     modules = {module.path for module in api_reference.modules(package())}
     used = {path: where for where, code in sources() for path in imported(code)}
     for kind in KINDS:
-        for file in write_plugin("acme", kind, tmp_path / kind).rglob("*.py"):
+        for file in write_plugin(new_package("acme", [kind]), tmp_path / kind).rglob("*.py"):
             used |= dict.fromkeys(imported(file.read_text(encoding="utf-8")), f"rlcore plugins new --kind {kind}")
     assert len(used) > 100
     missing = {path: where for path, where in used.items() if path not in public | modules}

@@ -22,7 +22,8 @@ from rlcore import Run, load_policies
 from rlcore.cli.main import main
 from rlcore.errors import RunStateError
 from rlcore.plugins import Plugins, load_plugins, read_recording, selection_from
-from rlcore.plugins.scaffold import write_plugin
+from rlcore.plugins.scaffold.names import new_package
+from rlcore.plugins.scaffold.writing import write_plugin
 from rlcore.torch.policy import ActorPolicy
 
 EXECUTED = sorted({block.page for block in blocks("yaml") if block.title})
@@ -97,7 +98,7 @@ def test_packages_that_are_said_to_be_short_are_short() -> None:
 
 def test_the_second_tutorial_changes_what_the_trainer_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = "docs/tutorial/first-trainer.md"
-    directory = write_plugin("my-trainer", "trainer", tmp_path)
+    directory = write_plugin(new_package("my-trainer", ["trainer"]), tmp_path)
     source = directory / "src/rlcore_my_trainer"
     plugin, as_written, changed = (b.text for b in blocks("python") if b.page == page and "orch" not in b.text)
     assert plugin in (source / "plugin.py").read_text()
@@ -125,12 +126,6 @@ def test_the_second_tutorial_changes_what_the_trainer_does(tmp_path: Path, monke
     assert rates["constant"] == pytest.approx([0.3] * 4)
     assert rates["falling"] == sorted(rates["falling"], reverse=True)
     assert rates["falling"][0] < 0.3 and rates["falling"][-1] < 0.1
-
-
-def test_the_plugin_page_runs(run_page: RunPage) -> None:
-    results = run_page("docs/how-to/choose-plugins.md") / "results"
-    for name in ("notify", "second"):
-        assert (results / name / "outcome.txt").read_text() == "done\n"
 
 
 def test_the_editor_page_runs_and_its_file_keeps_the_schema(
@@ -210,7 +205,7 @@ def test_the_reward_page_runs_and_its_tags_are_written(run_page: RunPage) -> Non
 def test_the_page_of_rewards_that_learn_runs_and_shows_the_code_of_its_example(
     run_page: RunPage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page, example = "docs/how-to/rewards-that-learn.md", ROOT / "examples/rnd_reward"
+    page, example = "docs/how-to/rewards-that-learn.md", ROOT / "examples/novelty_reward"
     code = {path: path.read_text(encoding="utf-8") for path in example.rglob("*.py")}
     shown = [block for block in blocks("py") if block.page == page]
     assert [str(block) for block in shown if block.text not in "".join(code.values())] == [] and len(shown) > 5
@@ -219,17 +214,17 @@ def test_the_page_of_rewards_that_learn_runs_and_shows_the_code_of_its_example(
     count = sum(lines_of_code(text) for path, text in code.items() if path.name in ("plugin.py", "reward.py"))
     assert count < 80 and f"{count} lines" in (example / "README.md").read_text(encoding="utf-8")
 
-    information = tmp_path / "site/rlcore_rnd-0.1.0.dist-info"  # as if pip had installed the example
+    information = tmp_path / "site/acme_novelty-0.1.0.dist-info"  # as if pip had installed the example
     information.mkdir(parents=True)
     (information / "METADATA").write_text(
-        "Metadata-Version: 2.1\nName: rlcore-rnd\nVersion: 0.1.0\nRequires-Dist: rlcore>=0.1\n"
+        "Metadata-Version: 2.1\nName: acme-novelty\nVersion: 0.1.0\nRequires-Dist: rlcore>=0.1\n"
     )
-    (information / "entry_points.txt").write_text("[rlcore]\nrnd = rlcore_rnd.plugin\n")
+    (information / "entry_points.txt").write_text("[rlcore]\nacme-novelty = acme_novelty.plugin\n")
     monkeypatch.syspath_prepend(information.parent)
     monkeypatch.syspath_prepend(example / "src")
     results = run_page("docs/how-to/rewards-that-learn.md") / "results"
     for name in ("deep-sea", "deep-sea-sac"):
-        assert {"Policy/Rnd Reward", "Losses/RND Loss"} <= tags(results / name)
+        assert {"Policy/Novelty Reward", "Losses/Novelty Loss"} <= tags(results / name)
 
 
 def test_the_page_of_several_behaviors_runs_and_shows_the_code_of_the_ghost(
@@ -261,6 +256,16 @@ def test_the_page_of_several_behaviors_runs_and_shows_the_code_of_the_ghost(
     printed = capsys.readouterr().out
     assert all(line in printed for line in said.text.splitlines())
     assert json.loads((results / "nim/result.json").read_text())["evaluation"]["score"] >= 0.95
+
+
+def test_the_minimax_of_the_opponents_page_is_never_beaten(run_page: RunPage, tmp_path: Path) -> None:
+    pytest.importorskip("pettingzoo")
+    results = run_page("docs/how-to/opponents.md") / "results"
+    measured = json.loads((results / "tictactoe/result.json").read_text())["evaluation"]["opponents"]
+    assert measured["minimax"]["win_rate"] == 0.0 and measured["random"]["win_rate"] > 0.5
+    assert measured["minimax"]["mean_reward"] < measured["careless"]["mean_reward"] < measured["random"]["mean_reward"]
+    module = sys.modules["minimax"]
+    assert module.best(0, 0)[0] == 0 and module.best(0b11, 0b11000) == (1, 2), "a draw, and a row that is completed"
 
 
 @pytest.mark.parametrize(
@@ -335,7 +340,7 @@ def test_the_mean_of_the_curriculum_page_is_of_episodes_in_the_order_in_which_th
 
 def test_the_curriculum_page_shows_what_a_new_package_has(tmp_path: Path) -> None:
     page = "docs/how-to/write-curriculum.md"
-    directory = write_plugin("my-ladder", "curriculum", tmp_path)
+    directory = write_plugin(new_package("my-ladder", ["curriculum"]), tmp_path)
     (shown,) = (block for block in blocks("py") if block.page == page)
     assert shown.text in (directory / "src/rlcore_my_ladder/plugin.py").read_text()
     (project,) = (block for block in blocks("toml") if block.page == page)
@@ -393,9 +398,19 @@ def test_the_offline_page_runs_and_names_tags_that_exist(run_page: RunPage) -> N
     assert "Evaluation/Cumulative Reward" in written["better"] - written["clone"]
 
 
+def test_the_page_of_imitation_runs_and_names_tags_that_exist(run_page: RunPage) -> None:
+    results = run_page("docs/how-to/explore-and-imitate.md") / "results"
+    written = tags(results / "imitate")
+    assert {"Policy/Gail Reward", "Losses/GAIL Loss", "Evaluation/Cumulative Reward"} <= written
+    assert "Policy/Extrinsic Reward" not in written
+
+
 def test_every_page_with_a_titled_configuration_is_executed() -> None:
-    sources = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
-    tested = set(re.findall(r'run_page\("([^"]+)"\)', sources))
+    here = Path(__file__).parent
+    sources = "".join(
+        path.read_text() for folder in (here, here.parent / "packaging") for path in folder.glob("test_*.py")
+    )
+    tested = set(re.findall(r'(?:run_page\(|^PAGE = )"([^"]+)"', sources, re.MULTILINE))
     assert set(EXECUTED) == tested
 
 

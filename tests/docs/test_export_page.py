@@ -1,9 +1,10 @@
-"""The page about exports runs: its exporter exports from the run, from the command and from Python."""
+"""The pages about exports run: files of the run, of the command and from Python are what the policies are."""
 
 from __future__ import annotations
 
 import importlib
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -13,21 +14,40 @@ from pages import RunPage, blocks, lines_of_code, run_python_of
 from workspace import ROOT
 
 from rlcore import load_policies
+from rlcore.runtime import load
 
 PAGE = "docs/how-to/export.md"
+OWN = "docs/how-to/write-exporter.md"
 EXAMPLE = ROOT / "examples/exporter_plugin"
 
 
-def test_the_exporter_of_the_page_exports_what_the_policies_are(
-    run_page: RunPage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def shown_files(page: str) -> list[str]:
+    (shown,) = (block.text for block in blocks("text") if block.page == page)
+    return sorted(shown.split())
+
+
+def test_the_page_exports_and_acts_with_onnx_files(run_page: RunPage, capsys: pytest.CaptureFixture[str]) -> None:
     directory = run_page("docs/how-to/export.md")
-    (shown,) = (block.text for block in blocks("text") if block.page == PAGE)
-    found = sorted(str(path.relative_to(directory)) for path in (directory / "results").rglob("*.npz"))
-    assert found == sorted(shown.split())
+    found = sorted(str(path.relative_to(directory)) for path in (directory / "results").rglob("*.onnx"))
+    assert found == shown_files(PAGE)
     (result,) = json.loads((directory / "results/pole/result.json").read_text())["exports"]
-    assert result == json.loads(next(block.text for block in blocks("json") if block.page == PAGE))
-    run_python_of(PAGE)
+    expected = json.loads(next(block.text for block in blocks("json") if block.page == PAGE))
+    number = re.compile(r"[\d.]+e-\d+")
+    assert number.sub("", result.pop("report")) == number.sub("", expected.pop("report")) and result == expected
+    printed = capsys.readouterr().out
+    (line,) = (line for line in (ROOT / PAGE).read_text(encoding="utf-8").splitlines() if line.startswith("Pole: "))
+    assert number.sub("", line) in number.sub("", printed)
+    names = run_python_of(PAGE)
+    assert re.fullmatch(r"Pole of step 4096: \d+ steps\n\[\[[01]\]\]\n", capsys.readouterr().out)
+    assert names["actions"].discrete.shape == (2, 1) and names["memory"].shape == (2, 0)
+    assert [load(directory / name).profile for name in ("unity.onnx", "godot.onnx")] == ["unity", "godot"]
+
+
+def test_the_exporter_of_the_page_exports_what_the_policies_are(run_page: RunPage) -> None:
+    directory = run_page("docs/how-to/write-exporter.md")
+    found = sorted(str(path.relative_to(directory)) for path in (directory / "results").rglob("*.npz"))
+    assert found == shown_files(OWN)
+    run_python_of(OWN)
     policy = load_policies("results/pole")["Pole"]
     for name, step in (("results/pole/Pole", 4096), ("Pole", 4096), ("earlier", 3072), ("from_python", 4096)):
         with np.load(directory / f"{name}.npz") as exported:
@@ -40,10 +60,10 @@ def test_the_exporter_of_the_page_exports_what_the_policies_are(
 
 def test_the_page_shows_the_example_in_fewer_than_80_lines() -> None:
     sources = {path: path.read_text(encoding="utf-8") for path in EXAMPLE.rglob("*.py")}
-    shown = [block for block in blocks("py") if block.page == PAGE]
+    shown = [block for block in blocks("py") if block.page == OWN]
     assert [str(block) for block in shown if block.text not in "".join(sources.values())] == [] and len(shown) == 3
     count = sum(lines_of_code(text) for path, text in sources.items() if "src" in path.parts)
-    for page in (EXAMPLE / "README.md", ROOT / PAGE):
+    for page in (EXAMPLE / "README.md", ROOT / OWN):
         assert f"{count} lines" in page.read_text(encoding="utf-8")
 
 

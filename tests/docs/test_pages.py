@@ -17,13 +17,14 @@ import pytest
 from pages import PAGES, Block, blocks, commands_of, run_python_of
 from workspace import ROOT
 
+from rlcore.cli.extra import plugin_command
 from rlcore.cli.main import main
 from rlcore.cli.main import rlcore as command_line
 from rlcore.config import ConfigErrors, config_from_mapping, load_config, read_document
 from rlcore.plugins import Plugins, load_plugins
 
-# The configuration in dqn_plugin/ needs the plugin beside it; packaging tests install and run it.
-EXAMPLES = sorted([*(ROOT / "examples").glob("*.yaml"), ROOT / "examples/company_status/cartpole.yaml"])
+# The configurations in the packages need the plugin beside them; packaging tests install and run them.
+EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +92,7 @@ def test_a_shown_mistake_is_refused(block: Block, plugins: Plugins, tmp_path: Pa
 def find_command(words: list[str]) -> tuple[click.Command, list[str]]:
     command: click.Command = command_line
     while isinstance(command, click.Group) and words:
-        found = command.get_command(click.Context(command), words[0])
+        found = command.get_command(click.Context(command), words[0]) or plugin_command(words[0])[0]
         assert found is not None, f"there is no command {words[0]!r}"
         command, words = found, words[1:]
     return command, words
@@ -110,7 +111,7 @@ def test_a_command_in_a_sentence_has_these_options(page: Path) -> None:
     for code in re.findall(r"`rlcore ((?:run|evaluate|export|validate|status|plugins)\b[^`]*)`", text):
         words = [word for word in code.split() if not word.startswith("-")]
         command, _ = find_command(words[:2] if words[0] == "plugins" and len(words) > 1 else words[:1])
-        known = {option for parameter in command.params for option in parameter.opts}
+        known = {option for parameter in command.get_params(click.Context(command)) for option in parameter.opts}
         assert {word for word in code.split() if word.startswith("-")} <= known, code
 
 

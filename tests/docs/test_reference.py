@@ -19,8 +19,9 @@ from workspace import MEMBERS, ROOT
 
 from rlcore.config.classes import settings_fields
 from rlcore.plugins import HOOKS, Plugins, hookspecs
-from rlcore.plugins.known import NOT_BUILT
+from rlcore.plugins.known import PACKAGES
 from rlcore.settings import BehaviorSettings, CheckpointSettings, NetworkSettings, TorchSettings, field_info
+from rlcore_ghost import hookspecs as hooks_of_ghost
 from rlcore_ppo.settings import PPOSettings
 from rlcore_sac.settings import SACSettings
 
@@ -61,6 +62,14 @@ def test_a_hook_is_documented_with_its_exact_signature(name: str) -> None:
     answer = inspect.signature(getattr(hookspecs, name)).return_annotation
     signature = section.split("```python\n")[1].split("```")[0]
     assert squeezed(signature) == squeezed(f"def {name}({arguments}) -> {answer}")
+
+
+def test_the_hooks_that_plugins_of_this_repository_add_are_documented() -> None:
+    section = hook_section("rlcore_opponent_samplers")
+    assert "From `rlcore-ghost`." in section
+    assert "def rlcore_opponent_samplers() -> Iterable[OpponentSamplerSpec] | None" in section
+    text = inspect.getdoc(hooks_of_ghost.rlcore_opponent_samplers) or ""
+    assert len(words := set(re.findall(r"\w+", text))) > 5 and words <= set(re.findall(r"\w+", section))
 
 
 @pytest.mark.parametrize("name", SPECIFIED)
@@ -119,9 +128,14 @@ def test_every_block_of_the_core_is_documented() -> None:
         settings.CurriculumSettings,
         settings.ReplaySamplerSettings,
         settings.OptimizerSettings,
+        settings.OpponentSettings,
         settings.FieldInfo,
     }
-    of_records = {settings.PrioritizedSamplerSettings, settings.StateDependentGaussianSettings}
+    of_records = {
+        settings.PrioritizedSamplerSettings,
+        settings.RunOpponentSettings,
+        settings.StateDependentGaussianSettings,
+    }
     defined = {
         cls for _, cls in inspect.getmembers(settings, attrs.has) if cls.__module__.startswith(f"{settings.__name__}.")
     }
@@ -156,11 +170,40 @@ def test_the_page_for_ml_agents_lists_every_key_where_it_belongs(row: str) -> No
             expected[1 if info.not_supported else 2 if new else 0].add(key)
     expected[0].discard("sections")  # an attribute, not a key
     if cls is BehaviorSettings:
-        expected[1] |= {key for kind, key in NOT_BUILT if kind == "behavior"}
+        expected[0] |= {key for kind, key in PACKAGES if kind == "behavior"}
     if line.split("|")[2].strip() == "all":
         assert not expected[1]
         columns[0] = expected[0]
     assert columns == expected
+
+
+# Every key of a configuration of ML-Agents 1.1.0, by block.
+KEYS_OF_ML_AGENTS = {
+    "top": "default_settings behaviors env_settings engine_settings environment_parameters checkpoint_settings "
+    "torch_settings debug",
+    "behavior": "trainer_type hyperparameters network_settings reward_signals init_path keep_checkpoints "
+    "even_checkpoints checkpoint_interval max_steps time_horizon summary_freq threaded self_play behavioral_cloning "
+    "framework",
+    "network": "normalize hidden_units num_layers vis_encode_type memory goal_conditioning_type deterministic",
+    "rewards": "extrinsic curiosity gail rnd gamma strength learning_rate encoding_size demo_path use_actions use_vail",
+    "cloning": "demo_path strength steps samples_per_update num_epoch batch_size",
+    "self-play": "save_steps team_change swap_steps window play_against_latest_model_ratio initial_elo",
+    "parameters": "uniform gaussian multirangeuniform constant seed completion_criteria behavior measure threshold "
+    "min_lesson_length signal_smoothing require_reset",
+    "environment": "env_path env_args base_port num_envs num_areas timeout_wait seed max_lifetime_restarts "
+    "restarts_rate_limit_n restarts_rate_limit_period_s",
+    "engine": "width height quality_level time_scale target_frame_rate capture_frame_rate no_graphics "
+    "no_graphics_monitor",
+    "checkpoints": "run_id initialize_from load_model resume force train_model inference results_dir",
+    "torch": "device",
+}
+
+
+@pytest.mark.parametrize("block", KEYS_OF_ML_AGENTS)
+def test_the_page_for_ml_agents_says_something_of_every_key(block: str) -> None:
+    page = (ROOT / "docs/how-to/mlagents.md").read_text(encoding="utf-8")
+    named = {word for code in re.findall(r"`([^`\n]+)`", page) for word in re.findall(r"\w+", code)}
+    assert set(KEYS_OF_ML_AGENTS[block].split()) <= named
 
 
 # ---------------------------------------------------------------- command line
@@ -168,7 +211,12 @@ def test_the_page_for_ml_agents_lists_every_key_where_it_belongs(row: str) -> No
 
 def test_every_command_and_option_is_documented() -> None:
     page = generate.cli_page()
-    for path, command in generate.commands():
+    commands = list(generate.commands())
+    owners = {owner for _, _, owner in commands}
+    assert (
+        {"", "rlcore-ghost", "rlcore-pettingzoo", "rlcore-report"} <= owners <= {"", *(each.name for each in MEMBERS)}
+    )
+    for path, command, _ in commands:
         section = re.split(r"\n## ", page.split(f"\n## {' '.join(path)}\n")[1])[0]
         for parameter in command.params:
             assert all(option in section for option in parameter.opts if option.startswith("-"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -81,14 +82,20 @@ class Workplace:
         return json.loads((self.run / name).read_text())
 
     def configure(self, **behavior: Any) -> None:
-        """Writes ``config.yaml``; keywords are the behavior's, but for ``environment``, its id, and two blocks."""
+        """Writes ``config.yaml``; keywords are the behavior's, but for ``environment``, its id, and some blocks.
+
+        With the block ``behaviors``, keywords and what each behavior has there stand in the place of other settings.
+        """
         config = copy.deepcopy(CONFIG)
-        for block in ("evaluation", "environment_parameters"):
+        for block in ("evaluation", "environment_parameters", "plugins"):
             if block in behavior:
                 config[block] = behavior.pop(block)
-        config["environment"]["id"] = behavior.pop("environment", "CartPole-v1")
+        environment, several = behavior.pop("environment", "CartPole-v1"), behavior.pop("behaviors", {"Agent": {}})
+        config["environment"] |= environment if isinstance(environment, dict) else {"id": environment}
+        if "type" in environment:
+            del config["environment"]["id"]
         config["checkpoint_settings"]["results_dir"] = str(self.results)
-        config["behaviors"]["Agent"] |= behavior
+        config["behaviors"] = {name: CONFIG["behaviors"]["Agent"] | behavior | own for name, own in several.items()}
         (self.path / "config.yaml").write_text(yaml.safe_dump(config))
 
     def start(self, *flags: str, config: str = "config.yaml", **handicap: Any) -> ForkServerProcess:
@@ -119,6 +126,20 @@ class Workplace:
         for checkpoint in find_checkpoints(self.checkpoints):
             verify_checkpoint(checkpoint.path)
         return self.steps
+
+    def copy_until(self, whole: Workplace, step: int) -> None:
+        """Copy the run of another place as it was after its checkpoint of this step."""
+        shutil.copytree(whole.run, self.run)
+        for each in self.steps:
+            if each > step:
+                shutil.rmtree(self.checkpoints / str(each))
+
+    def metrics(self) -> list[Any]:
+        """The summaries, without what depends on the clock."""
+        lines = [json.loads(line) for line in (self.run / "metrics.jsonl").read_text().splitlines()]
+        for line in lines:
+            del line["time"], line["stats"]["Performance/Steps Per Second"]
+        return lines
 
     def content(self, step: int) -> dict[str, Any]:
         """All of a checkpoint that must be equal in equal runs."""

@@ -10,6 +10,7 @@ import importlib
 import os
 import pkgutil
 import resource
+import signal
 import sys
 import time
 
@@ -22,7 +23,7 @@ from plain_torch import SWITCH, compute_with_plain_torch
 
 from rlcore.cli.main import main
 
-PLUGINS = ("curriculum", "gymnasium", "offline", "ppo", "sac", "tensorboard")
+PLUGINS = ("curriculum", "ghost", "gymnasium", "offline", "ppo", "sac", "tensorboard")
 
 for package in ("rlcore", *(f"rlcore_{plugin}" for plugin in PLUGINS)):
     for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
@@ -39,11 +40,12 @@ def command(
     slow_fsync: float = 0.0,
     largest_file: int | None = None,
     drop_capabilities: bool = False,
+    signalled: tuple[str, int, bool, signal.Signals] | None = None,
 ) -> None:
     """Runs ``rlcore`` in ``directory`` with its output in ``stdout`` and ``stderr`` there, and exits as it does.
 
     ``slow_fsync``: seconds that every fsync takes. ``largest_file``: bytes that no file may exceed.
-    ``drop_capabilities``: even root is bound by permissions.
+    ``drop_capabilities``: even root is bound by permissions. ``signalled``: arguments of :func:`signal_at`.
     """
     os.chdir(directory)
     for descriptor, name in ((1, "stdout"), (2, "stderr")):
@@ -65,10 +67,34 @@ def command(
         resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
     if drop_capabilities:
         without_capabilities()
+    if signalled is not None:
+        signal_at(*signalled)
     code = main(argv)
     sys.stdout.flush()
     sys.stderr.flush()
     sys.exit(code)
+
+
+def signal_at(function: str, call: int, after: bool, number: signal.Signals) -> None:
+    """Send the process a signal at a call, counted from 1, of ``module:name``: before it begins, or when it ends."""
+    module, _, path = function.partition(":")
+    *owners, name = path.split(".")
+    owner = importlib.import_module(module)
+    for each in owners:
+        owner = getattr(owner, each)
+    called, calls = getattr(owner, name), 0
+
+    def counted(*arguments: object, **keywords: object) -> object:
+        nonlocal calls
+        calls += 1
+        if calls == call and not after:
+            os.kill(os.getpid(), number)
+        result = called(*arguments, **keywords)
+        if calls == call and after:
+            os.kill(os.getpid(), number)
+        return result
+
+    setattr(owner, name, counted)
 
 
 def without_capabilities() -> None:

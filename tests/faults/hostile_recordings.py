@@ -1,15 +1,18 @@
-"""The recordings among the hostile inputs: each is a Minari dataset that was changed."""
+"""The recordings among the hostile inputs: Minari datasets that were changed, and demonstrations of ML-Agents."""
 
 from __future__ import annotations
 
 import json
 import os
+import struct
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
+from unity_demos import brain, file_of, metadata, picture, step, varint, vector, walked
 
 LENGTH = 300
 BOX = {"type": "Box", "dtype": "float32", "shape": [4], "low": [-1.0] * 4, "high": [1.0] * 4}
@@ -97,6 +100,69 @@ def space(**changes: Any) -> str:
     return json.dumps(BOX | changes)
 
 
+def demonstration(content: bytes) -> Callable[[Path], None]:
+    """A demonstration of ML-Agents, and a configuration that learns from it."""
+
+    def write(place: Path) -> None:
+        (place / "c.yaml").write_text(CONFIGURATION)
+        (place / "data-v0").mkdir()
+        (place / "data-v0" / "x.demo").write_bytes(content)
+
+    return write
+
+
+def demonstration_pipe(place: Path) -> None:
+    demonstration(b"")(place)
+    (place / "data-v0" / "x.demo").unlink()
+    os.mkfifo(place / "data-v0" / "x.demo")
+
+
+def sparse_demonstration(place: Path) -> None:
+    """Zeros that take no place on the disk, behind a step."""
+    content = file_of(brain(branches=[2]), walked([0], 2), metadata(0), tail=False)
+    demonstration(content)(place)
+    os.truncate(place / "data-v0" / "x.demo", 1 << 26)
+
+
+def bomb(side: int) -> bytes:
+    """The beginning of a PNG file of ``side`` by ``side`` pixels, and an end."""
+    chunks = struct.pack(">II5B", side, side, 8, 2, 0, 0, 0), zlib.compress(bytes(1000)), b""
+    png = b"\x89PNG\r\n\x1a\n"
+    for kind, chunk in zip((b"IHDR", b"IDAT", b"IEND"), chunks, strict=True):
+        png += struct.pack(">I", len(chunk)) + kind + chunk + struct.pack(">I", zlib.crc32(kind + chunk))
+    return png
+
+
+def of_steps(*steps: bytes, meta: bytes | None = None) -> Callable[[Path], None]:
+    return demonstration(file_of(brain(branches=[2]), steps, meta))
+
+
+DEMONSTRATIONS: dict[str, tuple[Callable[[Path], None], str]] = {
+    "empty": (demonstration(b""), "is empty"),
+    "a pipe": (demonstration_pipe, "is a named pipe, not a regular file"),
+    "of zeros": (sparse_demonstration, "step 1 is empty"),
+    "noise": (demonstration(bytes(range(255, 0, -1)) * 40), "cannot be read"),
+    "of another version": (of_steps(*walked([2], 2), meta=metadata(3, version=1 << 30)), "has version 1073741824"),
+    "with a vast step": (
+        demonstration(file_of(brain(branches=[2]), [], metadata(1), tail=False) + varint(1 << 34) + bytes(1000)),
+        "step 0 has 17179869184 bytes",
+    ),
+    "with a thousand million steps": (of_steps(*walked([2], 2), meta=metadata(10**9)), "ends within step 4"),
+    "with a vast observation": (
+        of_steps(*[step(vector([1.0], shape=[1 << 20, 1 << 20]), discrete=[0])] * 2),
+        "has the shape",
+    ),
+    "with a vast picture": (
+        of_steps(*[step(picture(bomb(40_000), [40, 40, 3]), discrete=[0])] * 2),
+        "cannot be read|pixels instead of",
+    ),
+    "with a damaged picture": (
+        of_steps(*[step(picture(bomb(200), [200, 200, 3]), discrete=[0])] * 2),
+        "PNG image that cannot be read",
+    ),
+    "with an escape": (of_steps(b"\x1b]0;owned\x07" * 5, *walked([1], 2)), "step 0 cannot be read"),
+}
+
 RECORDINGS: dict[str, tuple[Callable[[Path], None], str]] = {
     "an external link": (linked(h5py.ExternalLink("../outside/other.hdf5", "/x")), "rewards is a link"),
     "a link to a file": (linked(h5py.ExternalLink("/etc/passwd", "/")), "rewards is a link"),
@@ -118,4 +184,4 @@ RECORDINGS: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "a note of another kind": (described(rlcore='{"observations": 5}'), "entry 'rlcore' is damaged"),
     "an escape": (described(observation_space="\x1b]0;owned\x07"), "is not JSON"),
-}
+} | {f"a demonstration, {name}": hostile for name, hostile in DEMONSTRATIONS.items()}

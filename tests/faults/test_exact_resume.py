@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -39,14 +38,7 @@ def test_a_run_killed_and_resumed_equals_the_run_never_stopped(
     assert told == []
     assert assert_equal_from(place, whole, last)[-1] == case(name).get("max_steps", 2400)
     assert place.json("result.json")["behaviors"] == whole.json("result.json")["behaviors"]
-    assert metrics(place) == metrics(whole)
-
-
-def metrics(place: Any) -> list[Any]:
-    lines = [yaml.safe_load(line) for line in (place.run / "metrics.jsonl").read_text().splitlines()]
-    for line in lines:
-        del line["time"], line["stats"]["Performance/Steps Per Second"]
-    return lines
+    assert place.metrics() == whole.metrics()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -114,10 +106,7 @@ def test_the_comparison_notices_each_group_of_state_that_is_dropped(
     whole = whole_run(**case(name))
     place = workplace(**case(name))
     at = whole.steps[1]
-    shutil.copytree(whole.run, place.run)
-    for step in whole.steps:
-        if step > at:
-            shutil.rmtree(place.checkpoints / str(step))
+    place.copy_until(whole, at)
     fresh = state_at_the_start(place)
     state = load_checkpoint(place.checkpoints / str(at))
     if path:
@@ -127,7 +116,7 @@ def test_the_comparison_notices_each_group_of_state_that_is_dropped(
         for _ in run:
             if any(place.content(step) != whole.content(step) for step in place.steps if step > at):
                 break
-    equal = place.steps == whole.steps and metrics(place) == metrics(whole)
+    equal = place.steps == whole.steps and place.metrics() == whole.metrics()
     equal = equal and all(place.content(step) == whole.content(step) for step in whole.steps if step > at)
     assert equal == (path == "")
 

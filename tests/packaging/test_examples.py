@@ -46,12 +46,11 @@ GROUPS = (
             "ghost_plugin": "not TestGhost and not is_learned or OfPPO and never_stopped",
             "her_plugin": "not are_reached or seed11",
             "optimizer_plugin": "not is_learned",
-            "rnd_reward": "not is_solved or by_ppo and 21",
+            "novelty_reward": "not is_solved or by_ppo and 21",
         },
     ),
     # A company's hooks are called in every run of an environment that has its package.
-    Group(beside=("rlcore-curriculum", "rlcore-gymnasium", "rlcore-ppo"), quick={"company_hooks": ""}),
-    Group(beside=("rlcore-curriculum", "rlcore-gymnasium", "rlcore-ppo"), quick={"company_status": ""}),
+    Group(beside=("rlcore-curriculum", "rlcore-gymnasium", "rlcore-ppo"), quick={"company_plugin": ""}),
 )
 
 
@@ -125,25 +124,6 @@ def test_the_delayed_actor_trains(with_examples: Callable[[str], Venv], tmp_path
     assert json.loads(measured.stdout)["behaviors"]["Pendulum"]["mean_reward"] >= goal
 
 
-def test_a_status_in_a_database_is_written_and_shown(with_examples: Callable[[str], Venv], tmp_path: Path) -> None:
-    venv = with_examples("company_status")
-    venv.rlcore("run", EXAMPLES / "company_status/cartpole.yaml", "--seed", "1", cwd=tmp_path)
-    assert not list(tmp_path.rglob("training_status.json"))
-    shown = venv.rlcore("status", "cartpole-lessons", cwd=tmp_path).stdout
-    assert "2 (short)" in shown and "60000 (100%)" in shown
-
-
-def test_a_companys_hooks_refuse_copy_and_charge(with_examples: Callable[[str], Venv], tmp_path: Path) -> None:
-    venv = with_examples("company_hooks")
-    example = EXAMPLES / "company_hooks/cartpole.yaml"
-    refused = venv.rlcore("run", example, cwd=tmp_path, code=2)
-    assert "name the team that pays" in refused.stderr
-    venv.rlcore("run", example, "--acme-team", "vision", "--seed", "1", cwd=tmp_path)
-    copies = sorted(int(path.name) for path in (tmp_path / "mirror/cartpole-acme").iterdir())
-    assert copies == [30_000, 40_000]
-    assert (tmp_path / "results/cartpole-acme/bill.txt").read_text() == "0.40\n"
-
-
 def test_an_optimizer_and_a_schedule_by_their_names_train(
     with_examples: Callable[[str], Venv], tmp_path: Path, deep: bool
 ) -> None:
@@ -175,12 +155,12 @@ def test_a_reward_that_learns_trains(
     name: str, run_id: str, with_examples: Callable[[str], Venv], tmp_path: Path
 ) -> None:
     """One update of PPO, and SAC's first; the tests of the package train to the end, in a deep run."""
-    venv = with_examples("rnd_reward")
-    venv.rlcore("run", EXAMPLES / "rnd_reward" / name, "--set", "behaviors.Diver.max_steps=1024", cwd=tmp_path)
+    venv = with_examples("novelty_reward")
+    venv.rlcore("run", EXAMPLES / "novelty_reward" / name, "--set", "behaviors.Diver.max_steps=1024", cwd=tmp_path)
     assert json.loads((tmp_path / "results" / run_id / "result.json").read_text())["outcome"] == "done"
 
 
-def test_opponents_of_self_play_train(with_examples: Callable[[str], Venv], tmp_path: Path) -> None:
+def test_opponents_that_are_earlier_selves_train(with_examples: Callable[[str], Venv], tmp_path: Path) -> None:
     """The tests of the package train to the end, in a deep run."""
     venv = with_examples("ghost_plugin")
     venv.rlcore("run", EXAMPLES / "ghost_plugin/nim.yaml", "--set", "behaviors.Player.max_steps=2048", cwd=tmp_path)

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import venv
+from collections.abc import Mapping
 from pathlib import Path
 
 import attrs
@@ -26,11 +27,23 @@ markers =
 """
 
 
+BUILD = """\
+import os, sys
+from hatchling.build import build_wheel
+
+for source in sys.argv[2:]:
+    os.chdir(source)
+    build_wheel(sys.argv[1])
+"""
+
+
 def build_wheels(directory: Path, *sources: Path) -> list[Path]:
     """Build the wheels of the distributions in ``sources``: with one process, which costs less than one for each."""
     # The build backend is among the development requirements; a fresh one for every wheel would cost seconds each.
-    isolation = ["--no-build-isolation"] if importlib.util.find_spec("hatchling") else []
-    subprocess.run([*PIP, "wheel", *isolation, "--no-deps", "-w", directory, *sources], check=True)
+    if importlib.util.find_spec("hatchling"):
+        subprocess.run([sys.executable, "-c", BUILD, directory, *sources], check=True)
+    else:
+        subprocess.run([*PIP, "wheel", "--no-deps", "-w", directory, *sources], check=True)
     names = [str(pyproject(source)["project"]["name"]).replace("-", "_") for source in sources]
     return [next(directory.glob(f"{name}-[0-9]*.whl")) for name in names]
 
@@ -69,17 +82,21 @@ class Venv:
         (site,) = self.directory.glob("[Ll]ib/**/site-packages")
         return site
 
-    def python(self, *arguments: str | Path, cwd: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
-        """Runs ``python``; anything but the exit code ``code`` fails the test."""
+    def python(
+        self, *arguments: str | Path, cwd: Path, code: int = 0, env: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs ``python``, with the variables ``env`` added; anything but the exit code ``code`` fails the test."""
         ran = subprocess.run(
             [self.binaries / "python", *arguments],
-            cwd=cwd, env=own_environment(), capture_output=True, text=True, check=False,
+            cwd=cwd, env=own_environment() | dict(env or {}), capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert ran.returncode == code, f"exit code {ran.returncode}, not {code}\n{ran.stdout}{ran.stderr}"
         return ran
 
-    def rlcore(self, *arguments: str | Path, cwd: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
-        return self.python("-m", "rlcore.cli.main", *arguments, cwd=cwd, code=code)
+    def rlcore(
+        self, *arguments: str | Path, cwd: Path, code: int = 0, env: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        return self.python("-m", "rlcore.cli.main", *arguments, cwd=cwd, code=code, env=env)
 
     def install(self, *requirements: str | Path, constrained: bool = True) -> None:
         constraints = ("-c", ROOT / "constraints.txt") if constrained else ()

@@ -31,11 +31,3 @@ class TestPPOWithASharedBodyAndEveryOption(TrainerConformance):
         "advantage_normalization": "minibatch",
     }
     settings = {"network_settings": {"hidden_units": 32, "num_layers": 1}, "time_horizon": 16}
-
-
-class TestPPOWithMemory(TrainerConformance):
-    trainer = "ppo"
-    hyperparameters = {"buffer_size": 256, "batch_size": 64, "learning_rate": 3e-3}
-    settings = {
-        "network_settings": {"hidden_units": 32, "num_layers": 1, "memory": {"memory_size": 16, "sequence_length": 8}}
-    }

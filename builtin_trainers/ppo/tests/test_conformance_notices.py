@@ -108,7 +108,7 @@ def calls_hooks(trainer: PPOTrainer) -> None:
 
     def broken() -> Mapping[str, float]:
         plugins = trainer.plugins_of_this_test  # type: ignore[attr-defined]
-        plugins.report_status(None)
+        plugins.lesson_changed(None, 0, None)
         return update()
 
     trainer.update = broken  # type: ignore[method-assign]

@@ -17,6 +17,7 @@ class TestPlugin(PluginConformance):
     plugin = "rlcore-sac/sac"
 
 
+@pytest.mark.smoke
 class TestSAC(TrainerConformance):
     trainer = "rlcore-sac/sac"
     hyperparameters = {**SMALL, "buffer_init_steps": 64, "steps_per_update": 4}

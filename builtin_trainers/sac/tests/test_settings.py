@@ -90,8 +90,8 @@ def test_a_buffer_larger_than_memory_is_refused_before_it_is_made(
     with pytest.raises(ConfigError) as refused:
         make_trainer(identity_hybrid(2), buffer_size=10**8)
     assert str(refused.value).startswith(
-        "hyperparameters.buffer_size: 100000000 rows of behavior 'Identity' need 3.2 GiB of memory and 1.0 MiB are "
-        "available; at most "
+        "behaviors.Identity.hyperparameters.buffer_size: 100000000 rows of behavior 'Identity' need 3.2 GiB of "
+        "memory and 1.0 MiB are available; at most "
     )
 
 

@@ -19,6 +19,7 @@ from rlcore.plugins.records import (
     EncoderSpec,
     EnvironmentSpec,
     ExporterSpec,
+    OpponentSpec,
     OptimizerSpec,
     RecordingFormatSpec,
     ReplaySamplerSpec,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from rlcore.results import EpochResult
     from rlcore.runs.export import export_policies
     from rlcore.runs.run import Run
-    from rlcore.runs.run_data import read_run
+    from rlcore.runs.run_data import read_checkpoint, read_run
     from rlcore.runs.saved_policies import load_policies
 
 _LAZY = {
@@ -52,6 +53,7 @@ _LAZY = {
     "RunContext": "rlcore.plugins.run_context",
     "export_policies": "rlcore.runs.export",
     "load_policies": "rlcore.runs.saved_policies",
+    "read_checkpoint": "rlcore.runs.run_data",
     "read_run": "rlcore.runs.run_data",
 }
 
@@ -70,6 +72,7 @@ __all__ = [
     "EpochResult",
     "ExporterSpec",
     "ObservationSpec",
+    "OpponentSpec",
     "OptimizerSpec",
     "Recording",
     "RecordingFormatSpec",
@@ -86,6 +89,7 @@ __all__ = [
     "export_policies",
     "hookimpl",
     "load_policies",
+    "read_checkpoint",
     "read_run",
 ]
 

@@ -197,7 +197,9 @@ class AgentBatch:
     """The data that the agents of one behavior receive after one environment step, for S slots.
 
     Same-step autoreset: where ``terminated`` or ``truncated`` is set, the row of ``observations`` already holds the
-    first observation of the next episode, and ``final_observations`` has the last one of the ended episode.
+    first observation of the next episode, and ``final_observations`` has the last one of the ended episode. An agent
+    whose episode ends before those of others in its environment may wait for them: it needs no action, its observation
+    is any valid one, and its flags are set only in the step in which its episode ended.
 
     A slot whose transition stays open gets no reward: rlcore takes a reward when the transition closes, which is when
     the agent acts next or its episode ends. The environment adds up what the agent gets until then.
@@ -218,6 +220,8 @@ class AgentBatch:
             every option is.
         aborted: [S] the environment was lost: the open episode is dropped, and neither terminated nor truncated; None:
             none was lost.
+        final_info: Numbers that the environment reports of each ended episode by name, such as the result of a game,
+            each [K], rows in the order of ``ended``; NaN for an agent without this number. None: it reports none.
     """
 
     observations: dict[str, NDArray[Any]]
@@ -230,6 +234,7 @@ class AgentBatch:
     needs_action: NDArray[np.bool_] | None = None
     action_mask: NDArray[np.bool_] | None = None
     aborted: NDArray[np.bool_] | None = None
+    final_info: dict[str, NDArray[np.float64]] | None = None
 
     @ended.default
     def _ended(self) -> NDArray[np.intp]:
@@ -244,14 +249,15 @@ class AgentBatch:
         """Return the batch of these ``slots`` [R] alone, in this order, as copies: what R agents receive."""
         terminated, truncated = self.terminated[slots], self.truncated[slots]
         ended = np.flatnonzero(terminated | truncated)
-        final = None
-        if ended.size and self.final_observations is not None:
-            rows = np.searchsorted(self.ended, slots[ended])
-            final = {name: array[rows] for name, array in self.final_observations.items()}
         optional = ("group_reward", "needs_action", "action_mask", "aborted")
-        arrays = {name: array[slots] for name in optional if (array := getattr(self, name)) is not None}
+        arrays: dict[str, Any] = {name: array[slots] for name in optional if (array := getattr(self, name)) is not None}
+        if ended.size:
+            rows = np.searchsorted(self.ended, slots[ended])
+            for name in ("final_observations", "final_info"):
+                if (finals := getattr(self, name)) is not None:
+                    arrays[name] = {key: array[rows] for key, array in finals.items()}
         observations = {name: array[slots] for name, array in self.observations.items()}
-        return AgentBatch(observations, self.reward[slots], terminated, truncated, ended, final, **arrays)
+        return AgentBatch(observations, self.reward[slots], terminated, truncated, ended, **arrays)
 
 
 @runtime_checkable
@@ -335,6 +341,6 @@ def refuse_unknown_parameters(names: Iterable[str], known: Iterable[str], enviro
         if name not in known:
             has = f"it has {', '.join(known)}" if known else "it has none"
             raise ConfigError(
-                f"environment_parameters.{name}: {environment} has no such parameter; {has}{did_you_mean(name, known)}",
+                f"{environment} has no such parameter; {has}{did_you_mean(name, known)}",
                 key=("environment_parameters", name),
             )

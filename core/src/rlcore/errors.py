@@ -7,6 +7,7 @@ line, with a traceback only if ``--debug`` is given.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import ClassVar, TypeVar
@@ -14,6 +15,7 @@ from typing import ClassVar, TypeVar
 __all__ = [
     "ConfigError",
     "EnvironmentFailed",
+    "KeyPath",
     "NonFiniteError",
     "NotInstalled",
     "PluginError",
@@ -23,10 +25,17 @@ __all__ = [
     "UnsupportedExport",
     "UnsupportedSpace",
     "did_you_mean",
+    "dotted",
     "nearest",
     "one_line",
     "repeating",
 ]
+
+KeyPath = tuple[str | int, ...]
+"""Path of a value in a configuration: keys of mappings, and indices of lists."""
+
+LONGEST_KEY = 100  # letters of a key that messages show
+_PLAIN_KEY = re.compile(r"[\w/-]+")
 
 LONGEST_NAME = 100  # longer names are not compared with the allowed ones: the time is the product of both lengths
 
@@ -37,6 +46,18 @@ EXIT_ENVIRONMENT = 3  # the environment failed, or training diverged
 EXIT_PLUGIN = 4
 EXIT_RUN_STATE = 5
 EXIT_SIGINT = 130
+
+
+def dotted(path: KeyPath) -> str:
+    """Return ``behaviors.CartPole.max_steps``; a list's element is ``[2]``, a key with odd characters is quoted."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            part = part if len(part) <= LONGEST_KEY else part[: LONGEST_KEY - 3] + "..."
+            text += ("." if text else "") + (part if _PLAIN_KEY.fullmatch(part.removesuffix("...")) else repr(part))
+    return text
 
 
 class RlcoreError(Exception):
@@ -54,19 +75,21 @@ class RlcoreError(Exception):
 class ConfigError(RlcoreError):
     """A configuration (file, override or settings object) that cannot be used. Exit code 2.
 
-    ``key`` is ``("environment", "id")`` for ``ConfigError("environment.id: ...", key=("environment", "id"))``. An
-    environment plugin gives it, so that the error can be located in ``evaluation.environment`` where only that block
-    has the value.
+    ``key`` is the path of the value that is wrong, if one value is. The text of
+    ``ConfigError("is unknown", key=("environment", "id"))`` is ``environment.id: is unknown``, and rlcore puts the file
+    and the line of the value before it, or the option of the command line that set it.
 
     Attributes:
-        key: Path of the key that the message begins with; empty if there is none.
+        key: Path of the value in the configuration; empty if there is none.
+        message: The text without the key.
     """
 
     exit_code = EXIT_CONFIG
 
-    def __init__(self, message: str, *, key: tuple[str, ...] = ()) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, *, key: KeyPath = ()) -> None:
+        super().__init__(f"{dotted(key)}: {message}" if key else message)
         self.key = key
+        self.message = message
 
 
 class NotInstalled(ConfigError):

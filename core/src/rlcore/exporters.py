@@ -30,6 +30,10 @@ class ExportAbout:
         behavior_steps: Agent steps of the exported behavior.
         trainer_type: ``trainer_type`` of the behavior.
         rlcore_version: The version of rlcore.
+        configuration_sha256: SHA-256 of the complete configuration that the policy was trained with, as 64 hexadecimal
+            digits: the checksum in the first line of the run's ``configuration.yaml``, which is that of all following
+            lines. A run that is resumed with an unchanged configuration keeps the checksum; a changed one, also through
+            ``--set``, has another.
     """
 
     run_id: str
@@ -37,14 +41,18 @@ class ExportAbout:
     behavior_steps: int
     trainer_type: str
     rlcore_version: str
+    configuration_sha256: str
 
 
 @runtime_checkable
 class Exporter(Protocol):
     """Writes policies in one format. Created once per run, before the first step, and once by ``rlcore export``."""
 
-    def export(self, policy: Policy, behavior: BehaviorSpec, path: Path, about: ExportAbout) -> None:
+    def export(self, policy: Policy, behavior: BehaviorSpec, path: Path, about: ExportAbout) -> str | None:
         """Write ``policy`` as the file ``path``, which does not exist, and as nothing else.
+
+        Return a report in one line, such as the result of a check of the file, or None. ``rlcore export`` prints the
+        report, and a run logs it.
 
         ``policy`` is a copy that no training changes; ``behavior.name`` is its name, and ``behavior`` has the
         observations, actions and bounds. :func:`policy_module` returns the policy as one PyTorch module. ``path`` is
@@ -62,7 +70,9 @@ def policy_module(policy: Policy) -> Any:
     """Return the policy as one PyTorch module on the CPU, from raw observations to actions of the environment.
 
     For policies of :mod:`rlcore.torch` it is a new :class:`rlcore.torch.policy_module.PolicyModule`, which may be
-    changed. Raises UnsupportedExport for a policy that is not computed with PyTorch.
+    changed. Another policy may have a method ``module()`` too: its module is called like a PolicyModule, returns a
+    PolicyOutput, and has the whole numbers ``memory_size`` and ``noise_size``. Raises UnsupportedExport for a policy
+    without this method.
     """
     module = getattr(policy, "module", None)
     if not callable(module):

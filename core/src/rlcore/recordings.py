@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from rlcore.environment import Actions, BehaviorSpec
 from rlcore.errors import ConfigError, did_you_mean
-from rlcore.files.ml_agents import demonstration_problem
 from rlcore.files.paths import user_path
 
 __all__ = ["Recording", "RecordingAbout", "RecordingFormat", "RecordingWriter", "Searchable"]
@@ -39,6 +38,7 @@ class Recording:
         truncated: [N] the episode was cut off after this transition: bootstrap from the observation after it.
         lengths: [E] transitions of each episode, at least one.
         action_mask: [N + E, mask_size] whether each option is allowed; None: all options were.
+        nameless: The format does not name observations, so that only their order says which is which.
     """
 
     behavior: BehaviorSpec
@@ -49,6 +49,55 @@ class Recording:
     truncated: NDArray[np.bool_]
     lengths: NDArray[np.int64]
     action_mask: NDArray[np.bool_] | None = None
+    nameless: bool = False
+
+    @classmethod
+    def joined(cls, parts: Sequence[Recording]) -> Recording:
+        """Return one recording with the episodes of several of the same behavior, in order.
+
+        Where some have action masks, the others allow every option.
+        """
+        first = parts[0]
+
+        def actions(part: str) -> NDArray[Any] | None:
+            arrays = [getattr(each.actions, part) for each in parts]
+            return None if arrays[0] is None else np.concatenate(arrays)
+
+        mask = None
+        if any(each.action_mask is not None for each in parts):
+            size = first.behavior.mask_size
+            free = [np.ones((each.transitions + each.episodes, size), np.bool_) for each in parts]
+            pairs = zip(parts, free, strict=True)
+            mask = np.concatenate([other if each.action_mask is None else each.action_mask for each, other in pairs])
+        return attrs.evolve(
+            first,
+            observations={
+                name: np.concatenate([each.observations[name] for each in parts]) for name in first.observations
+            },
+            actions=Actions(actions("continuous"), actions("discrete")),
+            reward=np.concatenate([each.reward for each in parts]),
+            terminated=np.concatenate([each.terminated for each in parts]),
+            truncated=np.concatenate([each.truncated for each in parts]),
+            lengths=np.concatenate([each.lengths for each in parts]),
+            action_mask=mask,
+        )
+
+    def named_as(self, behavior: BehaviorSpec) -> Recording:
+        """Return the recording with the names of ``behavior``'s observations, if it is nameless and they fit in order.
+
+        Any other recording is returned as it is.
+        """
+        ours, theirs = self.behavior.observations, behavior.observations
+        if not self.nameless or [each.shape for each in ours] != [each.shape for each in theirs]:
+            return self
+        names = {one.name: other.name for one, other in zip(ours, theirs, strict=True)}
+        return attrs.evolve(
+            self,
+            behavior=attrs.evolve(
+                self.behavior, observations=tuple(attrs.evolve(each, name=names[each.name]) for each in ours)
+            ),
+            observations={names[name]: array for name, array in self.observations.items()},
+        )
 
     @property
     def transitions(self) -> int:
@@ -217,9 +266,6 @@ def _what_is_there(
     path: Path, written: Path, behavior: str, formats: Sequence[Searchable], stored: Sequence[str]
 ) -> str:
     """Return what exists instead. ``written`` is the user's spelling of ``path``, for the message."""
-    problem = demonstration_problem(path)
-    if problem:
-        return problem
     if path.is_dir():
         children = [child for child in path.iterdir() if not child.name.startswith(".")]  # omits unfinished recordings
         inside = sorted(child.name for child in children if any(each.reads(child) for each in formats))

@@ -1,6 +1,7 @@
-"""Checked access to the values of a saved state: exact types and shapes, without silent conversion.
+"""Values of a saved state: checked access without silent conversion, and parts that are saved once.
 
-Use it in every ``load_state_dict``. A value that does not match raises :class:`SavedValueError`, which names the entry.
+Use the functions in every ``load_state_dict``. A value that does not match raises :class:`SavedValueError`, which names
+the entry. :class:`FrozenState` is for the parts of a ``state_dict`` that never change, such as earlier policies.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from rlcore.files.json_files import MAX_DEPTH, is_number, is_whole
 from rlcore.finite import first_non_finite
 
 __all__ = [
+    "FrozenState",
     "SavedValueError",
     "fill",
     "saved_array",
@@ -32,6 +34,11 @@ __all__ = [
 LEARNED = ("model", "optimizer", "optimizers")
 # The errors of code that reads a missing or wrong entry without checking it.
 BAD_STATE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
+
+# The types that safetensors can store; numpy has more (texts, dates, objects).
+STORED_DTYPES = frozenset(np.dtype(f"{kind}{size}") for kind in "iu" for size in (1, 2, 4, 8)) | {
+    np.dtype(name) for name in ("bool", "float16", "float32", "float64")
+}
 
 
 class SavedValueError(RunStateError):
@@ -112,14 +119,144 @@ def saved_bool(state: Mapping[str, Any], name: str) -> bool:
     return value
 
 
+# ---------------------------------------------------------------- parts that never change
+
+
+class FrozenState(Mapping[str, Any]):
+    """A part of a state that never changes, such as a policy that self-play keeps: checkpoints share its arrays.
+
+    A trainer returns it from ``state_dict`` in the place of a mapping, and keeps the object for the next checkpoint::
+
+        self.opponents.append(FrozenState(self.snapshot().state_dict()))
+        ...
+        return {"model": ..., "opponents": list(self.opponents)}
+
+    A checkpoint stores the arrays of each FrozenState in a file named after the SHA-256 of the file's content. If an
+    earlier checkpoint of the run has that file, the new checkpoint links to it instead of writing it again. The bytes
+    are on disk once, and are deleted with the last checkpoint that has them. ``load_state_dict`` gets a FrozenState
+    again, and ``FrozenState(...)`` of a FrozenState copies nothing.
+
+    The content is copied, and cannot be changed: arrays are read-only, mappings are FrozenStates, lists become tuples.
+    A FrozenState inside another one is stored as a part of that one. Two are equal if their values are equal bit for
+    bit. Raises TypeError for a key that is not a string, and for a value that a checkpoint cannot hold.
+
+    Attributes:
+        checksum: SHA-256 of the file with the arrays, set when a checkpoint is written or loaded; before, and without
+            arrays, an empty string.
+    """
+
+    __slots__ = ("_entries", "_finite", "checksum")
+
+    def __init__(self, entries: Mapping[str, Any]) -> None:
+        """``entries``: nested mappings of numpy arrays and JSON values."""
+        known = entries if isinstance(entries, FrozenState) else _frozen(entries, ())
+        self._entries: dict[str, Any] = known._entries
+        self._finite: bool | None = known._finite
+        self.checksum: str = known.checksum
+
+    @classmethod
+    def _of(cls, entries: dict[str, Any]) -> FrozenState:
+        """``entries`` themselves, which nothing else may change, and whose values are frozen."""
+        frozen = cls.__new__(cls)
+        frozen._entries, frozen._finite, frozen.checksum = entries, None, ""
+        return frozen
+
+    def __getitem__(self, key: str) -> Any:
+        return self._entries[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __eq__(self, other: object) -> bool:
+        return _same(self, other) if isinstance(other, Mapping) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __deepcopy__(self, memo: object) -> FrozenState:
+        return self
+
+    def __reduce__(self) -> tuple[type[FrozenState], tuple[dict[str, Any]]]:
+        return FrozenState, (dict(self._entries),)
+
+    def is_finite(self) -> bool:
+        """Return whether no number is a NaN or an infinity. The values are read at the first call only."""
+        if self._finite is None:
+            self._finite = all(map(_is_finite, self._entries.values()))
+        return self._finite
+
+
+def _frozen(value: Any, path: tuple[str, ...]) -> Any:
+    """A copy of ``value`` that cannot be changed; ``path`` is its place, for messages."""
+    if isinstance(value, FrozenState):
+        return value
+    if isinstance(value, Mapping):
+        for key in value:
+            if not isinstance(key, str):
+                raise TypeError(f"{_place(path)}: the key {key!r} is not a string")
+        return FrozenState._of({key: _frozen(item, (*path, key)) for key, item in value.items()})
+    if isinstance(value, list | tuple):
+        return tuple(_frozen(item, (*path, str(index))) for index, item in enumerate(value))
+    leaf = storable(value, path)
+    if not isinstance(leaf, np.ndarray) or isinstance(leaf.base, bytes):
+        return leaf
+    return np.ndarray(leaf.shape, leaf.dtype, leaf.tobytes())  # bytes: no flag makes it writable again
+
+
+def _same(ours: Any, theirs: Any) -> bool:
+    """Whether two parts of states are equal bit for bit; lists equal tuples."""
+    if isinstance(ours, Mapping):
+        return (
+            isinstance(theirs, Mapping)
+            and ours.keys() == theirs.keys()
+            and all(_same(value, theirs[key]) for key, value in ours.items())
+        )
+    if isinstance(ours, list | tuple):
+        return isinstance(theirs, list | tuple) and len(ours) == len(theirs) and all(map(_same, ours, theirs))
+    if isinstance(ours, np.ndarray):
+        alike = isinstance(theirs, np.ndarray) and (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
+        return alike and (ours is theirs or ours.tobytes() == theirs.tobytes())
+    return type(ours) is type(theirs) and bool(ours == theirs or (ours != ours and theirs != theirs))
+
+
+def _is_finite(value: Any) -> bool:
+    if isinstance(value, FrozenState):
+        return value.is_finite()
+    return all(map(_is_finite, value)) if isinstance(value, tuple) else first_non_finite(value) is None
+
+
+def storable(value: Any, path: Sequence[str]) -> Any:
+    """Return a leaf of a state as checkpoints hold it: an array, or a JSON value. Raises TypeError for others."""
+    if isinstance(value, np.ndarray):
+        if value.dtype not in STORED_DTYPES:
+            raise TypeError(f"{_place(path)}: an array of {value.dtype} cannot be saved")
+        return value
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise TypeError(f"{_place(path)}: {type(value).__name__} is neither an array nor a JSON value")
+
+
+def _place(path: Sequence[str]) -> str:
+    return f"state entry {'/'.join(path)!r}"
+
+
+# ---------------------------------------------------------------- checks of whole states
+
+
 def non_finite(state: Mapping[str, Any]) -> str | None:
     """The path of a NaN or an infinity among the learned numbers of a trainer's state; None if all are finite.
 
-    Values that are nested too deep to be saved are skipped.
+    Values that are nested too deep to be saved are skipped. A FrozenState that was found finite is not read again.
     """
     values: list[tuple[tuple[str, ...], Any]] = [((), state)]
     while values:
         path, value = values.pop()
+        if isinstance(value, FrozenState) and value.is_finite():
+            continue
         if isinstance(value, Mapping | list | tuple):
             pairs = value.items() if isinstance(value, Mapping) else enumerate(value)
             values += [((*path, str(key)), each) for key, each in pairs] if len(path) < MAX_DEPTH else []

@@ -16,6 +16,7 @@ from rlcore.saved_values import saved_array
 
 __all__ = [
     "CUMULATIVE_REWARD",
+    "DRAW_RATE_AGAINST",
     "EPISODE_LENGTH",
     "EVALUATION_LENGTH",
     "EVALUATION_REWARD",
@@ -23,7 +24,9 @@ __all__ = [
     "IS_TRAINING",
     "LESSON_NUMBER",
     "PARAMETER",
+    "REWARD_AGAINST",
     "STEPS_PER_SECOND",
+    "WIN_RATE_AGAINST",
     "StatSummary",
     "StatsWindow",
     "StatsWriter",
@@ -40,6 +43,12 @@ EVALUATION_REWARD = "Evaluation/Cumulative Reward"
 """Tag of the returns of an evaluation's episodes."""
 EVALUATION_LENGTH = "Evaluation/Episode Length"
 """Tag of the lengths of an evaluation's episodes, in environment steps."""
+REWARD_AGAINST = "Evaluation/Reward against "
+"""Tag of the mean reward against an opponent of evaluations, without the name of the opponent."""
+WIN_RATE_AGAINST = "Evaluation/Win Rate against "
+"""Tag of the share of games won against an opponent of evaluations, without the name of the opponent."""
+DRAW_RATE_AGAINST = "Evaluation/Draw Rate against "
+"""Tag of the share of drawn games against an opponent of evaluations, without the name of the opponent."""
 STEPS_PER_SECOND = "Performance/Steps Per Second"
 """Tag of the speed, in agent steps per second."""
 IS_TRAINING = "Is Training"

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from rlcore.errors import ConfigError
-from rlcore.settings import BehavioralCloningSettings, BehaviorSettings, OfflineSettings
+from rlcore.settings import BehaviorSettings
 
 Errors = Callable[..., list[str]]
 
@@ -169,21 +167,6 @@ def test_networks_of_ml_agents_are_refused_before_a_run(errors: Errors, name: st
         f"'models/{name}'"
     )
     assert BehaviorSettings(init_path="results/ppo.v2").init_path == "results/ppo.v2"
-
-
-@pytest.mark.parametrize("cls", [BehavioralCloningSettings, OfflineSettings])
-def test_demonstrations_of_unity_are_refused_before_a_run(cls: type, tmp_path: Path) -> None:
-    (tmp_path / "demos").mkdir()
-    cls(demo_path=str(tmp_path / "demos"))
-    (tmp_path / "demos" / "Expert.demo").touch()
-    (tmp_path / "demos" / "Expert.demo.meta").touch()
-    for path in ("Project/Expert.demo", str(tmp_path / "demos")):
-        with pytest.raises(
-            ConfigError, match=r"demo_path: must be recorded episodes.*to convert them, see 'Convert dem"
-        ):
-            cls(demo_path=path)
-    (tmp_path / "demos" / "Walker").mkdir()  # perhaps a recording
-    cls(demo_path=str(tmp_path / "demos"))
 
 
 def test_threads_change_nothing(load: Callable[..., object]) -> None:

@@ -11,8 +11,8 @@ import pytest
 from rlcore.config.collected import Problems
 from rlcore.config.document import Document, document_from_mapping, parse_document
 from rlcore.config.inherit import inherit_defaults
-from rlcore.config.problems import MAX_PROBLEMS, ConfigErrors, dotted, shown
-from rlcore.errors import ConfigError, nearest
+from rlcore.config.problems import MAX_PROBLEMS, ConfigErrors, shown
+from rlcore.errors import ConfigError, dotted, nearest
 from rlcore.settings import (
     BehavioralCloningSettings,
     BehaviorSettings,

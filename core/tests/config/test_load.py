@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from rlcore.builtin import plugin as builtin
 from rlcore.config import config_from_mapping, load_config
 from rlcore.config.document import Document, parse_document
 from rlcore.config.plugins_block import plugin_settings
@@ -317,14 +318,6 @@ def test_a_team_in_a_behaviors_name_is_refused_with_a_hint(errors: Errors) -> No
     ("text", "path", "part"),
     [
         ("behaviors: {B: {trainer_type: poca}}", "behaviors.B.trainer_type", "the POCA trainer"),
-        ("behaviors: {B: {self_play: {window: 5}}}", "behaviors.B.self_play", "the ghost trainer"),
-        (
-            "behaviors: {B: {reward_signals: {gail: {demo_path: x}}}}",
-            "behaviors.B.reward_signals.gail",
-            "the GAIL reward",
-        ),
-        ("behaviors: {B: {reward_signals: {curiosity: {}}}}", "behaviors.B.reward_signals.curiosity", None),
-        ("behaviors: {B: {reward_signals: {rnd: {}}}}", "behaviors.B.reward_signals.rnd", None),
         ("behaviors: {B: {}}\nengine_settings: {width: 100}", "engine_settings.width", "Unity environments"),
         ("behaviors: {B: {}}\nenvironment: {type: unity}", "environment.type", "Unity environments"),
         ("behaviors: {B: {}}\nenv_settings: {env_path: game}", "env_settings.env_path", "Unity environments"),
@@ -333,10 +326,10 @@ def test_a_team_in_a_behaviors_name_is_refused_with_a_hint(errors: Errors) -> No
     ],
 )
 def test_what_ml_agents_knows_and_is_not_built_is_refused_as_such(
-    errors: Errors, text: str, path: str, part: str | None
+    errors: Errors, text: str, path: str, part: str
 ) -> None:
     (message,) = errors(text)
-    assert f" {path}: not supported yet: {part or ''}" in message
+    assert f" {path}: not supported yet: {part}" in message
 
 
 def test_imitation_is_refused_beside_a_trainer_that_does_not_imitate(errors: Errors) -> None:
@@ -380,10 +373,23 @@ def test_a_bare_core_names_every_package_that_is_missing_at_once() -> None:
         "environment": {"type": "gymnasium"},
         "behaviors": {"CartPole": {"trainer_type": "ppo"}},
     }
+    core = Plugins()
+    core.register(builtin, "core")
     with pytest.raises(ConfigErrors) as caught:
-        config_from_mapping(data, Plugins())
+        config_from_mapping(data, core)
     assert str(caught.value).endswith("; for all of it: pip install rlcore-ppo rlcore-gymnasium")
     assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize("reward", ["curiosity", "gail", "rnd"])
+def test_a_reward_of_ml_agents_names_the_package_that_has_it(reward: str) -> None:
+    core = Plugins()
+    core.register(builtin, "core")
+    with pytest.raises(ConfigErrors) as caught:
+        config_from_mapping({"default_settings": {"reward_signals": {reward: {}}}}, core)
+    found = next(text for text in caught.value.messages if "reward_signals" in text)
+    assert found.startswith(f"default_settings.reward_signals.{reward}: unknown reward provider {reward!r}; allowed: ")
+    assert "pip install rlcore-intrinsic" in found
 
 
 def test_rules_between_fields_are_reported_beside_the_errors_of_other_fields(errors: Errors) -> None:

@@ -107,10 +107,8 @@ def test_every_key_has_a_description_and_plugins_defaults_are_there(schema: dict
     settings = next(value for name, value in schema["$defs"].items() if name.endswith("PPOLike"))["properties"]
     assert settings["num_epoch"]["default"] == 3 and settings["num_epoch"]["minimum"] == 1
     assert settings["learning_rate_schedule"]["enum"] == ["linear", "constant"]
-    assert (
-        "Not supported yet: the ghost trainer"
-        in schema["$defs"]["BehaviorSettings"]["properties"]["self_play"]["description"]
-    )
+    self_play = schema["$defs"]["BehaviorSettings"]["properties"]["self_play"]
+    assert self_play == {"type": "null", "description": "Needs a plugin: pip install rlcore-ghost"}
 
 
 def fields(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -52,6 +52,7 @@ def batch(*ended: int, everything: bool = False) -> AgentBatch:
         sound.group_reward = np.ones(SLOTS, np.float32)
         sound.needs_action, sound.aborted = np.ones(SLOTS, np.bool_), np.zeros(SLOTS, np.bool_)
         sound.action_mask = np.ones((SLOTS, 5), np.bool_)
+        sound.final_info = {"result": np.full(len(ended), np.nan)}
     return sound
 
 
@@ -174,6 +175,26 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "final pixels as floats": (
         lambda: replaced("final camera", np.zeros((1, 2, 2, 3), F32), 1),
         "final observation 'camera' is of dtype float32",
+    ),
+    "a number for all ends": (
+        lambda: replaced("final_info", {"result": np.ones(1)}, 0, 2),
+        "final_info 'result' is an array of float64 of shape [1], not an array of real numbers of shape [2]: one for",
+    ),
+    "final numbers of all slots": (
+        lambda: replaced("final_info", {"won": np.ones(1), "moves": np.ones(SLOTS)}, 2),
+        "final_info 'moves' is an array of float64 of shape [3], not an array of real numbers of shape [1]",
+    ),
+    "final numbers as integers": (
+        lambda: replaced("final_info", {"result": np.ones(1, np.int64)}, 2),
+        "final_info 'result' is an array of int64",
+    ),
+    "final numbers in a list": (
+        lambda: replaced("final_info", {"result": [1.0]}, 2),
+        "final_info 'result' is a list, not an array",
+    ),
+    "final numbers without names": (
+        lambda: replaced("final_info", np.ones(1), 2),
+        "final_info is an array of float64 of shape [1], not a mapping of arrays by name",
     ),
     "a tuple": (lambda: (1, 2, 3), "its entry in the batches is a tuple, not an AgentBatch"),
 }

@@ -39,6 +39,27 @@ class LeavesItsBoundsAtTheEnd(TinyCorridor):
         return batches
 
 
+class FinalNumbersOfAllSlots(TinyCorridor):
+    def step(self, actions):
+        batches = super().step(actions)
+        for batch in batches.values():
+            batch.final_info = {"reward": batch.reward.astype(np.float64)}
+        return batches
+
+
+class FinalNumbersThatDiffer(TinyCorridor):
+    made = 0
+
+    def step(self, actions):
+        batches = super().step(actions)
+        if not hasattr(self, "number"):
+            type(self).made += 1
+            self.number = float(self.made)
+        for batch in batches.values():
+            batch.final_info = {"number": np.full(len(batch.ended), self.number)}
+        return batches
+
+
 class BothFlags(TinyCorridor):
     def step(self, actions):
         batches = super().step(actions)
@@ -172,6 +193,8 @@ class RestoresOtherParameters(TinyCorridor):
         (StaleFinalObservation, "test_batches_have_the_shapes_types_and_flags_of_the_contract"),
         (LeavesItsBounds, "test_reset_gives_first_observations_without_reward_or_ends"),
         (LeavesItsBoundsAtTheEnd, "test_batches_have_the_shapes_types_and_flags_of_the_contract"),
+        (FinalNumbersOfAllSlots, "test_batches_have_the_shapes_types_and_flags_of_the_contract"),
+        (FinalNumbersThatDiffer, "test_equal_seeds_and_actions_give_equal_batches"),
         (BothFlags, "test_batches_have_the_shapes_types_and_flags_of_the_contract"),
         (Doubles, "test_reset_gives_first_observations_without_reward_or_ends"),
         (RewardsInTurnsOfOthers, "test_batches_have_the_shapes_types_and_flags_of_the_contract"),

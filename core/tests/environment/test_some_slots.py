@@ -46,10 +46,23 @@ def test_each_agent_receives_in_a_part_what_it_receives_in_the_whole(slots: list
     assert final == [[10.0 * slot, 10.0 * slot + 1] for slot in slots if slot in (1, 3)]
 
 
+@pytest.mark.parametrize("slots", SLOTS, ids=str)
+def test_a_part_keeps_the_final_numbers_of_its_ended_episodes_in_its_own_order(slots: list[int]) -> None:
+    whole = batch_of_four(final_info={"result": np.array([1.0, 3.0]), "moves": np.array([np.nan, 30.0])})
+    part = whole.take(np.array(slots, np.int64))
+    theirs = {1: (1.0, np.nan), 3: (3.0, 30.0)}
+    ended = [theirs[slot] for slot in slots if slot in theirs]
+    if not ended:
+        assert part.final_info is None
+        return
+    assert part.final_info is not None and list(part.final_info) == ["result", "moves"]
+    np.testing.assert_array_equal(np.stack(list(part.final_info.values()), axis=1), ended)
+
+
 def test_a_part_leaves_out_what_the_whole_leaves_out_and_shares_no_memory_with_it() -> None:
     whole = batch_of_four()
     part = whole.take(np.arange(4))
-    assert all(getattr(part, name) is None for name in optional())
+    assert all(getattr(part, name) is None for name in (*optional(), "final_info"))
     assert part.final_observations is not None and whole.final_observations is not None
     pairs = [(part.observations, whole.observations), (part.final_observations, whole.final_observations)]
     arrays = [(ours["seen"], theirs["seen"]) for ours, theirs in pairs] + [(part.reward, whole.reward)]

@@ -17,10 +17,10 @@ pytestmark = pytest.mark.smoke
 BASE = """
 from rlcore import hookimpl
 from rlcore.plugins import registry_of
-from shared_opponents import OpponentSpec
+from shared_umpires import UmpireSpec
 class Specs:
-    @registry_of(OpponentSpec)
-    def rlcore_opponents(self): "Opponents."
+    @registry_of(UmpireSpec)
+    def rlcore_umpires(self): "Umpires."
 @hookimpl
 def rlcore_addhooks(manager):
     manager.add_hookspecs(Specs)
@@ -29,68 +29,68 @@ USER = """
 import attrs
 from rlcore import hookimpl
 @hookimpl
-def rlcore_opponents():
+def rlcore_umpires():
     import {shared} as shared
-    return [attrs.evolve(shared.OPPONENT)]
+    return [attrs.evolve(shared.UMPIRE)]
 """
 
 
 @attrs.frozen(kw_only=True)
-class OpponentSpec(Record):
-    kind: ClassVar[str] = "opponent"
-    key: ClassVar[str] = "opponent_type"
+class UmpireSpec(Record):
+    kind: ClassVar[str] = "umpire"
+    key: ClassVar[str] = "umpire_type"
 
 
-OPPONENT = OpponentSpec(name="past", target="acme:Past")
+UMPIRE = UmpireSpec(name="past", target="acme:Past")
 
 
 @pytest.fixture
 def registry(installed_plugin: InstallPlugin, monkeypatch: pytest.MonkeyPatch) -> InstallPlugin:
-    """Installs a plugin with a registry; call it to install one that brings an opponent."""
+    """Installs a plugin with a registry; call it to install one that brings an umpire."""
     import sys
     from types import ModuleType
 
-    shared = ModuleType("shared_opponents")
-    shared.OPPONENT, shared.OpponentSpec = OPPONENT, OpponentSpec  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "shared_opponents", shared)
+    shared = ModuleType("shared_umpires")
+    shared.UMPIRE, shared.UmpireSpec = UMPIRE, UmpireSpec  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "shared_umpires", shared)
     installed_plugin("base", "acme-base", "1", BASE)
-    return lambda name: installed_plugin(name, f"acme-{name}", "2", USER.format(shared="shared_opponents"))
+    return lambda name: installed_plugin(name, f"acme-{name}", "2", USER.format(shared="shared_umpires"))
 
 
 def test_a_record_is_found_by_its_name_and_by_its_distribution(registry: InstallPlugin) -> None:
     registry("one")
     plugins = load_plugins()
-    (record,) = plugins.records("opponent")
+    (record,) = plugins.records("umpire")
     assert (record.name, record.target, record.reference) == ("past", "acme:Past", "acme-one/past")
     for reference in ("past", "acme-one/past"):
-        assert plugins.record(OpponentSpec, reference) is record
+        assert plugins.record(UmpireSpec, reference) is record
 
 
 def test_an_unknown_name_is_told_with_the_nearest(registry: InstallPlugin) -> None:
     registry("one")
     with pytest.raises(NotInstalled) as caught:
-        load_plugins().record(OpponentSpec, "pats")
-    assert str(caught.value) == "unknown opponent 'pats'; allowed: past; did you mean 'past'?"
+        load_plugins().record(UmpireSpec, "pats")
+    assert str(caught.value) == "unknown umpire 'pats'; allowed: past; did you mean 'past'?"
 
 
 def test_a_name_of_two_plugins_is_to_be_written_in_full(registry: InstallPlugin) -> None:
     registry("one")
     registry("two")
-    with pytest.raises(PluginError, match=r"; write opponent_type: acme-one/past or acme-two/past$"):
-        load_plugins().record(OpponentSpec, "past")
+    with pytest.raises(PluginError, match=r"; write umpire_type: acme-one/past or acme-two/past$"):
+        load_plugins().record(UmpireSpec, "past")
 
 
 def test_where_nobody_brings_one_that_is_said(registry: InstallPlugin) -> None:
-    with pytest.raises(NotInstalled, match=r"^unknown opponent 'past'; no opponent is installed"):
-        load_plugins().record(OpponentSpec, "past")
+    with pytest.raises(NotInstalled, match=r"^unknown umpire 'past'; no umpire is installed"):
+        load_plugins().record(UmpireSpec, "past")
 
 
 def test_what_such_a_plugin_brings_is_listed_and_shown(registry: InstallPlugin, run_rlcore: RunRlcore) -> None:
     registry("one")
     listed = json.loads(run_rlcore("plugins", "list", "--provides", "--json").stdout)["plugins"]
-    assert [row["provides"] for row in listed if row["name"] in ("base", "one")] == [[], ["opponent:past"]]
+    assert [row["provides"] for row in listed if row["name"] in ("base", "one")] == [[], ["umpire:past"]]
     (shown,) = json.loads(run_rlcore("plugins", "info", "one", "--json").stdout)
-    assert [(record["kind"], record["name"]) for record in shown["records"]] == [("opponent", "past")]
+    assert [(record["kind"], record["name"]) for record in shown["records"]] == [("umpire", "past")]
     assert json.loads(run_rlcore("plugins", "info", "past", "--json").stdout) == [shown]
 
 
@@ -99,15 +99,15 @@ def test_what_such_a_plugin_brings_is_diagnosed(registry: InstallPlugin, run_rlc
     registry("two")
     told = json.loads(run_rlcore("plugins", "doctor", "one", "--import", "--json").stdout)["findings"]
     messages = [each["message"] for each in told]
-    assert "opponent 'past' is provided by 2 plugins; users must write acme-one/past or acme-two/past" in messages
+    assert "umpire 'past' is provided by 2 plugins; users must write acme-one/past or acme-two/past" in messages
     assert (
-        "opponent 'past' of plugin 'one' (acme-one 2) failed to import acme: "
+        "umpire 'past' of plugin 'one' (acme-one 2) failed to import acme: "
         "ModuleNotFoundError: No module named 'acme'" in messages
     )
 
 
 def test_two_registries_of_one_kind_are_refused(registry: InstallPlugin, installed_plugin: InstallPlugin) -> None:
-    installed_plugin("other", "acme-other", "1", BASE.replace("rlcore_opponents", "rlcore_rivals"))
+    installed_plugin("other", "acme-other", "1", BASE.replace("rlcore_umpires", "rlcore_rivals"))
     (warning,) = load_plugins().warnings
-    assert "plugin 'other' (acme-other 1): the hook 'rlcore_rivals' is a registry of 'opponent' records" in warning
-    assert "rlcore_opponents is one already; call the kind something else" in warning
+    assert "plugin 'other' (acme-other 1): the hook 'rlcore_rivals' is a registry of 'umpire' records" in warning
+    assert "rlcore_umpires is one already; call the kind something else" in warning

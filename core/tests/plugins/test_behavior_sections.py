@@ -116,10 +116,10 @@ def test_mistakes_in_a_block_are_at_their_line(claimed: Plugins) -> None:
 def test_self_play_names_the_plugin_that_it_needs(bare: Plugins) -> None:
     with pytest.raises(ConfigErrors) as caught:
         load(bare, "behaviors:\n  A:\n    self_play: {window: 3}\n")
-    assert str(caught.value) == (
-        "c.yaml:3: behaviors.A.self_play: not supported yet: the ghost trainer, which the plugin rlcore-ghost is to "
-        "provide"
-    )
+    (problem,) = caught.value.problems
+    assert str(problem).startswith("c.yaml:3: behaviors.A.self_play: unknown block of a behavior 'self_play'; ")
+    assert ("pip install rlcore-ghost" in str(problem)) == (problem.package == "rlcore-ghost")
+    assert problem.package or "-p ghost turns it on" in str(problem)  # it is installed, and off
 
 
 def test_self_play_of_null_means_what_it_means_in_ml_agents(bare: Plugins) -> None:
@@ -127,13 +127,15 @@ def test_self_play_of_null_means_what_it_means_in_ml_agents(bare: Plugins) -> No
     assert config.behaviors["A"].sections == {} and "self_play" not in str(dump_config(config))
 
 
-def test_a_known_package_is_what_pip_installs(bare: Plugins, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rlcore.plugins import known
-
-    monkeypatch.setitem(known.PACKAGES, ("behavior", "self_play"), "rlcore-ghost")
-    monkeypatch.delitem(known.NOT_BUILT, ("behavior", "self_play"))
-    with pytest.raises(ConfigErrors, match=r"behaviors.A.self_play: .*pip install rlcore-ghost;"):
-        load(bare, "behaviors: {A: {self_play: {}}}")
+def test_a_known_package_is_what_pip_installs(bare: Plugins) -> None:
+    bare.found = ()  # as if rlcore-ghost were not installed
+    with pytest.raises(ConfigErrors) as caught:
+        load(bare, "behaviors:\n  A: {self_play: {}}")
+    assert str(caught.value) == (
+        "c.yaml:2: behaviors.A.self_play: unknown block of a behavior 'self_play'; no block of a behavior is "
+        "installed; pip install rlcore-ghost"
+    )
+    assert caught.value.problems[0].package == "rlcore-ghost"
 
 
 @pytest.mark.parametrize("text", ["behaviors: {A: {sections: {}}}", "behaviors: {A: {league: null}}"])

@@ -13,6 +13,7 @@ from rlcore.config.document import document_from_mapping
 from rlcore.plugins import Plugins, Selection, load_plugins
 from rlcore.plugins.plugin import LOCAL_PREFIX
 from rlcore.plugins.selection import Choice
+from rlcore.testing.fixtures import RunRlcore
 
 HOOKS = """
 from walker_parts import NAME
@@ -69,3 +70,14 @@ def test_a_configuration_names_the_file_relative_to_itself(company: Path) -> Non
     data = document_from_mapping({"plugins": {"autoload": False, "local": ["./walker_hooks.py"]}}).data
     plugins = load_plugins_for(Document(str(company / "walker.yaml"), data))
     assert plugins.reward_provider("bonus")
+
+
+@pytest.mark.xdist_group("local plugins of one name")
+@pytest.mark.parametrize("reward", ["first", "second"])
+def test_one_test_does_not_see_the_local_plugin_of_another(reward: str, tmp_path: Path, run_rlcore: RunRlcore) -> None:
+    (tmp_path / "working" / "same_hooks.py").write_text(
+        HOOKS.replace("from walker_parts import NAME", f"NAME = '{reward}'")
+    )
+    listed = run_rlcore("plugins", "list", "--provides", "-p", "module:same_hooks.py")
+    assert (listed.exit_code, listed.stderr) == (0, "")
+    assert f"reward:{reward}" in listed.stdout.split()

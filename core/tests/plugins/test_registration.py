@@ -179,7 +179,7 @@ from rlcore.plugins.markers import hookspec
 held = []
 class Specs:
     @hookspec
-    def rlcore_opponents(self, team): "Opponents for a team."
+    def rlcore_umpires(self, team): "Umpires for a team."
 @hookimpl
 def rlcore_addhooks(manager):
     manager.add_hookspecs(Specs)
@@ -190,24 +190,24 @@ def rlcore_addhooks(manager):
 @pytest.mark.parametrize("name", ["aaa", "zzz"])
 def test_a_plugin_may_add_hooks_whatever_the_order(installed_plugin: InstallPlugin, name: str) -> None:
     base = installed_plugin("base", "acme-base", "1", BASE)
-    installed_plugin(name, f"acme-{name}", "1", f"{HEAD}@hookimpl\ndef rlcore_opponents(team):\n    return team + 1\n")
+    installed_plugin(name, f"acme-{name}", "1", f"{HEAD}@hookimpl\ndef rlcore_umpires(team):\n    return team + 1\n")
     assert load_plugins().warnings == ()
     [manager] = sys.modules[base.module].held
-    assert manager.hook.rlcore_opponents(team=1) == [2]
+    assert manager.hook.rlcore_umpires(team=1) == [2]
 
 
 def test_an_added_hook_is_checked_like_any_other(installed_plugin: InstallPlugin) -> None:
     installed_plugin("base", "acme-base", "1", BASE)
-    installed_plugin("user", "acme-user", "2", f"{HEAD}@hookimpl\ndef rlcore_opponents(tema):\n    pass\n")
+    installed_plugin("user", "acme-user", "2", f"{HEAD}@hookimpl\ndef rlcore_umpires(tema):\n    pass\n")
     [warning] = load_plugins().warnings
-    assert "plugin 'user' (acme-user 2): rlcore_opponents has no argument 'tema'" in warning
+    assert "plugin 'user' (acme-user 2): rlcore_umpires has no argument 'tema'" in warning
     assert "did you mean 'team'?" in warning
 
 
 def test_an_added_hook_must_have_our_prefix(installed_plugin: InstallPlugin) -> None:
-    installed_plugin("base", "acme-base", "1", BASE.replace("rlcore_opponents", "acme_opponents"))
+    installed_plugin("base", "acme-base", "1", BASE.replace("rlcore_umpires", "acme_umpires"))
     [warning] = load_plugins().warnings
-    assert "the hook 'acme_opponents' must begin with 'rlcore_'" in warning
+    assert "the hook 'acme_umpires' must begin with 'rlcore_'" in warning
 
 
 def test_an_error_in_addhooks_names_its_plugin(installed_plugin: InstallPlugin) -> None:

@@ -1,116 +1,192 @@
-"""A plugin that ``rlcore plugins new`` writes works: its own tests are run."""
+"""New plugins that ``rlcore plugins new`` writes pass their tests. test_scaffold_choices.py tests the options."""
 
 from __future__ import annotations
 
 import ast
 import os
+import pydoc
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterable, Sequence
+from importlib.metadata import requires
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 
-from rlcore.errors import ConfigError
-from rlcore.plugins.scaffold import KINDS, write_plugin
-from rlcore.testing.fixtures import InstallPlugin, RunRlcore
+import rlcore.testing
+from rlcore.plugins.scaffold.about import About
+from rlcore.plugins.scaffold.kinds import KINDS
+from rlcore.plugins.scaffold.names import new_package
+from rlcore.plugins.scaffold.writing import write_plugin
+
+# Kinds whose code imports more than the core, and what.
+NEEDS = {kind: "torch" for kind, what in KINDS.items() if what.torch} | {
+    kind: what.builds_on[0].replace("-", "_") for kind, what in KINDS.items() if what.builds_on
+}
+TOGETHER = ("hooks", "env", "curriculum", "reward", "recording", "opponent", "schedule", "trainer")
+WITH_TORCH = ("exporter", "replay-sampler", "encoder", "distribution", "optimizer", "torch-trainer")
+LONG = "a23456789-123456789-123456789b"  # of the most characters
 
 
-def run_its_tests(directory: Path, *site: Path) -> None:
-    path = os.pathsep.join([*map(str, site), *filter(None, sys.path)])
+def written(parent: Path, *kinds: str, name: str = "fresh", distribution: str | None = None) -> Path:
+    return write_plugin(new_package(name, kinds, distribution=distribution), parent)
+
+
+def run_tests(site: Path, directories: Sequence[Path], *arguments: str) -> None:
+    """Run the tests of packages in one process. ``site`` is filled as pip would fill it."""
+    for directory in directories:
+        project = tomllib.loads((directory / "pyproject.toml").read_text())["project"]
+        information = site / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+        information.mkdir(parents=True)
+        entry_points = "\n".join(f"{name} = {value}" for name, value in project["entry-points"]["rlcore"].items())
+        (information / "entry_points.txt").write_text(f"[rlcore]\n{entry_points}\n")
+        required = "\n".join(f"Requires-Dist: {requirement}" for requirement in project["dependencies"])
+        (information / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n{required}\n"
+        )
+    path = [site, *(directory / "src" for directory in directories), *filter(None, sys.path)]
+    # pytest lets one conftest.py name plugins; each of these packages has one, which names the same.
+    options = ["-q", "-p", "no:cacheprovider", "--noconftest", "-p", "rlcore.testing", "--import-mode=importlib"]
     tests = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
-        cwd=directory,
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+        [sys.executable, "-m", "pytest", *options, *arguments, *(directory / "tests" for directory in directories)],
+        cwd=site, env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path))},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
     assert tests.returncode == 0, tests.stdout + tests.stderr
-    assert " passed" in tests.stdout
+    for directory in directories:
+        assert (directory / "tests/conftest.py").read_text() == 'pytest_plugins = ["rlcore.testing"]\n'
 
 
-# A sampler is made with rlcore-curriculum, which whoever has the core alone lacks.
-TESTABLE = [
-    pytest.param(
-        kind, marks=pytest.mark.skipif(find_spec("rlcore_curriculum") is None, reason="needs rlcore-curriculum")
-    )
-    if KINDS[kind].builds_on
-    else kind
-    for kind in KINDS
-]
+def test_new_plugins_pass_their_own_tests(tmp_path: Path) -> None:
+    kinds = [kind for kind in KINDS if kind not in NEEDS or (NEEDS[kind] != "torch" and find_spec(NEEDS[kind]))]
+    kinds.remove("hooks")  # of two such packages, each would ask for an owner
+    made = [written(tmp_path, kind, name=f"fresh-{kind}") for kind in kinds]
+    made.append(written(tmp_path, "hooks", "reward", "schedule", name="walker", distribution="acme-rl-walker"))
+    run_tests(tmp_path / "site", made)
 
 
-@pytest.mark.parametrize("kind", TESTABLE)
-def test_a_new_plugin_passes_its_own_tests(tmp_path: Path, kind: str) -> None:
-    directory = write_plugin("fresh-thing", kind, tmp_path)
-    project = tomllib.loads((directory / "pyproject.toml").read_text())["project"]
-    site = tmp_path / "site"  # what pip would write; the next test asks pip itself
-    information = site / "rlcore_fresh_thing-0.1.0.dist-info"
-    information.mkdir(parents=True)
-    entry_points = "\n".join(f"{name} = {value}" for name, value in project["entry-points"]["rlcore"].items())
-    (information / "entry_points.txt").write_text(f"[rlcore]\n{entry_points}\n")
-    requires = "\n".join(f"Requires-Dist: {requirement}" for requirement in project["dependencies"])
-    (information / "METADATA").write_text(
-        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n{requires}\n"
-    )
-    run_its_tests(directory, site, directory / "src")
+@pytest.mark.skipif(find_spec("torch") is None, reason="needs PyTorch")
+def test_new_plugins_in_pytorch_pass_their_own_tests(tmp_path: Path) -> None:
+    """A few tests of each long conformance class; tests/packaging runs all."""
+    made = [written(tmp_path, kind, name=f"fresh-{kind}") for kind in KINDS if NEEDS.get(kind) == "torch"]
+    long = "TestDistribution or TestExporter or TestSampler or TestTrainer"
+    run_tests(tmp_path / "site", made, "-k", f"not ({long}) or learns or vector or never_stopped or is_a_function")
 
 
-# tests/packaging does the same for a trainer and an environment, in a virtual environment.
-@pytest.mark.packaging
-@pytest.mark.parametrize(
-    "kind", [kind if kind == "stats" else pytest.param(kind, marks=pytest.mark.deep) for kind in KINDS]
-)
-def test_a_new_plugin_can_be_installed(tmp_path: Path, kind: str, request: pytest.FixtureRequest) -> None:
-    directory = write_plugin("fresh-thing", kind, tmp_path)
-    site = tmp_path / "site"
-    command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(site)]
-    if find_spec("hatchling") and not request.config.getoption("--deep", default=False):
-        command.append("--no-build-isolation")  # pip would download what it names for the build, for over a minute
-    subprocess.run([*command, str(directory)], check=True)
-    run_its_tests(directory, site)
+# ------------------------------------------------------------ what is written
 
 
-def test_the_command_says_what_to_do_next(run_rlcore: RunRlcore, tmp_path: Path) -> None:
-    result = run_rlcore("plugins", "new", "rlcore-fresh", "--kind", "reward", "--dir", tmp_path)
-    assert result.exit_code == 0
-    assert f"cd {tmp_path / 'rlcore-fresh'}" in result.stdout
-    assert "rlcore run example.yaml" in result.stdout
-    assert "needs rlcore-gymnasium and rlcore-ppo" in result.stdout
-    assert {path.name for path in (tmp_path / "rlcore-fresh").iterdir()} == {
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Every kind and several combinations, each with a short, a usual and the longest name."""
+    parent = tmp_path_factory.mktemp("everything")
+    about = About(author='Jo "Q" Müller', email="jo@example.com", urls={"Source": "https://example.com/walker"})
+    combinations = [*((kind,) for kind in KINDS), TOGETHER, WITH_TORCH, ("stats", "sampler")]
+    for number, kinds in enumerate(combinations):
+        for name, distribution in (("x", "x-rl"), ("walker", None), (LONG, "a-distribution-of-forty-characters-01234")):
+            package = new_package(name, kinds, distribution=distribution)
+            write_plugin(package, parent / f"{number}-{name}", about)
+    return parent
+
+
+@pytest.mark.skipif(find_spec("ruff") is None, reason="needs ruff")
+@pytest.mark.parametrize("command", [["check"], ["format", "--check"]], ids=" ".join)
+def test_ruff_finds_nothing_with_the_settings_of_the_package(everything: Path, command: list[str]) -> None:
+    ruff = [sys.executable, "-m", "ruff", *command, "--no-cache", "."]
+    checked = subprocess.run(ruff, cwd=everything, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout
+
+
+def files_of(directory: Path) -> Iterable[Path]:
+    return (path for path in directory.rglob("*") if path.is_file())
+
+
+def test_nothing_of_the_templates_is_left_in_the_files(everything: Path) -> None:
+    for path in files_of(everything):
+        assert path.suffix != ".tmpl"
+        text = path.read_text(encoding="utf-8").replace("${{ matrix.", "")  # which belongs to GitHub's workflows
+        assert "${" not in text
+        assert text == "" or (text[0] != "\n" and text[-1] == "\n" and text[-2] != "\n"), path
+        if path.suffix in (".yaml", ".yml"):
+            assert yaml.safe_load(text)
+
+
+def test_one_kind_has_these_files(tmp_path: Path) -> None:
+    directory = written(tmp_path, "trainer")
+    assert sorted(path.relative_to(directory).as_posix() for path in files_of(directory)) == [
+        ".github/workflows/ci.yml",
         ".gitignore",
+        "AGENTS.md",
         "CHANGELOG.md",
+        "LICENSE",
         "README.md",
         "example.yaml",
         "pyproject.toml",
-        "src",
-        "tests",
-    }
+        "src/rlcore_fresh/__init__.py",
+        "src/rlcore_fresh/plugin.py",
+        "src/rlcore_fresh/py.typed",
+        "src/rlcore_fresh/settings.py",
+        "src/rlcore_fresh/trainer.py",
+        "tests/conftest.py",
+        "tests/test_plugin.py",
+        "tests/test_trainer.py",
+    ]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_nothing_of_the_template_is_left_in_the_files(tmp_path: Path, kind: str) -> None:
-    directory = write_plugin("fresh-thing", kind, tmp_path)
-    for path in directory.rglob("*"):
-        assert path.suffix != ".tmpl"
-        if path.is_file():
-            text = path.read_text()
-            assert "${" not in text
-            assert path.suffix != ".py" or max(map(len, text.splitlines()), default=0) <= 120
+def test_several_kinds_have_a_settings_module_and_an_example_each(tmp_path: Path) -> None:
+    directory = written(tmp_path, "reward", "trainer", distribution="acme-rl-walker")
+    assert {path.name for path in (directory / "src/acme_rl_walker").iterdir()} == {
+        "__init__.py", "plugin.py", "py.typed", "reward.py", "reward_settings.py", "trainer.py", "trainer_settings.py",
+    }  # fmt: skip
+    assert {path.name for path in (directory / "examples").iterdir()} == {"reward.yaml", "trainer.yaml"}
+    assert not (directory / "example.yaml").exists()
+    source = (directory / "src/acme_rl_walker/plugin.py").read_text()
+    assert source.startswith('"""The hooks of acme-rl-walker.')
+    assert source.count("from rlcore import RewardProviderSpec, TrainerSpec, hookimpl\n") == 1
+    functions = [node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
+    assert functions == ["rlcore_reward_providers", "rlcore_trainers"]
+    runs = [yaml.safe_load(path.read_text())["checkpoint_settings"] for path in (directory / "examples").iterdir()]
+    assert sorted(run["run_id"] for run in runs) == ["fresh-reward", "fresh-trainer"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_new_plugin_depends_on_what_its_code_imports(tmp_path: Path, kind: str) -> None:
-    directory = write_plugin("fresh-thing", kind, tmp_path)
+@pytest.mark.parametrize("kinds", [*((kind,) for kind in KINDS), TOGETHER, WITH_TORCH], ids="-".join)
+def test_a_new_plugin_depends_on_what_its_code_imports(tmp_path: Path, kinds: tuple[str, ...]) -> None:
+    directory = written(tmp_path, *kinds)
     project = tomllib.loads((directory / "pyproject.toml").read_text())["project"]
-    required = {Requirement(text).name.replace("-", "_") for text in project["dependencies"]}
+    requirements = {each.name.replace("-", "_"): each for each in map(Requirement, project["dependencies"])}
     trees = [ast.parse(path.read_text()) for path in (directory / "src").rglob("*.py")]
-    modules = {node.module or "" for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    imported = {module.partition(".")[0] for module in modules if module.startswith("rlcore")}
-    assert imported - {"rlcore_fresh_thing"} == {name for name in required if name.startswith("rlcore")}
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    modules = [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
+    modules += [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    imported = {module.partition(".")[0] for module in modules} - sys.stdlib_module_names - {"rlcore_fresh"}
+    if any(module.startswith("rlcore.torch") for module in modules):
+        imported.add("torch")
+    torch = {"torch"} if "torch" in requirements["rlcore"].extras else set()
+    assert imported == requirements.keys() | torch
+
+
+def test_the_least_versions_are_those_of_rlcore(tmp_path: Path) -> None:
+    ours = {each.name: each.specifier for each in map(Requirement, requires("rlcore") or ())}
+    for kind in ("hooks", "trainer"):
+        project = tomllib.loads((written(tmp_path, kind, name=kind) / "pyproject.toml").read_text())["project"]
+        for each in map(Requirement, project["dependencies"]):
+            assert each.name == "rlcore" or each.specifier == ours[each.name]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_the_guide_for_agents_names_exists(kind: str) -> None:
+    what = KINDS[kind]
+    if "." not in what.conformance:
+        assert not what.conformance or what.conformance in rlcore.testing.__all__
+    if kind not in NEEDS or find_spec(NEEDS[kind]):
+        assert "." not in what.conformance or pydoc.locate(what.conformance) is not None
+        assert pydoc.locate(what.contract) is not None
+    docs = Path(__file__).parents[3] / "docs"
+    assert not docs.exists() or (docs / f"{what.page}.md").exists()
 
 
 @pytest.mark.parametrize(
@@ -128,23 +204,16 @@ def test_a_new_plugin_depends_on_what_its_code_imports(tmp_path: Path, kind: str
     ],
 )
 def test_the_name_of_a_class_says_nothing_twice(tmp_path: Path, name: str, kind: str, file: str, expected: str) -> None:
-    source = write_plugin(name, kind, tmp_path) / "src" / f"rlcore_{name.replace('-', '_')}" / f"{file}.py"
+    source = written(tmp_path, kind, name=name) / "src" / f"rlcore_{name.replace('-', '_')}" / f"{file}.py"
     assert f"class {expected}:" in source.read_text()
 
 
-@pytest.mark.parametrize("name", ["Big", "under_score", "9lives", "", "a--b", "a-", "class"])
-def test_names_that_cannot_be_used_are_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ConfigError, match="is not a plugin name"):
-        write_plugin(name, "reward", tmp_path)
-
-
-def test_the_name_of_an_installed_plugin_is_refused(tmp_path: Path, installed_plugin: InstallPlugin) -> None:
-    installed_plugin("taken", "acme-taken", "1", "")
-    with pytest.raises(ConfigError, match="the name of an installed plugin, acme-taken/taken"):
-        write_plugin("taken", "reward", tmp_path)
-
-
-def test_an_existing_directory_is_left_alone(tmp_path: Path) -> None:
-    write_plugin("fresh", "reward", tmp_path)
-    with pytest.raises(ConfigError, match="exists; choose another name"):
-        write_plugin("fresh", "reward", tmp_path)
+def test_examples_of_on_policy_trainers_end_with_a_whole_rollout(everything: Path) -> None:
+    """A run warns about steps that fill no rollout."""
+    configs = [yaml.safe_load(path.read_text()) for path in everything.rglob("example*.yaml")]
+    blocks = [block for config in configs for block in config["behaviors"].values()]
+    rollouts = [block for block in blocks if block["trainer_type"] == "ppo"]
+    assert len(rollouts) > 10
+    for block in rollouts:
+        assert block["max_steps"] % block["hyperparameters"]["buffer_size"] == 0
+        assert block["max_steps"] % block["summary_freq"] == 0

@@ -20,7 +20,7 @@ from rlcore.plugins.markers import hookspec
 held = []
 class Specs:
     @hookspec
-    def rlcore_opponents(self): "Opponents."
+    def rlcore_umpires(self): "Umpires."
 @hookimpl
 def rlcore_addhooks(manager):
     manager.add_hookspecs(Specs)
@@ -30,7 +30,7 @@ def rlcore_trainers():
     return [TrainerSpec(name="tiny", target="json:loads", settings="json:loads", summary="tiny")]
 @hookimpl
 def rlcore_run_started():
-    held[0].hook.rlcore_opponents()
+    held[0].hook.rlcore_umpires()
 """
 
 
@@ -54,9 +54,9 @@ def test_hook_calls_counts_those_of_rlcore_and_of_plugins(
         hook
         for each in plugins.loaded
         for hook in plugins.implemented(each.label)
-        if KINDS.get(hook, "registry") == "registry" and hook != "rlcore_opponents"
+        if KINDS.get(hook, "registry") == "registry" and hook != "rlcore_umpires"
     )
-    assert hook_calls == {"rlcore_run_started": 2, "rlcore_opponents": 2, **registries}
+    assert hook_calls == {"rlcore_run_started": 2, "rlcore_umpires": 2, **registries}
 
 
 def test_clean_import_fails_for_a_module_that_brings_numpy(

@@ -114,8 +114,7 @@ def brings_counts(plugins: Plugins, counts: CountsFormat, monkeypatch: Any) -> C
 
     def bring(*names: str) -> Plugins:
         for name in names:
-            spec = RecordingFormatSpec(name=name, target=f"acme_{name}:Format")
-
+            spec = RecordingFormatSpec(name=name, target=f"acme_{name}:Format", on_request=name == "rare")
             plugins.register(Brings(spec), name, f"acme-{name}", "1")
             monkeypatch.setitem(sys.modules, f"acme_{name}", SimpleNamespace(Format=lambda: counts))
         return plugins
@@ -230,15 +229,47 @@ def test_a_path_that_names_nothing_says_what_there_is(
             assert str(caught.value) == expected
 
 
-def test_demonstrations_of_unity_say_that_they_must_be_converted(tmp_path: Path, brings_counts: Any) -> None:
+def test_demonstrations_without_their_format_say_what_reads_them(tmp_path: Path, brings_counts: Any) -> None:
     plugins = brings_counts("counts")
     (tmp_path / "demos").mkdir()
     (tmp_path / "demos" / "Expert.demo").touch()
-    for path in (tmp_path / "demos", tmp_path / "demos" / "Expert.demo", tmp_path / "Absent.demo"):
+    for path in (tmp_path / "demos", tmp_path / "demos" / "Expert.demo"):
         with pytest.raises(
-            ConfigError, match=r"must be recorded episodes, .* to convert them, see 'Convert demonstrations'"
+            ConfigError,
+            match=r"demonstrations of ML-Agents \(.demo\) are read by the format 'mlagents' of "
+            "rlcore-offline, which is not loaded; pip install rlcore-offline, or turn it on with -p offline",
         ):
             recorded_behavior(plugins, path, "Walker")
+    with pytest.raises(ConfigError, match="no such path or name"):
+        recorded_behavior(plugins, tmp_path / "Absent.demo", "Walker")
+
+
+# ------------------------------------------------------------ several as one, and names
+
+
+def test_joined_recordings_have_all_episodes_and_masks() -> None:
+    branch = attrs.evolve(recording(1).behavior, discrete=(2,))
+    parts = [attrs.evolve(recording(*lengths), behavior=branch) for lengths in ((2, 1), (3,), (1,))]
+    for part in parts:
+        part.actions.discrete = np.zeros((part.transitions, 1), np.int64)
+    assert Recording.joined(parts).action_mask is None
+    parts[1] = attrs.evolve(parts[1], action_mask=np.array([[True, False]] * 4))
+    whole = Recording.joined(parts)
+    assert whole.problem() is None and whole.lengths.tolist() == [2, 1, 3, 1]
+    assert whole.returns.tolist() == [value for part in parts for value in part.returns]
+    assert whole.action_mask is not None and np.flatnonzero(~whole.action_mask[:, 1]).tolist() == [5, 6, 7, 8]
+
+
+def test_only_nameless_observations_that_fit_take_the_names_of_a_behavior() -> None:
+    named = recording(2)
+    [spec] = named.behavior.observations
+    other = attrs.evolve(named.behavior, observations=(attrs.evolve(spec, name="place"),))
+    wider = attrs.evolve(other, observations=(ObservationSpec("place", (7,), np.float32),))
+    nameless = attrs.evolve(named, nameless=True)
+    assert named.named_as(other) is named and nameless.named_as(wider) is nameless
+    fitted = nameless.named_as(other)
+    assert fitted.problem() is None and list(fitted.observations) == ["place"]
+    assert fitted.observations["place"] is named.observations[spec.name]
 
 
 # ------------------------------------------------------------ who is to blame
@@ -330,6 +361,16 @@ def test_the_format_is_named_where_there_are_several(tmp_path: Path, counts: Cou
     ):
         pass
     with recorded_to(plugins, tmp_path, {"A": WALKER}, ABOUT, "tallies") as recorders:
+        hand_over(recorders["A"], 3)
+    assert os.listdir(tmp_path) == ["A"]
+
+
+def test_a_format_for_special_purposes_is_written_on_request_only(
+    tmp_path: Path, counts: CountsFormat, brings_counts: Any
+) -> None:
+    plugins = brings_counts("counts", "rare")
+    assert plugins.recording_format().name == "counts"
+    with recorded_to(plugins, tmp_path, {"A": WALKER}, ABOUT, "rare") as recorders:
         hand_over(recorders["A"], 3)
     assert os.listdir(tmp_path) == ["A"]
 

@@ -31,6 +31,8 @@ class WeightsSettings(ExportSettings):
 
     wrong: str = setting("", "What goes wrong.")
     at: int | None = setting(None, "Step of the export at which it goes wrong; without it, at each.")
+    report: str | None = setting(None, "What the exporter returns.")
+    profile: str = setting("plain", "The shape of the file.", choices=("plain", "dense", "sparse"))
 
 
 class Weights:
@@ -38,14 +40,17 @@ class Weights:
         self.settings = settings
         self.tried: list[int] = []
 
-    def export(self, policy: Any, behavior: BehaviorSpec, path: Path, about: ExportAbout) -> None:
+    def export(self, policy: Any, behavior: BehaviorSpec, path: Path, about: ExportAbout) -> Any:
         self.tried.append(about.step)
-        text = json.dumps({"weights": policy.trainer.weights.tolist(), "about": attrs.asdict(about)})
+        text = json.dumps(
+            {"weights": policy.trainer.weights.tolist(), "profile": self.settings.profile, "about": attrs.asdict(about)}
+        )
         if self.settings.at in (None, about.step):
             self._go_wrong(self.settings.wrong, path)
             if self.settings.wrong in ("nothing", "empty", "folder"):
-                return
+                return None
         path.write_text(text)
+        return {"two lines": "a\nb", "number": 2.0}.get(self.settings.wrong, self.settings.report)
 
     def _go_wrong(self, wrong: str, path: Path) -> None:
         if wrong == "raises":

@@ -28,7 +28,7 @@ SETTINGS: dict[str, Any] = {
 REGISTRIES = {hook.name for hook in HOOKS if hook.kind == "registry"} - {
     "rlcore_commands", "rlcore_run_options", "rlcore_recording_formats",
     "rlcore_replay_buffer_samplers", "rlcore_exporters",
-    "rlcore_optimizers", "rlcore_schedules", "rlcore_action_distributions",
+    "rlcore_optimizers", "rlcore_schedules", "rlcore_action_distributions", "rlcore_opponents",
 }  # fmt: skip
 
 
@@ -133,7 +133,10 @@ def test_an_exporter_is_created_once_per_run_and_per_command(prepared: Any, file
     exporting["plugins.local"] = [*STUBS, str(Path(__file__).parent / "stub_exporter.py")]  # type: ignore[assignment]
     run, calls = prepared(exporting, max_steps=100)
     run.train()
-    assert of_the_run(calls)["rlcore_create_exporter"] == 1
+    counted = of_the_run(calls)
+    assert counted["rlcore_create_exporter"] == 1
+    assert counted["rlcore_checkpoint_saved"] == 3  # at the steps 40, 80 and 100
+    assert counted["rlcore_write_status"] == 2 * 3 + 1  # with the exports of each again, and at the end
     run, calls = prepared({**exporting, "checkpoint_settings.inference": True})
     with run:
         next(run)

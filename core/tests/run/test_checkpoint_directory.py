@@ -104,9 +104,10 @@ def test_a_damaged_new_checkpoint_of_a_step_leaves_the_older_one(
     save_checkpoint(tmp_path, 8, {"B": {"value": 1}})
     write = checkpoint_directory.write_checkpoint
 
-    def write_and_lose_a_file(directory: Path, *arguments: Any) -> None:
-        write(directory, *arguments)
+    def write_and_lose_a_file(directory: Path, *arguments: Any) -> Any:
+        verified = write(directory, *arguments)
         (directory / "state.json").write_text("{}")
+        return verified
 
     monkeypatch.setattr(checkpoint_directory, "write_checkpoint", write_and_lose_a_file)
     with pytest.raises(RunStateError, match=r"state\.json"):

@@ -118,7 +118,9 @@ def test_a_behavior_that_has_finished_reports_no_episodes(make_run: Any) -> None
     run = make_run(PACED)
     run.start()
     environment, curriculum = parts(run)
-    run.behaviors["Agent"].learning = False
+    behavior = run.behaviors["Agent"]
+    behavior.trainer.steps = behavior.settings.max_steps
+    behavior.set_boundaries()
     steps = iter(range(50))
     learn(run._training.state, lambda: next(steps, None) is None, lambda: True, PhaseTimes())
     assert curriculum.told == [] and len(environment.begun) > 20

@@ -60,9 +60,10 @@ def test_the_policies_of_the_last_checkpoint_are_written_to_the_working_director
     done = export(directory, "--format", "weights")
     assert done.stdout == "Agent: exported to Agent.json (checkpoint 200)\n" and not done.stderr
     written = tmp_path / "working/Agent.json"
+    checksum = (directory / "configuration.yaml").read_text().partition("\n")[0].rpartition(" ")[2]
     assert about(written) == {
         "run_id": "run", "step": 200, "behavior_steps": 200, "trainer_type": "numpy",
-        "rlcore_version": rlcore.__version__,
+        "rlcore_version": rlcore.__version__, "configuration_sha256": checksum,
     }  # fmt: skip
     assert {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()} == before
 
@@ -77,7 +78,10 @@ def test_a_checkpoint_is_enough(export: Any, directory: Path, tmp_path: Path) ->
     copied = shutil.copytree(directory / "checkpoints/120", tmp_path / "elsewhere/120")
     shutil.rmtree(directory)
     shown = json.loads(export(copied, "--format", "weights", "-o", tmp_path / "mine.json", "--json").stdout)
-    assert shown == {"exporter": "stub_exporter/weights", "step": 120, "files": {"Agent": str(tmp_path / "mine.json")}}
+    assert shown == {
+        "exporter": "stub_exporter/weights", "step": 120, "files": {"Agent": str(tmp_path / "mine.json")},
+        "reports": {"Agent": None},
+    }  # fmt: skip
     assert about(tmp_path / "mine.json")["step"] == 120
     refused = export(copied, "--format", "weights", "--checkpoint", "best", expect=EXIT_CONFIG)
     assert "is a single checkpoint, so 'best' cannot be chosen; name the directory of the run" in refused.stderr
@@ -189,6 +193,48 @@ def test_code_that_only_the_configuration_names_is_not_imported(
     assert "unknown exporter 'weights'; no exporter is installed" in refused.stderr
     refused = export(directory, expect=EXIT_CONFIG)
     assert "no exporter is installed; install a plugin that has one" in refused.stderr
+
+
+@pytest.mark.parametrize("how", [("--profile", "dense"), ("--set", "export.weights.profile=dense")])
+def test_a_profile_is_a_setting_of_the_exporter(
+    export: Any, make_run: Any, files: Any, tmp_path: Path, how: tuple[str, ...]
+) -> None:
+    make_run({"plugins.local": STUBS, "export": {"stub_exporter/weights": {"profile": "sparse"}}}).train()
+    how = tuple(text.replace("weights", '"stub_exporter/weights"') for text in how)
+    for arguments, profile in (((), "sparse"), (how, "dense"), (("--format", "weights", *how), "dense")):
+        export(files().path, *arguments, "--force")
+        assert json.loads((tmp_path / "working/Agent.json").read_text())["profile"] == profile
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "code"),
+    [
+        (
+            ("weights", "--profile", "dens"),
+            "--profile: export.stub_exporter/weights.profile: must be one of plain, dense, sparse, not 'dens'; did you "
+            "mean 'dense'?",
+            EXIT_CONFIG,
+        ),
+        (
+            ("absent", "--profile", "dense"),
+            "--profile: exporter 'absent' of plugin 'stub_exporter' (local) has no profiles; leave --profile out",
+            EXIT_CONFIG,
+        ),
+    ],
+)
+def test_a_wrong_profile_is_refused(
+    export: Any, directory: Path, tmp_path: Path, arguments: tuple[str, ...], message: str, code: int
+) -> None:
+    refused = export(directory, "--format", *arguments, expect=code)
+    assert message in refused.stderr and not list((tmp_path / "working").iterdir())
+
+
+def test_the_report_of_the_exporter_is_printed(export: Any, directory: Path) -> None:
+    said = ("--set", "export.weights.report=largest difference 2e-07")
+    done = export(directory, "--format", "weights", *said)
+    assert done.stdout == "Agent: exported to Agent.json (checkpoint 200): largest difference 2e-07\n"
+    shown = json.loads(export(directory, "--format", "weights", *said, "--force", "--json").stdout)
+    assert shown["reports"] == {"Agent": "largest difference 2e-07"}
 
 
 def test_a_failed_export_keeps_the_file_that_it_was_to_replace(export: Any, directory: Path, tmp_path: Path) -> None:

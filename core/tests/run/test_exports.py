@@ -52,14 +52,28 @@ def test_policies_are_exported_at_the_end_and_beside_the_checkpoints_that_are_ke
     (shown,) = files().result["exports"]
     assert shown == {
         "exporter": "stub_exporter/weights", "behavior": "Agent", "step": 200, "file": "Agent.json", "problem": None,
+        "report": None,
     }  # fmt: skip
     assert [each.file for each in run.exports] == ["Agent.json"] and run.failures == []
     mark = read_mark(directory)
     assert mark is not None
-    assert mark.exports == {"Agent.json": None, "Agent/Agent-160.json": 160, "Agent/Agent-200.json": 200}
+    assert mark.exports == {"Agent.json": 200, "Agent/Agent-160.json": 160, "Agent/Agent-200.json": 200}
     timers = files().json("run_logs/timers.json")["children"]
     assert timers["RLTrainer._checkpoint"]["children"]["Exporter.export"]["count"] == 5
     assert timers["Exporter.export"]["count"] == 1
+
+
+def test_the_report_of_the_exporter_is_logged_and_in_the_result(
+    make_run: Any, files: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    run: Run = make_run(exporting(checkpoints=True, report="largest difference 2e-07"))
+    with caplog.at_level(logging.INFO, "rlcore"):
+        run.train()
+    path = files().path / "Agent.json"
+    (line,) = [record.getMessage() for record in caplog.records if "exported" in record.getMessage()]
+    assert line == f"behavior 'Agent' is exported to {path}: largest difference 2e-07"
+    assert [each["report"] for each in files().result["exports"]] == ["largest difference 2e-07"]
+    assert [each.report for each in run.exports] == ["largest difference 2e-07"]
 
 
 def test_without_checkpoints_only_the_last_policies_are_exported(make_run: Any, files: Any) -> None:
@@ -89,6 +103,8 @@ FAILURES = {
     "empty": "export of behavior 'Agent' wrote an empty file",
     "folder": "export of behavior 'Agent' wrote something other than a file",
     "beside": "export of behavior 'Agent' wrote 'data.bin' beside its file; an export is one file",
+    "two lines": "export of behavior 'Agent' returned 2 lines; a report is one line of text, or None",
+    "number": "export of behavior 'Agent' returned a float; a report is one line of text, or None",
     "refuses": "behavior 'Agent' cannot be exported: it has no continuous actions",
 }
 

@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
-from rlcore import RunContext, StashKey, hookimpl
+from rlcore import RewardProviderSpec, RunContext, StashKey, hookimpl
 from rlcore.cli.stopping import interrupts
+from rlcore.environment import BehaviorSpec
+from rlcore.errors import ConfigError, UnsupportedSpace
 from rlcore.plugins import Plugins
 from rlcore.runs.run import Run
-from rlcore.settings import RunConfig
+from rlcore.settings import BehaviorSettings, RewardSettings, RunConfig
 
 COUNT = StashKey[int]()
 OTHER = StashKey[int]()
@@ -250,3 +252,49 @@ def test_a_plugins_logger_has_the_name_of_the_plugin(caplog: pytest.LogCaptureFi
     ]
     with pytest.raises(ValueError, match="must match"):
         context().logger("Acme Hooks")
+
+
+# ---------------------------------------------------------------- rewards
+
+
+class Refusing:
+    """A plugin with a reward that refuses what it is created for."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    @hookimpl
+    def rlcore_reward_providers(self) -> list[RewardProviderSpec]:
+        return [RewardProviderSpec(name="bonus", target="m:C", settings="rlcore.settings:RewardSettings")]
+
+    @hookimpl
+    def rlcore_create_reward_provider(self) -> Any:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "key", "text"),
+    [
+        (
+            ConfigError("no such file", key=("table", "path")),
+            ("behaviors", "B", "reward_signals", "bonus", "table", "path"),
+            "behaviors.B.reward_signals.bonus.table.path: no such file",
+        ),
+        (
+            ConfigError("no table"),
+            ("behaviors", "B", "reward_signals", "bonus"),
+            "behaviors.B.reward_signals.bonus: no table",
+        ),
+        (UnsupportedSpace("no images"), None, "behaviors.B.reward_signals.bonus: no images"),
+    ],
+)
+def test_an_error_of_a_reward_that_is_created_has_the_place_of_its_block(
+    error: Exception, key: tuple[str, ...] | None, text: str
+) -> None:
+    plugins = Plugins()
+    plugins.register(Refusing(error), "refusing")
+    run = RunContext(RunConfig(), plugins, Path(), seed=1, num_envs=1)
+    settings = BehaviorSettings(reward_signals={"bonus": RewardSettings()})
+    with pytest.raises(type(error)) as caught:
+        run.create_reward_providers(BehaviorSpec("B", ()), settings)
+    assert str(caught.value) == text and getattr(caught.value, "key", None) == key

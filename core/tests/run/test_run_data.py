@@ -45,6 +45,41 @@ def test_a_run_that_trains_has_no_result_yet(make_run: Any, files: Any) -> None:
     run.close()
 
 
+def test_lines_that_are_not_summaries_are_numbered_and_skipped(make_run: Any, files: Any) -> None:
+    make_run().train()
+    path = files().path / "metrics.jsonl"
+    first, *rest = path.read_text().splitlines(keepends=True)
+    path.write_text(first + "\n" + "{}\n" + "".join(rest) + '{"behavior": "Ag')
+    data = rlcore.read_run(files().path)
+    assert len(data.metrics) == 1 + len(rest)
+    assert data.unreadable_metrics == (3, 4 + len(rest))  # an empty line is none
+    path.unlink()
+    assert rlcore.read_run(files().path).unreadable_metrics == ()
+
+
+def test_timers_are_read_unless_they_are_missing_or_damaged(make_run: Any, files: Any) -> None:
+    make_run().train()
+    path = files().path / "run_logs" / "timers.json"
+    assert rlcore.read_run(files().path).timers == json.loads(path.read_text())
+    path.write_text("[")
+    assert rlcore.read_run(files().path).timers is None
+    path.unlink()
+    assert rlcore.read_run(files().path).timers is None
+
+
+def test_a_run_that_is_not_there_gets_the_nearest_name(
+    make_run: Any, files: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_run({"checkpoint_settings.run_id": "walker"}, max_steps=50).train()
+    (files("walkers").path).mkdir()  # not a run
+    monkeypatch.chdir(tmp_path)
+    for typed, meant in (("wlaker", "walker"), ("results/wlaker", "results/walker"), ("nothing", None)):
+        hint = f"; did you mean '{meant}'?" if meant else ""
+        with pytest.raises(RunStateError) as raised:
+            rlcore.read_run(typed)
+        assert str(raised.value) == f"{typed}: neither a run directory nor the id of a run in results/{hint}"
+
+
 def test_a_run_is_found_by_its_id(make_run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_run(max_steps=50).train()
     monkeypatch.chdir(tmp_path)
@@ -80,3 +115,19 @@ def test_a_status_that_a_plugin_stores_is_read_by_that_plugin(make_run: Any, fil
     plugins = Plugins()
     plugins.register(Stores(), "stores")
     assert rlcore.read_run(files().path, plugins).status["stored"] == str(files().path / "run_logs")
+
+
+def test_the_state_of_the_trainers_in_a_checkpoint_is_read(make_run: Any, files: Any) -> None:
+    run: Run = make_run()
+    with run:
+        run.train()
+        expected = run.behaviors["Agent"].trainer.state_dict()
+    newest = rlcore.read_checkpoint(files().path)
+    assert (newest.step, newest.path) == (200, files().path / "checkpoints/200")
+    assert newest.trainers.keys() == {"Agent"}
+    assert newest.trainers["Agent"].keys() == expected.keys()
+    assert rlcore.read_checkpoint(str(files().path), "80").step == 80
+    with pytest.raises(RunStateError, match="there is no checkpoint '81'; there are 40, 80, 120, 160, 200"):
+        rlcore.read_checkpoint(files().path, "81")
+    with pytest.raises(RunStateError, match="neither a run directory nor the id"):
+        rlcore.read_checkpoint("none")

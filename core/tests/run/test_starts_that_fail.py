@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from rlcore import hookimpl
+from rlcore.config import ConfigErrors
 from rlcore.errors import ConfigError, EnvironmentFailed, PluginError, RlcoreError, RunStateError
 from rlcore.runs.run import Run
 
@@ -52,7 +53,7 @@ def start(make_run: Any, hears: Hears, changes: Any = None, strict: bool = False
     ("changes", "kind"),
     [
         ({"environment.options": {"fault": "raise in reset"}}, EnvironmentFailed),
-        ({"environment.type": "pair"}, ConfigError),
+        ({"environment.type": "pair"}, ConfigErrors),
         ({"checkpoint_settings.resume": True}, RunStateError),
     ],
 )

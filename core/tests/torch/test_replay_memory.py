@@ -59,7 +59,9 @@ def test_the_size_that_is_offered_fits_and_one_more_does_not(priorities: bool) -
     with pytest.raises(ConfigError) as refused:
         require_memory(behavior(), 10**6, priorities=priorities, available=3 * GIB)
     text = str(refused.value)
-    assert text.startswith("hyperparameters.buffer_size: 1000000 rows of behavior 'Camera' need 19.8 GiB")
+    assert text.startswith(
+        "behaviors.Camera.hyperparameters.buffer_size: 1000000 rows of behavior 'Camera' need 19.8 GiB"
+    )
     assert "3.0 GiB are available" in text
     offered = int(text.split("at most ")[1].split()[0])
     require_memory(behavior(), offered, priorities=priorities, available=3 * GIB)

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from rlcore import Run, load_policies
-from rlcore.testing import PluginConformance
+from rlcore.testing import EncoderConformance, PluginConformance
 from rlcore.testing.fixtures import RunRlcore
 
 CONFIG: dict[str, Any] = {
@@ -41,6 +41,11 @@ Configure = Callable[..., dict[str, Any]]
 
 class TestPlugin(PluginConformance):
     plugin = "acme-cnn"
+
+
+class TestEncoder(EncoderConformance):
+    encoder = "acme-cnn/pooled_cnn"
+    settings = {"channels": [8, 16]}
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Self-play: the contract of trainers, who plays against whom, exact resumes, and a game that is learned."""
+"""Earlier selves: the contract of trainers, who plays against whom, exact resumes, and a game that is learned."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rlcore.testing.fixtures import RunRlcore
 
 EXAMPLE = Path(__file__).parents[1]
 CONFIG = yaml.safe_load((EXAMPLE / "nim.yaml").read_text(encoding="utf-8"))
-SELF_PLAY = {"save_steps": 100, "window": 3, "play_against_latest_model_ratio": 0.5}
+EARLIER_SELVES = {"save_steps": 100, "window": 3, "play_against_latest_model_ratio": 0.5}
 
 Configure = Callable[..., dict[str, Any]]
 
@@ -34,7 +34,7 @@ class TestPlugin(PluginConformance):
 class Pairs(TrainerConformance):
     """Slots 2 e and 2 e + 1 are the two teams of environment e."""
 
-    settings: ClassVar = {"self_play": SELF_PLAY}
+    settings: ClassVar = {"earlier_selves": EARLIER_SELVES}
 
     def make(self, environment: Any, seed: int = 1, plugins: Any = None, **settings: Any) -> Any:
         [behavior] = environment.behaviors.values()
@@ -108,6 +108,9 @@ class Constant:
     def seed(self, seed: int) -> None:
         """Nothing is drawn."""
 
+    def state_dict(self) -> dict[str, Any]:
+        return {"option": self.option}
+
 
 class Recorder:
     """A trainer that notes what it is given; its snapshots are numbered from 1."""
@@ -134,10 +137,10 @@ LEARNING = np.array([True, False, False, True] * 50)  # slots 2 e and 2 e + 1 ar
 
 
 def made(ratio: float, window: int = 3) -> Any:
-    from acme_ghost.plugin import SelfPlaySettings
+    from acme_ghost.plugin import EarlierSelvesSettings
     from acme_ghost.trainer import GhostTrainer
 
-    settings = SelfPlaySettings(save_steps=100, window=window, play_against_latest_model_ratio=ratio)
+    settings = EarlierSelvesSettings(save_steps=100, window=window, play_against_latest_model_ratio=ratio)
     return GhostTrainer(Recorder(), settings, LEARNING, "Agent", 1)
 
 
@@ -220,7 +223,7 @@ def test_a_behavior_without_two_teams_is_refused(configure: Configure, team: Any
         self.behaviors = {name: attrs.evolve(behavior, team=column)}
 
     monkeypatch.setattr(nim.Nim, "__init__", other)
-    with pytest.raises(ConfigError, match=r"behaviors.Player.self_play: needs agents of two teams"):
+    with pytest.raises(ConfigError, match=r"behaviors.Player.earlier_selves: needs agents of two teams"):
         Run(configure()).start()
 
 
@@ -238,7 +241,7 @@ def contents(step: Path) -> dict[str, Any]:
 @pytest.mark.parametrize("trainer", ["ppo", "ppo with memory", "sac"])
 def test_a_run_that_is_killed_and_resumed_equals_one_that_is_not(configure: Configure, trainer: str) -> None:
     block: dict[str, Any] = {"max_steps": 1600, "checkpoint_interval": 320, "summary_freq": 800, "keep_checkpoints": 0}
-    block |= {"self_play": SELF_PLAY, "trainer_type": trainer[:3]}
+    block |= {"earlier_selves": EARLIER_SELVES, "trainer_type": trainer[:3]}
     if trainer == "sac":
         sac = {"batch_size": 32, "buffer_init_steps": 64, "steps_per_update": 8, "save_replay_buffer": True}
         block["hyperparameters"] = sac
@@ -262,16 +265,16 @@ def test_a_run_that_is_killed_and_resumed_equals_one_that_is_not(configure: Conf
     Run(config).train()
     for step in steps[2:]:
         assert contents(killed / str(step)) == contents(whole / str(step))
-    saved = contents(whole / str(steps[-1]))["state"]["Player"]["self_play"]
+    saved = contents(whole / str(steps[-1]))["state"]["Player"]["earlier_selves"]
     assert len(saved["snapshots"]) == 3 and saved["saved"] > 10
 
 
-def test_a_state_without_self_play_is_refused_and_changes_nothing(configure: Configure) -> None:
+def test_a_state_without_earlier_selves_is_refused_and_changes_nothing(configure: Configure) -> None:
     with Run(configure()) as run:
         run.start()
         ghost: Any = run.behaviors["Player"].trainer
         state, before = copy.deepcopy(ghost.trainer.state_dict()), ghost.generator.bit_generator.state
-        with pytest.raises(RunStateError, match="'self_play' is missing"):
+        with pytest.raises(RunStateError, match="'earlier_selves' is missing"):
             ghost.load_state_dict(state)
         assert ghost.generator.bit_generator.state == before
 
@@ -290,7 +293,7 @@ def score(config: dict[str, Any]) -> tuple[float, float]:
 def test_an_opponent_that_stays_as_it_was_at_first_is_beaten_and_teaches_little(configure: Configure) -> None:
     """The mean reward is that of the learning agents: over both teams, it would be 0."""
     frozen = {"save_steps": 1_000_000, "window": 1, "play_against_latest_model_ratio": 0.0}
-    with Run(configure(max_steps=8192, self_play=frozen)) as run:
+    with Run(configure(max_steps=8192, earlier_selves=frozen)) as run:
         run.train()
         assert run.results()["Player"].mean_reward > 0.5
         assert run.evaluate(episodes=100).score < 0.5

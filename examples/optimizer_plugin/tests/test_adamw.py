@@ -16,7 +16,7 @@ import yaml
 from rlcore_adamw.schedule import warm_up_cosine
 
 from rlcore import Run
-from rlcore.testing import PluginConformance, TinyCorridor
+from rlcore.testing import OptimizerConformance, PluginConformance, ScheduleConformance, TinyCorridor
 from rlcore.testing.conformance.states import assert_equal
 from rlcore.testing.conformance.trainer import learn
 from rlcore.testing.fixtures import RunRlcore
@@ -39,6 +39,15 @@ COMMAND = "import sys; from rlcore.cli.main import main; sys.exit(main(sys.argv[
 
 class TestPlugin(PluginConformance):
     plugin = "rlcore-adamw/adamw"
+
+
+class TestOptimizer(OptimizerConformance):
+    optimizer = "rlcore-adamw/adamw"
+    settings = {"weight_decay": 0.1}
+
+
+class TestSchedule(ScheduleConformance):
+    schedule = "rlcore-adamw/warm-up-cosine"
 
 
 def changed(run_id: str, **block: Any) -> dict[str, Any]:

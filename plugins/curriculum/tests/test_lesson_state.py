@@ -293,6 +293,6 @@ def test_behaviors_that_only_the_environment_knows_are_checked_in_the_first_step
     with pytest.raises(ConfigError) as caught:
         lessons.advance({"BB": 4, "Other": 4})
     assert str(caught.value) == (
-        "environment_parameters.length: lesson 0 ('Short') uses an unknown behavior, 'B'; did you mean 'BB'? "
-        "(known: BB, Other)"
+        "environment_parameters.length.curriculum.lessons[0].completion_criteria.behavior: unknown behavior 'B'; did "
+        "you mean 'BB'? (known: BB, Other)"
     )

@@ -31,9 +31,9 @@ def test_a_tag_that_a_complete_summary_lacks_is_refused_with_the_nearest(make: A
     with pytest.raises(ConfigError) as caught:
         make(STAT).summarised("B", summary(**EPISODES, **UPDATE))
     assert str(caught.value) == (
-        "environment_parameters.length: lesson 1 ('Mid') is measured by 'Policy/Entropi', and behavior 'B' has no such "
-        "statistic; did you mean 'Policy/Entropy'? (known: Environment/Cumulative Reward, Environment/Episode "
-        "Length, Losses/Policy Loss, Policy/Entropy, Policy/Learning Rate)"
+        "environment_parameters.length.curriculum.lessons[1].completion_criteria.measure: behavior 'B' has no "
+        "statistic 'Policy/Entropi'; did you mean 'Policy/Entropy'? (known: Environment/Cumulative "
+        "Reward, Environment/Episode Length, Losses/Policy Loss, Policy/Entropy, Policy/Learning Rate)"
     )
 
 
@@ -58,13 +58,13 @@ def test_a_tag_that_was_there_once_may_be_missing_after_a_resume_too(make: Any) 
 def test_a_missing_group_reward_is_refused(make: Any) -> None:
     lessons = make(STAT.replace("'stat:Policy/Entropi'", "group_reward"))
     with pytest.raises(
-        ConfigError, match=r"measured by 'Environment/Group Cumulative Reward', and behavior 'B' has no"
+        ConfigError, match=r"measure: behavior 'B' has no statistic 'Environment/Group Cumulative Reward'"
     ):
         lessons.summarised("B", summary(**EPISODES, **UPDATE))
 
 
 def test_statistics_of_evaluations_are_waited_for_in_runs_that_make_any() -> None:
-    criteria = {"p": CriterionSettings(behavior="B", measure="stat:Evaluation/Cumulative Reward")}
-    with pytest.raises(ConfigError, match="p is measured by 'Evaluation/Cumulative Reward'"):
+    criteria = {("p",): CriterionSettings(behavior="B", measure="stat:Evaluation/Cumulative Reward")}
+    with pytest.raises(ConfigError, match=r"p\.measure: behavior 'B' has no statistic 'Evaluation/Cumulative Reward'"):
         StatisticsSeen(criteria, evaluates=False).summarised("B", summary(**EPISODES, **UPDATE))
     StatisticsSeen(criteria, evaluates=True).summarised("B", summary(**EPISODES, **UPDATE))

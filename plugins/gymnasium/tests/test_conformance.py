@@ -12,7 +12,7 @@ from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 
 from rlcore.environment import Environment
 from rlcore.settings import EnvironmentSettings
-from rlcore.testing import EnvironmentConformance
+from rlcore.testing import EnvironmentConformance, PluginConformance
 from rlcore_gymnasium.cartpole import CartPoleEnvironment
 from rlcore_gymnasium.environment import make_environment
 from rlcore_gymnasium.in_process import InProcessEnvironment
@@ -20,6 +20,10 @@ from rlcore_gymnasium.native import NextStepEnvironment
 from rlcore_gymnasium.parameter_settings import ParameterRoute
 
 pytestmark = pytest.mark.smoke
+
+
+class TestPlugin(PluginConformance):
+    plugin = "rlcore-gymnasium/gymnasium"
 
 
 def made(env_id: str, num_envs: int, routes: Mapping[str, Any] | None = None, **options: Any) -> Environment:

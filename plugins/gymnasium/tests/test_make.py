@@ -82,7 +82,7 @@ def test_an_id_without_its_version_is_refused_because_it_would_change_with_gymna
 
 
 def test_a_missing_id_is_refused(make) -> None:
-    with pytest.raises(ConfigError, match=r"environment\.id is missing"):
+    with pytest.raises(ConfigError, match=r"environment\.id: missing"):
         make(None)
 
 

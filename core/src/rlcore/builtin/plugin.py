@@ -10,6 +10,7 @@ from rlcore.plugins.markers import hookimpl
 from rlcore.plugins.records import (
     ActionDistributionSpec,
     EncoderSpec,
+    OpponentSpec,
     OptimizerSpec,
     ReplaySamplerSpec,
     RewardProviderSpec,
@@ -49,6 +50,23 @@ def rlcore_replay_buffer_samplers() -> list[ReplaySamplerSpec]:
             target="rlcore.torch.replay_sampler:PrioritizedSampler.create",
             settings="rlcore.settings:PrioritizedSamplerSettings",
             summary="by the size of temporal-difference errors, with importance weights",
+        ),
+    ]
+
+
+@hookimpl
+def rlcore_opponents() -> list[OpponentSpec]:
+    return [
+        OpponentSpec(
+            name="random",
+            target="rlcore.builtin.opponents:RandomPolicy.create",
+            summary="every allowed action is equally likely",
+        ),
+        OpponentSpec(
+            name="run",
+            target="rlcore.runs.opponents:policy_of_run",
+            settings="rlcore.settings:RunOpponentSettings",
+            summary="the policy of a checkpoint of another run",
         ),
     ]
 

@@ -19,6 +19,7 @@ from rlcore.stats import (
     EVALUATION_REWARD,
     GROUP_REWARD,
     IS_TRAINING,
+    REWARD_AGAINST,
     STEPS_PER_SECOND,
     StatSummary,
     lesson_numbers,
@@ -126,7 +127,13 @@ def console_line(
     if lessons:
         parts.append(f"Lesson: {', '.join(lessons)}")
     if EVALUATION_REWARD in stats:
-        parts.append(f"Evaluation: {stats[EVALUATION_REWARD].mean:0.3f}")
+        against = [
+            f"{tag.removeprefix(REWARD_AGAINST)} {summary.mean:0.3f}"
+            for tag, summary in stats.items()
+            if tag.startswith(REWARD_AGAINST)
+        ]
+        named = f" ({', '.join(against)})" if against else ""
+        parts.append(f"Evaluation: {stats[EVALUATION_REWARD].mean:0.3f}{named}")
     if STEPS_PER_SECOND in stats:
         parts.append(f"Steps per Second: {stats[STEPS_PER_SECOND].mean:.0f}")
     return printable(". ".join(parts) + ".")

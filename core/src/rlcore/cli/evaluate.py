@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rlcore.cli.ending import ends_within
-from rlcore.cli.foreign_code import allow_local_option, refuse_code_of_others
+from rlcore.cli.foreign_code import allow_local_option
 from rlcore.cli.log import show_log
 from rlcore.cli.options import debug_option, plugin_options, plugins_for
 from rlcore.cli.report import report
@@ -58,6 +58,15 @@ if TYPE_CHECKING:
     help="Count an episode as truncated after so many steps; without it, evaluation.max_episode_steps of the run.",
 )
 @click.option("--record-format", metavar="NAME", help="The format of --record, if several are installed.")
+@click.option(
+    "--opponent",
+    "opponents",
+    multiple=True,
+    metavar="NAME[=BLOCK]",
+    help="Play against this opponent, such as random or 'old={type: run, path: results/old}', instead of those of "
+    "evaluation.opponents.",
+)
+@click.option("--no-opponents", is_flag=True, help="Let the agents of RUN play all teams.")
 @click.option("--set", "sets", multiple=True, metavar="A.B=VALUE", help="Set any key of the run's configuration.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @plugin_options
@@ -73,6 +82,8 @@ def evaluate_command(
     record: Path | None,
     max_episode_steps: int | None,
     record_format: str | None,
+    opponents: tuple[str, ...],
+    no_opponents: bool,
     sets: tuple[str, ...],
     as_json: bool,
     dash_p: tuple[str, ...],
@@ -84,10 +95,15 @@ def evaluate_command(
 
     The episodes are played in the environment of the configuration's evaluation block, if there is one.
     """
+    if opponents and no_opponents:
+        raise click.UsageError("--opponent adds an opponent and --no-opponents leaves all out; give only one of them")
     if video is not None and video.is_dir() and any(video.iterdir()):
         raise ConfigError(f"--video {video}: is not empty; name an empty or new directory for the films")
     limit_threads()
-    from rlcore.config import apply_overrides, load_config
+    from rlcore.config import apply_overrides
+    from rlcore.config.collected import located
+    from rlcore.config.load import load_document
+    from rlcore.runs.code_of_others import refuse_code_of_others
     from rlcore.runs.saved_run import SavedRun, find_run
     from rlcore.storage.configuration import read_saved_configuration
 
@@ -96,6 +112,8 @@ def evaluate_command(
     document = apply_overrides(read_saved_configuration(directory), sets)
     if max_episode_steps is not None:
         document = apply_overrides(document, [f"evaluation.max_episode_steps={max_episode_steps}"])
+    if opponents or no_opponents:
+        document = apply_overrides(document, opponent_sets(opponents))
     evaluation = document.data.get("evaluation")
     if (
         isinstance(evaluation, Mapping) and "interval" not in evaluation
@@ -111,7 +129,9 @@ def evaluate_command(
         allow_local=allow_local,
         lenient=True,
     )
-    saved = SavedRun.load(directory, load_config(document, plugins, measuring=True), plugins, checkpoint)
+    config, document = load_document(document, plugins, measuring=True)
+    with located(document):
+        saved = SavedRun.load(directory, config, plugins, checkpoint)
 
     def last_words(error: BaseException | None) -> int:
         if isinstance(error, Exception):
@@ -137,14 +157,31 @@ def evaluate_command(
         if video is not None:
             echo(f"films of the episodes are in {video}")
 
-    saved.evaluate(episodes, seed, not stochastic, video, record, record_format, before_close=show)
+    with located(document):
+        saved.evaluate(episodes, seed, not stochastic, video, record, record_format, before_close=show)
+
+
+def opponent_sets(opponents: tuple[str, ...]) -> list[str]:
+    """The changes with which ``evaluation.opponents`` has only ``opponents``, each NAME or NAME=BLOCK."""
+    sets = ["evaluation.score_against=null", "evaluation.opponents={}"]
+    for text in opponents:
+        name, equals, block = text.partition("=")
+        quote = "'" if '"' in name else '"'
+        sets.append(f"evaluation.opponents.{quote}{name.strip()}{quote}={block if equals else '{}'}")
+    return sets
 
 
 def result_lines(result: EvaluationResult, place: str) -> Iterator[str]:
-    """A line for each behavior; ``place`` names the checkpoint."""
+    """A line for each behavior and opponent; ``place`` names the checkpoint."""
     for name, behavior in result.behaviors.items():
         group = "" if behavior.mean_group_reward is None else f" and mean group reward {behavior.mean_group_reward:.2f}"
         yield (
             f"{name}: mean reward {behavior.mean_reward:.2f} +/- {behavior.std_reward:.2f}{group} over "
             f"{behavior.episodes} episodes of {behavior.mean_length:.1f} steps ({place})"
+        )
+    for name, played in result.opponents.items():
+        shares = f"won {played.win_rate:.1%}, drawn {played.draw_rate:.1%}, lost {played.loss_rate:.1%}"
+        yield (
+            f"against {name}: mean reward {played.mean_reward:.2f} +/- {played.std_reward:.2f}, {shares} of "
+            f"{played.episodes} episodes"
         )

@@ -19,6 +19,7 @@ from rlcore.cli.terminal import echo
 @click.command("export")
 @click.argument("run", metavar="RUN_OR_CHECKPOINT", type=UserPath())
 @click.option("--format", "exporter", metavar="NAME", help="The exporter; may be left out if there is only one.")
+@click.option("--profile", metavar="NAME", help="The profile of the exporter, such as unity: its setting `profile`.")
 @click.option("--behavior", metavar="NAME", help="Export one behavior instead of all.")
 @click.option(
     "--checkpoint",
@@ -39,6 +40,7 @@ from rlcore.cli.terminal import echo
 def export_command(
     run: Path,
     exporter: str | None,
+    profile: str | None,
     behavior: str | None,
     checkpoint: str,
     output: str | None,
@@ -53,11 +55,11 @@ def export_command(
     """Export the policies of a run (its directory, or its id in results/), or of the directory of one checkpoint.
 
     No environment is created, and nothing in the directory of the run is changed. Settings of the exporter are those
-    of the run's export block, which --set changes.
+    of the run's export block, which --set and --profile change.
     """
     limit_threads()
     from rlcore.config import apply_overrides
-    from rlcore.runs.export import Export, chosen_exporter
+    from rlcore.runs.export import Export, chosen_exporter, with_profile
     from rlcore.runs.saved_policies import PolicySource
 
     show_log()
@@ -72,11 +74,16 @@ def export_command(
         lenient=True,
     )
     spec = chosen_exporter(source.document, plugins, exporter)
+    if profile is not None:
+        source = attrs.evolve(source, document=with_profile(source.document, spec, profile))
     export = Export.of(source, plugins, spec, checkpoint, behavior)
-    files = export.write(output, force)
+    written = export.write(output, force)
     if as_json:
-        shown = {name: str(path) for name, path in files.items()}
-        click.echo(json.dumps({"exporter": spec.reference, "step": export.saved.step, "files": shown}, indent=4))
+        files = {name: str(each.path) for name, each in written.items()}
+        reports = {name: each.report for name, each in written.items()}
+        shown = {"exporter": spec.reference, "step": export.saved.step, "files": files, "reports": reports}
+        click.echo(json.dumps(shown, indent=4))
         return
-    for name, path in files.items():
-        echo(f"{name}: exported to {path} (checkpoint {export.saved.step})")
+    for name, each in written.items():
+        report = "" if each.report is None else f": {each.report}"
+        echo(f"{name}: exported to {each.path} (checkpoint {export.saved.step}){report}")

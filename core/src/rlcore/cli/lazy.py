@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import click
 
 from rlcore.errors import did_you_mean
+from rlcore.plugins.known import package_of
 
 
 class LazyCommand(NamedTuple):
@@ -50,6 +51,10 @@ class LazyGroup(click.Group):
         if command is not None:
             return name, command, args[1:]
         known = (*self.lazy, *others)
+        package = package_of("command", name)
+        if package:
+            advice = f"pip install {package}, or turn the plugin on if it is installed"
+            raise click.UsageError(f"no command {name!r}: it is a command of {package}; {advice}", ctx)
         raise click.UsageError(f"no command {name!r}; commands: {', '.join(known)}{did_you_mean(name, known)}", ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from typing import NoReturn
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn
 
 import click
 
@@ -30,8 +31,32 @@ COMMANDS = {
 }
 
 
+class ReaderGone(Exception):
+    """The reader of standard output or standard error is gone: ``rlcore plugins list | head``."""
+
+
+class Rlcore(LazyGroup):
+    """The group of all commands. Click would end the process at a lost pipe; this group raises ReaderGone."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        with _lost_pipes():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _lost_pipes():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _lost_pipes() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise ReaderGone from error
+
+
 @click.group(
-    cls=LazyGroup,
+    cls=Rlcore,
     lazy=COMMANDS,
     fallback="rlcore.cli.extra:plugin_command",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -57,8 +82,7 @@ def main(argv: Sequence[str] | None = None, own_process: bool = False) -> int:
         return EXIT_SIGINT
     except SystemExit as error:
         return _ended(error, arguments)
-    except BrokenPipeError:
-        # The reader of the output is gone (`rlcore plugins list | head`).
+    except ReaderGone:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_INTERNAL
     except Exception as error:

@@ -8,18 +8,55 @@ import click
 
 from rlcore.cli.options import debug_option
 from rlcore.cli.shown_paths import UserPath
-from rlcore.plugins.scaffold import KINDS, write_plugin
+from rlcore.plugins.scaffold.about import DEFAULT_LICENSE, LICENSES, new_about
+from rlcore.plugins.scaffold.kinds import KINDS
+from rlcore.plugins.scaffold.names import new_package
+from rlcore.plugins.scaffold.writing import listed, write_plugin
+
+_WIDTH = max(map(len, KINDS))
+_KINDS = "\b\nKinds:\n" + "\n".join(f"  {name.ljust(_WIDTH)}  {kind.summary}" for name, kind in KINDS.items())
 
 
-@click.command("new")
-@click.argument("name")
-@click.option("--kind", type=click.Choice(list(KINDS)), required=True, help="What the plugin provides.")
+@click.command("new", epilog=_KINDS)
+@click.argument("name", required=False)
+@click.option(
+    "--kind", "kinds", multiple=True, required=True, metavar="KIND", help="See the list below. May be repeated."
+)
+@click.option("--distribution", metavar="NAME", help="The name for pip; by default, rlcore-NAME.")
+@click.option("--module", metavar="NAME", help="The Python package; by default, the distribution with underscores.")
 @click.option("--dir", "parent", type=UserPath(file_okay=False), default=Path(), help="Where to create it.")
+@click.option("--license", default=DEFAULT_LICENSE, show_default=True, metavar="NAME", help=", ".join(LICENSES) + ".")
+@click.option("--author", help="By default, user.name of git.")
+@click.option("--email", help="By default, user.email of git.")
+@click.option("--url", "urls", multiple=True, metavar="[LABEL=]ADDRESS", help="A page, its source if without a label.")
+@click.option("--description", default="", help="One line for package indexes.")
 @debug_option
-def new_command(name: str, kind: str, parent: Path) -> None:
-    """Write a new plugin package, rlcore-NAME, that works and is tested from the start."""
-    directory = write_plugin(name, kind, parent)
+def new_command(
+    name: str | None,
+    kinds: tuple[str, ...],
+    distribution: str | None,
+    module: str | None,
+    parent: Path,
+    license: str,
+    author: str | None,
+    email: str | None,
+    urls: tuple[str, ...],
+    description: str,
+) -> None:
+    """Write a new plugin package, which works, is tested and can be published from the start.
+
+    NAME is the name of the plugin, and of what it provides. Without NAME, it derives from the distribution: walker of
+    rlcore-walker, acme-walker of acme-rl-walker.
+    """
+    from rlcore.cli.main import COMMANDS
+
+    package = new_package(name, kinds, distribution=distribution, module=module, commands=COMMANDS)
+    about = new_about(parent, license=license, author=author, email=email, urls=urls, description=description)
+    directory = write_plugin(package, parent, about)
+    runs = "".join(f"\n  rlcore run {package.example(kind)}" for kind in package.kinds)
+    needs = dict.fromkeys(need for kind in package.kinds for need in KINDS[kind].needs)
     click.echo(
-        f"wrote {directory}\n\n  cd {directory}\n  pip install -e '.[test]'\n  pytest\n  rlcore run example.yaml\n\n"
-        f"The example needs {' and '.join(KINDS[kind].needs)}."
+        f"wrote {directory}: plugin {package.name}, module {package.module}, license {about.license}\n\n"
+        f"  cd {directory}\n  pip install -e '.[test]'\n  pytest{runs}\n\n"
+        f"The {'examples need' if package.several else 'example needs'} {listed(list(needs))}."
     )

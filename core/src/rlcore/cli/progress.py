@@ -1,4 +1,4 @@
-"""A live progress bar on a terminal. In other outputs, only the lines of the console writer appear."""
+"""A live progress bar on a terminal. Other outputs get signs of life until the first summary."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from rlcore.builtin.terminal_text import printable
+from rlcore.cli.start import signs_of_life
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,7 +30,8 @@ def show_progress(run: Run) -> Iterator[Callable[[], None]]:
     Yields a function that ends the bar before the block ends.
     """
     if sys.stdout is None or not sys.stdout.isatty():  # None: it was closed before the start
-        yield lambda: None
+        with signs_of_life(run):
+            yield lambda: None
         return
     with progress_bar() as progress:
         done = threading.Event()

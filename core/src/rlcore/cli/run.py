@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rlcore.cli.console import lasting_console
-from rlcore.cli.foreign_code import allow_local_option, refuse_code_of_others
+from rlcore.cli.foreign_code import allow_local_option
 from rlcore.cli.log import show_log
 from rlcore.cli.options import plugin_options, plugins_for
 from rlcore.cli.run_options import before_double_dash, options_of_plugins, taken
@@ -129,8 +129,10 @@ def train(
     from rlcore.cli.ending import ends_within
     from rlcore.cli.progress import show_progress
     from rlcore.cli.report import report
+    from rlcore.cli.start import is_silent, show_start
     from rlcore.cli.stopping import interrupts
-    from rlcore.config import apply_overrides, load_config, read_document
+    from rlcore.config import apply_overrides, read_document
+    from rlcore.runs.code_of_others import refuse_code_of_others
     from rlcore.runs.run import Run
 
     show_log()
@@ -143,7 +145,7 @@ def train(
     if config is None and not allow_local:
         refuse_code_of_others(document, run_directory(flags), local=True)
     plugins = plugins_for(document, **plugin_flags)
-    run = Run(load_config(document, plugins), plugins)
+    run = Run(document, plugins)
     if config is not None:
         refuse_configuration_of_another(config, run)
     if run.config.checkpoint_settings.inference:  # it has no other end
@@ -172,6 +174,8 @@ def train(
         if run.resumed_from is not None and not run.nothing_left:
             # To the stream of the progress bar: without `file`, click writes past it.
             echo(shown(f"resumed at step {run.steps} from checkpoint {run.resumed_from}"), file=sys.stdout)
+        if not run.nothing_left and not is_silent(run):
+            show_start(run, shown)
         run.train()
     return report_end(run, shown)
 
@@ -268,7 +272,7 @@ def limit_threads() -> None:
 
 def closing_line(run: Run) -> str:
     """The last line, ``done: 100000 steps; CartPole mean reward 498.20; results/cartpole``, and how to continue."""
-    from rlcore.config.problems import dotted
+    from rlcore.errors import dotted
 
     if run.nothing_left and run.outcome == "done":
         if run.scores.stopped:

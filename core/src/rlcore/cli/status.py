@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
@@ -18,6 +18,10 @@ from rlcore.cli.parameter_table import print_parameters
 from rlcore.cli.shown_paths import UserPath
 from rlcore.cli.terminal import cells, echo, plain_console
 
+if TYPE_CHECKING:
+    from rlcore.config.document import Document
+
+_MOST_VALUES = 12  # of a plugin's section, to be shown in a line
 _LAST_SUMMARIES = 8_000_000  # bytes at the end of metrics.jsonl, in which every behavior has a summary
 
 
@@ -72,6 +76,7 @@ def status_command(
     damages = [*data.damaged, *(each.problem for each in data.checkpoints if each.problem)]
     _print(directory, "running" if running else outcome, targets, seen, damages, status)
     print_parameters(document, status, none_yet=not intact)
+    _print_sections(document, status, targets)
     if not running and intact and metadata_of(data.status_written).get("run_steps") != intact[-1]:
         echo(f"the training status {_step_of(data.status_written)}; shown is that of checkpoint {intact[-1]}")
 
@@ -145,6 +150,27 @@ def _steps(status: Mapping[str, Any], summarized: Mapping[str, int]) -> dict[str
         if entries:
             steps[name] = max(entries[-1]["steps"], steps.get(name, 0))
     return steps
+
+
+def _print_sections(document: Document, status: Mapping[str, Any], behaviors: Mapping[str, int]) -> None:
+    """A line for each section of a plugin with a few numbers and short texts; ``--json`` has all of every section."""
+    parameters = document.data.get("environment_parameters")
+    known = {"metadata", *behaviors, *(parameters if isinstance(parameters, Mapping) else ())}
+    for name, section in status.items():
+        if name in known or not isinstance(section, Mapping) or "checkpoints" in section or "lesson_num" in section:
+            continue
+        values = list(_flat(section))
+        if 0 < len(values) <= _MOST_VALUES:
+            echo(f"{name}: {', '.join(f'{key} {value}' for key, value in values)}")
+
+
+def _flat(section: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """The numbers and texts in a section and in the mappings in it, each with its path."""
+    for key, value in section.items():
+        if isinstance(value, Mapping) and not prefix:
+            yield from _flat(value, f"{key}.")
+        elif isinstance(value, int | float | str):
+            yield f"{prefix}{key}", f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _print(

@@ -1,4 +1,4 @@
-"""Printing text from files safely, without escape sequences and markup.
+"""Printing text from files safely, without escape sequences and markup, for commands of rlcore and of plugins.
 
 Names and messages come from configurations, run directories and packages of others. A terminal executes escape
 sequences in them (which can set its title, its lines and its clipboard), and rich reads ``[red]`` as a color.
@@ -15,6 +15,8 @@ from rlcore.builtin.terminal_text import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+__all__ = ["cells", "echo", "plain_console"]
 
 
 def echo(text: object = "", *, err: bool = False, file: TextIO | None = None) -> None:

@@ -46,8 +46,10 @@ def validate_command(
 
     Exit code 0 if it is valid, 2 if not. With --schema nothing is checked; CONFIG then only selects the plugins.
     """
-    from rlcore.config import apply_overrides, json_schema, load_config, read_document
+    from rlcore.config import apply_overrides, json_schema, read_document
+    from rlcore.config.collected import located
     from rlcore.config.data_source import learns_offline
+    from rlcore.config.load import load_document
 
     if config is None and not schema:
         raise click.UsageError("give a CONFIG to check, or --schema")
@@ -64,8 +66,9 @@ def validate_command(
         if schema:
             click.echo(json.dumps(json_schema(plugins), indent=4))
             return EXIT_DONE
-        loaded = load_config(document, plugins)
-        plugins.check_config(loaded)
+        loaded, document = load_document(document, plugins)
+        with located(document):
+            plugins.check_config(loaded)
     except ConfigError as error:
         _report(config, _problems(error), as_json)
         return EXIT_CONFIG

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from rlcore.config.classes import TYPED_BLOCKS, default_of, settings_fields, typed_blocks
+from rlcore.config.classes import TYPED_BLOCKS, default_of, settings_fields
 from rlcore.config.collected import INVALID, OwnedProblems, Problems
 from rlcore.config.dump import plain
+from rlcore.config.export_block import add_problems
 from rlcore.config.hints import (
     OLD_SAMPLER,
     OLD_SAMPLERS,
@@ -27,9 +28,9 @@ from rlcore.config.num_envs import ALIAS, given_by_alias, with_num_envs
 from rlcore.config.overrides import AFTER_THE_FILE
 from rlcore.config.parameter_blocks import PLACES
 from rlcore.config.plugins_block import checked_block
-from rlcore.config.problems import ConfigErrors, KeyPath, dotted, shown
+from rlcore.config.problems import ConfigErrors, shown
 from rlcore.config.structure import build, structure
-from rlcore.errors import NotInstalled, PluginError
+from rlcore.errors import KeyPath, NotInstalled, PluginError, dotted
 from rlcore.plugins.failures import blamed
 from rlcore.plugins.known import LESSONS, NOT_BUILT, is_known
 from rlcore.plugins.lookup import section_clash
@@ -71,6 +72,7 @@ class Blocks:
         self.plugins = plugins
         self.problems = problems
         problems.find_record = self._named
+        problems.typed_block = self._typed_block
 
     def run_config(self) -> Any:
         """The whole configuration as a RunConfig, or INVALID."""
@@ -89,7 +91,7 @@ class Blocks:
             self.problems.add(("behaviors",), "missing; list a behavior, or give default_settings")
         ready["behaviors"] = self._each(data.get("behaviors", {}), ("behaviors",), self._behavior)
         ready["stats"] = self._each(data.get("stats", {}), ("stats",), self._writer)
-        ready["export"] = self._each(data.get("export", {}), ("export",), self._exporter)
+        ready["export"] = self._exports(data.get("export", {}))
         ready["plugins"] = checked_block(data.get("plugins", {}), self.problems)
         if "env_settings" in data:
             ready["env_settings"] = build(
@@ -245,26 +247,30 @@ class Blocks:
         if data.get("behavioral_cloning") is not None and not spec.behavioral_cloning:
             self.problems.add((*path, "behavioral_cloning"), f"trainer {spec.name!r} does not imitate demonstrations")
         hints = hints_in_behavior(path, "hyperparameters", ())
-        given, path = {} if given is None else given, (*path, "hyperparameters")
-        blocks = typed_blocks(spec.resolve("settings")) if isinstance(given, Mapping) else {}
-        ready = {
-            key: self._typed_block(base, given[key], (*path, key))
-            for key, base in blocks.items()
-            if given.get(key) is not None
-        }
-        return self._settings(spec, given, path, hints=hints, ready=ready)
+        return self._settings(spec, {} if given is None else given, (*path, "hyperparameters"), hints=hints)
 
-    def _typed_block(self, base: Any, data: Any, path: KeyPath) -> Any:
-        """A block with the settings class of the record that its ``type`` names; ``base`` has the default type."""
-        kind = TYPED_BLOCKS[base]
-        name = data.get("type", default_of(attrs.fields(base).type)) if isinstance(data, Mapping) else None
-        if not isinstance(name, str):
-            return build(base, data, path, self.problems)
+    def _typed_block(self, base: Any, data: Any, path: KeyPath, problems: Problems) -> Any:
+        """A block with the settings class of the record that its ``type`` names.
+
+        ``base`` has the default type; without one, a block is named after its type.
+        """
+        kind, default = TYPED_BLOCKS[base], default_of(attrs.fields(base).type)
+        name = data.get("type", default) if isinstance(data, Mapping) else ""
+        if name is None and default is None:
+            name = str(path[-1])
+        if not name or not isinstance(name, str):
+            return build(base, data, path, problems)
         find = partial(self.plugins.record_of_kind, kind)
         if self.measuring and not self._has(find, name):
             return base(type=name)
-        spec = self._find(kind, find, name, (*path, "type"))
-        return INVALID if spec is INVALID else self._settings(spec, data, path)
+        spec = self._find(kind, find, name, (*path, "type") if "type" in data else path)
+        if spec is INVALID:
+            return INVALID
+        cls = spec.resolve("settings")
+        if not issubclass(cls, base):
+            wrong = f"{spec.described}: its settings class {cls.__name__} is not of {base.__name__}"
+            raise problems.plugin_error(path, f"{wrong}, from which it must derive")
+        return self._settings(spec, data, path, problems=problems, ready={"type": name})
 
     def _reward(self, data: Any, path: KeyPath) -> Any:
         if path[-1] in settings_fields(RewardSettings) and not isinstance(data, Mapping):
@@ -302,6 +308,13 @@ class Blocks:
                 self.problems.add((*path, key), "unknown key; this writer has no settings")
             return INVALID if data else None
         return self._settings(spec, data, path)
+
+    def _exports(self, data: Any) -> Any:
+        """The settings of the exporters by name, or INVALID."""
+        if isinstance(data, Mapping):
+            return self._each(data, ("export",), self._exporter)
+        add_problems(data, self.problems)
+        return INVALID
 
     def _exporter(self, data: Any, path: KeyPath) -> Any:
         """The settings of the exporter that ``path`` ends with, or INVALID."""

@@ -10,11 +10,16 @@ from typing import Any
 import attrs
 
 from rlcore.errors import PluginError
-from rlcore.settings import OptimizerSettings, ReplaySamplerSettings
+from rlcore.settings import OpponentSettings, OptimizerSettings, ReplaySamplerSettings
 from rlcore.settings.fields import field_info
 
 # Blocks whose key ``type`` names a record, by the base class of their settings; the record names the class itself.
-TYPED_BLOCKS: Mapping[type, str] = {ReplaySamplerSettings: "replay_sampler", OptimizerSettings: "optimizer"}
+# Where the class has no default type, a block without the key has the type that it is named after.
+TYPED_BLOCKS: Mapping[type, str] = {
+    ReplaySamplerSettings: "replay_sampler",
+    OptimizerSettings: "optimizer",
+    OpponentSettings: "opponent",
+}
 
 
 def settings_fields(cls: type) -> dict[str, attrs.Attribute[Any]]:
@@ -35,16 +40,6 @@ def field_types(cls: type) -> Mapping[str, Any]:
             f"{cls.__module__}.{cls.__qualname__}: {error}; a settings class needs its types at run time, "
             "so import them outside TYPE_CHECKING"
         ) from error
-
-
-def typed_blocks(cls: type) -> dict[str, type]:
-    """The fields of a settings class that are ``TYPED_BLOCKS``, each with the base class of its settings."""
-    found: dict[str, type] = {}
-    for key, attribute in settings_fields(cls).items():
-        kind = field_types(cls)[attribute.name]
-        bases = [base for base in TYPED_BLOCKS if base in (kind, *typing.get_args(kind))]
-        found |= dict.fromkeys([key] if bases else [], *bases)
-    return found
 
 
 def default_of(attribute: attrs.Attribute[Any]) -> Any:

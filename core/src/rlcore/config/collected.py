@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
+
 from rlcore.config.document import Document
-from rlcore.config.problems import MAX_PROBLEMS, ConfigErrors, KeyPath, Problem, dotted
-from rlcore.errors import PluginError
+from rlcore.config.inherit import inherit_defaults
+from rlcore.config.nodes import Block
+from rlcore.config.problems import MAX_PROBLEMS, ConfigErrors, Problem
+from rlcore.errors import ConfigError, KeyPath, NotInstalled, PluginError, dotted
 
 if TYPE_CHECKING:
     from rlcore.plugins.records import Record
@@ -31,11 +36,19 @@ class Problems:
 
     A step that rewrites the document while it is checked replaces :attr:`document`, which says where values were
     written. ``find_record`` finds the record that a field names, given its kind, name and place; None does not look.
+    ``typed_block`` builds one of :data:`rlcore.config.classes.TYPED_BLOCKS`, given the base class of its settings, its
+    data and place, and the problems to add to; None builds the base class.
     """
 
-    def __init__(self, document: Document, find_record: Callable[[str, str, KeyPath], Any] | None = None) -> None:
+    def __init__(
+        self,
+        document: Document,
+        find_record: Callable[[str, str, KeyPath], Any] | None = None,
+        typed_block: Callable[[type, Any, KeyPath, Problems], Any] | None = None,
+    ) -> None:
         self.document = document
         self.find_record = find_record
+        self.typed_block = typed_block
         self._found: dict[tuple[str, str], Problem] = {}
         self._calls = 0
 
@@ -68,14 +81,47 @@ class Problems:
     def raise_any(self) -> None:
         """Raise :class:`ConfigErrors` if there is a problem."""
         if self._found:
-            raise ConfigErrors(self._found.values())
+            raise self.errors()
+
+    def errors(self) -> ConfigErrors:
+        """Return the error that has every problem, of which there must be one."""
+        return ConfigErrors(self._found.values())
+
+
+@contextmanager
+def located(document: Document) -> Iterator[None]:
+    """Raise a ConfigError of the block again, with the place of its ``key`` in ``document``.
+
+    For errors that are found after the configuration was read, such as those of an environment. An error without a key
+    stays as it is.
+    """
+    try:
+        yield
+    except ConfigError as error:
+        if not error.key:
+            raise
+        problems = Problems(_with_behavior(document, error.key))
+        problems.add(error.key, error.message, error.package if isinstance(error, NotInstalled) else None)
+        placed = problems.errors()
+        placed.repeats_cause = error.repeats_cause
+        raise placed from error
+
+
+def _with_behavior(document: Document, key: KeyPath) -> Document:
+    """The document with the behavior that ``key`` is about, if only the environment names it."""
+    behaviors = document.data.get("behaviors", Block())
+    if len(key) < 2 or key[0] != "behaviors" or not isinstance(behaviors, Block) or key[1] in behaviors:
+        return document
+    complete = behaviors.with_entry(str(key[1]), Block(), None)
+    data = document.data.with_entry("behaviors", complete, document.data.origins.get("behaviors"))
+    return inherit_defaults(attrs.evolve(document, data=data))
 
 
 class OwnedProblems(Problems):
     """Adds to other problems, and names the plugin of ``record`` in each: a section's name does not say whose it is."""
 
     def __init__(self, problems: Problems, record: Record) -> None:
-        super().__init__(problems.document, problems.find_record)
+        super().__init__(problems.document, problems.find_record, problems.typed_block)
         self._problems = problems
         self._owner = record.described if record.plugin is None else record.plugin.described
 

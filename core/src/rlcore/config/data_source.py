@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rlcore.config.collected import Problems
-from rlcore.config.problems import dotted
+from rlcore.errors import dotted
 from rlcore.settings import BehaviorSettings, RunConfig
 
 if TYPE_CHECKING:

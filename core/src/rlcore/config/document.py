@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from rlcore.config.export_block import with_export_block
 from rlcore.config.nodes import Block, Items, Origin, nearest_origin, placed
-from rlcore.config.problems import MAX_PROBLEMS, ConfigErrors, KeyPath, Problem, dotted, shown
+from rlcore.config.problems import MAX_PROBLEMS, ConfigErrors, Problem, shown
 from rlcore.config.seal import is_broken
-from rlcore.errors import ConfigError
+from rlcore.errors import ConfigError, KeyPath, dotted
 
 if TYPE_CHECKING:
     import yaml
@@ -42,7 +43,7 @@ class Document:
 
     Attributes:
         path: The path of the file; None if there is no file.
-        data: The data: mappings, lists and scalars that know their line.
+        data: The data: mappings, lists and scalars that know their line. A list of exporters is a mapping.
     """
 
     path: str | None
@@ -93,12 +94,12 @@ def parse_document(text: str, name: str) -> Document:
         raise _refused(name, f"not valid YAML: {' '.join(str(error).split())}") from None
     if reader.problems:
         raise ConfigErrors(reader.problems)
-    return Document(name, data)
+    return Document(name, with_export_block(data))
 
 
 def document_from_mapping(data: Mapping[str, Any]) -> Document:
     """A document without a file, from plain data made in Python."""
-    return Document(None, placed(_plain_mapping(data, ()), Origin("", 0, ())))
+    return Document(None, with_export_block(placed(_plain_mapping(data, ()), Origin("", 0, ()))))
 
 
 def _refused(place: str, message: str) -> ConfigErrors:

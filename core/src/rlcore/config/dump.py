@@ -11,9 +11,9 @@ import attrs
 
 from rlcore.config.classes import settings_fields
 from rlcore.config.inherit import own_entries
-from rlcore.config.problems import KeyPath, dotted, shown
+from rlcore.config.problems import shown
 from rlcore.config.seal import sealed
-from rlcore.errors import ConfigError
+from rlcore.errors import ConfigError, KeyPath, dotted
 from rlcore.settings import RunConfig
 from rlcore.settings.fields import field_info
 

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from rlcore.config.classes import settings_fields
-from rlcore.config.problems import KeyPath, dotted
+from rlcore.errors import KeyPath, dotted
 from rlcore.settings import (
     BehaviorSettings,
     CheckpointSettings,

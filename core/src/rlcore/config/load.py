@@ -17,6 +17,7 @@ from rlcore.config.parameter_blocks import with_parameter_blocks
 from rlcore.config.plugins_block import directory_of, recorded
 from rlcore.config.rules import (
     check_action_distributions,
+    check_behavior_sections,
     check_behaviors,
     check_critics,
     check_curricula,
@@ -41,7 +42,17 @@ def config_from_mapping(data: Mapping[str, Any], plugins: Plugins) -> RunConfig:
 def load_config(
     document: Document, plugins: Plugins, *, measuring: bool = False, exporter: ExporterSpec | None = None
 ) -> RunConfig:
-    """The checked, complete configuration, as plugins modify it.
+    """The checked, complete configuration. Arguments and errors are those of :func:`load_document`."""
+    return load_document(document, plugins, measuring=measuring, exporter=exporter)[0]
+
+
+def load_document(
+    document: Document, plugins: Plugins, *, measuring: bool = False, exporter: ExporterSpec | None = None
+) -> tuple[RunConfig, Document]:
+    """The checked, complete configuration, as plugins modify it, and the document that it was built from.
+
+    The document has what behaviors and evaluations inherit; with :func:`rlcore.config.collected.located` it gives a
+    place to errors that are found later.
 
     ``measuring`` is for :class:`rlcore.runs.saved_run.SavedRun`: plugins of rewards, statistics writers, exporters and
     sections may be absent, because measuring policies does not need them. Its ``export`` has the settings of
@@ -53,6 +64,8 @@ def load_config(
     if isinstance(config, RunConfig):
         check_data_source(config, plugins, problems)
         check_curricula(config, plugins, problems)
+        if not measuring:
+            check_behavior_sections(config, plugins, problems)
         check_exporters(config, plugins, problems)
         check_memory(config, plugins, problems)
         check_critics(config, plugins, problems)
@@ -64,4 +77,4 @@ def load_config(
     check_start(problems)
     problems.raise_any()
     assert isinstance(config, RunConfig)
-    return config
+    return config, problems.document

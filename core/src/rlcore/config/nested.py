@@ -6,8 +6,8 @@ from typing import Any
 
 from rlcore.config.collected import INVALID, Problems
 from rlcore.config.document import Document
-from rlcore.config.problems import KeyPath
 from rlcore.config.structure import build
+from rlcore.errors import KeyPath
 
 
 def read_settings(cls: type, data: Any) -> tuple[Any, tuple[tuple[KeyPath, str], ...]]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 
-from rlcore.config.problems import KeyPath
+from rlcore.errors import KeyPath
 
 
 @attrs.frozen

@@ -12,8 +12,8 @@ import attrs
 
 from rlcore.config.classes import field_types, settings_fields
 from rlcore.config.collected import Problems
-from rlcore.config.problems import dotted
 from rlcore.config.structure import build_field
+from rlcore.errors import dotted
 from rlcore.settings import EnvironmentSettings
 
 NUM_ENVS = ("environment", "num_envs")

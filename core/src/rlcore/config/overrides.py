@@ -9,10 +9,11 @@ from typing import Any
 import attrs
 
 from rlcore.config.document import MAX_DEPTH, Document, parse_document
+from rlcore.config.export_block import with_export_block
 from rlcore.config.nodes import Block, Origin, placed, value_at, with_value, without_origins
 from rlcore.config.num_envs import ALIAS, NUM_ENVS
-from rlcore.config.problems import ConfigErrors, dotted, shown
-from rlcore.errors import ConfigError, did_you_mean
+from rlcore.config.problems import ConfigErrors, shown
+from rlcore.errors import ConfigError, did_you_mean, dotted
 
 AFTER_THE_FILE = 1 << 30  # the order of overrides among errors: after every line
 
@@ -54,7 +55,8 @@ def apply_overrides(
     overrides += [_parse_set(text, option) for option, text in (options or {}).items()]
     data = document.data
     for index, override in enumerate(overrides):
-        data = _put(data, override.path, override.value, Origin(override.place, AFTER_THE_FILE + index, ()))
+        origin = Origin(override.place, AFTER_THE_FILE + index, ())
+        data = with_export_block(_put(data, override.path, override.value, origin))
     overridden = {override.path for override in overrides}
     for path in overridden:
         overruled = _OVERRULED.get(path)

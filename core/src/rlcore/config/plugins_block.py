@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +66,15 @@ def local_references(document: Document) -> tuple[str, ...]:
     return selection_from(settings, {}, (), False).without_local_of_config()[1]
 
 
+def left_out(document: Document, plugins: Plugins) -> Iterator[str]:
+    """Yield a message for each file and module that the configuration names and that was not imported."""
+    loaded = {plugin.label for plugin in plugins.found if plugin.on}
+    for name in local_references(document):
+        if anchored(LOCAL_PREFIX + name, directory_of(document)) not in loaded:  # or -p names it too
+            what = f"{name} was not imported: looking at a configuration runs no code that it names"
+            yield f"{document.where(('plugins',))}: plugins: {what}; --allow-local imports it"
+
+
 def plugin_settings(document: Document) -> PluginSettings:
     """The ``plugins`` block alone, read before any plugin is imported."""
     problems = Problems(document)
@@ -106,6 +115,8 @@ def used_references(document: Document) -> tuple[str, ...]:
     behaviors = [("default_settings",), *(("behaviors", name) for name in block("behaviors"))]
     names: list[Any] = [block(*path).get("type") for path in (("environment",), ("evaluation", "environment"))]
     names += [*block("stats"), *block("export")]
+    opponents = ("evaluation", "opponents")
+    names += [block(*opponents, name).get("type", name) for name in block(*opponents)]
     for place in PLACES:
         names += [block(*place, name, "curriculum").get("type") for name in block(*place)]
     for path in behaviors:

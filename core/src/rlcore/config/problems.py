@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -10,24 +9,8 @@ import attrs
 
 from rlcore.errors import ConfigError
 
-KeyPath = tuple[str | int, ...]
-
 MAX_PROBLEMS = 1_000  # collected before reading stops
-_LONG = 100  # letters of a key or a text that messages show
-
-_PLAIN_KEY = re.compile(r"[\w/-]+")
-
-
-def dotted(path: KeyPath) -> str:
-    """``behaviors.CartPole.max_steps``; a list's element is ``[2]``, a key with odd characters is quoted."""
-    text = ""
-    for part in path:
-        if isinstance(part, int):
-            text += f"[{part}]"
-        else:
-            part = part if len(part) <= _LONG else part[: _LONG - 3] + "..."
-            text += ("." if text else "") + (part if _PLAIN_KEY.fullmatch(part.removesuffix("...")) else repr(part))
-    return text
+_LONG = 100  # letters of a text that messages show
 
 
 def shown(value: Any) -> str:

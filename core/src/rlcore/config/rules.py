@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from rlcore.config.collected import Problems
+from rlcore.config.collected import OwnedProblems, Problems
 from rlcore.config.names import behavior_name_problems, name_problem
 from rlcore.config.nodes import value_at
 from rlcore.config.overrides import AFTER_THE_FILE
 from rlcore.config.parameter_blocks import PLACES
-from rlcore.config.problems import KeyPath
-from rlcore.errors import did_you_mean
+from rlcore.errors import KeyPath, did_you_mean
 from rlcore.plugins.failures import blamed
 from rlcore.settings import BehaviorSettings, ExportSettings, RunConfig
 
@@ -185,27 +184,44 @@ def _is_changed(settings: Any, key: str) -> bool:
     return key in fields and getattr(settings, key) != fields[key].default
 
 
+def check_behavior_sections(config: RunConfig, plugins: Plugins, problems: Problems) -> None:
+    """Let blocks of behaviors that belong to plugins check the rest of the configuration; see ``BehaviorSection``."""
+    defaults = [] if config.default_settings is None else [(("default_settings",), config.default_settings)]
+    behaviors: list[tuple[KeyPath, BehaviorSettings]] = [
+        *defaults,  # first: a problem of it is not to appear as a behavior's
+        *((("behaviors", name), behavior) for name, behavior in config.behaviors.items()),
+    ]
+    for path, behavior in behaviors:
+        for key, settings in behavior.sections.items():
+            record, at = plugins.behavior_section(key), (*path, key)
+            owned = OwnedProblems(problems, record)
+            for below, message in _problems_of(settings, record.described, problems, at, behavior, config, plugins):
+                owned.add((*at, *below), message)
+
+
 def check_curricula(config: RunConfig, plugins: Plugins, problems: Problems) -> None:
     """Let curricula check the rest of the configuration; see :class:`rlcore.settings.CurriculumSettings`."""
     of_evaluation = {} if config.evaluation is None else config.evaluation.environment_parameters
     for place, blocks in zip(PLACES, (config.environment_parameters, of_evaluation), strict=True):
         for name, block in blocks.items():
             at = (*place, name, "curriculum")
-            for path, message in _problems_of(block.curriculum, config, plugins, problems, at):
+            owner = plugins.curriculum(block.curriculum.type).described
+            for path, message in _problems_of(block.curriculum, owner, problems, at, config, plugins):
                 problems.add((*at, *path), message)
 
 
 def _problems_of(
-    settings: Any, config: RunConfig, plugins: Plugins, problems: Problems, at: KeyPath
+    settings: Any, owner: str, problems: Problems, at: KeyPath, *arguments: Any
 ) -> list[tuple[KeyPath, str]]:
-    """What ``problems()`` of a curriculum's settings yields; PluginError unless these are pairs of path and message."""
+    """What ``problems(*arguments)`` of the settings of a plugin, the ``owner``, yields; nothing without the method.
+
+    Raises PluginError unless these are pairs of path and message.
+    """
     check = getattr(settings, "problems", None)
     if check is None:
         return []
-
-    owner = plugins.curriculum(settings.type).described
     with blamed(owner, "in problems() of its settings class", partial(problems.plugin_error, at)):
-        found = list(check(config, plugins))
+        found = list(check(*arguments))
     for each in found:
         if not (isinstance(each, tuple) and len(each) == 2 and isinstance(each[0], tuple) and isinstance(each[1], str)):
             what = f"gave {each!r}, not a pair of a path, such as ('goal',), and a message"

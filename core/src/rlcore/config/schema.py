@@ -19,8 +19,8 @@ from rlcore.config.classes import TYPED_BLOCKS, default_of, field_types, setting
 from rlcore.config.dump import plain
 from rlcore.config.names import NAME_PATTERN
 from rlcore.config.num_envs import ALIAS, NUM_ENVS
-from rlcore.config.problems import dotted
-from rlcore.plugins.known import LESSONS, NOT_BUILT
+from rlcore.errors import dotted
+from rlcore.plugins.known import LESSONS, PACKAGES
 from rlcore.settings import (
     BehaviorSettings,
     EnvironmentSettings,
@@ -88,13 +88,7 @@ class _SchemaWriter:
             "properties": {name: self._writer(record) for name, record in self._named("writer")},
             "additionalProperties": False,
         }
-        properties["export"] |= {
-            "properties": {
-                name: _described(self._settings(record, "settings"), record.summary)
-                for name, record in self._named("exporter")
-            },
-            "additionalProperties": False,
-        }
+        properties["export"] = self._exports(properties["export"]["description"])
         for record in self.plugins.records("section"):
             section = self._settings(record, "target")
             properties[record.name] = _described(section, record.summary)
@@ -119,8 +113,8 @@ class _SchemaWriter:
         }
         del properties["sections"]
         properties |= {
-            key: _described({"type": "null"}, f"Not supported yet: {part}.")
-            for (kind, key), part in NOT_BUILT.items()
+            key: _described({"type": "null"}, f"Needs a plugin: pip install {package}")
+            for (kind, key), package in PACKAGES.items()
             if kind == "behavior"
         }
         for record in self.plugins.records("behavior"):
@@ -207,20 +201,44 @@ class _SchemaWriter:
             ]
         }
 
-    def _typed_block(self, base: Any) -> Schema:
-        """One of ``TYPED_BLOCKS``: settings according to the type."""
-        kind, default = TYPED_BLOCKS[base], default_of(attrs.fields(base).type)
+    def _typed_block(self, base: Any, named: str | None = None) -> Schema:
+        """One of ``TYPED_BLOCKS``: settings according to the type. ``named``: the type of a block without the key."""
+        kind, default = TYPED_BLOCKS[base], named or default_of(attrs.fields(base).type)
         rules = [
             {"if": _has("type", name, required=name != default), "then": self._settings(record, "settings")}
             for name, record in self._named(kind)
         ]
-        return {"type": "object", "properties": {"type": self._choice(kind)}, "allOf": rules}
+        schema: Schema = {"type": "object", "properties": {"type": self._choice(kind)}}
+        return schema | ({"allOf": rules} if rules else {})
+
+    def _typed_blocks(self, base: Any) -> Schema:
+        """A mapping of ``TYPED_BLOCKS``: a block is named after its type, or has one."""
+        names = [name for name, _ in self._named(TYPED_BLOCKS[base])]
+        return {
+            "type": "object",
+            "properties": {name: self._typed_block(base, name) for name in names},
+            "additionalProperties": {**self._typed_block(base), "required": ["type"]},
+        }
 
     def _writer(self, record: Record) -> Schema:
         empty: Schema = {"type": "object", "additionalProperties": False}
         has_settings = getattr(record, "settings", None) is not None
         settings = self._settings(record, "settings") if has_settings else empty
         return _described({"anyOf": [settings, {"const": False}]}, record.summary)
+
+    def _exports(self, description: str) -> Schema:
+        """The names of exporters, or a mapping from names to settings."""
+        block: Schema = {
+            "type": "object",
+            "properties": {
+                name: _described(self._settings(record, "settings"), record.summary)
+                for name, record in self._named("exporter")
+            },
+            "additionalProperties": False,
+            "default": {},
+        }
+        names: Schema = {"type": "array", "items": self._choice("exporter"), "uniqueItems": True}
+        return _described({"anyOf": [block, names]}, description)
 
     def _named(self, kind: str) -> Iterator[tuple[str, Record]]:
         """Records by each of their names: DIST/NAME, and NAME if only one plugin provides it."""
@@ -303,6 +321,8 @@ class _SchemaWriter:
             return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
         if origin in (list, Sequence, tuple, set, frozenset):
             return {"type": "array", "items": self._type(arguments[0])}
+        if origin in (dict, Mapping) and arguments[1] in TYPED_BLOCKS:
+            return self._typed_blocks(arguments[1])
         if origin in (dict, Mapping):
             return {"type": "object", "additionalProperties": self._type(arguments[1])}
         if isinstance(kind, type) and issubclass(kind, enum.Enum):

@@ -12,6 +12,11 @@ def sealed(text: str) -> str:
     return f"{_SEAL}{_digest(text)}\n{text}"
 
 
+def content_sha256(text: str) -> str:
+    """The checksum of a configuration, in hexadecimal digits, without the line that :func:`sealed` adds."""
+    return _digest(text.partition("\n")[2] if text.startswith(_SEAL) else text)
+
+
 def is_sealed(text: str) -> bool:
     """Whether ``text`` is, to the letter, what :func:`sealed` returned."""
     first, _, rest = text.partition("\n")

@@ -14,12 +14,12 @@ from typing import Any, Literal
 
 import attrs
 
-from rlcore.config.classes import default_of, field_types, settings_fields
+from rlcore.config.classes import TYPED_BLOCKS, default_of, field_types, settings_fields
 from rlcore.config.collected import INVALID, Invalid, Problems
 from rlcore.config.nodes import Block, Items, without_origins
-from rlcore.config.problems import KeyPath, dotted, shown
+from rlcore.config.problems import shown
 from rlcore.config.scalars import CONVERTERS, NAMES
-from rlcore.errors import ConfigError, PluginError, did_you_mean, nearest
+from rlcore.errors import ConfigError, KeyPath, PluginError, did_you_mean, dotted, nearest
 from rlcore.settings.fields import SettingError, field_info
 
 _SECRET = "; it is a secret, which the configuration.yaml of a run does not contain: give it again"
@@ -107,6 +107,8 @@ def structure(value: Any, kind: Any, path: KeyPath, problems: Problems) -> Any:
         return without_origins(value)
     if origin in (typing.Union, types.UnionType):
         return _union(value, arguments, path, problems)
+    if kind in TYPED_BLOCKS and problems.typed_block is not None:
+        return problems.typed_block(kind, value, path, problems)
     if attrs.has(kind):
         return build(kind, value, path, problems)
     if origin is Literal:
@@ -187,7 +189,7 @@ def _union(value: Any, members: tuple[Any, ...], path: KeyPath, problems: Proble
             return structure(value, member, path, problems)
     classes = [member for member in others if attrs.has(member)]
     if isinstance(value, Mapping) and len(classes) == 1:  # so that its errors appear at their own keys
-        return build(classes[0], value, path, problems)
+        return structure(value, classes[0], path, problems)
     lists = [member for member in others if _is_list(member)]
     if isinstance(value, list) and len(lists) == 1:
         return structure(value, lists[0], path, problems)

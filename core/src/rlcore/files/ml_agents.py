@@ -1,32 +1,20 @@
-"""Files of ML-Agents that a configuration may name and rlcore cannot read: demonstrations and networks."""
+"""Files of ML-Agents that a configuration may name: demonstrations, which a plugin reads, and networks."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-_DEMONSTRATION = ".demo"
-_BESIDE = (_DEMONSTRATION, ".meta")  # Unity writes Expert.demo.meta
+DEMONSTRATION = ".demo"
 _NETWORKS = (".pt", ".onnx", ".nn")
 
-CONVERSION = "see 'Convert demonstrations' on the page 'Migrate from ML-Agents'"
 
-
-def demonstration_problem(path: str | Path) -> str | None:
-    """Return the problem of a path of recorded data, or None: rlcore cannot read demonstrations of ML-Agents.
-
-    ``path`` may name a directory of demonstrations too, if nothing else is in it.
-    """
-    path = Path(path)
+def holds_demonstrations(path: Path) -> bool:
+    """Whether there is a demonstration of ML-Agents at ``path``, or in that directory."""
     try:
-        inside = {each.suffix for each in path.iterdir()} if path.is_dir() else set()
+        found = [path, *path.iterdir()] if path.is_dir() else [path] if path.exists() else []
     except OSError:
-        inside = set()
-    if path.suffix != _DEMONSTRATION and not (_DEMONSTRATION in inside and inside.issubset(_BESIDE)):
-        return None
-    return (
-        "must be recorded episodes, such as a Minari dataset (rlcore cannot read demonstrations of ML-Agents, "
-        f"{_DEMONSTRATION}; to convert them, {CONVERSION})"
-    )
+        return False
+    return any(each.suffix == DEMONSTRATION for each in found)
 
 
 def network_problem(path: str) -> str | None:

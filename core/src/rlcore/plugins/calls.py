@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from rlcore.errors import PluginError
 from rlcore.plugins import discovery, status_hooks
+from rlcore.plugins.catalog import deprecations
 from rlcore.plugins.defaults import DEFAULTS_NAME, CoreDefaults
 from rlcore.plugins.dispatch import Dispatch
 from rlcore.plugins.factories import Factories
@@ -121,8 +122,14 @@ class Plugins(Factories):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """One line for each plugin that was left out, and for each name turned off that no installed plugin has."""
-        return (*self._left_out, *unmatched(self.found, self.selection), *not_needed(self.found, self.selection))
+        """One line for each plugin that was left out, each unknown name turned off, and each deprecated hook."""
+        deprecated = (
+            f"{plugin.described}: {text}"
+            for plugin in self.loaded
+            for text in deprecations(self.implemented(plugin.label))
+        )
+        asked = (*unmatched(self.found, self.selection), *not_needed(self.found, self.selection))
+        return (*self._left_out, *asked, *deprecated)
 
     @property
     def _left_out(self) -> tuple[str, ...]:
@@ -201,9 +208,11 @@ class Plugins(Factories):
     def recording_format(self, reference: str | None = None) -> RecordingFormatSpec:
         """Return the record of the format called NAME or DIST/NAME.
 
-        Without ``reference``, return the only installed format. Raises PluginError if several are installed.
+        Without ``reference``, return the only installed format that is not written ``on_request``. Raises PluginError
+        if there are several.
         """
-        records = self.records("recording")
+        found = (record for record in self.records("recording") if isinstance(record, RecordingFormatSpec))
+        records = [record for record in found if not record.on_request]
         if reference is None and len(records) > 1:
             choices = " or ".join(record.reference for record in records)
             raise PluginError(f"several recording formats are installed; choose one with --record-format: {choices}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Literal
 
 import attrs
@@ -20,13 +21,15 @@ class HookInfo:
         name: The name of the hook.
         kind: The kind of the hook; the page of hooks explains the kinds.
         since: The version of rlcore that added the hook.
-        deprecated: The replacement of a deprecated hook; None for the others.
+        deprecated: What to implement instead of a deprecated hook, which is still called; None for the others.
+        removed_in: The version of rlcore that will no longer have a deprecated hook, at least two minor versions later.
     """
 
     name: str
     kind: HookKind
     since: str = "0.1"
     deprecated: str | None = None
+    removed_in: str | None = None
 
 
 HOOKS: tuple[HookInfo, ...] = (
@@ -39,6 +42,7 @@ HOOKS: tuple[HookInfo, ...] = (
     HookInfo("rlcore_action_distributions", "registry"),
     HookInfo("rlcore_replay_buffer_samplers", "registry"),
     HookInfo("rlcore_exporters", "registry"),
+    HookInfo("rlcore_opponents", "registry"),
     HookInfo("rlcore_optimizers", "registry"),
     HookInfo("rlcore_schedules", "registry"),
     HookInfo("rlcore_recording_formats", "registry"),
@@ -72,3 +76,12 @@ HOOKS: tuple[HookInfo, ...] = (
 """All hooks of rlcore."""
 
 KINDS: dict[str, HookKind] = {hook.name: hook.kind for hook in HOOKS}
+
+
+def deprecations(implemented: Collection[str]) -> list[str]:
+    """One line for each deprecated hook among those that a plugin implements: what to use instead, and until when."""
+    return [
+        f"{hook.name} is deprecated: {hook.deprecated}; rlcore {hook.removed_in} will no longer call it"
+        for hook in HOOKS
+        if hook.deprecated is not None and hook.name in implemented
+    ]

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlparse
 
 from rlcore.errors import PluginError
 from rlcore.plugins.calls import Plugins
-from rlcore.plugins.catalog import HOOKS
+from rlcore.plugins.catalog import HOOKS, deprecations
 from rlcore.plugins.discovery import installed
 from rlcore.plugins.local_file import is_file
 from rlcore.plugins.lookup import section_clash
@@ -93,9 +93,7 @@ def diagnose(plugin: Plugin, import_targets: bool, own_commands: Collection[str]
         yield Finding(label, "error", "hooks", message)
     for name in sorted({record.name for record in records if record.kind == "command"} & set(own_commands)):
         yield Finding(label, "error", "commands", f"the command {name!r} is core's own and would never be called")
-    for hook in HOOKS:
-        if hook.deprecated and hook.name in implemented:
-            yield Finding(label, "warning", "deprecated", f"{hook.name} is deprecated: {hook.deprecated}")
+    yield from (Finding(label, "warning", "deprecated", message) for message in deprecations(implemented))
     yield from _import_cost(plugin)
     if import_targets:
         for record in records:

@@ -101,7 +101,7 @@ class Dispatch:
                 try:
                     self.one(implementation, hook, **arguments)
                 except ConfigError as error:
-                    raise ConfigError(f"{error} (refused by {owner.described})", key=error.key) from error
+                    raise ConfigError(f"{error.message} (refused by {owner.described})", key=error.key) from error
                 except PluginError:
                     raise
                 except RlcoreError as error:

@@ -9,16 +9,19 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from rlcore.plugins.dispatch import Dispatch
+from rlcore.plugins.failures import blame
+from rlcore.plugins.plugin import canonical
 from rlcore.plugins.records import (
     CurriculumSpec,
     EnvironmentSpec,
     ExporterSpec,
+    OpponentSpec,
     Record,
     RewardProviderSpec,
     StatsWriterSpec,
     TrainerSpec,
 )
-from rlcore.plugins.targets import require_protocol, require_space
+from rlcore.plugins.targets import call_target, require_protocol, require_space
 
 if TYPE_CHECKING:
     from rlcore.curriculum import Curriculum
@@ -26,9 +29,9 @@ if TYPE_CHECKING:
     from rlcore.exporters import Exporter
     from rlcore.plugins.run_context import RunContext
     from rlcore.rewards import RewardProvider
-    from rlcore.settings import BehaviorSettings, EnvironmentSettings, ExportSettings
+    from rlcore.settings import BehaviorSettings, EnvironmentSettings, ExportSettings, OpponentSettings
     from rlcore.stats import StatsWriter
-    from rlcore.trainer import Trainer
+    from rlcore.trainer import Policy, Trainer
 
 __all__ = ["Factories"]
 
@@ -93,6 +96,22 @@ class Factories:
 
         created = self._create("rlcore_create_exporter", Exporter, spec, settings=settings, run=run)
         return cast(Exporter, created)
+
+    def create_opponent(
+        self, spec: OpponentSpec, settings: OpponentSettings, behavior: BehaviorSpec, run: RunContext
+    ) -> Policy:
+        """Create an opponent that plays for rows of ``behavior``: the target of ``spec`` is called, no hook.
+
+        An error in the policy, and actions that do not fit the behavior, are reported as errors of its plugin.
+        """
+        from rlcore.opponents import CheckedOpponent
+        from rlcore.trainer import Policy
+
+        policy = call_target(spec, "OpponentSpec.target", settings=settings, behavior=behavior, run=run)
+        require_protocol(policy, Policy, spec.described)
+        if spec.plugin is not None and canonical(spec.plugin.distribution) == "rlcore":
+            return cast(Policy, policy)  # unchecked, so that a policy of a run stays one of its trainer
+        return CheckedOpponent(policy, behavior, spec.described, blame)
 
     def create_environment(self, spec: EnvironmentSpec, settings: EnvironmentSettings, run: RunContext) -> Environment:
         """Create an environment with ``rlcore_create_environment``, and check it. Raises PluginError."""

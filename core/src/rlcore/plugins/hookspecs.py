@@ -40,6 +40,7 @@ from rlcore.plugins.records import (
     EncoderSpec,
     EnvironmentSpec,
     ExporterSpec,
+    OpponentSpec,
     OptimizerSpec,
     RecordingFormatSpec,
     ReplaySamplerSpec,
@@ -140,6 +141,15 @@ def rlcore_exporters() -> Iterable[ExporterSpec] | None:
 
     Called once per loading of plugins, at the latest when a configuration or a command names an exporter. Must not
     import torch or numpy.
+    """
+
+
+@registry_of(OpponentSpec)
+def rlcore_opponents() -> Iterable[OpponentSpec] | None:
+    """The opponents that this plugin provides, for ``evaluation.opponents`` and similar blocks of plugins.
+
+    Called once per loading of plugins, at the latest when a configuration names an opponent. Must not import torch or
+    numpy.
     """
 
 
@@ -306,9 +316,9 @@ def rlcore_restore_status(run: RunContext, sections: Mapping[str, Any]) -> None:
 def rlcore_write_status(status: Mapping[str, Any], directory: Path) -> bool | None:
     """Store the whole training status; return True when done. ``directory`` is the run's ``run_logs``.
 
-    Called once after each checkpoint, before ``rlcore_checkpoint_saved``, and again when the training is done. The
-    status is a view of the newest checkpoint: a resumed run does not read it. Core's own answer writes
-    ``training_status.json`` atomically.
+    Called once after each checkpoint, and again after its exports if there are any, before
+    ``rlcore_checkpoint_saved``; and again when the training is done. The status is a view of the newest checkpoint: a
+    resumed run does not read it. Core's own answer writes ``training_status.json`` atomically.
     """
 
 
@@ -401,7 +411,7 @@ def rlcore_summary_written(run: RunContext, behavior: str, step: int, stats: Map
 
 @hookspec
 def rlcore_evaluated(run: RunContext, step: int, result: EvaluationResult) -> None:
-    """The policies were evaluated over whole episodes. ``result.score`` is the mean over behaviors.
+    """The policies were evaluated over whole episodes. ``result.score`` decides which policies are the best.
 
     Called once per evaluation: within a run, by ``Run.evaluate()``, and by ``rlcore evaluate``, which starts no run.
     ``step`` counts the run's agent steps, over all behaviors.

@@ -13,8 +13,18 @@ PACKAGES = {
     ("trainer", "bc"): "rlcore-offline",
     ("trainer", "iql"): "rlcore-offline",
     ("environment", "gymnasium"): "rlcore-gymnasium",
+    ("environment", "pettingzoo"): "rlcore-pettingzoo",
+    ("behavior", "self_play"): "rlcore-ghost",
     ("writer", "tensorboard"): "rlcore-tensorboard",
     ("recording", "minari"): "rlcore-offline",
+    ("exporter", "onnx"): "rlcore-onnx",
+    ("recording", "mlagents"): "rlcore-offline",
+    ("reward", "curiosity"): "rlcore-intrinsic",
+    ("reward", "gail"): "rlcore-intrinsic",
+    ("reward", "rnd"): "rlcore-intrinsic",
+    ("command", "play"): "rlcore-pettingzoo",
+    ("command", "ratings"): "rlcore-ghost",
+    ("command", "report"): "rlcore-report",
     ("curriculum", "lessons"): "rlcore-curriculum",
     ("curriculum", "adr"): "rlcore-curriculum",
     ("curriculum", "learning_progress"): "rlcore-curriculum",
@@ -27,8 +37,9 @@ LESSONS = "lessons"
 # The replay sampler of a behavior that chooses none.
 UNIFORM = "uniform"
 
-# The format to ask for, and the advice, if no plugin for recordings is loaded.
+# The format to ask for, the one of ML-Agents' demonstrations, and the advice if no plugin for recordings is loaded.
 RECORDING_FORMAT = "minari"
+DEMONSTRATION_FORMAT = "mlagents"
 RECORDING_ADVICE = "pip install rlcore-offline, or turn it on with -p offline if it is installed"
 
 # Examples in messages.
@@ -40,11 +51,6 @@ FIRST_UPDATE_EXAMPLE = "hyperparameters.buffer_size of ppo or buffer_init_steps 
 NOT_BUILT = {
     ("trainer", "poca"): "the POCA trainer",
     ("environment", "unity"): "Unity environments",
-    ("behavior", "self_play"): "the ghost trainer, which the plugin rlcore-ghost is to provide",
-    ("exporter", "onnx"): "ONNX files, which the plugin rlcore-onnx is to provide",
-    ("reward", "curiosity"): "the curiosity reward",
-    ("reward", "gail"): "the GAIL reward",
-    ("reward", "rnd"): "the RND reward",
 }
 
 # Distributions whose statistics writers may run although neither the writer nor its plugin was named. Installing any

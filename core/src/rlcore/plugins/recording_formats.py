@@ -16,8 +16,10 @@ import attrs
 
 from rlcore.environment import BehaviorSpec
 from rlcore.errors import ConfigError, RunStateError
+from rlcore.files.ml_agents import DEMONSTRATION, holds_demonstrations
+from rlcore.files.paths import user_path
 from rlcore.plugins.failures import blamed
-from rlcore.plugins.known import RECORDING_ADVICE
+from rlcore.plugins.known import DEMONSTRATION_FORMAT, PACKAGES, RECORDING_ADVICE
 from rlcore.plugins.records import Record, RecordingFormatSpec
 from rlcore.plugins.targets import require_protocol
 from rlcore.recording.episode_recorder import EpisodeRecorder, one_slot
@@ -127,7 +129,16 @@ def _find(plugins: Formats, path: str | Path, behavior: str, start: Path) -> tup
     if not specs:
         raise ConfigError(f"recording {str(path)!r}: no plugin that reads recordings is loaded; {RECORDING_ADVICE}")
     formats = [_Searched(_format(spec), spec) for spec in specs]
-    found, location = find_recording(path, behavior, formats, start)
+    try:
+        found, location = find_recording(path, behavior, formats, start)
+    except ConfigError as error:
+        if not holds_demonstrations(start / user_path(path)):
+            raise
+        package = PACKAGES["recording", DEMONSTRATION_FORMAT]
+        raise ConfigError(
+            f"recording {str(path)!r}: demonstrations of ML-Agents ({DEMONSTRATION}) are read by the format "
+            f"{DEMONSTRATION_FORMAT!r} of {package}, which is not loaded; {RECORDING_ADVICE}"
+        ) from error
     return found.format, location, found.spec
 
 

@@ -136,7 +136,8 @@ class RewardProviderSpec(Record):
     """A reward that ``reward_signals`` may name.
 
     ``target(settings, behavior: BehaviorSpec, run: RunContext)``, called by keyword, returns a
-    :class:`rlcore.rewards.RewardProvider`.
+    :class:`rlcore.rewards.RewardProvider`. A ConfigError that it raises gets the place of the block in the file; its
+    ``key`` is relative to the block, such as ``("demo_path",)``.
 
     Attributes:
         settings: The attrs class of its block, as ``"package.module:Name"``.
@@ -352,6 +353,26 @@ class OptimizerSpec(Record):
 
 
 @attrs.frozen(kw_only=True)
+class OpponentSpec(Record):
+    """An opponent that does not learn, which ``evaluation.opponents`` and blocks of plugins may name.
+
+    ``target(settings, behavior: BehaviorSpec, run: RunContext)``, called by keyword once for each behavior that the
+    opponent plays for, returns a :class:`rlcore.trainer.Policy`. Its actions may depend on nothing but the arguments of
+    ``act`` and the latest ``seed``, so that every evaluation plays the same games. An opponent may ignore
+    ``deterministic``. Raise :class:`rlcore.errors.UnsupportedSpace` for a behavior that the opponent cannot play.
+
+    Attributes:
+        settings: The attrs class of its block, as ``"package.module:Name"``; derives from
+            :class:`rlcore.settings.OpponentSettings`.
+    """
+
+    kind: ClassVar[str] = "opponent"
+    key: ClassVar[str] = "opponents.NAME.type"
+
+    settings: str = attrs.field(default="rlcore.settings:OpponentSettings", validator=_check_target)
+
+
+@attrs.frozen(kw_only=True)
 class ScheduleSpec(Record):
     """A way in which a value changes during a run, which ``learning_rate_schedule`` and similar keys may name.
 
@@ -366,7 +387,13 @@ class ScheduleSpec(Record):
 
 @attrs.frozen(kw_only=True)
 class RecordingFormatSpec(Record):
-    """A file format of recorded episodes. ``target()`` returns a :class:`rlcore.recordings.RecordingFormat`."""
+    """A file format of recorded episodes. ``target()`` returns a :class:`rlcore.recordings.RecordingFormat`.
+
+    Attributes:
+        on_request: ``--record`` writes the format only if ``--record-format`` names it, even where it is the only one.
+    """
+
+    on_request: bool = False
 
     kind: ClassVar[str] = "recording"
     called: ClassVar[str] = "recording format"
@@ -427,6 +454,10 @@ class BehaviorSection(Record):
 
     The block is ``settings.sections[name]`` of the behavior's :class:`rlcore.settings.BehaviorSettings`. A behavior
     without the key, or with ``null``, has no entry: use ``settings.sections.get(name)``.
+
+    The class may have a method ``problems(behavior, config, plugins)``, which checks the block with the rest of its
+    behavior's settings, the whole configuration and the plugins. It yields pairs of a path within the block and a
+    message, and rlcore reports them with file and line. While policies are measured, it is not called.
     """
 
     kind: ClassVar[str] = "behavior"

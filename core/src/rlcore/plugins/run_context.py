@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import attrs
 
+from rlcore.errors import ConfigError, UnsupportedSpace, dotted
 from rlcore.files.paths import user_path, working_directory
 from rlcore.files.patterns import pattern_problem
 from rlcore.plugins.holds import CheckpointHold, CheckpointHolds
@@ -17,11 +19,11 @@ from rlcore.plugins.stopping import Stop, StopRequests
 
 if TYPE_CHECKING:
     from rlcore.environment import BehaviorSpec
-    from rlcore.plugins.records import Record, RewardProviderSpec, TrainerSpec
+    from rlcore.plugins.records import OpponentSpec, Record, RewardProviderSpec, TrainerSpec
     from rlcore.recordings import Recording
     from rlcore.rewards import RewardProvider
-    from rlcore.settings import BehaviorSettings, RunConfig
-    from rlcore.trainer import Trainer
+    from rlcore.settings import BehaviorSettings, OpponentSettings, RunConfig
+    from rlcore.trainer import Policy, Trainer
 
 __all__ = ["Purpose", "RunContext", "RunPlugins"]
 
@@ -74,6 +76,12 @@ class RunPlugins(Protocol):
         """Create a reward provider with the hook ``rlcore_create_reward_provider``."""
         ...
 
+    def create_opponent(
+        self, spec: OpponentSpec, settings: OpponentSettings, behavior: BehaviorSpec, run: RunContext
+    ) -> Policy:
+        """Create the opponent of ``spec``; :meth:`RunContext.create_opponents` creates all of a block."""
+        ...
+
     def read_recording(self, path: str | Path, behavior: str, start: Path = ...) -> Recording:
         """Return the recording that ``path``, relative to ``start``, names. Raises ConfigError if it is missing."""
         ...
@@ -99,6 +107,8 @@ class RunContext:
         purpose: Purpose of the created objects: ``"train"``; ``"evaluate"`` for environments and curricula of
             evaluations within a run, and for everything in ``rlcore evaluate``; ``"inference"`` under ``--inference``.
         offline: Whether the run learns from recorded data and steps no environment.
+        behaviors: The behaviors that trainers are created for, those of the environment or of the recorded data; empty
+            before.
         resumed_steps: Agent steps of each behavior in the checkpoint that the run resumed from; empty for a new run.
         video: Directory for films if the environment is to record them; None otherwise.
         working_directory: Directory that relative paths of the configuration are relative to.
@@ -112,6 +122,7 @@ class RunContext:
     num_envs: int
     purpose: Purpose = "train"
     offline: bool = False
+    behaviors: Mapping[str, BehaviorSpec] = attrs.field(factory=dict, repr=False)
     resumed_steps: dict[str, int] = attrs.field(factory=dict)
     video: Path | None = None
     working_directory: Path = attrs.field(factory=working_directory)
@@ -209,7 +220,34 @@ class RunContext:
 
         if isinstance(block, AbsentRewardSettings):
             return AbsentReward(name, block.gamma, block.strength)
-        return self.plugins.create_reward_provider(self.plugins.reward_provider(name), block, behavior, self)
+        spec, key = self.plugins.reward_provider(name), ("behaviors", behavior.name, "reward_signals", name)
+        try:
+            return self.plugins.create_reward_provider(spec, block, behavior, self)
+        except UnsupportedSpace as error:
+            raise UnsupportedSpace(f"{dotted(key)}: {error}") from error
+        except ConfigError as error:
+            raise ConfigError(error.message, key=(*key, *error.key)) from error
+
+    def create_opponents(
+        self, opponents: Mapping[str, OpponentSettings], behavior: BehaviorSpec, key: tuple[str, ...]
+    ) -> dict[str, Policy]:
+        """Create the opponents of a block, by name, each a policy that plays for rows of ``behavior`` and never learns.
+
+        ``key`` is the path of the block, such as ``("evaluation", "opponents")``. Raises ConfigError, with the
+        key, for an opponent that cannot be created, and UnsupportedSpace for one that cannot play.
+        """
+        return {name: self._opponent(name, settings, behavior, key) for name, settings in opponents.items()}
+
+    def _opponent(self, name: str, settings: OpponentSettings, behavior: BehaviorSpec, key: tuple[str, ...]) -> Policy:
+        from rlcore.plugins.records import OpponentSpec
+
+        try:
+            spec = self.plugins.record(OpponentSpec, settings.type or name)
+            return self.plugins.create_opponent(spec, settings, behavior, self)
+        except UnsupportedSpace as error:
+            raise UnsupportedSpace(f"{dotted((*key, name))}: {error}") from error
+        except ConfigError as error:
+            raise ConfigError(error.message, key=(*key, name, *error.key)) from error
 
     def read_recording(self, path: str | Path, behavior_name: str) -> Recording:
         """Return the recorded episodes that ``path`` names.

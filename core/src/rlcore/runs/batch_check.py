@@ -156,6 +156,17 @@ class BatchCheck:
                 values = final.ravel()
                 if not isfinite(values.dot(values)):
                     self._refuse_non_finite(what, final, ended)
+        if batch.final_info is not None:
+            self._check_final_info(batch.final_info, count)
+
+    def _check_final_info(self, infos: Any, count: int) -> None:
+        """``infos`` maps names to arrays of real numbers [K]; NaN is allowed."""
+        if not isinstance(infos, Mapping):
+            self._refuse("final_info", f"{_shown(infos)}, not a mapping of arrays by name")
+        for name, array in infos.items():
+            if not isinstance(array, np.ndarray) or array.shape != (count,) or array.dtype.kind != "f":
+                wanted = f"not an array of real numbers of shape [{count}]: one for each episode that ended"
+                self._refuse(f"final_info {name!r}", f"{_shown(array)}, {wanted}")
 
     def _check_options(self, batch: AgentBatch) -> None:
         """The arrays that a batch may leave out."""

@@ -19,7 +19,7 @@ from rlcore.saved_values import saved_count, saved_entry, saved_mapping
 from rlcore.seeding import derive_seed
 from rlcore.settings import BehaviorSettings
 from rlcore.stats import CUMULATIVE_REWARD, EPISODE_LENGTH, GROUP_REWARD, StatSummary, StatsWindow
-from rlcore.trainer import Player, Policy, Trainer
+from rlcore.trainer import Player, PlayingTrainer, Policy, Trainer
 
 # How many of the latest episodes the mean reward of results and progress is taken over.
 RECENT_EPISODES = 100
@@ -61,6 +61,7 @@ class BehaviorRun:
         self.inferred = 0  # agent steps acted under --inference
         self._player: Player | None = None  # that acts since it stopped learning
         self.learning = True
+        self.playing = True  # with the actions of the trainer: it learns, or plays on in its own way
         # Episodes and steps when a checkpoint last found that episodes had ended by themselves; None: not yet
         self.finished_at_cut: tuple[int, int] | None = None
         self.next_summary = 0
@@ -90,7 +91,12 @@ class BehaviorRun:
     def set_boundaries(self) -> None:
         """Set the next boundaries: multiples of the intervals after the trainer's step."""
         steps, settings = self.steps, self.settings
-        self.learning = steps < settings.max_steps
+        self.learning = self.playing = steps < settings.max_steps
+        acted = not self.offline and self.policy_steps is None
+        if acted and not self.learning and isinstance(self.trainer, PlayingTrainer):
+            self.playing = True
+            with blamed(trainer_named(self), "in stop_learning"):
+                self.trainer.stop_learning()
         self.next_summary = (steps // settings.summary_freq + 1) * settings.summary_freq
         self.checkpoint_saved()
 
@@ -103,7 +109,7 @@ class BehaviorRun:
     def make_due(self, summary: int | None) -> None:
         """Make a checkpoint due at this step, and the boundary ``summary`` if it was due."""
         if summary is not None:
-            self.learning = True  # at max_steps a summary is always due
+            self.learning = self.playing = True  # at max_steps a summary is always due
             self.next_summary = summary
         self.next_checkpoint = self.steps
 

@@ -17,7 +17,7 @@ from rlcore.runs.behavior import BehaviorRun
 from rlcore.runs.evaluator import Evaluator
 from rlcore.runs.whole_episodes import Abandoned
 from rlcore.settings import EvaluationSettings
-from rlcore.stats import EVALUATION_LENGTH, EVALUATION_REWARD
+from rlcore.stats import DRAW_RATE_AGAINST, EVALUATION_LENGTH, EVALUATION_REWARD, REWARD_AGAINST, WIN_RATE_AGAINST
 from rlcore.storage.best import rank
 from rlcore.storage.saved_specs import ENTRY as SPECS
 from rlcore.storage.saved_specs import spec_state
@@ -35,6 +35,7 @@ class Scores:
     best_score: float | None = None
     best_step: int | None = None
     stopped: bool = False  # by `stop_at`
+    opponents: dict[str, dict[str, float]] = attrs.field(factory=dict)  # the latest results against each
 
     def add(self, score: float, step: int, stop_at: float | None) -> bool:
         """Note the latest score. Returns whether it is the best so far."""
@@ -65,7 +66,9 @@ class RunEvaluation:
         self.overdue: Mapping[str, int | None] | None = None
 
     def state_dict(self) -> dict[str, Any]:
-        return attrs.asdict(self.scores)
+        """The scores; ``opponents`` is there only if there are any."""
+        state = attrs.asdict(self.scores)
+        return state if self.scores.opponents else {key: value for key, value in state.items() if key != "opponents"}
 
     def load_state_dict(self, state: Mapping[str, Any] | None) -> None:
         """Load the scores of a checkpoint; without such an entry, its run had no evaluation."""
@@ -124,11 +127,14 @@ class RunEvaluation:
             }
             return None
         self._next = _multiple_after(step, interval)
-        for name, behavior in behaviors.items():
-            measured = result.behaviors[name]
+        against = _stats_against(result)
+        for name, measured in result.behaviors.items():
+            behavior = behaviors[name]
             behavior.evaluated = measured.mean_reward
             if behavior.learning:
                 behavior.window.add({EVALUATION_REWARD: measured.mean_reward, EVALUATION_LENGTH: measured.mean_length})
+                behavior.window.add(against)
+        self.scores.opponents = {name: measured.summary for name, measured in result.opponents.items()}
         if self.scores.add(result.score, step, settings.stop_at) and settings.keep_best:
             models = {}
             for name, behavior in behaviors.items():
@@ -143,6 +149,16 @@ class RunEvaluation:
     def to_json(self) -> dict[str, Any] | None:
         """For ``result.json`` and the status; None before the first evaluation."""
         return None if self.scores.score is None else self.state_dict()
+
+
+def _stats_against(result: EvaluationResult) -> dict[str, float]:
+    """The statistics of the games against each opponent, by tag."""
+    stats = {}
+    for name, measured in result.opponents.items():
+        stats[REWARD_AGAINST + name] = measured.mean_reward
+        stats[WIN_RATE_AGAINST + name] = measured.win_rate
+        stats[DRAW_RATE_AGAINST + name] = measured.draw_rate
+    return stats
 
 
 def _multiple_after(step: int, interval: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 
@@ -11,17 +11,19 @@ import attrs
 
 from rlcore.curricula.parameter_feed import ParameterFeed, target_feed
 from rlcore.environment import BehaviorSpec, Environment, spec_mismatch
-from rlcore.errors import ConfigError, EnvironmentFailed, NonFiniteError
+from rlcore.errors import ConfigError, EnvironmentFailed, KeyPath, NonFiniteError
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.failures import blamed
 from rlcore.plugins.known import ENVIRONMENT_OPTIONS_EXAMPLE
 from rlcore.plugins.run_context import RunContext
 from rlcore.recording.episode_recorder import EpisodeRecorder
-from rlcore.results import EvaluationResult
+from rlcore.results import BehaviorEvaluation, EvaluationResult
 from rlcore.runs.batch_check import BatchCheck
 from rlcore.runs.closing import closing
+from rlcore.runs.match import Opponent, teams_in
+from rlcore.runs.played_environment import checks_of
 from rlcore.runs.setup import environment_name, make_curricula, make_environment
-from rlcore.runs.whole_episodes import checks_of, play
+from rlcore.runs.whole_episodes import play
 from rlcore.seeding import derive_seed
 from rlcore.settings import EnvironmentParameter, EnvironmentSettings, RunConfig
 from rlcore.settings.limits import MAX_EPISODE_STEPS
@@ -63,6 +65,7 @@ class Evaluator:
         self._max_episode_steps = MAX_EPISODE_STEPS if settings is None else settings.max_episode_steps
         self._warned_of_cuts = False
         self._environment: Environment | None = None
+        self._opponents: tuple[Opponent, ...] = ()
         self._checks: dict[str, BatchCheck] = {}  # of its behaviors; they warn once
 
     def evaluate(
@@ -87,17 +90,52 @@ class Evaluator:
         name = environment_name(self._settings(), self._plugins)
         with nullcontext() if kept else closing(environment, name, EnvironmentFailed):
             policies = policies_for(environment.behaviors)
-            with _of_an_evaluation():
-                feed = self._feed(environment, name, seed)
-                with (
-                    recorders_for(environment.behaviors) if recorders_for is not None else nullcontext({}) as recorders
-                ):
-                    result = play(
-                        policies, environment, episodes, seed, deterministic, recorders, feed,
-                        self._max_episode_steps, stop_requested, name, self._checks if kept else None,
-                    )  # fmt: skip
+            opponents = self._opponents_in(environment, episodes)
+            recording = nullcontext({}) if recorders_for is None else recorders_for(environment.behaviors)
+            with _of_an_evaluation(), recording as recorders:
+                results = [
+                        play(
+                            policies, environment, episodes, seed, deterministic, recorders,
+                            self._feed(environment, name, seed), self._max_episode_steps, stop_requested, name,
+                            self._checks if kept else None, opponent,
+                        )
+                        for opponent in opponents or (None,)
+                    ]  # fmt: skip
+        result = self._joined(results)
         self._warn_of_cuts(result)
         return result
+
+    def _opponents_in(self, environment: Environment, episodes: int) -> tuple[Opponent, ...]:
+        """The opponents of the evaluation block, created with the first environment. Raises ConfigError."""
+        settings = self._config.evaluation
+        if settings is None or not settings.opponents:
+            return ()
+        require_teams(environment.behaviors, episodes)
+        if self._opponents:
+            return self._opponents
+        context = attrs.evolve(self._context, purpose="evaluate")
+        created = {
+            name: context.create_opponents(settings.opponents, spec, ("evaluation", "opponents"))
+            for name, spec in environment.behaviors.items()
+        }
+        self._opponents = tuple(
+            Opponent(name, {behavior: policies[name] for behavior, policies in created.items()})
+            for name in settings.opponents
+        )
+        return self._opponents
+
+    def _joined(self, results: Sequence[EvaluationResult]) -> EvaluationResult:
+        """One result of those against each opponent."""
+        if not self._opponents:
+            return results[0]
+        behaviors = dict.fromkeys(name for result in results for name in result.behaviors)
+        joined = {
+            name: BehaviorEvaluation.joined([part.behaviors[name] for part in results if name in part.behaviors])
+            for name in behaviors
+        }
+        opponents = {name: measured for result in results for name, measured in result.opponents.items()}
+        settings = self._config.evaluation
+        return EvaluationResult(joined, opponents, None if settings is None else settings.score_against)
 
     def _warn_of_cuts(self, result: EvaluationResult) -> None:
         """Once."""
@@ -111,8 +149,9 @@ class Evaluator:
             )  # fmt: skip
 
     def open(self, episodes: int) -> None:
-        """Creates the environment for evaluations of ``episodes`` episodes before the first of them."""
-        self._open(episodes)
+        """Creates environment and opponents for evaluations of ``episodes`` episodes before the first of them."""
+        environment, _ = self._open(episodes)
+        self._opponents_in(environment, episodes)
 
     def close(self) -> None:
         if self._environment is not None:
@@ -147,14 +186,15 @@ class Evaluator:
         settings = self._config.evaluation_environment
         if settings is None:
             raise ConfigError(
-                "environment: missing, so there is nowhere to measure the policies; name one in the configuration, or "
-                f"with {ENVIRONMENT_OPTIONS_EXAMPLE} of rlcore evaluate"
+                "missing, so there is nowhere to measure the policies; name one in the configuration, or "
+                f"with {ENVIRONMENT_OPTIONS_EXAMPLE} of rlcore evaluate",
+                key=("environment",),
             )
         if self._video is not None and not self._plugins.environment(settings.type).video:
             raise ConfigError(f"--video: environments of type {settings.type!r} cannot record video")
         return settings
 
-    def _only_in_evaluation(self, key: tuple[str, ...]) -> bool:
+    def _only_in_evaluation(self, key: KeyPath) -> bool:
         """Whether only the evaluation block has this value of ``key``, which an environment refused."""
         if len(key) < 2:
             return False
@@ -164,7 +204,7 @@ class Evaluator:
         if block != "environment":
             return False
         played, trained = self._settings(), self._config.environment
-        return trained is None or getattr(played, name, None) != getattr(trained, name, None)
+        return trained is None or getattr(played, str(name), None) != getattr(trained, str(name), None)
 
     def _make(self, settings: EnvironmentSettings, num_envs: int) -> Environment:
         config = attrs.evolve(
@@ -178,7 +218,7 @@ class Evaluator:
                 environment = make_environment(config, self._plugins, context)
         except ConfigError as error:
             if self._only_in_evaluation(error.key):
-                raise ConfigError(f"evaluation.{error}", key=("evaluation", *error.key)) from error
+                raise ConfigError(error.message, key=("evaluation", *error.key)) from error
             raise
         if self._specs is not None:
             problem = specs_mismatch(self._specs, environment.behaviors)
@@ -187,6 +227,26 @@ class Evaluator:
                     environment.close()
                 raise ConfigError(f"environment {settings.id or settings.type!r} to evaluate in: {problem}")
         return environment
+
+
+def require_teams(behaviors: Mapping[str, BehaviorSpec], episodes: int) -> None:
+    """Raises ConfigError unless every environment has the same two teams or more, and each its turn in ``episodes``."""
+    teams, everywhere = teams_in(behaviors)
+    if len(teams) > 1 and everywhere:
+        if episodes < len(teams):
+            problem = f"must be at least {len(teams)}, the number of teams that play the opponents in turn"
+            raise ConfigError(f"{problem}, not {episodes}", key=("evaluation", "episodes"))
+        return
+    if len(teams) > 1:
+        problem = f"not every environment has the teams {', '.join(map(str, teams))}"
+    else:
+        names = ", ".join(repr(name) for name in behaviors)
+        problem = f"all agents (of {names}) are in one team"
+    raise ConfigError(
+        f"{problem}, so no opponent can play against the policies; an environment with teams has "
+        "BehaviorSpec.team; delete this block",
+        key=("evaluation", "opponents"),
+    )
 
 
 @contextmanager

@@ -9,7 +9,9 @@ from typing import Any, Self
 
 import attrs
 
+from rlcore.config.classes import settings_fields
 from rlcore.config.document import Document, document_from_mapping
+from rlcore.config.overrides import apply_overrides
 from rlcore.errors import ConfigError, did_you_mean
 from rlcore.files.paths import user_path
 from rlcore.plugins.calls import Plugins
@@ -18,6 +20,9 @@ from rlcore.runs.exported_file import OpenExporter, about_export
 from rlcore.runs.saved_policies import PolicySource
 from rlcore.runs.saved_run import SavedRun
 from rlcore.runs.setup import settings_of
+from rlcore.storage.configuration import configuration_sha256
+
+PROFILE = "profile"  # the setting of an exporter that --profile sets
 
 
 def export_policies(
@@ -50,7 +55,8 @@ def export_policies(
         given = document_from_mapping({spec.reference: settings}).data
         data = source.document.data.with_entry("export", given, None)
         source = attrs.evolve(source, document=attrs.evolve(source.document, data=data))
-    return Export.of(source, plugins, spec, checkpoint, behavior).write(output, force)
+    written = Export.of(source, plugins, spec, checkpoint, behavior).write(output, force)
+    return {name: each.path for name, each in written.items()}
 
 
 def chosen_exporter(document: Document, plugins: Plugins, reference: str | None) -> ExporterSpec:
@@ -70,6 +76,24 @@ def chosen_exporter(document: Document, plugins: Plugins, reference: str | None)
         raise ConfigError(f"{where} several exporters; choose one with --format: {' or '.join(names)}")
     absent = f"; {plugins.absent}" if plugins.absent else ""
     raise ConfigError(f"no exporter is installed; install a plugin that has one{absent}")
+
+
+def with_profile(document: Document, spec: ExporterSpec, profile: str) -> Document:
+    """The document with ``profile`` in the settings of the exporter. Raises ConfigError if it has no such setting."""
+    if PROFILE not in settings_fields(spec.resolve("settings")):
+        raise ConfigError(f"--profile: {spec.described} has no profiles; leave --profile out")
+    block = document.data.get("export")
+    names = block if isinstance(block, Mapping) else ()
+    entry = next((name for name in names if name in (spec.name, spec.reference)), spec.reference)
+    return apply_overrides(document, flags={("export", entry, PROFILE): profile})
+
+
+@attrs.frozen
+class WrittenExport:
+    """An exported file, and what the exporter reports about it in one line."""
+
+    path: Path
+    report: str | None
 
 
 @attrs.frozen(eq=False)
@@ -107,8 +131,8 @@ class Export:
             raise ConfigError(f"{place}: there is no directory {place.parent}")
         return {self.behaviors[0]: place}
 
-    def write(self, output: str | Path | None, force: bool) -> dict[str, Path]:
-        """Write the files, and return them by behavior."""
+    def write(self, output: str | Path | None, force: bool) -> dict[str, WrittenExport]:
+        """Write the files, and return them by behavior, each with the report of the exporter."""
         files, saved = self.files(output), self.saved
         for path in files.values():
             if os.path.lexists(path) and not (force and path.is_file() and not path.is_symlink()):
@@ -117,9 +141,11 @@ class Export:
         (settings,) = saved.config.export.values()
         opened = OpenExporter(saved.plugins.create_exporter(self.spec, settings, saved.context), self.spec, settings)
         specs = {name: saved.specs[name] for name in files}
+        checksum = configuration_sha256(saved.checkpoint)
+        written = {}
         for name, policy in saved.policies(specs).items():
-            about = about_export(
-                saved.context.run_id, saved.step, saved.steps[name], settings_of(saved.config, name).trainer_type
-            )
-            opened.write(policy, specs[name], files[name], about, files[name].parent)
-        return files
+            trainer_type = settings_of(saved.config, name).trainer_type
+            about = about_export(saved.context.run_id, saved.step, saved.steps[name], trainer_type, checksum)
+            report = opened.write(policy, specs[name], files[name], about, files[name].parent)
+            written[name] = WrittenExport(files[name], report)
+        return written

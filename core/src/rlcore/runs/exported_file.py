@@ -29,12 +29,14 @@ class OpenExporter:
     spec: ExporterSpec
     settings: ExportSettings
 
-    def write(self, policy: Policy, behavior: BehaviorSpec, path: Path, about: ExportAbout, workplace: Path) -> None:
-        """Export ``policy`` to ``path``, whose directory exists. A file at ``path`` is replaced in one step.
+    def write(
+        self, policy: Policy, behavior: BehaviorSpec, path: Path, about: ExportAbout, workplace: Path
+    ) -> str | None:
+        """Export ``policy`` to ``path``, whose directory exists, and return the exporter's report in one line, or None.
 
-        ``workplace`` is a directory on the same disk for what is not complete; nothing is left in it. Raises
-        UnsupportedExport if the exporter refuses the policy, PluginError if it fails or writes something other than
-        one file, and ConfigError if the file cannot be written.
+        A file at ``path`` is replaced in one step. ``workplace`` is a directory on the same disk for what is not
+        complete; nothing is left in it. Raises UnsupportedExport if the exporter refuses the policy, PluginError if it
+        fails or writes something other than one file, and ConfigError if the file cannot be written.
         """
         empty = workplace / f"{TEMPORARY}export-{os.getpid()}"
         try:
@@ -42,27 +44,35 @@ class OpenExporter:
                 empty.mkdir()
             made = empty / path.name
             try:
-                self.exporter.export(policy, behavior, made, about)
+                report = self.exporter.export(policy, behavior, made, about)
             except UnsupportedExport as error:
                 what = f"{self.spec.described}: behavior {behavior.name!r} cannot be exported"
                 raise UnsupportedExport(f"{what}: {error}") from error
             except (Exception, SystemExit) as error:
                 raise failure(self.spec.described, f"to export behavior {behavior.name!r}", error) from error
-            problem = _problem(empty, made)
+            problem = _problem(empty, made) or _problem_of_report(report)
             if problem:
                 raise PluginError(f"{self.spec.described}: export of behavior {behavior.name!r} {problem}")
             with _written(path):
                 fsync_file(made)
                 made.replace(path)
                 fsync_directory(path.parent)
+            return report
         finally:
             shutil.rmtree(empty, ignore_errors=True)
 
 
-def about_export(run_id: str, step: int, behavior_steps: int, trainer_type: str) -> ExportAbout:
+def about_export(
+    run_id: str, step: int, behavior_steps: int, trainer_type: str, configuration_sha256: str
+) -> ExportAbout:
     """The origin of a policy that this version of rlcore exports."""
     return ExportAbout(
-        run_id=run_id, step=step, behavior_steps=behavior_steps, trainer_type=trainer_type, rlcore_version=__version__
+        run_id=run_id,
+        step=step,
+        behavior_steps=behavior_steps,
+        trainer_type=trainer_type,
+        rlcore_version=__version__,
+        configuration_sha256=configuration_sha256,
     )
 
 
@@ -85,3 +95,11 @@ def _problem(directory: Path, made: Path) -> str | None:
     if made.is_symlink() or not made.is_file():
         return "wrote something other than a file"
     return None if made.stat().st_size else "wrote an empty file"
+
+
+def _problem_of_report(report: object) -> str | None:
+    """What is wrong with what an exporter returned; None if it is None or one line of text."""
+    if report is None or (isinstance(report, str) and len(report.splitlines()) == 1):
+        return None
+    what = f"{len(report.splitlines())} lines" if isinstance(report, str) else f"a {type(report).__name__}"
+    return f"returned {what}; a report is one line of text, or None"

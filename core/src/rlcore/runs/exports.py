@@ -23,6 +23,7 @@ from rlcore.runs.exported_file import OpenExporter, about_export
 from rlcore.settings import RunConfig
 from rlcore.storage.checkpoint_directory import find_checkpoints
 from rlcore.storage.directory import RunDirectory
+from rlcore.storage.store import RunStore
 
 log = logging.getLogger(__name__)
 
@@ -41,24 +42,27 @@ def make_exporters(config: RunConfig, plugins: Plugins, context: RunContext) -> 
 class RunExports:
     """Exports the policies of a run. A failure is a warning, and is kept in ``results``; the run continues."""
 
-    def __init__(self, plugins: Plugins, context: RunContext, directory: RunDirectory) -> None:
+    def __init__(self, plugins: Plugins, context: RunContext, directory: RunDirectory, store: RunStore) -> None:
         self.exporters: list[OpenExporter] = []  # set before the first step
         self.results: list[ExportResult] = []  # those of the end of the run, and the failures before it
         self._strict = plugins.strict
         self._context = context
         self._directory = directory
+        self._store = store
         self._refused: dict[tuple[str, str], str] = {}  # by exporter and behavior: trying again would change nothing
 
     def at_checkpoint(self, step: int, behaviors: Iterable[BehaviorRun]) -> None:
-        """Export beside the checkpoint of ``step``, and delete the exports of checkpoints that were deleted.
+        """Delete the exports of checkpoints that were deleted, and export beside the checkpoint of ``step``.
 
         With ``--strict-plugins``, the first PluginError is raised after all exports.
         """
+        self._remove_old(step)
         wanted = [each for each in self.exporters if each.settings.checkpoints]
-        try:
-            self._export_all(wanted, step, behaviors, at_end=False)
-        finally:
-            self._remove_old()
+        if wanted:
+            try:
+                self._export_all(wanted, step, behaviors, at_end=False)
+            finally:
+                self._store.write_status_of_exports()
 
     def at_end(self, step: int, behaviors: Iterable[BehaviorRun]) -> None:
         """Export to the run directory. Raises as :meth:`at_checkpoint` does."""
@@ -74,11 +78,13 @@ class RunExports:
         """For ``result.json``."""
         return [attrs.asdict(each) for each in self.results]
 
-    def _remove_old(self) -> None:
+    def _remove_old(self, step: int) -> None:
+        """Delete the exports of checkpoints that are gone, and of an earlier checkpoint of the same ``step``."""
         if not self._directory.exports:
             return
+        kept = {each.step for each in find_checkpoints(self._directory.checkpoints)} - {step}
         try:
-            self._directory.remove_exports({each.step for each in find_checkpoints(self._directory.checkpoints)})
+            self._directory.remove_exports(kept)
         except RunStateError as error:
             log.warning("%s", error)
 
@@ -90,10 +96,10 @@ class RunExports:
             for opened in exporters:
                 reference, name = opened.spec.reference, behavior.name
                 file = f"{name}{opened.spec.suffix}" if at_end else f"{name}/{name}-{step}{opened.spec.suffix}"
-                problem = self._refused.get((reference, name))
+                problem, report = self._refused.get((reference, name)), None
                 try:
                     if problem is None:
-                        self._export(opened, behavior, step, file, None if at_end else step)
+                        report = self._export(opened, behavior, step, file, None if at_end else step)
                 except RlcoreError as error:
                     problem = str(error)
                     if isinstance(error, UnsupportedExport):
@@ -103,22 +109,30 @@ class RunExports:
                     known = any(each.problem == problem for each in self.results)
                     log.log(logging.DEBUG if known else logging.WARNING, "%s", problem)
                     log.debug("the traceback of it:", exc_info=error)
-                result = ExportResult(reference, name, step, None if problem else file, problem)
+                result = ExportResult(reference, name, step, None if problem else file, problem, report)
                 if at_end or problem:
                     self.results.append(result)
         if failure is not None and self._strict:
             raise failure
 
-    def _export(self, opened: OpenExporter, behavior: BehaviorRun, step: int, file: str, of: int | None) -> None:
-        """Export one policy as ``file`` of the run directory; ``of`` is the step of its checkpoint, if it has one."""
+    def _export(self, opened: OpenExporter, behavior: BehaviorRun, step: int, file: str, of: int | None) -> str | None:
+        """Export one policy as ``file`` of the run directory, and return the exporter's report.
+
+        ``of`` is the step of the policy's checkpoint; None for an export at the end of the run.
+        """
         path = self._directory.path / file
         with blamed(trainer_named(behavior), "in snapshot"):
             policy = behavior.trainer.snapshot()
-        about = about_export(self._context.run_id, step, behavior.steps, behavior.settings.trainer_type)
+        trainer_type, checksum = behavior.settings.trainer_type, self._store.configuration_sha256
+        about = about_export(self._context.run_id, step, behavior.steps, trainer_type, checksum)
         self._directory.declare_export(file, of)
         try:
             path.parent.mkdir(exist_ok=True)
         except OSError as error:
             raise RunStateError(f"{path.parent}: cannot be made: {error.strerror or error}") from error
-        opened.write(policy, behavior.spec, path, about, self._directory.path)
-        log.log(logging.DEBUG if of else logging.INFO, "behavior %r is exported to %s", behavior.name, path)
+        report = opened.write(policy, behavior.spec, path, about, self._directory.path)
+        if of is None:
+            self._directory.declare_export(file, step)
+        shown = path if report is None else f"{path}: {report}"
+        log.log(logging.INFO if of is None else logging.DEBUG, "behavior %r is exported to %s", behavior.name, shown)
+        return report

@@ -116,9 +116,7 @@ def _act(behaviors: Sequence[BehaviorRun], actions: dict[str, Actions]) -> None:
     """Fill ``actions``, the same dictionary in every step, with what each behavior does next."""
     for behavior in behaviors:
         try:
-            actions[behavior.name] = (
-                behavior.trainer.act(behavior.batch) if behavior.learning else behavior.act_frozen()
-            )
+            actions[behavior.name] = behavior.trainer.act(behavior.batch) if behavior.playing else behavior.act_frozen()
         except (Exception, SystemExit) as error:
             blame(trainer_named(behavior), "in act", error)
 
@@ -137,7 +135,7 @@ def _observe(
             behavior.checks.check(batch)
         except NonFiniteError as error:
             raise state.with_parameters(error) from None
-        if behavior.learning:
+        if behavior.playing:
             finished = behavior.record(batch)
             if finished is not None:
                 behavior.episodes_finished(finished)

@@ -11,7 +11,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from rlcore.config.collected import located
 from rlcore.config.data_source import learns_offline
+from rlcore.config.document import Document
 from rlcore.environment import Environment
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.run_context import RunContext
@@ -20,6 +22,7 @@ from rlcore.results import BehaviorResult, EpochResult, EvaluationResult, Export
 from rlcore.runs.behavior import BehaviorRun
 from rlcore.runs.closing import CloseDeadline
 from rlcore.runs.control import Control
+from rlcore.runs.description import RunDescription
 from rlcore.runs.evaluations import Scores
 from rlcore.runs.setup import resolve_config
 from rlcore.runs.starting import Start
@@ -41,8 +44,10 @@ class Run:
 
     An epoch ends with a summary. The loop may be left and entered again: the training continues where it was.
 
-    ``config`` is a configuration file, a mapping of the same shape, or a :class:`RunConfig`. Environment, trainers
-    and run directory are created when the first epoch starts, or by :meth:`start`.
+    ``config`` is a configuration file, a mapping of the same shape, a :class:`RunConfig`, or a
+    :class:`rlcore.config.Document`, such as that of a file after :func:`rlcore.config.apply_overrides`. Environment,
+    trainers and run directory are created when the first epoch starts, or by :meth:`start`. An error about a value of a
+    file has the file and the line, also if an environment or a trainer refuses the value.
 
     Attributes:
         config: The complete configuration.
@@ -53,9 +58,11 @@ class Run:
         offline: Whether the run learns from recorded data: no environment is stepped.
     """
 
-    def __init__(self, config: RunConfig | Mapping[str, Any] | str | Path, plugins: Plugins | None = None) -> None:
+    def __init__(
+        self, config: RunConfig | Document | Mapping[str, Any] | str | Path, plugins: Plugins | None = None
+    ) -> None:
         """Check the configuration. Raises ConfigError. ``plugins`` are those that the configuration chooses if None."""
-        self.config, self.plugins = resolve_config(config, plugins)
+        self.config, self.plugins, self._document = resolve_config(config, plugins)
         self.directory = RunDirectory(self.config.checkpoint_settings)
         self.timers = Timers()
         self.outcome: Outcome | None = None
@@ -85,7 +92,8 @@ class Run:
             if self.finished or self._control.stop_requested:
                 self.close()
                 raise StopIteration
-            return self._started.train_epoch()
+            with located(self._document):
+                return self._started.train_epoch()
         except StopIteration:
             raise
         except BaseException as error:
@@ -101,7 +109,14 @@ class Run:
             return
         with self.timers.root.child("run_training.setup").measure():
             training = Start(
-                self.config, self.plugins, self.directory, self._store, self.timers, self.offline, self._control
+                self.config,
+                self._document,
+                self.plugins,
+                self.directory,
+                self._store,
+                self.timers,
+                self.offline,
+                self._control,
             ).training()
         training.started()
         self.config = training.context.config
@@ -122,7 +137,8 @@ class Run:
         self.start()
         training = self._started
         policies = {name: behavior.policy for name, behavior in training.behaviors.items()}
-        result = training.evaluation.evaluator.evaluate(lambda _: policies, episodes, seed, deterministic)
+        with located(self._document):
+            result = training.evaluation.evaluator.evaluate(lambda _: policies, episodes, seed, deterministic)
         self.plugins.evaluated(training.context, self.steps, result)
         return result
 
@@ -156,6 +172,14 @@ class Run:
                 self._training.close(outcome, error)
             finally:
                 self.outcome = self._training.outcome
+
+    def describe(self) -> RunDescription:
+        """Start the run, and describe it: plugins, device, environment, behaviors, and the promise of a resume.
+
+        ``rlcore run`` prints the lines of the description before the training.
+        """
+        self.start()
+        return RunDescription.of(self._started.context, self._started.state, self.plugins.loaded)
 
     # ------------------------------------------------------------ what can be looked at
 

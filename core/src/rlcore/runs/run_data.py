@@ -16,16 +16,16 @@ from rlcore.errors import RunStateError
 from rlcore.files.json_files import DamagedFile, is_number, is_whole, open_regular, parse_json, read_object
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.status_file import DamagedStatusFile
-from rlcore.runs.saved_run import find_run
+from rlcore.runs.saved_run import find_run, find_state
 from rlcore.storage.checkpoint import load_without_arrays, verify_checkpoint
 from rlcore.storage.checkpoint_directory import Checkpoint, find_checkpoints
 from rlcore.storage.configuration import read_saved_configuration
 from rlcore.storage.lock import is_locked
-from rlcore.storage.run_files import CHECKPOINTS, LOGS, RESULT
-from rlcore.storage.saved_state import require_run
+from rlcore.storage.run_files import CHECKPOINTS, LOGS, RESULT, TIMERS
+from rlcore.storage.saved_state import RUN, require_run
 from rlcore.storage.status import metadata_of, status_in_checkpoints
 
-__all__ = ["FoundCheckpoint", "RunData", "SavedSummary", "read_run"]
+__all__ = ["CheckpointData", "FoundCheckpoint", "RunData", "SavedSummary", "read_checkpoint", "read_run"]
 
 
 @attrs.frozen
@@ -89,11 +89,29 @@ class RunData:
     def metrics(self) -> tuple[SavedSummary, ...]:
         """The summaries in ``metrics.jsonl``, in its order, read on first use; empty without this file.
 
-        Lines that are not summaries are skipped, such as one that is being written.
+        Lines that are not summaries are skipped, such as one that is being written; ``unreadable_metrics`` has them.
         """
+        return tuple(summary for _, summary in self._lines if summary is not None)
+
+    @cached_property
+    def unreadable_metrics(self) -> tuple[int, ...]:
+        """The numbers of the lines in ``metrics.jsonl`` that are not summaries, counted from 1."""
+        return tuple(number for number, summary in self._lines if summary is None)
+
+    @cached_property
+    def timers(self) -> Mapping[str, Any] | None:
+        """The content of ``run_logs/timers.json``, read on first use; None if it is missing or cannot be read."""
+        try:
+            return read_object(self.directory / LOGS / TIMERS)
+        except (FileNotFoundError, DamagedFile):
+            return None
+
+    @cached_property
+    def _lines(self) -> tuple[tuple[int, SavedSummary | None], ...]:
+        """The lines of ``metrics.jsonl`` that are not empty, each with its number."""
         try:
             with open_regular(self.directory / METRICS_FILE) as file:
-                return tuple(summary for line in file if (summary := _summary(line)) is not None)
+                return tuple((number, _summary(line)) for number, line in enumerate(file, 1) if line.strip())
         except (FileNotFoundError, DamagedFile):
             return ()
 
@@ -108,6 +126,32 @@ def read_run(run: str | Path, plugins: Plugins | None = None) -> RunData:
     directory = find_run(Path(run))
     document = read_saved_configuration(directory)
     return run_data(directory, document, plugins or load_plugins_for(document, allow_local=False, lenient=True))
+
+
+@attrs.frozen
+class CheckpointData:
+    """The state in a checkpoint, as :func:`read_checkpoint` read it.
+
+    Attributes:
+        step: Agent steps of all behaviors.
+        path: The directory of the checkpoint.
+        trainers: By behavior, what :meth:`rlcore.trainer.Trainer.state_dict` returned, with the entries of trainers
+            that wrap others. The best checkpoint has only the entry ``"model"`` of each.
+    """
+
+    step: int
+    path: Path
+    trainers: Mapping[str, Mapping[str, Any]] = attrs.field(repr=False)
+
+
+def read_checkpoint(run: str | Path, checkpoint: str = "last") -> CheckpointData:
+    """Read the state in a checkpoint of a run, which may still be training. No plugin and no environment is needed.
+
+    ``run`` is a run directory, or the id of a run in ``results``. ``checkpoint`` is ``"last"`` (the newest intact one),
+    ``"best"`` or a step. Raises RunStateError if there is no such run or checkpoint.
+    """
+    found, state = find_state(find_run(Path(run)), checkpoint)
+    return CheckpointData(found.step, found.path, {name: entry for name, entry in state.items() if name != RUN})
 
 
 def run_data(directory: Path, document: Document, plugins: Plugins) -> RunData:

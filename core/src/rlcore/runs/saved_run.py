@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import attrs
 
-from rlcore.environment import BehaviorSpec
-from rlcore.errors import EnvironmentFailed, RunStateError
+from rlcore.config import load_config, load_plugins_for
+from rlcore.config.plugins_block import left_out
+from rlcore.curricula.parameter_feed import target_feed
+from rlcore.environment import BehaviorSpec, Environment
+from rlcore.errors import ConfigError, EnvironmentFailed, RunStateError, did_you_mean
 from rlcore.files.paths import working_directory
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.failures import blamed
@@ -21,14 +25,25 @@ from rlcore.recording.episode_recorder import EpisodeRecorder
 from rlcore.recordings import RecordingAbout
 from rlcore.results import EvaluationResult
 from rlcore.runs.closing import CLOSE_ENVIRONMENT, CloseDeadline, closing, no_deadline
-from rlcore.runs.evaluator import Evaluator
-from rlcore.runs.setup import run_context, settings_of, with_seed
+from rlcore.runs.code_of_others import refuse_code_of_others
+from rlcore.runs.evaluator import Evaluator, specs_mismatch
+from rlcore.runs.played_environment import PlayedEnvironment
+from rlcore.runs.setup import (
+    environment_name,
+    environment_settings,
+    make_curricula,
+    make_environment,
+    run_context,
+    settings_of,
+    with_seed,
+)
 from rlcore.saved_values import state_taken_up
 from rlcore.settings import RunConfig
 from rlcore.storage.best import by_score
 from rlcore.storage.checkpoint import CONFIGURATION
-from rlcore.storage.checkpoint_directory import Checkpoint, find_checkpoints, newest_intact
-from rlcore.storage.run_files import BEST, CHECKPOINTS
+from rlcore.storage.checkpoint_directory import BEST, Checkpoint, find_checkpoints, newest_intact
+from rlcore.storage.configuration import read_saved_configuration
+from rlcore.storage.run_files import CHECKPOINTS
 from rlcore.storage.saved_models import model_of, models_in
 from rlcore.storage.saved_specs import specs_in
 from rlcore.storage.saved_state import RUN, require_models
@@ -36,13 +51,28 @@ from rlcore.trainer import Policy
 
 __all__ = ["SavedRun"]
 
+log = logging.getLogger(__name__)
+
 
 def find_run(run: Path) -> Path:
     """``run`` itself if it is a run directory, else the run of that id under ``results``."""
     for directory in (run, Path("results") / run):
         if _is_run(directory):
             return directory
-    raise RunStateError(f"{run}: neither a run directory nor the id of a run in results/")
+    raise RunStateError(f"{run}: neither a run directory nor the id of a run in results/{_nearest_run(run)}")
+
+
+def _nearest_run(run: Path) -> str:
+    """``"; did you mean 'cartpole'?"`` if a run with such a name is where ``run`` was looked for."""
+    for place, named in ((run.parent, str), (Path("results"), lambda found: found.name)):
+        try:
+            found = [each for each in place.iterdir() if _is_run(each)]
+        except OSError:
+            continue
+        hint = did_you_mean(str(run), [named(each) for each in found])
+        if hint:
+            return hint
+    return ""
 
 
 def require_run(directory: Path) -> None:
@@ -81,12 +111,30 @@ class SavedRun:
     close_deadline: CloseDeadline = attrs.field(default=no_deadline, kw_only=True)
 
     @classmethod
+    def open(cls, run: str | Path, checkpoint: str = "last", allow_local: bool = False) -> SavedRun:
+        """Read a run with the installed plugins that its configuration chooses; for commands of plugins.
+
+        ``run`` is a run directory, or the id of a run in ``results``. Of a run that another user wrote, code that its
+        configuration names is refused, and local files are not imported, unless ``allow_local``.
+
+        Raises RunStateError if there is no such run or checkpoint, ConfigError if its configuration cannot be used.
+        """
+        directory = find_run(Path(run))
+        document = read_saved_configuration(directory)
+        if not allow_local:
+            refuse_code_of_others(document, directory, local=False)
+        plugins = load_plugins_for(document, allow_local=allow_local, lenient=True)
+        for message in () if allow_local else left_out(document, plugins):
+            log.warning("%s", message)
+        return cls.load(directory, load_config(document, plugins, measuring=True), plugins, checkpoint)
+
+    @classmethod
     def load(cls, directory: Path, config: RunConfig, plugins: Plugins, checkpoint: str = "last") -> SavedRun:
         """The newest intact checkpoint (``last``), the ``best`` evaluation's policies, or the checkpoint of a step.
 
         Raises RunStateError if there is no such checkpoint, saying which there are.
         """
-        found, state = _find(directory, checkpoint)
+        found, state = find_state(directory, checkpoint)
         return cls._of(found, state, directory, config, plugins)
 
     @classmethod
@@ -120,7 +168,7 @@ class SavedRun:
 
         ``behaviors`` are those of an environment; without it, those that the checkpoint was trained with.
         """
-        behaviors = self.specs if behaviors is None else behaviors
+        behaviors = self.context.behaviors = dict(self.specs if behaviors is None else behaviors)
         policies = {}
         for name, spec in behaviors.items():
             settings = settings_of(self.config, name)
@@ -133,6 +181,28 @@ class SavedRun:
                 trainer.load_model(model)
                 policies[name] = trainer.policy
         return policies
+
+    @contextmanager
+    def environment(self, num_envs: int, seed: int | None = None) -> Iterator[Environment]:
+        """Open ``num_envs`` environments of those that the run trained in, to play games of your own.
+
+        Their parameters are those of the task that training is for, drawn with ``seed`` (by default, the run's), and
+        what they return is checked. They are closed after the block. Raises ConfigError if the run has no environment,
+        or if it has other agents by now, and EnvironmentFailed, also later, if it fails.
+        """
+        settings = attrs.evolve(environment_settings(self.config), num_envs=num_envs)
+        config = attrs.evolve(self.config, environment=settings)
+        seed = self.context.seed if seed is None else seed
+        context = attrs.evolve(self.context, config=config, num_envs=num_envs, seed=seed)
+        name = environment_name(settings, self.plugins)
+        environment = make_environment(config, self.plugins, context)
+        with closing(environment, name, EnvironmentFailed, CLOSE_ENVIRONMENT, self.close_deadline):
+            problem = specs_mismatch(self.specs, environment.behaviors)
+            if problem:
+                raise ConfigError(f"environment {settings.id or settings.type!r}: {problem}", key=("environment",))
+            curricula = make_curricula(config.environment_parameters, self.plugins, context)
+            feed = target_feed(list(curricula.values()), environment, name) if curricula else None
+            yield PlayedEnvironment(environment, name, feed=feed)
 
     def evaluate(
         self,
@@ -183,7 +253,11 @@ class SavedRun:
         return recorded_to(self.plugins, directory, behaviors, about, record_format)
 
 
-def _find(directory: Path, checkpoint: str) -> tuple[Checkpoint, dict[str, Any]]:
+def find_state(directory: Path, checkpoint: str) -> tuple[Checkpoint, dict[str, Any]]:
+    """The checkpoint ``"last"``, ``"best"`` or of a step of the run in ``directory``, and its state.
+
+    Raises RunStateError if there is no such checkpoint, saying which there are.
+    """
     checkpoints = directory / CHECKPOINTS
     if checkpoint == "last":
         return newest_intact(checkpoints, f"{directory}", check=require_models)

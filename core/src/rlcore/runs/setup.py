@@ -11,9 +11,10 @@ from typing import Any, cast
 import attrs
 import numpy as np
 
-from rlcore.config import dump_config, load_config, load_plugins_for, read_document
+from rlcore.config import dump_config, load_plugins_for, read_document
 from rlcore.config.data_source import learns_offline
-from rlcore.config.document import document_from_mapping
+from rlcore.config.document import Document, document_from_mapping
+from rlcore.config.load import load_document
 from rlcore.config.names import behavior_name_problems
 from rlcore.config.plugins_block import recorded
 from rlcore.config.rules import behaviors_problem
@@ -35,18 +36,24 @@ log = logging.getLogger(__name__)
 
 
 def resolve_config(
-    config: RunConfig | Mapping[str, Any] | str | Path, plugins: Plugins | None
-) -> tuple[RunConfig, Plugins]:
-    """A checked configuration and the plugins it was checked with; loads plugins if none are given."""
+    config: RunConfig | Document | Mapping[str, Any] | str | Path, plugins: Plugins | None
+) -> tuple[RunConfig, Plugins, Document]:
+    """A checked configuration, the plugins it was checked with, and the document that gives errors their place.
+
+    Loads plugins if none are given.
+    """
     if isinstance(config, RunConfig):
         if plugins is None:
             plugins = load_plugins_for(document_from_mapping(dump_config(config)))
             config = attrs.evolve(config, plugins=recorded(config.plugins, None, plugins))
-        return config, plugins
-    document = document_from_mapping(config) if isinstance(config, Mapping) else read_document(Path(config))
+        return config, plugins, Document(None)
+    if isinstance(config, Mapping):
+        config = document_from_mapping(config)
+    document = config if isinstance(config, Document) else read_document(Path(config))
     if plugins is None:
         plugins = load_plugins_for(document)
-    return load_config(document, plugins), plugins
+    loaded, document = load_document(document, plugins)
+    return loaded, plugins, document
 
 
 def with_seed(config: RunConfig, seed: int | None) -> RunConfig:
@@ -56,7 +63,8 @@ def with_seed(config: RunConfig, seed: int | None) -> RunConfig:
         seed = configured if configured >= 0 else fresh_seed()
     elif configured not in (-1, seed):
         raise ConfigError(
-            f"env_settings.seed: the run was started with seed {seed}, not {configured}; leave the seed out to resume"
+            f"the run was started with seed {seed}, not {configured}; leave the seed out to resume",
+            key=("env_settings", "seed"),
         )
     return attrs.evolve(config, env_settings=attrs.evolve(config.env_settings, seed=seed))
 
@@ -94,7 +102,8 @@ def environment_settings(config: RunConfig) -> EnvironmentSettings:
     """The ``environment`` block, which a run cannot do without."""
     if config.environment is None:
         raise ConfigError(
-            f"environment: missing; say which environment to train or act in, for example {ENVIRONMENT_EXAMPLE}"
+            f"missing; say which environment to train or act in, for example {ENVIRONMENT_EXAMPLE}",
+            key=("environment",),
         )
     return config.environment
 
@@ -111,7 +120,7 @@ def make_environment(config: RunConfig, plugins: Plugins, context: RunContext) -
     spec = plugins.environment(settings.type)
     unnamed = behaviors_problem(spec, config)
     if unnamed:
-        raise ConfigError(f"behaviors: {unnamed}")
+        raise ConfigError(unnamed, key=("behaviors",))
     environment = plugins.create_environment(spec, settings, context)
     unusable = behavior_name_problems(environment.behaviors)
     problem = ""
@@ -161,8 +170,9 @@ def settings_of(config: RunConfig, behavior: str) -> BehaviorSettings:
     settings = config.behaviors.get(behavior, config.default_settings)
     if settings is None:
         raise ConfigError(
-            f"behaviors: the environment has a behavior {behavior!r}, which the configuration does not list"
-            f"{did_you_mean(behavior, config.behaviors)}; add it, or default_settings for all that are not listed"
+            f"the environment has a behavior {behavior!r}, which the configuration does not list"
+            f"{did_you_mean(behavior, config.behaviors)}; add it, or default_settings for all that are not listed",
+            key=("behaviors",),
         )
     return settings
 
@@ -185,6 +195,7 @@ def make_behavior_runs(
     config: RunConfig, plugins: Plugins, context: RunContext, specs: Mapping[str, BehaviorSpec], offline: bool
 ) -> dict[str, BehaviorRun]:
     """A trainer for every behavior of the environment, or, ``offline``, of the recorded data."""
+    context.behaviors = dict(specs)
     chosen = {name: settings_of(config, name) for name in specs}
     for idle in sorted(set(config.behaviors) - set(specs)):
         log.warning(
@@ -197,8 +208,9 @@ def make_behavior_runs(
         record = plugins.trainer(settings.trainer_type)
         if record.offline != offline:
             raise ConfigError(
-                f"behaviors: the environment has a behavior {name!r}, which trainer {settings.trainer_type!r} of "
-                "default_settings would learn from recorded data; list it with a trainer that learns in an environment"
+                f"the environment has a behavior {name!r}, which trainer {settings.trainer_type!r} of "
+                "default_settings would learn from recorded data; list it with a trainer that learns in an environment",
+                key=("behaviors",),
             )
         trainer = plugins.create_trainer(record, settings, spec, context)
         runs[name] = BehaviorRun(spec, settings, trainer, empty_batch(spec), context.seed, offline)

@@ -10,6 +10,8 @@ from typing import Any
 
 import attrs
 
+from rlcore.config.collected import located
+from rlcore.config.document import Document
 from rlcore.errors import EnvironmentFailed, PluginError
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.run_context import RunContext
@@ -37,6 +39,7 @@ class Start:
     """The parts that a training is started with."""
 
     config: RunConfig
+    document: Document  # the places of the values of the configuration, for errors
     plugins: Plugins
     directory: RunDirectory
     store: RunStore
@@ -66,11 +69,12 @@ class Start:
             environments = opened.enter_context(ExitStack())
             self.directory.open()
             opened.callback(close_directory)
-            made, config, saved = self._make(environments)
-            files = partial(_plugin_files, made.context, tuple(made.behaviors))
-            self._restore(made, saved)
-            made.exports.exporters = make_exporters(config, self.plugins, made.context)
-            made.summaries.writers = make_writers(config, self.plugins, made.context)
+            with located(self.document):
+                made, config, saved = self._make(environments)
+                files = partial(_plugin_files, made.context, tuple(made.behaviors))
+                self._restore(made, saved)
+                made.exports.exporters = make_exporters(config, self.plugins, made.context)
+                made.summaries.writers = make_writers(config, self.plugins, made.context)
             for writer in reversed(made.summaries.writers):
                 deadline = self.control.current_deadline
                 close_at_exit(opened, writer, writer.described, PluginError, CLOSE_WRITER, deadline)
@@ -102,7 +106,7 @@ class Start:
             state,
             RunEvaluation(config.evaluation, evaluator, self.store),
             RunSummaries(plugins, context, state.curricula, self.timers, notifications),
-            RunExports(plugins, context, self.directory),
+            RunExports(plugins, context, self.directory, self.store),
             notifications,
             self.directory,
             self.store,

@@ -20,7 +20,7 @@ from rlcore.environment import AgentBatch, Environment, SavesState
 from rlcore.errors import EnvironmentFailed, NonFiniteError, RunStateError, TrainingDiverged
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.failures import blamed, trainer_named
-from rlcore.plugins.known import FIRST_UPDATE_EXAMPLE
+from rlcore.plugins.known import FIRST_UPDATE_EXAMPLE, is_known
 from rlcore.plugins.run_context import RunContext
 from rlcore.results import BehaviorResult
 from rlcore.runs.batch_check import batch_of
@@ -187,6 +187,8 @@ class RunState:
         _require_behaviors(state, self.behaviors, where)
         _require_environment(state, environment, where)
         _require_curricula(state, curricula, where)
+        for name, behavior in self.behaviors.items():
+            _require_sections(saved[name], behavior, where)
         if curricula is not None:
             with state_taken_up(checkpoint, "environment_parameters"):
                 curricula.load_state_dict(state["curricula"])
@@ -284,6 +286,19 @@ def _require_curricula(state: Mapping[str, Any], curricula: RunCurricula | None,
             f"{where}: the checkpoint was learned {then} environment_parameters, this configuration {now} such block; "
             "resume with the configuration of the run"
         )
+
+
+def _require_sections(saved: Mapping[str, Any], behavior: BehaviorRun, where: Path) -> None:
+    """Raise RunStateError for the entry of a block, such as ``self_play``, that the behavior does not have any more.
+
+    The trainer inside may have another number of slots, and its own message would be about that.
+    """
+    for key in saved:
+        if is_known("behavior", key) and key not in behavior.settings.sections:
+            raise RunStateError(
+                f"{where}: behavior {behavior.spec.name!r} learned with {key}, this configuration has no such block; "
+                "resume with the block of the run, or start a new run with initialize_from"
+            )
 
 
 def _require_environment(state: Mapping[str, Any], environment: Environment | None, where: Path) -> None:

@@ -231,13 +231,13 @@ class Training:
                 # stands.
                 if error is None and self._store.saved_step != self.state.steps:
                     self._save_checkpoint(regular=outcome == "done")
+                if error is None and not (self.nothing_left and self._store.is_done()):
+                    self._export(self.exports.at_end, self._timers.root)
                 if outcome == "done":
                     self._store.write_status(final=True)
                     for behavior in self.behaviors.values():
                         if behavior.updates == 0 and behavior.steps >= behavior.settings.max_steps:
                             log.warning("%s", unlearned_warning(behavior))
-                if error is None and not self.nothing_left:
-                    self._export(self.exports.at_end, self._timers.root)
             if error is None:
                 self._raise_failure()
         except BaseException as late:

@@ -10,14 +10,15 @@ from numpy.typing import NDArray
 
 from rlcore.curricula.parameter_feed import ParameterFeed
 from rlcore.environment import AgentBatch, BehaviorSpec, Environment
-from rlcore.errors import EnvironmentFailed, NonFiniteError
-from rlcore.plugins.failures import blame, blamed, policy_named
+from rlcore.plugins.failures import blame, policy_named
 from rlcore.recording.episode_recorder import EpisodeRecorder
 from rlcore.results import BehaviorEvaluation, EvaluationResult
-from rlcore.runs.batch_check import BatchCheck, batch_of
+from rlcore.runs.batch_check import BatchCheck
 from rlcore.runs.episode_statistics import EpisodeStatistics
+from rlcore.runs.match import LEARNED, Match, Opponent
+from rlcore.runs.played_environment import PlayedEnvironment
 from rlcore.seeding import EpisodeSeeds, derive_seed
-from rlcore.trainer import Player, Policy
+from rlcore.trainer import Player, Policy, PolicyMix
 
 
 class Abandoned(Exception):
@@ -36,6 +37,7 @@ def play(
     stop_requested: Callable[[], bool] | None = None,
     named: str = "environment",
     checks: Mapping[str, BatchCheck] | None = None,
+    opponent: Opponent | None = None,
 ) -> EvaluationResult:
     """Play until every environment has finished its share of ``episodes``. ``recorders`` record them, by behavior.
 
@@ -44,27 +46,39 @@ def play(
     after ``max_episode_steps`` environment steps counts as truncated there. Raises :class:`Abandoned` after the
     environment step in which ``stop_requested`` has become true.
 
+    With an ``opponent``, one team of every environment plays ``policies``, in turn, and the others play the opponent:
+    see :class:`rlcore.runs.match.Match`. Only episodes of agents that play ``policies`` are counted and recorded.
+
     Each environment's share is fixed beforehand: counting the first episodes to finish would favor short ones.
     """
-    checks = checks_of(environment) if checks is None else checks
+    played = PlayedEnvironment(environment, named, checks, feed)
     share = np.full(environment.num_envs, episodes // environment.num_envs)
     share[: episodes % environment.num_envs] += 1
     counted = {
         name: _Counted(spec, share[spec.env_index].copy(), recorders.get(name))
         for name, spec in environment.behaviors.items()
     }
-    players = {name: Player(policy, environment.behaviors[name].slots) for name, policy in policies.items()}
-    for name, policy in policies.items():
+    match, acting = None, policies
+    if opponent is not None:
+        match = Match(environment.behaviors, share)
+        acting = {
+            name: PolicyMix([policy, opponent.policies[name]], match.players[name]) for name, policy in policies.items()
+        }
+        for name, each in counted.items():
+            each.players = match.players[name]
+    players = {name: Player(policy, environment.behaviors[name].slots) for name, policy in acting.items()}
+    for name, player in players.items():
         try:
-            policy.seed(derive_seed(seed, name))
+            player.policy.seed(derive_seed(seed, name))
         except (Exception, SystemExit) as error:
-            blame(policy_named(name, policy), "in seed", error)
-    batches = _begin(environment, seed, np.zeros(environment.num_envs, np.int64), feed, counted, named, checks)
-    while any(each.unfinished for each in counted.values()):
+            blame(policy_named(name, policies[name]), "in seed", error)
+    rounds: list[_Counted | Match] = [*counted.values(), *([] if match is None else [match])]
+    batches = _begin(played, seed, np.zeros(environment.num_envs, np.int64), counted, match)
+    while any(each.unfinished for each in rounds):
         if stop_requested is not None and stop_requested():
             raise Abandoned
-        if not any(each.playing for each in counted.values()):  # all that is missing waits behind episodes without end
-            batches = _begin(environment, seed, environment.episodes + 1, feed, counted, named, checks)
+        if not any(each.playing for each in rounds):  # all that is missing waits behind episodes without end
+            batches = _begin(played, seed, environment.episodes + 1, counted, match)
             for player in players.values():
                 player.begin()
         actions = {}
@@ -72,40 +86,35 @@ def play(
             try:
                 actions[name] = player.act(batches[name], deterministic)
             except (Exception, SystemExit) as error:
-                blame(policy_named(name, player.policy), "in act", error)
+                blame(policy_named(name, policies[name]), "in act", error)
         for name, recorder in recorders.items():
             recorder.act(batches[name], actions[name])
-        with blamed(named, "in step", EnvironmentFailed):
-            batches = environment.step(actions)
-        check_batches(batches, checks, named, "step", feed)
-        if feed is not None:
-            feed.restage(feed.after_step())
+        batches = played.step(actions)
         for name, each in counted.items():
             each.observe(batches[name], max_episode_steps)
         for name, player in players.items():
             player.observe(batches[name])
-    return EvaluationResult({name: each.result() for name, each in counted.items()})
+        if match is not None:
+            match.observe(batches, environment.episodes, max_episode_steps)
+    behaviors = {name: each.result() for name, each in counted.items() if each.returns}
+    if match is None or opponent is None:
+        return EvaluationResult(behaviors)
+    return EvaluationResult(behaviors, {opponent.name: match.result()})
 
 
 def _begin(
-    environment: Environment,
+    environment: PlayedEnvironment,
     seed: int,
     episodes: NDArray[np.int64],
-    feed: ParameterFeed | None,
     counted: Mapping[str, _Counted],
-    named: str,
-    checks: Mapping[str, BatchCheck],
+    match: Match | None,
 ) -> Mapping[str, AgentBatch]:
     """Begin episode ``episodes[c]`` in every environment c."""
-    if feed is not None:
-        feed.before_reset(episodes)
-    with blamed(named, "in reset", EnvironmentFailed):
-        batches = environment.reset(EpisodeSeeds(seed), episodes)
-    if feed is not None:
-        feed.after_reset(episodes)
-    check_batches(batches, checks, named, "reset", feed)
+    batches = environment.reset(EpisodeSeeds(seed), episodes)
     for name, each in counted.items():
         each.begin(batches[name])
+    if match is not None:
+        match.begin(environment.episodes)
     return batches
 
 
@@ -116,6 +125,7 @@ class _Counted:
     spec: BehaviorSpec
     left: NDArray[np.int64]  # [S] episodes still to be counted
     recorder: EpisodeRecorder | None
+    players: NDArray[np.int64] | None = None  # [S] who plays each slot; episodes of an opponent are not in the result
     statistics: EpisodeStatistics = attrs.field(init=False)
     steps: int = 0  # environment steps
     began: NDArray[np.int64] = attrs.field(init=False)  # [S] the step at which the episode to be counted started
@@ -153,13 +163,14 @@ class _Counted:
         ended = batch.ended
         finished = self.statistics.record(batch)
         wanted = (self.left[ended] > 0) & ~self.waiting[ended]
+        measured = wanted & self._learned(ended)
         if self.recorder is not None:
-            self.recorder.observe(batch, ended[wanted])
+            self.recorder.observe(batch, ended[measured])
         if finished is not None:
-            self.returns.extend(finished.returns[wanted].tolist())
+            self.returns.extend(finished.returns[measured].tolist())
             if finished.group_returns is not None:
-                self.group_returns.extend(finished.group_returns[wanted].tolist())
-            self.lengths.extend(finished.lengths[wanted].tolist())
+                self.group_returns.extend(finished.group_returns[measured].tolist())
+            self.lengths.extend(finished.lengths[measured].tolist())
             self.left[ended[wanted]] -= 1
             self.began[ended] = self.steps
             self.waiting[ended] = False
@@ -168,18 +179,23 @@ class _Counted:
             if late.any():
                 self._cut(np.flatnonzero(late), batch)
 
+    def _learned(self, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Return a mask [K] of the ``rows`` [K] whose agents do not play as an opponent."""
+        return np.ones(len(rows), np.bool_) if self.players is None else self.players[rows] == LEARNED
+
     def _cut(self, rows: NDArray[np.intp], batch: AgentBatch) -> None:
         """Counts the open episodes of ``rows``.
 
         A single environment cannot be reset, so these slots wait until all others have played their share.
         """
         statistics = self.statistics
+        self.left[rows] -= 1
+        self.waiting[rows] = True
+        rows = rows[self._learned(rows)]
         self.returns.extend(statistics.returns[rows].tolist())
         if statistics.group_returns is not None:
             self.group_returns.extend(statistics.group_returns[rows].tolist())
         self.lengths.extend(statistics.lengths[rows].tolist())
-        self.left[rows] -= 1
-        self.waiting[rows] = True
         self.cut += len(rows)
         if self.recorder is not None:
             self.recorder.cut(batch, rows)
@@ -195,29 +211,3 @@ class _Counted:
             lengths=tuple(self.lengths),
             cut=self.cut,
         )
-
-
-def checks_of(environment: Environment) -> dict[str, BatchCheck]:
-    """A check for the batches of each behavior, for evaluations."""
-    return {name: BatchCheck(spec, lambda: "while evaluating") for name, spec in environment.behaviors.items()}
-
-
-def check_batches(
-    batches: Mapping[str, AgentBatch],
-    checks: Mapping[str, BatchCheck],
-    environment: str,
-    doing: str,
-    feed: ParameterFeed | None,
-) -> None:
-    """Raises EnvironmentFailed unless ``doing`` of the environment returned what every behavior's spec says.
-
-    A NaN or an infinity is reported with the parameters that its episode started with.
-    """
-    for name, check in checks.items():
-        try:
-            check.check(batch_of(batches, name, environment, doing))
-        except NonFiniteError as error:
-            if feed is None:
-                raise
-            began = feed.described(error.env, error.latest)
-            raise NonFiniteError(f"{error} (its episode began with {began})", error.env, error.latest) from None

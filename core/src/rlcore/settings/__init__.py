@@ -11,6 +11,8 @@ from rlcore.settings.environment import (
     EnvironmentParameter,
     EnvironmentSettings,
     EvaluationSettings,
+    OpponentSettings,
+    RunOpponentSettings,
 )
 from rlcore.settings.fields import FieldInfo, SettingError, field_info, setting
 from rlcore.settings.run import CheckpointSettings, ExportSettings, PluginSettings, RunConfig, TorchSettings
@@ -50,12 +52,14 @@ __all__ = [
     "OffPolicySettings",
     "OfflineSettings",
     "OnPolicySettings",
+    "OpponentSettings",
     "OptimizerSettings",
     "PluginSettings",
     "PrioritizedSamplerSettings",
     "ReplaySamplerSettings",
     "RewardSettings",
     "RunConfig",
+    "RunOpponentSettings",
     "SettingError",
     "StateDependentGaussianSettings",
     "TorchSettings",

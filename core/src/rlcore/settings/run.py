@@ -99,8 +99,8 @@ class RunConfig:
     )
     export: dict[str, Any] = setting(
         factory=dict,
-        description="Exporters that write the policies for other programs when the run ends: settings by name "
-        "(an rlcore block).",
+        description="Exporters that write the policies for other programs when the run ends: settings by name, or a "
+        "list of names (an rlcore block).",
     )
     debug: bool = setting(False, "Log more, such as every plugin that was loaded, and why.")
     sections: dict[str, Any] = setting(factory=dict, description="Plugins' own blocks, by name.")

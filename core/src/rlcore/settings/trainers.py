@@ -7,7 +7,6 @@ from typing import Any
 
 import attrs
 
-from rlcore.files.ml_agents import demonstration_problem
 from rlcore.settings.fields import METADATA_KEY, FieldInfo, SettingError, setting
 from rlcore.settings.limits import MAX_LAYERS, MAX_N_STEPS, MAX_PASSES, MAX_ROLLOUT, MAX_ROWS, MAX_STEPS, MAX_UNITS
 
@@ -280,18 +279,14 @@ class OfflineSettings(MinibatchSettings):
     For these trainers ``max_steps``, ``summary_freq`` and ``checkpoint_interval`` count gradient steps.
     """
 
-    demo_path: str = setting(
-        description="Recorded data: directory of a dataset, or of several datasets.", check=demonstration_problem
-    )
+    demo_path: str = setting(description="Recorded data: a dataset, a directory of datasets, or .demo files.")
 
 
 @attrs.frozen(kw_only=True)
 class BehavioralCloningSettings:
     """Imitation of demonstrations beside reinforcement learning (ML-Agents' ``behavioral_cloning``)."""
 
-    demo_path: str = setting(
-        description="Recorded data: directory of a dataset, or of several datasets.", check=demonstration_problem
-    )
+    demo_path: str = setting(description="Recorded data: a dataset, a directory of datasets, or .demo files.")
     strength: float = setting(1.0, "Learning rate of imitation, as a factor on learning_rate.", exclusive_minimum=0.0)
     steps: int = setting(
         0, "Agent steps over which imitation fades out; 0 for imitation without end.", minimum=0, maximum=MAX_STEPS

@@ -1,9 +1,10 @@
 """The format of a checkpoint: a tree of arrays and JSON values as files, and a manifest that verifies them.
 
 A checkpoint is a directory. It holds a tree of mappings whose leaves are numpy arrays and JSON values. Arrays go into
-safetensors files (one per top-level entry), the rest into ``state.json``, the run's configuration into
-``configuration.yaml``. ``manifest.json`` lists every file with its size and SHA-256, because safetensors itself does
-not notice a flipped bit. Nothing is pickled. :mod:`rlcore.storage.checkpoint_directory` says where checkpoints stand.
+safetensors files (one per top-level entry, and one per ``FrozenState``, which checkpoints share: see
+:mod:`rlcore.storage.frozen_files`), the rest into ``state.json``, the run's configuration into ``configuration.yaml``.
+``manifest.json`` lists every file with its size and SHA-256, because safetensors itself does not notice a flipped bit.
+Nothing is pickled. :mod:`rlcore.storage.checkpoint_directory` says where checkpoints stand.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +31,12 @@ from rlcore.files.json_files import (
     parse_json,
     read_object,
 )
+from rlcore.saved_values import STORED_DTYPES, FrozenState, storable
+from rlcore.storage.frozen_files import FrozenFiles, checksum_in, sha256
 
 __all__ = ["load_checkpoint"]
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 MANIFEST = "manifest.json"
 STATE = "state.json"
 CONFIGURATION = "configuration.yaml"
@@ -41,10 +44,8 @@ MAX_MANIFEST = 1_000_000  # bytes
 MAX_HEADER = 16_000_000  # bytes, of a safetensors file
 _ARRAYS = ".safetensors"
 _ARRAY = "$array"  # {"$array": "name"} stands in state.json where an array was
-# The types that safetensors can store; numpy has more (texts, dates, objects).
-_DTYPES = frozenset(np.dtype(f"{kind}{size}") for kind in "iu" for size in (1, 2, 4, 8)) | {
-    np.dtype(name) for name in ("bool", "float16", "float32", "float64")
-}
+_FROZEN = "$frozen"  # {"$frozen": "file", "content": ...} stands in state.json where a FrozenState was
+_CONTENT = "content"
 
 
 class NewerFormat(RunStateError):
@@ -54,15 +55,24 @@ class NewerFormat(RunStateError):
 # ---------------------------------------------------------------- writing
 
 
-def write_checkpoint(directory: Path, step: int, state: Mapping[str, Any], configuration: str | None = None) -> None:
+def write_checkpoint(
+    directory: Path,
+    step: int,
+    state: Mapping[str, Any],
+    configuration: str | None = None,
+    earlier: Sequence[Path] = (),
+) -> Collection[str]:
     """Writes ``state`` as the files of a checkpoint into ``directory``, which is empty, and flushes them to disk.
 
-    Raises OSError or SafetensorError if a file cannot be written, TypeError for a state that is not arrays and JSON.
+    Files of frozen parts that a checkpoint in ``earlier`` has are linked, from the first one in which they are
+    undamaged. Returns the names of these files, which are verified. Raises OSError or SafetensorError if a file cannot
+    be written, TypeError for a state that is not arrays and JSON.
     """
     tree = {}
+    frozen = FrozenFiles(directory, earlier)
     for name, entry in state.items():
         arrays: dict[str, np.ndarray[Any, Any]] = {}
-        tree[name] = _split(entry, (name,), arrays)
+        tree[name] = _split(entry, (name,), arrays, frozen)
         if arrays:
             save_file(arrays, directory / file_name(name))
     text = json.dumps(tree, indent=4)
@@ -70,16 +80,24 @@ def write_checkpoint(directory: Path, step: int, state: Mapping[str, Any], confi
     (directory / STATE).write_bytes(text.encode())
     if configuration is not None:
         (directory / CONFIGURATION).write_bytes(configuration.encode())
-    written = sorted(directory.iterdir())
+    found = sorted(directory.iterdir())
+    written = [file for file in found if file.name not in frozen.linked]
     permissions = (directory / STATE).stat().st_mode & 0o777
     for file in written:
         file.chmod(permissions)  # safetensors does not apply the umask
-    files = {file.name: {"size": file.stat().st_size, "sha256": sha256(file)} for file in written}
-    manifest = {"format_version": FORMAT_VERSION, "step": step, "files": files}
-    (directory / MANIFEST).write_text(json.dumps(manifest, indent=4), encoding="utf-8")
+    known = frozen.written | frozen.linked
+    files = {file.name: {"size": file.stat().st_size, "sha256": known.get(file.name) or sha256(file)} for file in found}
+    manifest = json.dumps({"format_version": FORMAT_VERSION, "step": step, "files": files}, indent=4)
+    if len(manifest) > MAX_MANIFEST:
+        raise TypeError(
+            f"{MANIFEST} is larger than {MAX_MANIFEST:,} bytes: the state has {len(known):,} parts that are a "
+            "FrozenState; freeze a few large parts instead"
+        )
+    (directory / MANIFEST).write_text(manifest, encoding="utf-8")
     for file in [*written, directory / MANIFEST]:
         fsync_file(file)
     fsync_directory(directory)
+    return frozen.linked.keys()
 
 
 def _require_readable(text: str) -> None:
@@ -92,25 +110,30 @@ def _require_readable(text: str) -> None:
         raise TypeError(f"{STATE} {error}; keep numbers in numpy arrays, which go into files of their own") from error
 
 
-def _split(value: Any, path: tuple[str, ...], arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
-    """Returns the value with a mark in the place of each array, and puts the arrays into ``arrays`` by their path."""
+def _split(
+    value: Any, path: tuple[str, ...], arrays: dict[str, np.ndarray[Any, Any]], frozen: FrozenFiles | None
+) -> Any:
+    """Returns the value with a mark in the place of each array, and puts the arrays into ``arrays`` by their path.
+
+    ``frozen`` takes the arrays of each FrozenState; None within one, because all of its arrays are in one file.
+    """
+    if isinstance(value, FrozenState) and frozen is not None:
+        own: dict[str, np.ndarray[Any, Any]] = {}
+        tree = _split(value, ("/".join(path),), own, None)
+        return {_FROZEN: frozen.store(value, own), _CONTENT: tree}
     if isinstance(value, Mapping):
-        if _ARRAY in value:
-            raise TypeError(f"state entry {'/'.join(path)!r}: the key {_ARRAY} is reserved for rlcore")
-        return {str(key): _split(item, (*path, str(key)), arrays) for key, item in value.items()}
-    if isinstance(value, np.ndarray):
-        if value.dtype not in _DTYPES:
-            raise TypeError(f"state entry {'/'.join(path)!r}: an array of {value.dtype} cannot be saved")
-        name = _array_name(path, arrays)
-        arrays[name] = np.ascontiguousarray(value).reshape(value.shape)  # ascontiguousarray makes a scalar 1-d
-        return {_ARRAY: name}
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, (list, tuple)):
-        return [_split(item, (*path, str(index)), arrays) for index, item in enumerate(value)]
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    raise TypeError(f"state entry {'/'.join(path)!r}: {type(value).__name__} is neither an array nor a JSON value")
+        for mark in (_ARRAY, _FROZEN):
+            if mark in value:
+                raise TypeError(f"state entry {'/'.join(path)!r}: the key {mark} is reserved for rlcore")
+        return {str(key): _split(item, (*path, str(key)), arrays, frozen) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_split(item, (*path, str(index)), arrays, frozen) for index, item in enumerate(value)]
+    leaf = storable(value, path)
+    if not isinstance(leaf, np.ndarray):
+        return leaf
+    name = _array_name(path, arrays)
+    arrays[name] = np.ascontiguousarray(leaf).reshape(leaf.shape)  # ascontiguousarray makes a scalar 1-d
+    return {_ARRAY: name}
 
 
 def _array_name(path: tuple[str, ...], taken: Container[str]) -> str:
@@ -130,19 +153,18 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     """The state of the checkpoint at ``path``. Raises RunStateError, naming the file, if any file was changed."""
     verified = verify_checkpoint(path)
     state = load_without_arrays(path)
-    for name, entry in state.items():
-        file = path / file_name(name)
-        try:
-            state[name] = _join(entry, _load_arrays(file) if file.name in verified else {})
-        except DamagedFile as error:
-            raise RunStateError(f"checkpoint {path}: {error}") from error
-        except KeyError as error:
-            raise RunStateError(f"checkpoint {path}: {file.name} has no array {error.args[0]!r}") from error
+    join = _Join(path, verified)
+    try:
+        for name, entry in state.items():
+            file = file_name(name)
+            state[name] = join.value(entry, file, join.arrays(file) if file in verified else {})
+    except DamagedFile as error:
+        raise RunStateError(f"checkpoint {path}: {error}") from error
     return state
 
 
 def load_without_arrays(path: Path) -> dict[str, Any]:
-    """The JSON values of the checkpoint at ``path``, not verified; a mark stands in the place of each array.
+    """The JSON values of the checkpoint at ``path``, not verified; marks stand in the place of arrays and frozen parts.
 
     Raises RunStateError if they cannot be read.
     """
@@ -156,8 +178,11 @@ def load_without_arrays(path: Path) -> dict[str, Any]:
     return state
 
 
-def verify_checkpoint(path: Path) -> tuple[str, ...]:
-    """The names of the checkpoint's files. Raises RunStateError, naming the file, if any differs from the manifest."""
+def verify_checkpoint(path: Path, verified: Collection[str] = ()) -> tuple[str, ...]:
+    """The names of the checkpoint's files. Raises RunStateError, naming the file, if any differs from the manifest.
+
+    Files in ``verified`` were compared with their checksum already, and are not read.
+    """
     try:
         manifest = read_object(path / MANIFEST, MAX_MANIFEST)
     except (OSError, DamagedFile) as error:
@@ -175,6 +200,8 @@ def verify_checkpoint(path: Path) -> tuple[str, ...]:
     if str(step) != path.name:
         raise RunStateError(f"checkpoint {path}: {MANIFEST} is of step {step}")
     for name, (size, digest) in files.items():
+        if name in verified:
+            continue
         try:
             found, found_digest = _measured(path / name, size)
         except FileNotFoundError as error:
@@ -227,20 +254,49 @@ def _load_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
         # Besides its own errors, safetensors raises whatever numpy does for types that numpy lacks.
         raise repeating(error, f"{path}: is not a safetensors file", DamagedFile) from error
     for name, array in arrays.items():
-        if array.dtype not in _DTYPES:
+        if array.dtype not in STORED_DTYPES:
             raise DamagedFile(f"{path}: the array {name[:60]!r} is of {array.dtype}, which no checkpoint holds")
     return arrays
 
 
-def _join(value: Any, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Any:
-    """Returns the value with each array in the place of its mark; undoes :func:`_split`."""
-    if isinstance(value, dict):
-        if value.keys() == {_ARRAY}:
-            return arrays[str(value[_ARRAY])]
-        return {key: _join(item, arrays) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_join(item, arrays) for item in value]
-    return value
+class _Join:
+    """Puts the arrays of a checkpoint in the place of their marks; undoes :func:`_split`."""
+
+    def __init__(self, path: Path, verified: Container[str]) -> None:
+        self._path = path
+        self._verified = verified
+        self._frozen: dict[str, Mapping[str, np.ndarray[Any, Any]]] = {}  # by file: equal frozen parts share memory
+
+    def value(self, value: Any, file: str, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Any:
+        """``value`` with ``arrays``, which are those in ``file``. Raises DamagedFile for an array that is missing."""
+        if isinstance(value, dict):
+            if value.keys() == {_ARRAY}:
+                name = str(value[_ARRAY])
+                if name not in arrays:
+                    raise DamagedFile(f"{file} has no array {name!r}")
+                return arrays[name]
+            if value.keys() == {_FROZEN, _CONTENT}:
+                return self._frozen_state(value[_FROZEN], value[_CONTENT])
+            return {key: self.value(item, file, arrays) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self.value(item, file, arrays) for item in value]
+        return value
+
+    def arrays(self, file: str) -> dict[str, np.ndarray[Any, Any]]:
+        return _load_arrays(self._path / file)
+
+    def _frozen_state(self, file: Any, tree: Any) -> FrozenState:
+        if not isinstance(tree, dict):
+            raise DamagedFile(f"{STATE} has a frozen part that is not an object")
+        if file is None:
+            return FrozenState(self.value(tree, STATE, {}))
+        if not isinstance(file, str) or file not in self._verified:
+            raise DamagedFile(f"{STATE} has a frozen part with the file {str(file)[:90]!r}, which is not a file of it")
+        if file not in self._frozen:
+            self._frozen[file] = FrozenState(self.arrays(file))
+        state = FrozenState(self.value(tree, file, self._frozen[file]))
+        state.checksum = checksum_in(file)
+        return state
 
 
 # ---------------------------------------------------------------- files
@@ -269,11 +325,6 @@ def is_checkpoint(path: Path) -> bool:
 def file_name(name: str) -> str:
     """The name of the safetensors file of a top-level entry."""
     return f"{name}{_ARRAYS}"
-
-
-def sha256(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _listed(files: Any) -> dict[str, tuple[int, str]] | None:

@@ -12,7 +12,7 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ from rlcore.storage.checkpoint import (
 
 log = logging.getLogger(__name__)
 
+BEST = "best"  # the directory of the best checkpoints, within that of the regular ones
 _STEP_NAME = re.compile(r"[0-9]{1,18}")
 
 
@@ -95,6 +96,12 @@ def newest_intact(
     raise RunStateError(f"{origin}: there is no usable checkpoint in {directory}{problem}{advice}")
 
 
+def _of_one_run(directory: Path) -> list[Checkpoint]:
+    """All checkpoints of the run that saves into ``directory``; those in ``directory`` itself are last."""
+    others = directory.parent if directory.name == BEST else directory / BEST
+    return [*find_checkpoints(others), *find_checkpoints(directory)]
+
+
 def is_intact(checkpoint: Checkpoint) -> bool:
     """Whether all files of a checkpoint are as they were written. Raises NewerFormat for one of a newer rlcore."""
     try:
@@ -119,22 +126,24 @@ def save_checkpoint(directory: Path, step: int, state: Mapping[str, Any], config
     """Writes ``state`` as the checkpoint of ``step`` and returns its path.
 
     The files are written to a temporary directory and flushed to disk, then the directory is renamed, so that there is
-    never half a checkpoint under its name. ``configuration`` is stored as ``configuration.yaml``. Files that rlcore did
-    not write, in the place of the checkpoint, are moved to ``STEP.replaced``. Raises RunStateError if the checkpoint
-    cannot be written, and TypeError for a state that is not arrays and JSON; what was written so far is removed.
+    never half a checkpoint under its name. ``configuration`` is stored as ``configuration.yaml``. Files of frozen parts
+    that another checkpoint of the run has are linked, not written. Files that rlcore did not write, in the place of the
+    checkpoint, are moved to ``STEP.replaced``. Raises RunStateError if the checkpoint cannot be written, and TypeError
+    for a state that is not arrays and JSON; what was written so far is removed.
     """
     final = directory / str(step)
     temporary = directory / f"{TEMPORARY}{step}-{os.getpid()}"
     try:
         directory.mkdir(parents=True, exist_ok=True)
         temporary.mkdir()
-        write_checkpoint(temporary, step, state, configuration)
+        earlier = [checkpoint.path for checkpoint in reversed(_of_one_run(directory))]
+        verified = write_checkpoint(temporary, step, state, configuration, earlier)
         replaced = None
         if os.path.lexists(final):  # a run that was resumed from an older checkpoint reached this step again
             replaced = _make_room(final)
         temporary.rename(final)
         fsync_directory(directory)
-        _verify_or_restore(final, replaced)
+        _verify_or_restore(final, replaced, verified)
         if replaced is not None:
             shutil.rmtree(replaced)
             fsync_directory(directory)
@@ -147,10 +156,13 @@ def save_checkpoint(directory: Path, step: int, state: Mapping[str, Any], config
     return final
 
 
-def _verify_or_restore(final: Path, replaced: Path | None) -> None:
-    """Verify a new checkpoint. If it is damaged, the checkpoint of the same step that it ``replaced`` is restored."""
+def _verify_or_restore(final: Path, replaced: Path | None, verified: Collection[str]) -> None:
+    """Verify a new checkpoint, except for the files ``verified``.
+
+    If it is damaged, the checkpoint of the same step that it ``replaced`` is restored.
+    """
     try:
-        verify_checkpoint(final)
+        verify_checkpoint(final, verified)
     except BaseException:
         if replaced is not None:
             shutil.rmtree(final)

@@ -16,9 +16,9 @@ import attrs
 
 from rlcore.config import Document
 from rlcore.config.document import MAX_BYTES, parse_document, read_document
-from rlcore.config.problems import KeyPath, dotted, shown
-from rlcore.config.seal import is_sealed
-from rlcore.errors import ConfigError
+from rlcore.config.problems import shown
+from rlcore.config.seal import content_sha256, is_sealed
+from rlcore.errors import ConfigError, KeyPath, RunStateError, dotted
 from rlcore.files.json_files import DamagedFile, read_regular
 from rlcore.storage.checkpoint import CONFIGURATION, NewerFormat
 from rlcore.storage.checkpoint_directory import find_checkpoints, is_intact
@@ -64,6 +64,18 @@ def read_saved_configuration(directory: Path) -> Document:
         path, problem, copy.parent.name,
     )  # fmt: skip
     return document
+
+
+def configuration_sha256(checkpoint: Path) -> str:
+    """The checksum of the configuration that the ``checkpoint``, a directory, was trained with.
+
+    Raises RunStateError if it has none.
+    """
+    path = checkpoint / CONFIGURATION
+    text, problem = _text(path)
+    if text is None:
+        raise RunStateError(f"{path}: {problem}; an exported policy states the checksum of its configuration")
+    return content_sha256(text)
 
 
 def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[Change]:

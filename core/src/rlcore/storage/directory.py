@@ -19,11 +19,11 @@ from rlcore.files.atomic import is_leftover, sweep
 from rlcore.files.paths import user_path, working_directory
 from rlcore.settings import CheckpointSettings
 from rlcore.storage.checkpoint import CONFIGURATION
-from rlcore.storage.checkpoint_directory import find_checkpoints, require_no_newer
+from rlcore.storage.checkpoint_directory import BEST, find_checkpoints, require_no_newer
+from rlcore.storage.exported_files import ExportedFiles
 from rlcore.storage.lock import LOCK, RunLock, in_use, is_locked
 from rlcore.storage.replaced_runs import ReplacedRuns, why_force
 from rlcore.storage.run_files import (
-    BEST,
     CHECKPOINTS,
     LOGS,
     MARK,
@@ -224,13 +224,20 @@ class RunDirectory:
 
     @property
     def exports(self) -> Mapping[str, int | None]:
-        """The exported policies, relative to the directory, each with the step of its checkpoint or None."""
+        """The exported policies, relative to the directory, each with its step; see :class:`Mark`."""
         return {} if self._mark is None else self._mark.exports
+
+    def exported_files(self) -> ExportedFiles:
+        """The exported policies that are there, of earlier processes of the run too."""
+        if self._mark is None:
+            return ExportedFiles.read(self.path)
+        return ExportedFiles.of(self.path, self._mark.exports)
 
     def declare_export(self, relative: str, step: int | None) -> None:
         """Declare the file of an exported policy before it is written, so that it is known to be the run's.
 
-        Raises RunStateError if the name belongs to another file.
+        ``step`` is that of its checkpoint; None for the policy of the end of the run, whose step is declared again when
+        the file is complete. Raises RunStateError if the name belongs to another file.
         """
         assert self._mark is not None
         self.require()
@@ -241,12 +248,12 @@ class RunDirectory:
             self._set_exports({**self._mark.exports, relative: step})
 
     def remove_exports(self, steps: Container[int]) -> None:
-        """Delete the exported policies of checkpoints that no longer exist; ``steps`` are those that do.
+        """Delete the exported policies beside checkpoints, except for those of ``steps``.
 
         Raises RunStateError if a file cannot be deleted; a later call tries again.
         """
         assert self._mark is not None
-        gone = [name for name, step in self._mark.exports.items() if step is not None and step not in steps]
+        gone = [name for name, step in self._mark.exports.items() if "/" in name and step not in steps]
         if not gone:
             return
         self.require()

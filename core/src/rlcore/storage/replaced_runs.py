@@ -20,10 +20,9 @@ import attrs
 
 from rlcore.errors import RunStateError
 from rlcore.files.atomic import free_name
-from rlcore.storage.checkpoint_directory import find_checkpoints
+from rlcore.storage.checkpoint_directory import BEST, find_checkpoints
 from rlcore.storage.lock import LOCK, RunLock
 from rlcore.storage.run_files import (
-    BEST,
     CHECKPOINTS,
     MARK,
     Mark,

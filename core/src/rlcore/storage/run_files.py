@@ -19,17 +19,17 @@ from rlcore.files.atomic import is_leftover, remove, write_atomically
 from rlcore.files.json_files import DamagedFile, is_file_name, is_whole, read_object
 from rlcore.files.patterns import pattern_problem
 from rlcore.storage.checkpoint import CONFIGURATION
-from rlcore.storage.checkpoint_directory import find_checkpoints, foreign_entries, remove_checkpoint
+from rlcore.storage.checkpoint_directory import BEST, find_checkpoints, foreign_entries, remove_checkpoint
 from rlcore.storage.lock import LOCK
 
 MARK = "rlcore_run.json"
 CHECKPOINTS = "checkpoints"
-BEST = "best"
 LOGS = "run_logs"
+TIMERS = "timers.json"
 RESULT = "result.json"
 FORMAT = 1
 
-_FILES = frozenset({LOCK, MARK, CONFIGURATION, RESULT, f"{LOGS}/training_status.json", f"{LOGS}/timers.json"})
+_FILES = frozenset({LOCK, MARK, CONFIGURATION, RESULT, f"{LOGS}/training_status.json", f"{LOGS}/{TIMERS}"})
 _FOLDERS = frozenset({LOGS, CHECKPOINTS, f"{CHECKPOINTS}/{BEST}"})
 
 
@@ -39,7 +39,8 @@ class Mark:
 
     run: str = attrs.field(factory=lambda: uuid.uuid4().hex)  # two runs of one name differ in it
     files: tuple[str, ...] = ()  # patterns of what plugins write, relative to the directory
-    # Exported policies, relative to the directory, each with the step of its checkpoint, or None for that of the end.
+    # Exported policies, relative to the directory: BEHAVIOR/FILE with the step of its checkpoint, FILE with the step at
+    # the end of the run, or None while it is written and after that has failed.
     exports: Mapping[str, int | None] = attrs.field(factory=dict)
     replaces: Mapping[str, str] = attrs.field(factory=dict)  # `run` by directory; see replaced_runs.py
 

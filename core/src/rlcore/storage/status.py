@@ -1,7 +1,8 @@
 """The training status: a view of a run's newest checkpoint, in ML-Agents' shape, with a section for each plugin.
 
-Everything in it comes from checkpoints, so it can be made again at any time. It is written after each checkpoint, to
-``training_status.json`` or to where a plugin keeps it. ``rlcore status`` and runs that start with another run's lessons
+Everything in it comes from checkpoints, and from the run's mark, which lists exported policies; it can be made again at
+any time. It is written after each checkpoint, and again after its exports, to ``training_status.json`` or to where a
+plugin keeps it. ``rlcore status`` and runs that start with another run's lessons
 read it; a resumed run does not.
 """
 
@@ -18,6 +19,7 @@ from rlcore.errors import RunStateError
 from rlcore.files.json_files import is_number, is_whole
 from rlcore.storage.checkpoint import created_at, load_without_arrays
 from rlcore.storage.checkpoint_directory import Checkpoint, find_checkpoints
+from rlcore.storage.exported_files import ExportedFiles
 from rlcore.storage.saved_state import RUN, require_run
 
 log = logging.getLogger(__name__)
@@ -79,14 +81,19 @@ def listed_before(step: int, checkpoints: Sequence[Checkpoint]) -> list[ListedCh
     return listed
 
 
-def training_status(newest: SavedStatus, older: Sequence[ListedCheckpoint], final: bool = False) -> dict[str, Any]:
+def training_status(
+    newest: SavedStatus, older: Sequence[ListedCheckpoint], exported: ExportedFiles, final: bool = False
+) -> dict[str, Any]:
     """The status of a run at its newest checkpoint, with the older ones listed; ``final`` if its training is done."""
     status = dict(newest.sections)
     for name in newest.listed.entries:
-        entries = [each.entries[name] for each in (*older, newest.listed) if name in each.entries]
+        listed = [each for each in (*older, newest.listed) if name in each.entries]
+        entries = [_with_files(each.entries[name], exported.of_checkpoint(name, each.step)) for each in listed]
         section: dict[str, Any] = {"checkpoints": entries}
         if final:
-            section["final_checkpoint"] = entries[-1]
+            last = newest.listed
+            files = exported.of_end(name, last.step, last.entries) or exported.of_checkpoint(name, last.step)
+            section["final_checkpoint"] = _with_files(last.entries[name], files)
         shared = status.get(name)  # what a plugin adds
         status[name] = section | (dict(shared) if isinstance(shared, Mapping) else {})
     libraries = {f"{name}_version": version for name, version in newest.versions.get("libraries", {}).items()}
@@ -104,7 +111,14 @@ def training_status(newest: SavedStatus, older: Sequence[ListedCheckpoint], fina
 def status_in_checkpoints(checkpoint: Checkpoint, state: Mapping[str, Any]) -> dict[str, Any]:
     """The status of the run at ``checkpoint``, whose state is ``state``, with the checkpoints beside it listed."""
     older = listed_before(checkpoint.step, find_checkpoints(checkpoint.path.parent))
-    return training_status(SavedStatus.of(checkpoint, state), older)
+    exported = ExportedFiles.read(checkpoint.path.parent.parent)
+    return training_status(SavedStatus.of(checkpoint, state), older, exported)
+
+
+def _with_files(entry: Mapping[str, Any], exported: Sequence[str]) -> Mapping[str, Any]:
+    """The entry of a checkpoint that was exported: the first file stands where ML-Agents has its ``.onnx`` file."""
+    files = [*exported, str(entry["file_path"]), *map(str, entry["auxillary_file_paths"])]
+    return {**entry, "file_path": files[0], "auxillary_file_paths": files[1:]}
 
 
 def _entry(

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from rlcore.config import read_document
 from rlcore.config.document import parse_document
 from rlcore.config.dump import config_text
-from rlcore.config.seal import sealed
+from rlcore.config.seal import content_sha256, sealed
 from rlcore.errors import EnvironmentFailed, PluginError, RlcoreError, RunStateError, one_line
 from rlcore.files.atomic import write_atomically
 from rlcore.plugins.calls import Plugins
@@ -32,7 +32,7 @@ from rlcore.storage.checkpoint_directory import (
 from rlcore.storage.configuration import Change, changes
 from rlcore.storage.directory import RunDirectory
 from rlcore.storage.read_other_runs import models_of_run, status_of_run
-from rlcore.storage.run_files import outcome_in
+from rlcore.storage.run_files import TIMERS, outcome_in
 from rlcore.storage.saved_state import RUN, require_run
 from rlcore.storage.status import ListedCheckpoint, SavedStatus, listed_before, training_status
 from rlcore.storage.versions import run_versions, warn_of_other_versions
@@ -120,6 +120,11 @@ class RunStore:
         """Sets the configuration that checkpoints of this run hold."""
         self._configuration = sealed(config_text(config))
 
+    @property
+    def configuration_sha256(self) -> str:
+        """The checksum of the configuration that :meth:`configure` set."""
+        return content_sha256(self._configuration)
+
     def write_configuration(self) -> None:
         """Writes ``configuration.yaml``. Raises RunStateError."""
         try:
@@ -183,13 +188,19 @@ class RunStore:
         self.directory.require()
         save_best(self.directory.best, step, models, about, self._configuration)
 
+    def write_status_of_exports(self) -> None:
+        """Writes the status of the newest checkpoint again, after its policies were exported."""
+        assert self.saved_step is not None, "no checkpoint was written or read"
+        with _status_after(self.saved_step):
+            self.write_status()
+
     def write_status(self, final: bool = False) -> None:
         """Writes the status of the newest checkpoint; ``final`` names that one as the trained model."""
         self.plugins.write_status(self._status(final), self.directory.logs)
 
     def _status(self, final: bool = False) -> dict[str, Any]:
         assert self._newest is not None, "no checkpoint was written or read"
-        return training_status(self._newest, self._older, final)
+        return training_status(self._newest, self._older, self.directory.exported_files(), final)
 
     def forget_result(self) -> None:
         """Deletes the result of an earlier process, because the run continues. Raises RunStateError."""
@@ -203,7 +214,7 @@ class RunStore:
         self.directory.require()
         try:
             write_atomically(self.directory.result, (json.dumps(result, indent=4) + "\n").encode())
-            write_atomically(self.directory.logs / "timers.json", (json.dumps(timers, indent=4) + "\n").encode())
+            write_atomically(self.directory.logs / TIMERS, (json.dumps(timers, indent=4) + "\n").encode())
         except OSError as error:
             what = error.filename2 or error.filename or self.directory.path
             raise RunStateError(f"{what}: the result cannot be written: {error.strerror or error}") from error

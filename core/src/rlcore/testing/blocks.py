@@ -11,9 +11,12 @@ from rlcore.config.structure import build
 from rlcore.plugins.records import Record
 
 
-def checked_block(record: Record, block: Mapping[str, Any]) -> Any:
-    """Return the settings of ``record`` from ``block``, as in a file. Raises :class:`rlcore.config.ConfigErrors`."""
+def checked_block(record: Record, block: Mapping[str, Any], attribute: str = "settings") -> Any:
+    """Return the settings of ``record`` from ``block``, as in a file. Raises :class:`rlcore.config.ConfigErrors`.
+
+    ``attribute`` of the record names the class of the settings.
+    """
     problems = Problems(document_from_mapping({record.name: dict(block)}))
-    settings = build(record.resolve("settings"), block, (record.name,), problems)
+    settings = build(record.resolve(attribute), block, (record.name,), problems)
     problems.raise_any()
     return settings

@@ -27,6 +27,7 @@ __all__ = [
     "ConstantReward",
     "IdentityEnvironment",
     "ImageIdentity",
+    "RememberedCue",
     "SavingEnvironment",
     "TinyCorridor",
     "identity_continuous",
@@ -200,7 +201,7 @@ class TinyCorridor(SavingEnvironment):
         cells = int(self.parameters["length"][env])
         if not 2 <= cells <= self.length:
             raise ConfigError(
-                f"environment_parameters.length: must be from 2 to {self.length}, the corridor's cells, not {cells}",
+                f"must be from 2 to {self.length}, the corridor's cells, not {cells}",
                 key=("environment_parameters", "length"),
             )
         self.end[env] = cells - 1
@@ -308,6 +309,40 @@ class ConstantReward(ArrayEnvironment):
         return {"nothing": np.ones((self.num_envs, 1), np.float32)}
 
 
+class RememberedCue(SavingEnvironment):
+    """Name what was seen at the beginning: only the first observation of an episode shows which of two cues it has.
+
+    An episode has three steps. The action of the last step, 0 or 1, earns 1 if it names the cue; other actions have no
+    effect. The best return is 1, and the best mean return without memory is 0.5.
+
+    Attributes:
+        LENGTH: Steps of an episode.
+    """
+
+    LENGTH = 3
+    state = ("cue",)
+
+    def __init__(self, num_envs: int = 2, name: str = "Cue") -> None:
+        self.cue: NDArray[np.int64] = np.zeros(num_envs, np.int64)  # [N]
+        observation = ObservationSpec("cue", (3,), np.float32)  # the cue, then whether the last action is next
+        super().__init__(BehaviorSpec(name, (observation,), discrete=(2,), env_index=np.arange(num_envs)))
+
+    def begin(self, env: int, generator: np.random.Generator) -> None:
+        self.cue[env] = generator.integers(2)
+
+    def advance(self, actions: Actions) -> tuple[Array, Array]:
+        assert actions.discrete is not None
+        last = self._steps + 1 >= self.LENGTH
+        return last & (actions.discrete[:, 0] == self.cue), last
+
+    def observe(self) -> dict[str, Array]:
+        seen = np.zeros((self.num_envs, 3), np.float32)
+        first = self._steps == 0
+        seen[first, self.cue[first]] = 1.0
+        seen[:, 2] = self._steps == self.LENGTH - 1
+        return {"cue": seen}
+
+
 def tiny_env(num_envs: int = 2, name: str = "Corridor") -> TinyCorridor:
     """Return the smallest environment that terminates, is truncated and saves its state."""
     return TinyCorridor(num_envs, name)
@@ -381,4 +416,5 @@ FOR_CONFIGURATIONS: Mapping[str, Callable[..., ArrayEnvironment]] = {
     "identity_continuous": identity_continuous,
     "identity_hybrid": identity_hybrid,
     "image_identity": ImageIdentity,
+    "remembered_cue": RememberedCue,
 }

@@ -137,8 +137,11 @@ def installed_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
 
 
 @pytest.fixture
-def run_rlcore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunRlcore:
-    """Run a command in this process, in an empty directory, without RLCORE_*: ``run_rlcore("plugins", "list")``."""
+def run_rlcore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunRlcore]:
+    """Run a command in this process, in an empty directory, without RLCORE_*: ``run_rlcore("plugins", "list")``.
+
+    Local plugins that the commands import from ``tmp_path`` are forgotten after the test.
+    """
     for name in [name for name in os.environ if name.startswith("RLCORE_")]:
         monkeypatch.delenv(name)
     working = tmp_path / "working"
@@ -160,7 +163,12 @@ def run_rlcore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunRlcore:
                 log.setLevel(before)  # not by patching: setLevel clears the caches of child loggers
         return CommandResult(code, out.getvalue(), err.getvalue())
 
-    return run
+    path = [*sys.path]
+    yield run
+    sys.path[:] = path
+    for name, module in [*sys.modules.items()]:
+        if Path(getattr(module, "__file__", None) or "").is_relative_to(tmp_path):
+            del sys.modules[name]
 
 
 @pytest.fixture

@@ -39,10 +39,10 @@ def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environm
         allowed = ", ".join(environments.FOR_CONFIGURATIONS)
         hint = did_you_mean(name, environments.FOR_CONFIGURATIONS)
         key = ("environment", "id")
-        raise ConfigError(f"environment.id: unknown environment {name!r}; allowed: {allowed}{hint}", key=key)
+        raise ConfigError(f"unknown environment {name!r}; allowed: {allowed}{hint}", key=key)
     make = environments.FOR_CONFIGURATIONS[name]
     try:
         environment: Environment = make(run.num_envs, run.behavior_names[0], **settings.options)
     except TypeError as error:
-        raise ConfigError(f"environment.options: {error}", key=("environment", "options")) from error
+        raise ConfigError(str(error), key=("environment", "options")) from error
     return environment

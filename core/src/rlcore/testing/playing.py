@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,19 @@ def random_observations(behavior: BehaviorSpec, rows: int, generator: np.random.
         else:
             drawn[o.name] = generator.integers(0, 10, (rows, *o.shape)).astype(o.dtype)
     return drawn
+
+
+def random_mask(behavior: BehaviorSpec, rows: int, generator: np.random.Generator) -> NDArray[np.bool_] | None:
+    """Draw a mask [rows, mask_size] that allows at least one option of each branch, not always the first.
+
+    None for a behavior without discrete actions.
+    """
+    if not behavior.discrete:
+        return None
+    mask = generator.random((rows, behavior.mask_size)) < 0.5
+    for first, options in zip(np.cumsum((0, *behavior.discrete)), behavior.discrete, strict=False):
+        mask[np.arange(rows), first + generator.integers(options, size=rows)] = True
+    return mask
 
 
 def random_actions(
@@ -99,6 +113,8 @@ def check_batch(spec: BehaviorSpec, batch: AgentBatch) -> None:
                 "a slot whose needs_action is False has a reward, which is ignored: add it to the reward of the step "
                 "in which the agent acts next"
             )
+    for name, values in (batch.final_info or {}).items():
+        assert isinstance(name, str) and values.shape == (ended,) and values.dtype == np.float64, f"final_info {name!r}"
     if batch.group_reward is not None:
         assert batch.group_reward.shape == (slots,) and batch.group_reward.dtype == np.float32
     if batch.action_mask is not None:
@@ -123,6 +139,9 @@ def assert_equal_batches(ours: Batches, theirs: Batches) -> None:
         for key, array in (batch.final_observations or {}).items():
             assert other.final_observations is not None
             np.testing.assert_array_equal(array, other.final_observations[key])
+        assert (batch.final_info or {}).keys() == (other.final_info or {}).keys()
+        for key, values in (batch.final_info or {}).items():
+            np.testing.assert_array_equal(values, (other.final_info or {})[key], err_msg=f"final_info {key}")
         for field in ("reward", "terminated", "truncated", "ended", "group_reward", "needs_action", "action_mask"):
             np.testing.assert_array_equal(getattr(batch, field), getattr(other, field), err_msg=field)
 
@@ -147,21 +166,24 @@ def state_of_env(behaviors: Mapping[str, BehaviorSpec], batches: Batches, env: i
 
 
 def results_of_env(behaviors: Mapping[str, BehaviorSpec], batches: Batches, env: int) -> list[NDArray[Any]]:
-    """Return the results of a step for the agents in the environment ``env``: rewards, ends and final observations."""
+    """Return the results of a step for the agents in the environment ``env``: rewards, ends and what was final."""
     told = []
     for name, spec in behaviors.items():
         rows, batch = spec.env_index == env, batches[name]
         told += [batch.reward[rows], batch.terminated[rows], batch.truncated[rows]]
         told += [reward[rows] for reward in (batch.group_reward,) if reward is not None]
         told += [
-            array[rows[batch.ended]] for array in (batch.final_observations or {}).values() if rows[batch.ended].any()
+            array[rows[batch.ended]]
+            for finals in (batch.final_observations, batch.final_info)
+            for array in (finals or {}).values()
+            if rows[batch.ended].any()
         ]
     return told
 
 
 def all_equal(ours: list[NDArray[Any]], theirs: list[NDArray[Any]]) -> bool:
-    """Return whether all arrays are equal bit for bit."""
-    return len(ours) == len(theirs) and all(map(np.array_equal, ours, theirs))
+    """Return whether all arrays are equal bit for bit; NaN equals NaN."""
+    return len(ours) == len(theirs) and all(map(partial(np.array_equal, equal_nan=True), ours, theirs))
 
 
 def snapshot(batches: Batches) -> dict[str, AgentBatch]:
@@ -173,7 +195,7 @@ def snapshot(batches: Batches) -> dict[str, AgentBatch]:
         return {key: item.copy() for key, item in value.items()} if isinstance(value, dict) else value
 
     fields = ("observations", "reward", "terminated", "truncated", "ended", "final_observations", "group_reward",
-              "needs_action", "action_mask", "aborted")  # fmt: skip
+              "needs_action", "action_mask", "aborted", "final_info")  # fmt: skip
     return {
         name: AgentBatch(**{field: copied(getattr(batch, field)) for field in fields})
         for name, batch in batches.items()

@@ -57,7 +57,9 @@ class SmallTrainings:
             "torch_settings": dict(torch_settings or {}),
         }
         config = config_from_mapping(document, plugins)
-        run = RunContext(config, plugins, self.directory, seed, environment.num_envs)
+        run = RunContext(
+            config, plugins, self.directory, seed, environment.num_envs, behaviors=dict(environment.behaviors)
+        )
         return plugins.create_trainer(
             plugins.trainer(self.trainer_type), config.behaviors[behavior.name], behavior, run
         )

@@ -4,7 +4,8 @@ Templates to derive a trainer from: ``on_policy``, ``off_policy`` and ``offline`
 ``minibatch_trainer`` and ``template``.
 
 - Networks: ``networks``, ``encoders`` (images), ``distributions`` (of continuous actions), ``normalizer``, ``actions``,
-  ``discrete_options`` (values of discrete actions), ``policy`` (acting).
+  ``discrete_options`` (values of discrete actions), ``policy`` (acting), ``actor_stack`` (frozen policies
+  that act together).
 - On-policy data: ``rollout``, ``rollout_state``, ``advantages``, ``minibatch``, ``reward_stats``.
 - Stored transitions: ``replay``, ``replay_rings``, ``priorities``, ``recorded`` (a replay buffer filled from
   recordings), ``transition_batch`` (n steps), ``stored_rewards`` (statistics).

@@ -22,9 +22,10 @@ from rlcore.errors import UnsupportedSpace
 from rlcore.saved_values import saved_array
 from rlcore.torch.distributions import ActionDistribution
 
-__all__ = ["ActionLayout", "ActionNoise", "joint_log_prob_entropy", "mask_logits"]
+__all__ = ["MASKED_LOGIT", "ActionLayout", "ActionNoise", "joint_log_prob_entropy", "mask_logits"]
 
-MASKED_LOGIT = -1e8  # finite, so that the entropy's p * log p stays 0 and never NaN
+MASKED_LOGIT = -1e8
+"""The logit of a forbidden option: finite, so that the entropy's p * log p stays 0 and never NaN."""
 
 
 class ActionLayout:

@@ -63,14 +63,14 @@ def require_memory(
     beside: int = 0,
     in_use: int = 0,
     available: int | None = None,
-    what: str = "hyperparameters.buffer_size",
+    what: str | None = None,
 ) -> None:
     """Raise ConfigError if a replay buffer of ``buffer_size`` rows does not fit into memory.
 
     ``priorities``, ``masks`` and ``groups`` say whether the rows have those; ``beside`` is bytes per row besides;
     ``in_use`` bytes of the buffer are taken already. The message says what the buffer needs, what is ``available``
-    (bytes; by default what the system has), and the largest buffer_size that fits; ``what`` begins it, the key or the
-    data at fault.
+    (bytes; by default what the system has), and the largest buffer_size that fits. It begins with ``what``, the data
+    at fault, or with the behavior's key ``hyperparameters.buffer_size``.
     """
     there = (available_memory() if available is None else available) + in_use
 
@@ -85,8 +85,9 @@ def require_memory(
         fits, too_large = (middle, too_large) if needed(middle) <= there else (fits, middle)
     largest = f"at most {fits} fits" if fits else "not even one row fits"
     raise ConfigError(
-        f"{what}: {buffer_size} rows of behavior {behavior.name!r} need "
-        f"{_in_units(needed(buffer_size))} of memory and {_in_units(there)} are available; {largest}"
+        f"{'' if what is None else f'{what}: '}{buffer_size} rows of behavior {behavior.name!r} need "
+        f"{_in_units(needed(buffer_size))} of memory and {_in_units(there)} are available; {largest}",
+        key=("behaviors", behavior.name, "hyperparameters", "buffer_size") if what is None else (),
     )
 
 

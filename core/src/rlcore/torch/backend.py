@@ -11,7 +11,6 @@ from torch import nn
 
 from rlcore.errors import ConfigError
 from rlcore.plugins.run_context import RunContext
-from rlcore.settings import BehaviorSettings
 from rlcore.torch.cpu.acting import NumpyActor, numpy_actor
 from rlcore.torch.cpu.dense import fused_dense
 from rlcore.torch.cpu.flat_adam import FlatAdam
@@ -60,7 +59,7 @@ class Backend:
         return Pair(self.pair)
 
 
-def choose_backend(settings: BehaviorSettings, run: RunContext, independent_losses: bool = False) -> Backend:
+def choose_backend(run: RunContext, independent_losses: bool = False) -> Backend:
     """Return the backend that ``torch_settings`` selects.
 
     The pieces of :mod:`rlcore.torch.cpu` are used if ``fast_cpu`` is on and the device is the CPU. The default device
@@ -95,5 +94,5 @@ def _device(name: str) -> torch.device:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         cause = str(error).splitlines()[0]
-        raise ConfigError(f"torch_settings.device: {name!r} cannot be used: {cause}") from error
+        raise ConfigError(f"{name!r} cannot be used: {cause}", key=("torch_settings", "device")) from error
     return device

@@ -17,7 +17,7 @@ from rlcore.errors import ConfigError, PluginError, UnsupportedSpace, did_you_me
 from rlcore.plugins import blamed
 from rlcore.settings import NetworkSettings
 
-__all__ = ["ImageEncoder"]
+__all__ = ["ImageEncoder", "ResidualBlock", "image_scale"]
 
 # The smallest height and width each encoder can take, as ML-Agents documents them.
 MINIMUM_SIZE = {"simple": 20, "nature_cnn": 36, "resnet": 15, "match3": 5, "fully_connected": 1}
@@ -36,6 +36,7 @@ class ResidualBlock(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
+        """Return ``x`` [B, channels, height, width] plus what both convolutions make of it."""
         return x + self.layers(x)  # type: ignore[no-any-return]
 
 

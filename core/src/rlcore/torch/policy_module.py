@@ -71,23 +71,45 @@ class PolicyModule(nn.Module):
         """Actions for R rows of ``observations``, each [R, *shape] of the observation's type.
 
         ``action_mask`` [R, logits] is True where allowed. ``memory`` [R, M] is needed with a policy with memory; zeros
-        begin an episode. With ``noise``, standard normal [R, ``model.policy_head.noise_size``] and Gumbel [R, logits],
+        begin an episode. With ``noise``, standard normal [R, ``noise_size``] and Gumbel [R, logits],
         actions are drawn; without, they are those of a deterministic policy.
         """
-        columns, logits, memory = self._distribution(observations, memory)
+        columns, logits, memory = self.distribution_parameters(observations, action_mask, memory)
         continuous = discrete = None
         if columns is not None:
             continuous = self._to_environment(self._raw(columns, noise))
         if logits is not None:
-            if action_mask is not None:
-                logits = mask_logits(logits, action_mask)
             if noise is not None:
                 logits = logits + noise[1]
             branches = logits.split(self.branches, dim=1)  # type: ignore[no-untyped-call]
             discrete = torch.stack([branch.argmax(1) for branch in branches], dim=1)
         return PolicyOutput(continuous, discrete, memory)
 
-    def _distribution(
+    @property
+    def noise_size(self) -> int:
+        """The standard normal numbers that one draw of the continuous parts needs."""
+        return self.model.policy_head.noise_size
+
+    @property
+    def memory_size(self) -> int:
+        """M, the numbers that each row remembers from step to step; 0 without memory."""
+        return self.model.memory_size
+
+    def distribution_parameters(
+        self, observations: Mapping[str, Tensor], action_mask: Tensor | None = None, memory: Tensor | None = None
+    ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+        """Return the columns of the continuous parts [R, columns], the masked logits [R, logits] and the memory [R, M].
+
+        The arguments are those of :meth:`forward`. A part that the behavior or the policy does not have is None.
+        ``model.policy_head.distribution`` says what the columns mean. An exporter can compare its own logits and
+        probabilities with these.
+        """
+        columns, logits, memory = self._network(observations, memory)
+        if logits is not None and action_mask is not None:
+            logits = mask_logits(logits, action_mask)
+        return columns, logits, memory
+
+    def _network(
         self, observations: Mapping[str, Tensor], memory: Tensor | None
     ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
         inputs = self.model.inputs

@@ -24,6 +24,7 @@ def recorded_transitions(recording: Recording, behavior: BehaviorSpec, layout: A
     agents see or do something else than those of ``behavior``, or chose what their action mask forbids, and if there is
     not enough memory.
     """
+    recording = recording.named_as(behavior)
     problem = spec_mismatch(behavior, recording.behavior)
     if problem:
         raise ConfigError(f"behavior {behavior.name!r}: in the recording, {problem}, which its agents have")

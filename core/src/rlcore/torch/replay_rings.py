@@ -63,8 +63,9 @@ class ReplayRings:
         slots = behavior.slots
         if buffer_size < LEAST_ROWS * slots:
             raise ConfigError(
-                f"hyperparameters.buffer_size: must be at least {LEAST_ROWS * slots} for the {slots} agents of "
-                f"behavior {behavior.name!r} ({LEAST_ROWS} rows each), not {buffer_size}"
+                f"must be at least {LEAST_ROWS * slots} for the {slots} agents of the behavior ({LEAST_ROWS} rows "
+                f"each), not {buffer_size}",
+                key=("behaviors", behavior.name, "hyperparameters", "buffer_size"),
             )
         require_memory(behavior, buffer_size, priorities=priority_alpha is not None)
         self.behavior = behavior

@@ -163,8 +163,8 @@ def create_replay_sampler(hyperparameters: OffPolicySettings, behavior: Behavior
     require_protocol(sampler, ReplaySampler, spec.described)
     if sampler.changes_steps and hyperparameters.n_steps > 1:
         raise ConfigError(
-            f"behaviors.{behavior.name}.hyperparameters.n_steps: must be 1 with {spec.described}, which changes "
-            f"single transitions, not {hyperparameters.n_steps}"
+            f"must be 1 with {spec.described}, which changes single transitions, not {hyperparameters.n_steps}",
+            key=("behaviors", behavior.name, "hyperparameters", "n_steps"),
         )
     if isinstance(sampler, UniformSampler | PrioritizedSampler):
         return sampler

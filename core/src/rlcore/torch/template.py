@@ -14,20 +14,31 @@ from rlcore.plugins.run_context import RunContext
 from rlcore.rewards import RewardProvider
 from rlcore.saved_values import saved_mapping
 from rlcore.seeding import derive_seed
-from rlcore.settings import BehaviorSettings
+from rlcore.settings import BehaviorSettings, NetworkSettings
 from rlcore.torch.actions import require_bounds
 from rlcore.torch.backend import choose_backend
 from rlcore.torch.distributions import DEFAULT
 from rlcore.torch.networks import Actor
 from rlcore.torch.optimizer import Optimizer
 from rlcore.torch.plugin_optimizer import PluginOptimizer, chosen_optimizer
-from rlcore.torch.policy import ActorPolicy
+from rlcore.torch.policy import ActorPolicy, ActorSnapshot
 from rlcore.torch.saved_networks import load_model_state, require_model_fit
 from rlcore.torch.schedules import create_schedule
+from rlcore.trainer import NetworkSize
 
 __all__ = ["TorchTrainer"]
 
 IMITATION_STATE = "behavioral_cloning"  # the entry that rlcore.torch.imitation adds to a trainer's state
+
+
+def layers_text(settings: NetworkSettings) -> str:
+    """``2 x 64 tanh``, or ``64, 32 tanh`` for layers that differ; then the LSTM, if there is one."""
+    widths = settings.widths
+    if len(set(widths)) > 1:
+        layers = f"{', '.join(map(str, widths))} {settings.activation}"
+    else:
+        layers = f"{len(widths)} x {widths[0]} {settings.activation}" if widths else "linear"
+    return layers if settings.memory is None else f"{layers} + LSTM {settings.memory.memory_size // 2}"
 
 
 class TorchTrainer:
@@ -60,7 +71,7 @@ class TorchTrainer:
         self.behavior = behavior
         self.settings = settings
         self.hyperparameters = settings.hyperparameters
-        self.backend = choose_backend(settings, run, self.independent_losses)
+        self.backend = choose_backend(run, self.independent_losses)
         self.device = self.backend.device
         self.providers: Sequence[RewardProvider] = run.create_reward_providers(behavior, settings)
         self.provider_names = tuple(settings.reward_signals)  # in the same order
@@ -92,6 +103,12 @@ class TorchTrainer:
     def actor_optimizer(self) -> Optimizer:
         """Return the optimizer that moves the policy's parameters. Behavioral cloning uses it."""
         raise NotImplementedError
+
+    @property
+    def network_size(self) -> NetworkSize:
+        """The hidden layers of the policy, and the number of parameters that updates change."""
+        trained = sum(parameter.numel() for parameter in self.model.parameters() if parameter.requires_grad)
+        return NetworkSize(layers_text(self.settings.network_settings), trained)
 
     # ------------------------------------------------------------ for subclasses
 
@@ -142,7 +159,7 @@ class TorchTrainer:
             )
         optimizer.require_fit(state)
 
-    def snapshot(self, state: Mapping[str, Any] | None = None) -> ActorPolicy:
+    def snapshot(self, state: Mapping[str, Any] | None = None) -> ActorSnapshot:
         """Return a frozen copy of the policy, or the policy that ``state`` describes.
 
         Raises RunStateError for a state that does not fit.

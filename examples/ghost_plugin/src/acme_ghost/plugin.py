@@ -8,8 +8,8 @@ from rlcore.settings import setting
 
 
 @attrs.frozen(kw_only=True)
-class SelfPlaySettings:
-    """Settings of self-play, with ML-Agents' names."""
+class EarlierSelvesSettings:
+    """Keys of the block earlier_selves of a behavior; they mean what those of self_play mean."""
 
     save_steps: int = setting(20_000, "Agent steps of the trainer between two snapshots.", minimum=1)
     window: int = setting(10, "Number of snapshots to keep; a new one replaces the oldest.", minimum=1)
@@ -20,19 +20,20 @@ class SelfPlaySettings:
 
 @hookimpl
 def rlcore_behavior_sections():
-    return [BehaviorSection(name="self_play", target="acme_ghost.plugin:SelfPlaySettings", summary="self-play")]
+    target, summary = "acme_ghost.plugin:EarlierSelvesSettings", "opponents that are earlier policies"
+    return [BehaviorSection(name="earlier_selves", target=target, summary=summary)]
 
 
 @hookimpl
 def rlcore_create_trainer(spec, settings, behavior, run):
-    self_play = settings.sections.get("self_play")
-    if self_play is None or run.inference:
+    earlier_selves = settings.sections.get("earlier_selves")
+    if earlier_selves is None or run.inference:
         return None  # the trainer of the next plugin, or of rlcore
     if behavior.team is None or len(set(behavior.team.tolist())) != 2:
-        raise ConfigError(f"behaviors.{behavior.name}.self_play: needs agents of two teams in every environment")
+        raise ConfigError(f"behaviors.{behavior.name}.earlier_selves: needs agents of two teams in every environment")
     from acme_ghost.trainer import GhostTrainer
 
     learning = (behavior.team == behavior.team.min()) == (behavior.env_index % 2 == 0)  # [S] another team in odd ones
     learners = behavior.take(learning.nonzero()[0])
     trainer = run.plugins.create_trainer(spec, settings, learners, run, without="acme-ghost")
-    return GhostTrainer(trainer, self_play, learning, behavior.name, run.seed)
+    return GhostTrainer(trainer, earlier_selves, learning, behavior.name, run.seed)

@@ -1,4 +1,4 @@
-"""Self-play: in each environment one team learns, and the other one plays as earlier policies.
+"""A trainer around a trainer: in each environment one team learns, and the other one plays as earlier policies.
 
 S slots, of which L learn and P play.
 """
@@ -6,7 +6,7 @@ S slots, of which L learn and P play.
 import numpy as np
 
 from rlcore.environment import Actions
-from rlcore.saved_values import fill, saved_count, saved_mapping
+from rlcore.saved_values import FrozenState, fill, saved_count, saved_mapping
 from rlcore.seeding import derive_generator, derive_seed, generator_state, restore_generator
 from rlcore.trainer import Player, PolicyMix, TrainerWrapper
 
@@ -21,10 +21,11 @@ class GhostTrainer(TrainerWrapper):
         super().__init__(trainer)
         self.settings, self.learning_slots = settings, learning_slots  # [S]
         self.learning, self.playing = np.flatnonzero(learning_slots), np.flatnonzero(~learning_slots)
-        self.generator = derive_generator(seed, f"{name}/self_play")
+        self.generator = derive_generator(seed, f"{name}/earlier_selves")
         self.saved = 0  # snapshots, ever
         self.opponent = np.zeros(len(self.playing), np.int64)  # [P] 0: the current policy, k: a snapshot
         self.mix = PolicyMix([trainer.policy], self.opponent)  # then the snapshots
+        self.frozen = []  # the states of the snapshots: a checkpoint links to those that an earlier one has
         self.player = Player(self.mix, len(self.playing), derive_seed(seed, f"{name}/opponents"))
 
     def begin(self, batch):
@@ -48,22 +49,24 @@ class GhostTrainer(TrainerWrapper):
         """Draw the policies that the agents in these ``rows`` [K] of the P play as, after a snapshot if one is due."""
         if self.steps >= self.saved * self.settings.save_steps:
             place = 1 + self.saved % self.settings.window  # the oldest one's, if the window is full
-            self.mix.policies[place : place + 1] = [self.trainer.snapshot()]
+            snapshot = self.trainer.snapshot()
+            self.mix.policies[place : place + 1] = [snapshot]
+            self.frozen[place - 1 : place] = [FrozenState(snapshot.state_dict())]
             self.saved += 1
         latest = self.generator.random(len(rows)) < self.settings.play_against_latest_model_ratio
         self.opponent[rows] = np.where(latest, 0, self.generator.integers(1, len(self.mix.policies), len(rows)))
 
     def state_dict(self):
         own = {"saved": self.saved, "opponent": self.opponent.copy(), "generator": generator_state(self.generator)}
-        snapshots = [snapshot.state_dict() for snapshot in self.mix.policies[1:]]
-        own |= {"snapshots": snapshots, "player": self.player.state_dict()}
-        return {**self.trainer.state_dict(), "self_play": own}
+        own |= {"snapshots": list(self.frozen), "player": self.player.state_dict()}
+        return {**self.trainer.state_dict(), "earlier_selves": own}
 
     def load_state_dict(self, state):
-        own = saved_mapping(state, "self_play")
-        snapshots = [self.trainer.snapshot(each) for each in own["snapshots"]]
+        own = saved_mapping(state, "earlier_selves")
+        frozen = [FrozenState(each) for each in own["snapshots"]]
+        snapshots = [self.trainer.snapshot(each) for each in frozen]
         self.trainer.load_state_dict(state)  # an error so far has changed nothing
         fill(self.opponent, own, "opponent")
         restore_generator(self.generator, own["generator"])
         self.player.load_state_dict(own["player"])
-        self.mix.policies[1:], self.saved = snapshots, saved_count(own, "saved")
+        self.mix.policies[1:], self.frozen, self.saved = snapshots, frozen, saved_count(own, "saved")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from rlcore.curricula.episodes_in_order import EpisodesInOrder
 from rlcore.curriculum import Changes, EndedEpisodes
-from rlcore.errors import ConfigError, RunStateError, did_you_mean
+from rlcore.errors import ConfigError, KeyPath, RunStateError, did_you_mean
 from rlcore.seeding import EpisodeUniforms
 from rlcore.stats import StatSummary
 from rlcore_curriculum.adaptive_settings import AdaptiveSettings, Bounds
@@ -188,19 +188,20 @@ def group_rewards(blocks: Mapping[str, AdaptiveSettings], behaviors: Collection[
     ``default_settings``, only the environment knows the behaviors.
     """
     there = ", ".join(behaviors)
-    criteria = {}
+    criteria: dict[KeyPath, CriterionSettings] = {}
     for name, block in blocks.items():
-        called, names = f"environment_parameters.{name}", behaviors if block.behavior is None else (block.behavior,)
+        path: KeyPath = ("environment_parameters", name, "curriculum")
+        names = behaviors if block.behavior is None else (block.behavior,)
         if len(names) > 1:
-            raise ConfigError(f"{called}.curriculum.behavior: missing; name one of {there}")
+            raise ConfigError(f"missing; name one of {there}", key=(*path, "behavior"))
         for behavior in names:
             if behavior not in behaviors:
                 raise ConfigError(
-                    f"{called} uses an unknown behavior, {behavior!r}{did_you_mean(behavior, behaviors)} "
-                    f"(known: {there})"
+                    f"unknown behavior {behavior!r}{did_you_mean(behavior, behaviors)} (known: {there})",
+                    key=(*path, "behavior"),
                 )
             if block.measure == GROUP_REWARD:
-                criteria[called] = CriterionSettings(behavior=behavior, measure=GROUP_REWARD)
+                criteria[path] = CriterionSettings(behavior=behavior, measure=GROUP_REWARD)
     return StatisticsSeen(criteria, evaluates=False)
 
 

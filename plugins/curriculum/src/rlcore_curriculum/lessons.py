@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from rlcore import RunContext
 from rlcore.curricula.episodes_in_order import EpisodesInOrder
 from rlcore.curriculum import NO_CHANGES, Changes, EndedEpisodes, EpisodeDraw, LessonChange
-from rlcore.errors import ConfigError, RunStateError, did_you_mean
+from rlcore.errors import ConfigError, KeyPath, RunStateError, did_you_mean
 from rlcore.stats import LESSON_NUMBER, StatSummary
 from rlcore_curriculum.criterion_settings import PROGRESS, CriterionSettings
 from rlcore_curriculum.episode_values import EpisodeValues
@@ -59,7 +59,7 @@ class Lessons:
         """``samplers`` by parameter and lesson; ``max_steps`` of the behaviors that are measured by progress."""
         self.parameters = tuple(blocks)
         self._samplers = samplers
-        self._behaviors = {each.behavior: called for called, each in reversed(criteria_of(blocks).items())}
+        self._behaviors = {each.behavior: path for path, each in reversed(criteria_of(blocks).items())}
         legacy = [block for block in blocks.values() if block.smoothing == LEGACY]
         self._buffers = RewardBuffers(legacy)
         self._tracks: list[Track] = [
@@ -217,25 +217,25 @@ class Lessons:
 
         With ``default_settings``, only the environment knows the behaviors.
         """
-        for name, called in self._behaviors.items():
+        for name, path in self._behaviors.items():
             if name not in steps:
                 raise ConfigError(
-                    f"{called} uses an unknown behavior, {name!r}{did_you_mean(name, steps)} "
-                    f"(known: {', '.join(steps)})"
+                    f"unknown behavior {name!r}{did_you_mean(name, steps)} (known: {', '.join(steps)})",
+                    key=(*path, "behavior"),
                 )
 
 
-def criteria_of(blocks: Mapping[str, LessonsSettings]) -> dict[str, CriterionSettings]:
-    """Return all criteria, including demotions, by their names in messages."""
-    criteria = {}
+def criteria_of(blocks: Mapping[str, LessonsSettings]) -> dict[KeyPath, CriterionSettings]:
+    """Return all criteria, including demotions, by their paths in the configuration."""
+    criteria: dict[KeyPath, CriterionSettings] = {}
     for name, block in blocks.items():
         for number, lesson in enumerate(block.lessons):
-            called = f"environment_parameters.{name}: lesson {number} ({lesson.name!r})"
-            several = len(lesson.completion) > 1
-            for index, criterion in enumerate(lesson.completion, start=1):
-                criteria[f"{called}, criterion {index}," if several else called] = criterion
+            path: KeyPath = ("environment_parameters", name, "curriculum", "lessons", number)
+            several = isinstance(lesson.completion_criteria, tuple)
+            for index, criterion in enumerate(lesson.completion):
+                criteria[(*path, "completion_criteria", *((index,) if several else ()))] = criterion
             if lesson.demotion_criterion is not None:
-                criteria[f"{called}, demotion,"] = lesson.demotion_criterion
+                criteria[(*path, "demotion")] = lesson.demotion_criterion
     return criteria
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from rlcore.errors import ConfigError
+from rlcore.errors import ConfigError, KeyPath
 from rlcore.stats import EPISODE_LENGTH, GROUP_REWARD, IS_TRAINING, StatSummary
 from rlcore_curriculum.criterion_settings import GROUP_REWARD as GROUP_MEASURE
 from rlcore_curriculum.criterion_settings import CriterionSettings
@@ -20,18 +20,18 @@ OF_EVALUATIONS = "Evaluation/"
 class StatisticsSeen:
     """Refuses a tag that is missing in the first complete summary of its behavior."""
 
-    def __init__(self, criteria: Mapping[str, CriterionSettings], evaluates: bool) -> None:
-        """``criteria`` by their names in messages. ``evaluates``: whether the run makes evaluations."""
-        self._wanted: dict[tuple[str, str], str] = {}  # (behavior, tag): the first criterion that uses it
-        for called, criterion in criteria.items():
+    def __init__(self, criteria: Mapping[KeyPath, CriterionSettings], evaluates: bool) -> None:
+        """``criteria`` by their paths in the configuration. ``evaluates``: whether the run makes evaluations."""
+        self._wanted: dict[tuple[str, str], KeyPath] = {}  # (behavior, tag): the first criterion that uses it
+        for path, criterion in criteria.items():
             tag = GROUP_REWARD if criterion.measure == GROUP_MEASURE else criterion.tag
             if tag is not None and not (evaluates and tag.startswith(OF_EVALUATIONS)):
-                self._wanted.setdefault((criterion.behavior, tag), called)
+                self._wanted.setdefault((criterion.behavior, tag), path)
         self._seen: set[tuple[str, str]] = set()
 
     def summarised(self, behavior: str, stats: Mapping[str, StatSummary]) -> None:
         """Raise ConfigError with the nearest tags if a summary with episodes and an update lacks a tag."""
-        for wanted, called in self._wanted.items():
+        for wanted, path in self._wanted.items():
             of, tag = wanted
             if of != behavior or wanted in self._seen:
                 continue
@@ -41,8 +41,8 @@ class StatisticsSeen:
                 close = get_close_matches(tag, stats, n=3)
                 hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
                 raise ConfigError(
-                    f"{called} is measured by {tag!r}, and behavior {behavior!r} has no such statistic{hint} "
-                    f"(known: {', '.join(sorted(stats))})"
+                    f"behavior {behavior!r} has no statistic {tag!r}{hint} (known: {', '.join(sorted(stats))})",
+                    key=(*path, "measure"),
                 )
 
     def state_dict(self) -> dict[str, Any]:

@@ -47,7 +47,8 @@ def test_a_behavior_that_the_environment_does_not_have_is_refused_at_the_first_l
     with pytest.raises(ConfigError) as caught:
         make(behavior="Agnet").advance({"Agent": 9, "Other": 9})
     assert str(caught.value) == (
-        "environment_parameters.length uses an unknown behavior, 'Agnet'; did you mean 'Agent'? (known: Agent, Other)"
+        "environment_parameters.length.curriculum.behavior: unknown behavior 'Agnet'; did you mean 'Agent'? (known: "
+        "Agent, Other)"
     )
     make(behavior="Agent").advance({"Agent": 9, "Other": 9})
 
@@ -71,8 +72,8 @@ def test_a_group_reward_that_does_not_exist_is_refused_by_the_first_complete_sum
     with pytest.raises(ConfigError) as caught:
         curriculum.summarised("Agent", told(EPISODE_LENGTH, CUMULATIVE_REWARD, UPDATE, IS_TRAINING))
     assert str(caught.value).startswith(
-        "environment_parameters.length is measured by 'Environment/Group Cumulative Reward', and behavior 'Agent' has "
-        "no such statistic; did you mean"
+        "environment_parameters.length.curriculum.measure: behavior 'Agent' has no statistic 'Environment/Group "
+        "Cumulative Reward'; did you mean"
     )
     assert "\n" not in str(caught.value)
 

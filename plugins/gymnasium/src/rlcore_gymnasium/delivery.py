@@ -43,8 +43,7 @@ class ParameterDelivery:
         for name, way in new.items():
             if known.setdefault(way, name) != name:
                 raise ConfigError(
-                    f"environment_parameters.{name}: is {way} of {self._finder.env_id}, and so is {known[way]!r}; keep "
-                    "one of the two",
+                    f"is {way} of {self._finder.env_id}, and so is {known[way]!r}; keep one of the two",
                     key=("environment_parameters", name),
                 )
         self._ways |= new
@@ -77,7 +76,7 @@ class ParameterDelivery:
             return as_number(value, way.kind)
         except ValueError:
             raise ConfigError(
-                f"environment_parameters.{name}: {value:g} is not a whole number, but {way} of {self._finder.env_id} "
+                f"{value:g} is not a whole number, but {way} of {self._finder.env_id} "
                 f"is; use whole numbers, or set whole: false in environment.parameters.{name}",
                 key=("environment_parameters", name),
             ) from None

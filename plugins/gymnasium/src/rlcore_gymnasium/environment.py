@@ -39,7 +39,7 @@ def make_environment(settings: EnvironmentSettings, run: RunContext) -> Environm
     """
     env_id = settings.id
     if not env_id:
-        raise ConfigError("environment.id is missing; name a Gymnasium environment, such as CartPole-v1", key=ID)
+        raise ConfigError("missing; name a Gymnasium environment, such as CartPole-v1", key=ID)
     options = dict(settings.options or {})
     (behavior,) = run.behavior_names  # the record says that there must be one
     spec = _registered(env_id)
@@ -151,13 +151,11 @@ def _registered(env_id: str) -> EnvSpec:
         try:
             importlib.import_module(module)
         except (Exception, SystemExit) as error:
-            raise ConfigError(
-                f"environment.id {env_id!r}: cannot import {module!r}: {one_line(error)}", key=ID
-            ) from error
+            raise ConfigError(f"{env_id!r}: cannot import {module!r}: {one_line(error)}", key=ID) from error
     spec = gymnasium.registry.get(name)
     if spec is None:
         raise ConfigError(
-            f"environment.id {env_id!r} is not registered with Gymnasium{did_you_mean(name, gymnasium.registry)}"
+            f"{env_id!r} is not registered with Gymnasium{did_you_mean(name, gymnasium.registry)}"
             + ("" if module else " (an environment of another package is written 'its_module:Name-v0')"),
             key=ID,
         )

@@ -19,7 +19,7 @@ from rlcore.environment import Actions, AgentBatch, Parameters
 from rlcore.errors import ConfigError, RlcoreError
 from rlcore.seeding import EpisodeSeeds
 from rlcore.spaces import MismatchedValue
-from rlcore_gymnasium.answers import NUMBERS, action_mask, flag, refuse_wrong_reward
+from rlcore.spaces.answers import NUMBERS, action_mask, flag, refuse_wrong_reward
 from rlcore_gymnasium.base import ACTION_MASK, GymnasiumEnvironment
 from rlcore_gymnasium.delivery import ParameterDelivery
 from rlcore_gymnasium.video import FilmedEpisodes, behind_camera

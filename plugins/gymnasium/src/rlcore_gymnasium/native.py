@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from rlcore.environment import Actions, AgentBatch
 from rlcore.errors import EnvironmentFailed, RlcoreError
 from rlcore.seeding import EpisodeSeeds
-from rlcore_gymnasium.answers import action_mask, numbers
+from rlcore.spaces.answers import action_mask, numbers
 from rlcore_gymnasium.base import ACTION_MASK, GymnasiumEnvironment
 
 

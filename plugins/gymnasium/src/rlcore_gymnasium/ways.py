@@ -74,14 +74,14 @@ class WayFinder:
             f"the constructor argument{'s' if len(arguments) > 1 else ''} {', '.join(arguments)}",
         ]
         raise ConfigError(
-            f"environment_parameters.{name}: {self.env_id} has no such parameter; it has {' and '.join(has)}; to "
+            f"{self.env_id} has no such parameter; it has {' and '.join(has)}; to "
             f"use another attribute or a reset option, name it in environment.parameters.{name}"
             f"{did_you_mean(name, [*configured, *attributes, *arguments])}",
             key=("environment_parameters", name),
         )
 
     def _attribute(self, name: str, path: str, env: Env) -> Way:
-        place, key = f"environment.parameters.{name}.attribute", ("environment", "parameters", name, "attribute")
+        key = ("environment", "parameters", name, "attribute")
         numbers = [f"unwrapped.{number}" for number in _settable(env)]
         try:
             value = read(env, path)
@@ -89,22 +89,20 @@ class WayFinder:
             close = nearest(last_name(path), _settable(env))
             hint = f"; did you mean 'unwrapped.{close}'?" if close else ""
             has = f"; its numbers are {', '.join(numbers)}" if numbers else ""
-            raise ConfigError(f"{place}: {self.env_id} has no {path!r}{has}{hint}", key=key) from None
+            raise ConfigError(f"{self.env_id} has no {path!r}{has}{hint}", key=key) from None
         if path.removeprefix("unwrapped.") in derived_names(env.unwrapped):
             raise ConfigError(
-                f"{place}: {path!r} of {self.env_id} follows from its other numbers: {', '.join(numbers)}", key=key
+                f"{path!r} of {self.env_id} follows from its other numbers: {', '.join(numbers)}", key=key
             )
         try:
             kind = kind_of(value)
         except TypeError as error:
-            raise ConfigError(f"{place}: {path!r} of {self.env_id} {error}", key=key) from None
+            raise ConfigError(f"{path!r} of {self.env_id} {error}", key=key) from None
         try:
             if value is not None:
                 write(env, path, value)
         except (Exception, SystemExit) as error:
-            raise ConfigError(
-                f"{place}: {path!r} of {self.env_id} cannot be set: {one_line(error)}", key=key
-            ) from error
+            raise ConfigError(f"{path!r} of {self.env_id} cannot be set: {one_line(error)}", key=key) from error
         if is_whole(kind):  # for example goal_velocity=0 in a constructor, which need not be whole
             kind = numeric_arguments(self._spec)[0].get(path.removeprefix("unwrapped."), kind)
         return Way("attribute", path, kind)
@@ -113,7 +111,7 @@ class WayFinder:
         arguments, takes_any = numeric_arguments(self._spec)
         if argument not in arguments and not takes_any:
             raise ConfigError(
-                f"environment.parameters.{name}.constructor: {self.env_id} has no argument {argument!r} that takes a "
+                f"{self.env_id} has no argument {argument!r} that takes a "
                 f"number; it has {', '.join(arguments)}{did_you_mean(argument, arguments)}",
                 key=("environment", "parameters", name, "constructor"),
             )

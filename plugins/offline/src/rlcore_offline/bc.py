@@ -32,8 +32,9 @@ class BCTrainer(OfflineTrainer):
         idle = [name for name in settings.reward_signals if name != "extrinsic"]
         if idle:
             raise ConfigError(
-                f"behaviors.{behavior.name}.reward_signals: trainer {settings.trainer_type!r} imitates what was "
-                f"recorded and learns from no reward; leave {', '.join(idle)} out"
+                f"trainer {settings.trainer_type!r} imitates what was recorded and learns from no reward; leave "
+                f"{', '.join(idle)} out",
+                key=("behaviors", behavior.name, "reward_signals"),
             )
         super().__init__(settings, behavior, run)
 

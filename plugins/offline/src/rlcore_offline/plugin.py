@@ -12,7 +12,13 @@ def rlcore_recording_formats() -> list[RecordingFormatSpec]:
             name="minari",
             target="rlcore_offline.minari_format:MinariFormat",
             summary="datasets of the Minari library, D4RL's among them",
-        )
+        ),
+        RecordingFormatSpec(
+            name="mlagents",
+            target="rlcore_offline.mlagents_format:MLAgentsFormat",
+            summary="demonstrations of Unity ML-Agents (.demo)",
+            on_request=True,
+        ),
     ]
 
 

@@ -12,7 +12,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -30,12 +29,19 @@ from rlcore.plugins.run_context import RunContext
 from rlcore.plugins.selection import selection_from
 from rlcore.settings import BehaviorSettings, MemorySettings, NetworkSettings, RunConfig
 from rlcore.testing.blocks import checked_block
-from rlcore.testing.conformance.states import assert_equal, copied
-from rlcore.testing.playing import random_observations
+from rlcore.testing.conformance.states import assert_equal, copied, global_generators
+from rlcore.testing.playing import random_mask, random_observations
 
 __all__ = ["ExporterConformance", "LoadedPolicy"]
 
-_ABOUT = ExportAbout(run_id="walker", step=500, behavior_steps=300, trainer_type="ppo", rlcore_version="0.1.0")
+_ABOUT = ExportAbout(
+    run_id="walker",
+    step=500,
+    behavior_steps=300,
+    trainer_type="ppo",
+    rlcore_version="0.1.0",
+    configuration_sha256="0" * 64,
+)
 _STATE = ObservationSpec("state", (3,), np.float32)
 _WIND = ObservationSpec("wind", (2, 2), np.float64)
 _ROOM = ObservationSpec("room", (4,), np.float32, "one_hot")
@@ -159,7 +165,7 @@ class ExporterConformance:
         memory = None if expected_memory is None else expected_memory.copy()
         for step in range(4):
             seen = random_observations(behavior, rows, generator)
-            mask = _mask(behavior, rows, generator)
+            mask = random_mask(behavior, rows, generator)
             if step == 2 and memory is not None and expected_memory is not None:
                 memory[0] = expected_memory[0] = 0.0
             expected = policy.act(seen, mask, True, *(() if expected_memory is None else (expected_memory,)))
@@ -178,7 +184,8 @@ class ExporterConformance:
     def test_writes_one_file_and_nothing_else(self) -> None:
         kind = self.claimed()
         path = self.file()
-        self.make().export(self.policy(kind), BEHAVIORS[kind], path, _ABOUT)
+        report = self.make().export(self.policy(kind), BEHAVIORS[kind], path, _ABOUT)
+        assert report is None or len(report.splitlines()) == 1, "a report is one line of text"
         assert path.is_file() and path.stat().st_size
         assert list(self.place.iterdir()) == [path]
         assert not list(self.elsewhere.iterdir()), "an export writes nothing into the working or run directory"
@@ -198,7 +205,7 @@ class ExporterConformance:
         kind = self.claimed()
         policy, behavior = self.policy(kind), BEHAVIORS[kind]
         seen = random_observations(behavior, 5, np.random.default_rng(0))
-        mask = _mask(behavior, 5, np.random.default_rng(0))
+        mask = random_mask(behavior, 5, np.random.default_rng(0))
         before, generators = policy.act(seen, mask), _generators()
         weights = copied(policy.state_dict())
         self.make().export(policy, behavior, self.file(), _ABOUT)
@@ -217,23 +224,11 @@ class ExporterConformance:
         assert not list(self.elsewhere.iterdir())
 
 
-def _mask(behavior: BehaviorSpec, rows: int, generator: np.random.Generator) -> NDArray[np.bool_] | None:
-    """A random mask [rows, mask_size] that allows at least one option of each branch, not always the first."""
-    if not behavior.discrete:
-        return None
-    mask = generator.random((rows, behavior.mask_size)) < 0.5
-    for first, options in zip(np.cumsum((0, *behavior.discrete)), behavior.discrete, strict=False):
-        mask[np.arange(rows), first + generator.integers(options, size=rows)] = True
-    return mask
-
-
 def _generators() -> tuple[Any, ...]:
     """The states of the global generators, and the global settings of PyTorch that change what is computed."""
     torch = pytest.importorskip("torch")
-    kind, keys, position, *rest = np.random.get_state()  # noqa: NPY002
     return (
-        random.getstate(),
-        (kind, bytes(np.asarray(keys)), position, *rest),
+        *global_generators(),
         torch.get_rng_state().tolist(),
         torch.is_grad_enabled(),
         torch.get_default_dtype(),

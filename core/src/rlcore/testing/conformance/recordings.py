@@ -53,21 +53,5 @@ def record(environment: Environment, steps: int, choose: Choose | None = None, s
 
 
 def joined(parts: Sequence[Recording]) -> Recording:
-    """Return one recording with the episodes of several, in order."""
-    first = parts[0]
-
-    def actions(part: str) -> np.ndarray | None:
-        arrays = [getattr(each.actions, part) for each in parts]
-        return None if arrays[0] is None else np.concatenate(arrays)
-
-    masks = [each.action_mask for each in parts if each.action_mask is not None]
-    return Recording(
-        first.behavior,
-        {name: np.concatenate([each.observations[name] for each in parts]) for name in first.observations},
-        Actions(actions("continuous"), actions("discrete")),
-        np.concatenate([each.reward for each in parts]),
-        np.concatenate([each.terminated for each in parts]),
-        np.concatenate([each.truncated for each in parts]),
-        np.concatenate([each.lengths for each in parts]),
-        np.concatenate(masks) if masks else None,
-    )
+    """Return one recording with the episodes of several, in order; see :meth:`rlcore.recordings.Recording.joined`."""
+    return Recording.joined(parts)

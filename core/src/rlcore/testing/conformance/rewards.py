@@ -77,8 +77,8 @@ class RewardProviderConformance:
         return Transitions(
             observations={o.name: random.random((*lead, *o.shape)).astype(o.dtype) for o in behavior.observations},
             actions=Actions(
-                random.uniform(-1, 1, (*lead, behavior.continuous)).astype(np.float32),
-                random.integers(behavior.discrete, size=(*lead, len(behavior.discrete))),
+                random.uniform(-1, 1, (*lead, behavior.continuous)).astype(np.float32) if behavior.continuous else None,
+                random.integers(behavior.discrete, size=(*lead, len(behavior.discrete))) if behavior.discrete else None,
             ),
             reward=random.standard_normal(lead).astype(np.float32),
             terminated=terminated,
@@ -146,10 +146,10 @@ def update(provider: RewardProvider, transitions: Transitions) -> Mapping[str, f
 
 
 def arrays_of(transitions: Transitions) -> list[Any]:
-    actions = transitions.actions
+    actions = (transitions.actions.continuous, transitions.actions.discrete)
     return [
         *transitions.observations.values(), *transitions.next_observations.values(),
-        actions.continuous, actions.discrete,
+        *(part for part in actions if part is not None),
         transitions.reward, transitions.terminated, transitions.truncated,
     ]  # fmt: skip
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from rlcore.saved_values import FrozenState
+
 __all__ = ["assert_equal"]
 
 
 def copied(state: Any) -> Any:
-    """Return a copy of nested mappings and lists of arrays that shares no memory with ``state``."""
+    """Return a copy of nested mappings and lists of arrays that shares no memory, except in frozen parts."""
+    if isinstance(state, FrozenState):
+        return state
     if isinstance(state, Mapping):
         return {key: copied(value) for key, value in state.items()}
     if isinstance(state, list | tuple):
@@ -54,3 +59,9 @@ def assert_equal(ours: Any, theirs: Any, message: str = "", where: str = "") -> 
             assert_equal(mine, other, message, f"{where}[{index}]")
     else:
         np.testing.assert_array_equal(ours, theirs, err_msg=f"{message} {where}")
+
+
+def global_generators() -> tuple[Any, ...]:
+    """Return the states of the generators of ``random`` and ``numpy.random``, which any draw changes."""
+    kind, numbers, *used = np.random.get_state()  # noqa: NPY002
+    return random.getstate(), (kind, bytes(np.asarray(numbers)), *used)

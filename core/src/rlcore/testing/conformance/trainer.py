@@ -192,9 +192,18 @@ class TrainerConformance:
     def test_counts_agent_steps_and_updates_with_finite_statistics(self) -> None:
         environment = self.environment()
         trainer = self.make(environment)
-        updates = learn(trainer, environment, self.steps)
-        learning = np.ones(self.num_envs, np.bool_)
-        assert trainer.steps == self.steps * getattr(trainer, "learning_slots", learning).sum()
+        updates, learned = [], 0
+        batch = first_batch(environment, seed=1)
+        trainer.begin(batch)
+        [name] = environment.behaviors
+        for _ in range(self.steps):
+            learned += int(getattr(trainer, "learning_slots", np.ones(self.num_envs, np.bool_)).sum())
+            actions = trainer.act(batch)
+            batch = environment.step({name: actions})[name]
+            trainer.observe(actions, batch)
+            if trainer.ready():
+                updates.append({tag: float(np.mean(value)) for tag, value in trainer.update().items()})
+        assert trainer.steps == learned
         assert updates, f"no update in {self.steps * self.num_envs} agent steps; set smaller hyperparameters"
         for stats in updates:
             assert all(isinstance(tag, str) and np.isfinite(value) for tag, value in stats.items()), stats

@@ -98,15 +98,27 @@ def draws_agree(distribution: ActionDistribution, device: torch.device) -> bool:
 
 
 def _normalizer(inputs: ObservationInputs) -> Callable[[FloatArray], FloatArray] | None:
+    if inputs.normalizer is None:
+        return None
+    shift, factor, limit = normalization(inputs)
+    return lambda x: np.clip((x - shift) * factor, -limit, limit)
+
+
+def normalization(inputs: ObservationInputs) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Shift, factor and limit of the normalization of vector observations, each [vector_size].
+
+    A column that is not normalized passes unchanged: 0, 1 and no limit.
+    """
     normalizer = inputs.normalizer
     if normalizer is None:
-        return None
+        zeros = np.zeros(inputs.vector_size, np.float32)
+        return zeros, zeros + np.float32(1), zeros + np.float32(np.inf)
     normalized = to_numpy(inputs.normalized_columns)
     mean, inverse_std = (to_numpy(part) for part in normalizer.scale())
     limit = np.where(normalized, np.float32(normalizer.clip), np.float32(np.inf))
     shift = np.where(normalized, mean, 0).astype(np.float32)
     factor = np.where(normalized, inverse_std, 1).astype(np.float32)
-    return lambda x: np.clip((x - shift) * factor, -limit, limit)
+    return shift, factor, limit
 
 
 def _tanh(x: FloatArray) -> FloatArray:

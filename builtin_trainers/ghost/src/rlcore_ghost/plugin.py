@@ -1,0 +1,84 @@
+"""The hooks of rlcore-ghost. rlcore imports this module at every start, so it must not import numpy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rlcore import BehaviorSection, CommandSpec, hookimpl
+from rlcore_ghost.records import OpponentSamplerSpec
+
+if TYPE_CHECKING:
+    from pluggy import PluginManager
+
+    from rlcore import RunContext, TrainerSpec
+    from rlcore.environment import BehaviorSpec
+    from rlcore.settings import BehaviorSettings
+    from rlcore.trainer import Trainer
+
+NAME = "ghost"  # of this plugin
+
+
+@hookimpl
+def rlcore_behavior_sections() -> list[BehaviorSection]:
+    return [
+        BehaviorSection(
+            name="self_play",
+            target="rlcore_ghost.settings:SelfPlaySettings",
+            summary="self-play: games against earlier versions of the policy",
+        )
+    ]
+
+
+@hookimpl
+def rlcore_create_trainer(
+    spec: TrainerSpec, settings: BehaviorSettings, behavior: BehaviorSpec, run: RunContext
+) -> Trainer | None:
+    if settings.sections.get("self_play") is None or run.inference:
+        return None  # the trainer of the next plugin, or of rlcore
+    from rlcore_ghost.creation import create_ghost_trainer
+
+    return create_ghost_trainer(spec, settings, behavior, run)
+
+
+@hookimpl
+def rlcore_report_status(run: RunContext) -> dict[str, Any] | None:
+    from rlcore_ghost.creation import status
+
+    return status(run)
+
+
+@hookimpl
+def rlcore_addhooks(manager: PluginManager) -> None:
+    from rlcore_ghost import hookspecs
+
+    manager.add_hookspecs(hookspecs)
+
+
+@hookimpl
+def rlcore_opponent_samplers() -> list[OpponentSamplerSpec]:
+    return [
+        _sampler("uniform", "Uniform", "No", "every snapshot with the same probability"),
+        _sampler("latest", "Latest", "No", "always the latest policy"),
+        _sampler("fixed", "Fixed", "No", "the fixed opponents only"),
+        _sampler("pfsp", "Prioritized", "Prioritized", "prioritized fictitious self-play: hard opponents more often"),
+    ]
+
+
+@hookimpl
+def rlcore_commands() -> list[CommandSpec]:
+    return [
+        CommandSpec(
+            name="ratings",
+            target="rlcore_ghost.ratings_command:ratings_command",
+            summary="Show how strong the players of a run with self-play are.",
+        )
+    ]
+
+
+def _sampler(name: str, target: str, settings: str, summary: str) -> OpponentSamplerSpec:
+    return OpponentSamplerSpec(
+        name=name,
+        target=f"rlcore_ghost.samplers:{target}Sampler",
+        settings=f"rlcore_ghost.settings:{settings}Parameters",
+        summary=summary,
+    )

@@ -1,0 +1,169 @@
+"""The rows of the inner trainer: which agent sits in each of them.
+
+The inner trainer has R rows, enough for one team of every environment: a *seat* for each agent of the largest team.
+Whoever learns sits in a seat, and the seat's row goes from one episode to the next as the rows of any trainer do, also
+if another agent has taken the seat in between. A seat that is empty waits: its row needs no action.
+
+Shapes: S slots of the behavior, R seats, N environments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.environment import Actions, AgentBatch, BehaviorSpec
+from rlcore.saved_values import SavedValueError, saved_array
+
+__all__ = ["Seats"]
+
+Slots = NDArray[np.int64]
+
+
+class Seats:
+    """R seats, and the slots that sit in them.
+
+    Attributes:
+        row_of: [S] the seat that each slot may take.
+        slot: [R] the slot in each seat; in an empty one, a slot whose observations fill the row.
+        taken: [R] whether a slot sits there.
+    """
+
+    def __init__(self, behavior: BehaviorSpec, for_all: bool) -> None:
+        """A seat for every slot if ``for_all``, else as many in each environment as its largest team has agents."""
+        slots = behavior.slots
+        assert behavior.team is not None
+        order: Slots = np.arange(slots)
+        if for_all:
+            self.row_of: Slots = order
+        else:
+            assert behavior.team is not None
+            self.row_of, size = _rows_by_team(behavior)
+            order = np.lexsort((behavior.team, -size))  # the largest team has all rows of its environment
+        seats = int(self.row_of.max()) + 1
+        _, first = np.unique(self.row_of[order], return_index=True)
+        self._default: Slots = order[first]  # [R]
+        self.slot = self._default.copy()
+        self.taken = np.zeros(seats, np.bool_)
+
+    def behavior(self, behavior: BehaviorSpec) -> BehaviorSpec:
+        """The behavior of the inner trainer, with R slots: those of the largest team of each environment."""
+        return behavior.take(self._default)
+
+    @property
+    def any_taken(self) -> bool:
+        """Whether a slot sits anywhere."""
+        return bool(self.taken.any())
+
+    def leave(self, slots: Slots) -> None:
+        """Empty the seats of those of these ``slots`` [K] that sit."""
+        rows = self.row_of[slots]
+        left = rows[self.taken[rows] & (self.slot[rows] == slots)]
+        self.taken[left] = False
+        self.slot[left] = self._default[left]
+
+    def sit(self, slots: Slots) -> NDArray[np.bool_]:
+        """Seat these ``slots`` [K], which want no seat twice, where the seat is free. Returns who sits now, [K]."""
+        rows = self.row_of[slots]
+        free = ~self.taken[rows]
+        self.slot[rows[free]] = slots[free]
+        self.taken[rows[free]] = True
+        return free
+
+    def copy(self) -> tuple[Slots, NDArray[np.bool_]]:
+        """``slot`` and ``taken`` as they are."""
+        return self.slot.copy(), self.taken.copy()
+
+    # ------------------------------------------------------------ what the inner trainer sees
+
+    def batch(self, batch: AgentBatch, before: tuple[Slots, NDArray[np.bool_]] | None = None) -> AgentBatch:
+        """The batch of the R rows.
+
+        ``before`` are ``slot`` and ``taken`` as they were during the step, if they have changed since: rewards and ends
+        are those of the slots that sat there, observations those of the slots that sit there now.
+        """
+        if before is None and batch.aborted is None and self.taken.all():
+            return batch.take(self.slot)
+        sat, was_taken = (self.slot, self.taken) if before is None else before
+        slot, taken = self.slot, self.taken
+        terminated, truncated = batch.terminated[sat] & was_taken, batch.truncated[sat] & was_taken
+        ended = np.flatnonzero(terminated | truncated)
+        rows = np.searchsorted(batch.ended, sat[ended])
+        final, info = (
+            None if finals is None or not ended.size else {name: array[rows] for name, array in finals.items()}
+            for finals in (batch.final_observations, batch.final_info)
+        )
+        needs_action = None
+        if batch.needs_action is not None:
+            needs_action = taken & batch.needs_action[slot]
+        elif not (taken.all() and was_taken.all()):
+            needs_action = taken.copy()
+        group_reward = batch.group_reward
+        return AgentBatch(
+            observations={name: array[slot] for name, array in batch.observations.items()},
+            reward=np.where(was_taken, batch.reward[sat], np.float32(0)),
+            terminated=terminated,
+            truncated=truncated,
+            ended=ended,
+            final_observations=final,
+            group_reward=None if group_reward is None else np.where(was_taken, group_reward[sat], np.float32(0)),
+            needs_action=needs_action,
+            action_mask=None if batch.action_mask is None else batch.action_mask[slot],
+            aborted=None if batch.aborted is None else batch.aborted[sat] & was_taken,
+            final_info=info,
+        )
+
+    def place(self, actions: Actions, into: Actions) -> None:
+        """Copy the ``actions`` of the R rows to the slots that sit there, in ``into`` [S]."""
+        taken = slice(None) if self.taken.all() else self.taken
+        slots = self.slot[taken]
+        for part, whole in ((actions.continuous, into.continuous), (actions.discrete, into.discrete)):
+            if part is not None and whole is not None:
+                whole[slots] = part[taken]
+
+    # ------------------------------------------------------------ state
+
+    def state_dict(self) -> dict[str, Any]:
+        """The slots in the seats; -1 in an empty one."""
+        return {"seats": np.where(self.taken, self.slot, -1)}
+
+    def saved(self, state: Mapping[str, Any]) -> Slots:
+        """Check and return what :meth:`state_dict` returned. Raises SavedValueError."""
+        seats = saved_array(state, "seats", np.int64, (None,))
+        if seats.shape != self.slot.shape:
+            raise SavedValueError(
+                f"the run learned from {len(seats)} agents at a time, this configuration from {len(self.slot)}; resume "
+                "with the learn_from that it had"
+            )
+        taken = seats >= 0
+        if (seats >= len(self.row_of)).any() or (self.row_of[seats[taken]] != np.flatnonzero(taken)).any():
+            raise SavedValueError("the entry 'seats' has agents in seats that are not theirs")
+        return seats
+
+    def load(self, seats: Slots) -> None:
+        """Take over what :meth:`saved` returned."""
+        self.taken[:] = seats >= 0
+        self.slot[:] = np.where(self.taken, seats, self._default)
+
+
+def _rows_by_team(behavior: BehaviorSpec) -> tuple[Slots, Slots]:
+    """Row [S] of each slot, and the size [S] of its team in its environment.
+
+    The agents of one environment and team have different rows, those of two teams may have the same.
+    """
+    assert behavior.team is not None
+    pairs = np.stack([behavior.env_index, behavior.team], axis=1)
+    _, pair = np.unique(pairs, axis=0, return_inverse=True)
+    pair = pair.reshape(-1)
+    order = np.argsort(pair, kind="stable")
+    starts = np.searchsorted(pair[order], np.arange(pair.max() + 1))
+    rank = np.empty(len(pair), np.int64)  # among the agents of the same environment and team, in the order of slots
+    rank[order] = np.arange(len(pair)) - starts[pair[order]]
+    envs, env = np.unique(behavior.env_index, return_inverse=True)
+    sizes = np.zeros(len(envs), np.int64)  # agents of the largest team of each environment
+    np.maximum.at(sizes, env.reshape(-1), rank + 1)
+    rows: Slots = (np.cumsum(sizes) - sizes)[env.reshape(-1)] + rank
+    return rows, np.bincount(pair)[pair]

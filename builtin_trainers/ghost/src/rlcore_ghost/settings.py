@@ -1,0 +1,170 @@
+"""The block ``self_play`` of a behavior. This module imports no numpy, because checking a configuration imports it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from rlcore.config import read_settings
+from rlcore.errors import ConfigError, NotInstalled, PluginError
+from rlcore.settings import OpponentSettings, SettingError, setting
+from rlcore_ghost.records import OpponentSamplerSpec
+
+if TYPE_CHECKING:
+    from rlcore.plugins import Plugins, RunPlugins
+    from rlcore.settings import BehaviorSettings, RunConfig
+
+__all__ = ["LeagueSettings", "NoParameters", "PrioritizedParameters", "SelfPlaySettings"]
+
+SHARED = ("elo_advantage", "elo_k", "result", "truncated_games")  # settings that all behaviors of a run have in common
+INFO = "info."  # before the name of a number that the environment reports of ended episodes
+
+
+def _result_problem(rule: str) -> str | None:
+    if rule in ("reward", "return") or (rule.startswith(INFO) and len(rule) > len(INFO)):
+        return None
+    return f"must be reward, return or {INFO}NAME"
+
+
+@attrs.frozen(kw_only=True)
+class LeagueSettings:
+    """A league: beside the main policy, exploiters learn to beat it, in environments of their own."""
+
+    main_exploiters: int = setting(1, "Number of policies that learn against the main policy only.", minimum=0)
+    league_exploiters: int = setting(
+        1, "Number of policies that learn against the snapshots of all policies of the league.", minimum=0
+    )
+    share: float = setting(
+        0.2, "Share of the environments that each exploiter plays in; at least one.", exclusive_minimum=0, maximum=0.5
+    )
+    reset_result: float = setting(
+        0.7, "Mean result of an exploiter's games, 0 to 1, at which it starts again.", minimum=0.5, maximum=1.0
+    )
+    reset_steps: int | None = setting(
+        None,
+        "Agent steps after which an exploiter starts again at the latest; 10 * `save_steps` by default.",
+        minimum=1,
+    )
+
+
+@attrs.frozen(kw_only=True)
+class SelfPlaySettings:
+    """Self-play: a behavior learns from games against earlier versions of itself. Names and counting are ML-Agents'."""
+
+    save_steps: int = setting(20_000, "Agent steps of the trainer between two snapshots.", minimum=1)
+    team_change: int | None = setting(
+        None, "Agent steps of the trainer until another team learns; 5 * `save_steps` by default.", minimum=1
+    )
+    swap_steps: int = setting(2000, "Agent steps of the other teams until they get other opponents.", minimum=1)
+    window: int = setting(10, "Number of snapshots to keep; a new one replaces the oldest.", minimum=1)
+    play_against_latest_model_ratio: float = setting(
+        0.5, "Probability that an opponent is the policy as it is at the swap.", minimum=0.0, maximum=1.0
+    )
+    initial_elo: float = setting(1200.0, "Elo rating that players begin with.")
+    elo_k: float = setting(16.0, "K factor of the Elo rating; ML-Agents has 1.", exclusive_minimum=0.0)
+    elo_advantage: bool = setting(
+        True, "Whether the Elo rating estimates the advantage of each team of a behavior, such as the first move."
+    )
+    opponents: str = setting(
+        "uniform", "How stored policies are chosen: uniform, latest, pfsp, fixed, or a plugin's sampler."
+    )
+    opponents_parameters: dict[str, Any] = setting(factory=dict, description="Settings of the sampler of opponents.")
+    fixed_opponents: dict[str, OpponentSettings] = setting(
+        factory=dict,
+        description="Opponents by name that never change, chosen beside the snapshots: a run, or a plugin's opponent.",
+    )
+    opponents_per: str = setting(
+        "env", "Whether a swap chooses opponents for each environment, or for the whole run.", choices=("env", "run")
+    )
+    learn_from: str = setting(
+        "learning_team",
+        "Whether only the learning team learns, or all agents that play as the current policy.",
+        choices=("learning_team", "all"),
+    )
+    result: str = setting(
+        "reward",
+        "What decides a game: the sign of the final `reward` (with the group's), the `return`, or `info.NAME`, a "
+        "number that the environment reports at the end.",
+        check=_result_problem,
+    )
+    truncated_games: str = setting(
+        "skip", "How a game that a time limit cut off is rated: not at all, or by its result.", choices=("skip", "rate")
+    )
+
+    league: LeagueSettings | None = setting(
+        None, "Exploiters that learn beside the main policy, and whose snapshots it plays against too."
+    )
+
+    def __attrs_post_init__(self) -> None:
+        if self.opponents == "fixed" and not self.fixed_opponents:
+            raise SettingError("opponents", "fixed needs fixed_opponents", others=("fixed_opponents",))
+
+    @property
+    def team_change_steps(self) -> int:
+        """``team_change``, or its default."""
+        return 5 * self.save_steps if self.team_change is None else self.team_change
+
+    def sampler_spec(self, plugins: RunPlugins) -> OpponentSamplerSpec:
+        """Return the record of the sampler. Raises NotInstalled or PluginError if ``opponents`` names none."""
+        return plugins.record(OpponentSamplerSpec, self.opponents)
+
+    def sampler_settings(self, plugins: RunPlugins) -> Any:
+        """Return the sampler's own settings. Raises ConfigError if they are wrong, with the key within the block."""
+        settings, problems = read_settings(
+            self.sampler_spec(plugins).resolve("settings"), dict(self.opponents_parameters)
+        )
+        for path, message in problems:
+            raise ConfigError(message, key=("opponents_parameters", *path))
+        return settings
+
+    def shared_problem(self, key: str, name: str, other: SelfPlaySettings) -> str | None:
+        """Return what is wrong if ``key`` is not that of ``other``, the block of the behavior ``name``."""
+        own, first = getattr(self, key), getattr(other, key)
+        if own == first:
+            return None
+        return f"{own!r} differs from {first!r} of behavior {name!r}; all behaviors with self-play need the same value"
+
+    def problems(
+        self, behavior: BehaviorSettings, config: RunConfig, plugins: Plugins
+    ) -> Iterator[tuple[tuple[str | int, ...], str]]:
+        """Yield the mistakes that show without the environment: the path within the block, and a message."""
+        if plugins.trainer(behavior.trainer_type).offline:
+            yield (
+                (),
+                f"trainer {behavior.trainer_type!r} learns from recorded data and plays no games; remove the block",
+            )
+        try:
+            spec = self.sampler_spec(plugins)
+        except (NotInstalled, PluginError) as error:
+            yield ("opponents",), str(error)
+        else:
+            for path, message in read_settings(spec.resolve("settings"), dict(self.opponents_parameters))[1]:
+                yield ("opponents_parameters", *path), message
+        blocks = ((name, each.sections.get("self_play")) for name, each in config.behaviors.items())
+        first, other = next(((name, block) for name, block in blocks if block is not None), ("", self))
+        for shared in SHARED:
+            problem = self.shared_problem(shared, first, other)
+            if problem is not None and behavior is not config.default_settings:
+                yield (shared,), problem
+
+
+@attrs.frozen(kw_only=True)
+class NoParameters:
+    """The settings of a sampler of opponents that has none."""
+
+
+@attrs.frozen(kw_only=True)
+class PrioritizedParameters:
+    """The settings of the sampler ``pfsp``, prioritized fictitious self-play."""
+
+    weighting: str = setting(
+        "hard", "Weight of an opponent beaten with probability x: hard (1-x)^power, variance x(1-x).",
+        choices=("hard", "variance"),
+    )  # fmt: skip
+    power: float = setting(2.0, "Exponent of the weighting hard.", exclusive_minimum=0.0)
+
+    def __attrs_post_init__(self) -> None:
+        if self.weighting != "hard" and self.power != 2.0:
+            raise SettingError("power", "is of the weighting hard only", others=("weighting",))

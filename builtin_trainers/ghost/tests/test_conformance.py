@@ -1,0 +1,63 @@
+"""The contract of trainers, kept by self-play around PPO and SAC."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import attrs
+import numpy as np
+import pytest
+
+from rlcore.testing import PluginConformance, TrainerConformance
+
+SELF_PLAY = {"save_steps": 100, "swap_steps": 60, "team_change": 150, "window": 3}
+
+
+@pytest.mark.smoke
+class TestPlugin(PluginConformance):
+    plugin = "ghost"
+
+
+class Pairs(TrainerConformance):
+    """Slots 2 e and 2 e + 1 are the two teams of environment e."""
+
+    settings: ClassVar[dict[str, Any]] = {"self_play": SELF_PLAY}
+    trainer_class = "GhostTrainer"
+
+    def make(self, environment: Any, seed: int = 1, plugins: Any = None, **settings: Any) -> Any:
+        [behavior] = environment.behaviors.values()
+        slots = np.arange(behavior.slots)
+        paired = attrs.evolve(behavior, env_index=slots // 2, team=slots % 2)
+        environment.behaviors = {behavior.name: paired}
+        trainer = super().make(environment, seed, plugins, **settings)
+        assert type(trainer).__name__ == self.trainer_class
+        return trainer
+
+
+class TestGhostOfPPO(Pairs):
+    trainer = "ppo"
+    hyperparameters: ClassVar[dict[str, Any]] = {"batch_size": 64, "buffer_size": 256, "learning_rate": 3e-3}
+
+
+class TestGhostOfSAC(Pairs):
+    trainer = "sac"
+    hyperparameters: ClassVar[dict[str, Any]] = {
+        "batch_size": 32,
+        "buffer_size": 5000,
+        "buffer_init_steps": 32,
+        "learning_rate": 3e-3,
+        "save_replay_buffer": True,
+    }
+    learns_within = 8000
+
+
+class TestLeagueOfPPO(Pairs):
+    trainer = "ppo"
+    hyperparameters: ClassVar[dict[str, Any]] = {"batch_size": 64, "buffer_size": 256, "learning_rate": 3e-3}
+    settings: ClassVar[dict[str, Any]] = {"self_play": {**SELF_PLAY, "league": {}}}
+    num_envs = 16
+    trainer_class = "League"
+    skip: ClassVar[dict[str, str]] = {
+        "test_rewards_that_learn_are_updated_saved_and_restored": "each policy of a league has rewards of its own",
+        "test_rewards_written_in_torch_learn": "each policy of a league has rewards of its own",
+    }

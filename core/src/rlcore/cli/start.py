@@ -1,0 +1,109 @@
+"""The lines at the start of ``rlcore run``: what is trained, and signs of life until the first summary."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from rlcore.cli.terminal import cells, echo
+
+if TYPE_CHECKING:
+    from rlcore.runs.run import Run
+
+FIRST_SIGN = 10.0  # seconds after the start; the time between two signs doubles
+LONGEST_PAUSE = 600.0  # seconds between two signs at most
+LONGEST_LABEL = 16  # a longer name of a behavior does not move the column of texts
+
+
+def is_silent(run: Run) -> bool:
+    """Whether the configuration turned the console writer off: then only the last line is printed."""
+    console = run.plugins.stats_writer("rlcore/console")
+    off = [reference for reference, settings in run.config.stats.items() if settings is False]
+    return any(run.plugins.stats_writer(reference) is console for reference in off)
+
+
+def show_start(run: Run, shown: Callable[[str], str]) -> None:
+    """Print what a run that has started trains. Lines are wrapped on a terminal, and complete elsewhere."""
+    on_terminal = sys.stdout is not None and sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns - 1 if on_terminal else None
+    lines = [cells(label, shown(text)) for label, text in run.describe().lines()]
+    for line in aligned([(label, text) for label, text in lines], width):
+        echo(line, file=sys.stdout)  # without `file`, click writes past a progress bar
+
+
+def aligned(lines: Sequence[tuple[str, str]], width: int | None) -> list[str]:
+    """The labels in one column and the texts in another, wrapped to ``width`` columns if it is given."""
+    column = 2 + max(min(len(label), LONGEST_LABEL) for label, _ in lines)
+    wrapped: list[str] = []
+    for label, text in lines:
+        first = f"{label:<{column - 2}}  "
+        if width is None:
+            wrapped.append(f"{first}{text}")
+            continue
+        room = max(width, column + 20)
+        wrapped += textwrap.wrap(
+            text, room, initial_indent=first, subsequent_indent=" " * column, break_on_hyphens=False
+        )
+    return wrapped
+
+
+@contextmanager
+def signs_of_life(run: Run) -> Iterator[None]:
+    """Prints a line now and then until the first summary, where no progress bar shows that the run is alive.
+
+    A thread reads the counters of the run; the loop does not know of it.
+    """
+    if is_silent(run):
+        yield
+        return
+    done = threading.Event()
+    thread = threading.Thread(target=_print_signs, args=(run, done), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def _print_signs(run: Run, done: threading.Event) -> None:
+    started, pause = perf_counter(), FIRST_SIGN
+    before, steps_before = started, 0
+    while not done.wait(pause) and run.epoch == 0:
+        now, steps = perf_counter(), _steps(run)
+        setup = run.timers.root.children.get("run_training.setup")
+        acting_since = max(before, started + (0.0 if setup is None else setup.total))
+        speed = (steps - steps_before) / max(now - acting_since, 1e-3)
+        echo(sign(run, steps, speed, now - started), file=sys.stdout)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        before, steps_before = now, steps
+        pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def _steps(run: Run) -> int:
+    if run.config.checkpoint_settings.inference:
+        return sum(behavior.inferred for behavior in run.behaviors.values())
+    return run.steps
+
+
+def sign(run: Run, steps: int, speed: float, seconds: float) -> str:
+    """``running: 1200 steps after 10 s, 120 steps/s; the first summary is at step 50000``."""
+    behaviors = run.behaviors
+    if not behaviors:
+        return f"starting: {seconds:.0f} s so far"
+    line = f"running: {steps} steps after {seconds:.0f} s, {speed:.0f} steps/s"
+    if run.config.checkpoint_settings.inference:
+        return line
+    learning = [behavior for behavior in behaviors.values() if behavior.learning]
+    nearest = min(learning, key=lambda each: each.next_summary - each.steps, default=None)
+    if nearest is None:
+        return line
+    of = f" of {nearest.name}" if len(behaviors) > 1 else ""
+    return f"{line}; the first summary{of} is at step {min(nearest.next_summary, nearest.settings.max_steps)}"

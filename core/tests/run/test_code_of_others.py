@@ -1,0 +1,39 @@
+"""Code that the configuration of a run names is not imported if another user wrote the run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rlcore.config import read_document
+from rlcore.errors import ConfigError
+from rlcore.runs import code_of_others
+from rlcore.runs.saved_run import SavedRun
+
+NAMED = {
+    "id": ("environment: {id: 'acme:World-v0'}", ["acme:World-v0"]),
+    "id of the evaluation": ("evaluation: {environment: {id: 'acme.zoo:make'}}", ["acme.zoo:make"]),
+    "wrapper": ("environment: {id: x, options: {wrappers: ['acme.w:wrap', {wrapper: 'b:c'}]}}", ["acme.w:wrap", "b:c"]),
+    "each once": ("environment: {id: 'a:b', options: {wrappers: ['a:b']}}", ["a:b"]),
+    "nothing": ("environment: {id: CartPole-v1, options: {title: 'Note: all is well', ratio: '3:4'}}", []),
+}
+
+
+@pytest.mark.parametrize("case", NAMED)
+def test_ids_and_wrappers_of_environments_are_named(tmp_path: Path, case: str) -> None:
+    text, names = NAMED[case]
+    file = tmp_path / "configuration.yaml"
+    file.write_text(text)
+    assert code_of_others.environment_modules(read_document(file)) == names
+
+
+def test_a_run_of_another_user_is_opened_only_if_that_is_allowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "configuration.yaml").write_text("environment: {type: x, options: {wrappers: ['acme.w:wrap']}}")
+    monkeypatch.setattr(code_of_others, "written_by_this_user", lambda *paths: False)
+    with pytest.raises(ConfigError, match=r"was written by another user.*'acme\.w:wrap'; --allow-local allows it"):
+        SavedRun.open(tmp_path)
+    with pytest.raises(ConfigError, match="behaviors: missing"):
+        SavedRun.open(tmp_path, allow_local=True)

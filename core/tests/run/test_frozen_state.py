@@ -1,0 +1,404 @@
+"""Parts of a state that never change: their values are frozen, and checkpoints store their arrays once."""
+
+from __future__ import annotations
+
+import copy
+import errno
+import json
+import os
+import pickle
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from rlcore.errors import RunStateError
+from rlcore.files.atomic import sweep
+from rlcore.saved_values import FrozenState, non_finite, saved_array, saved_mapping
+from rlcore.storage import frozen_files
+from rlcore.storage.best import save_best
+from rlcore.storage.checkpoint import load_checkpoint, verify_checkpoint
+from rlcore.storage.checkpoint_directory import find_checkpoints, is_intact, rotate, save_checkpoint
+
+
+def policy(seed: int, size: int = 30) -> dict[str, Any]:
+    """The state of a policy as a snapshot has it."""
+    weights = np.random.default_rng(seed).standard_normal(size).astype(np.float32)
+    return {"model": {"layers": {"0": weights, "1": weights[:3].reshape(3, 1)}}, "step": seed, "names": ["a", None]}
+
+
+def frozen_in(path: Path) -> list[Path]:
+    return sorted(path.glob("_frozen-*.safetensors"))
+
+
+def inodes(*paths: Path) -> set[int]:
+    return {file.stat().st_ino for path in paths for file in frozen_in(path)}
+
+
+# ---------------------------------------------------------------- the object
+
+
+def test_its_values_cannot_be_changed_by_any_name_that_still_refers_to_them() -> None:
+    array, order = np.arange(6.0).reshape(2, 3), [1, [2]]
+    state = FrozenState({"a": {"weights": array.T}, "order": order})
+    array += 5
+    order[1].append(3)
+    assert np.array_equal(state["a"]["weights"], np.arange(6.0).reshape(2, 3).T) and state["order"] == (1, (2,))
+    with pytest.raises(ValueError, match="read-only"):
+        state["a"]["weights"][0] = 1
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        state["a"]["weights"].flags.writeable = True
+    for mapping in (state, state["a"]):
+        with pytest.raises(TypeError):
+            mapping["weights"] = 1
+
+
+def test_of_another_one_copies_nothing_and_knows_what_the_other_knows(tmp_path: Path) -> None:
+    state = FrozenState(policy(1))
+    save_checkpoint(tmp_path, 1, {"Agent": {"old": state}})
+    assert state.is_finite() and len(state.checksum) == 64
+    again, part = FrozenState(state), FrozenState({"rating": 1200.0, "policy": state})
+    assert again == state and again.checksum == state.checksum and part.checksum == ""
+    for other in (again["model"], part["policy"]["model"], copy.deepcopy(state)["model"]):
+        assert np.shares_memory(other["layers"]["0"], state["model"]["layers"]["0"])
+    back = pickle.loads(pickle.dumps(state))
+    assert back == state and not back["model"]["layers"]["0"].flags.writeable
+
+
+def test_equality_is_bit_for_bit_and_with_plain_mappings_too() -> None:
+    state = FrozenState({"a": np.array([0.0, np.nan]), "b": [1, {"c": float("nan")}]})
+    assert state == {"a": np.array([0.0, np.nan]), "b": (1, {"c": float("nan")})}
+    assert {"a": np.array([0.0, np.nan]), "b": [1, {"c": float("nan")}]} == state
+    for other in (
+        {"a": np.array([-0.0, np.nan]), "b": [1, {"c": float("nan")}]},
+        {"a": np.array([0.0, np.nan], np.float32), "b": [1, {"c": float("nan")}]},
+        {"a": np.array([[0.0, np.nan]]), "b": [1, {"c": float("nan")}]},
+        {"a": [0.0, float("nan")], "b": [1, {"c": float("nan")}]},
+        {"a": np.array([0.0, np.nan]), "b": [True, {"c": float("nan")}]},
+        {"a": np.array([0.0, np.nan]), "b": [1]},
+        {"a": np.array([0.0, np.nan])},
+        {"a": np.array([0.0, np.nan]), "b": 1},
+        3,
+    ):
+        assert state != other
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ({"a": [{"b": object()}]}, "state entry 'a/0/b': object is neither an array nor a JSON value"),
+        ({"a": {"b": np.array(["text"])}}, "state entry 'a/b': an array of <U4 cannot be saved"),
+        ({"a": {7: 1}}, "state entry 'a': the key 7 is not a string"),
+    ],
+)
+def test_what_a_checkpoint_cannot_hold_is_refused_at_once(entries: Any, message: str) -> None:
+    with pytest.raises(TypeError) as caught:
+        FrozenState(entries)
+    assert str(caught.value) == message
+
+
+def test_numbers_are_searched_for_nan_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from rlcore import saved_values
+
+    read: list[Any] = []
+    search = saved_values.first_non_finite
+    monkeypatch.setattr(saved_values, "first_non_finite", lambda value: read.append(value) or search(value))
+    good, bad = FrozenState(policy(1)), FrozenState({"model": {"a": np.array([np.inf])}, "best": np.array([-np.inf])})
+    assert non_finite({"old": {"3": good}}) is None and len(read) > 2
+    read.clear()
+    assert non_finite({"old": {"3": good, "4": FrozenState(good)}, "model": good}) is None and read == []
+    for _ in range(2):
+        assert non_finite({"old": [good, bad]}) == "old/1/model/a"
+    assert non_finite({"old": FrozenState({"best": np.array([-np.inf]), "model": {"a": 1.0}})}) is None, "not learned"
+    assert non_finite({"model": FrozenState({"best": [float("nan")]})}) == "model/best/0"
+
+
+# ---------------------------------------------------------------- saved and loaded
+
+
+arrays = st.sampled_from(["bool", "int8", "uint64", "float16", "float64"]).flatmap(
+    lambda dtype: hnp.arrays(np.dtype(dtype), hnp.array_shapes(min_dims=0, max_dims=2, min_side=0, max_side=2))
+)
+keys = st.sampled_from(["a", "b", "a/b", "", "__metadata__", "content", "\ud800"])
+plain = st.one_of(arrays, st.none(), st.booleans(), st.integers(), st.floats(), st.text())
+mappings = st.recursive(
+    st.dictionaries(keys, plain, max_size=3), lambda inner: st.dictionaries(keys, inner | st.lists(inner), max_size=3)
+)
+
+
+@settings(deadline=None)
+@given(first=mappings, second=mappings)
+def test_every_frozen_part_comes_back_equal_and_frozen(
+    tmp_path_factory: pytest.TempPathFactory, first: Any, second: Any
+) -> None:
+    directory = tmp_path_factory.mktemp("checkpoints")
+    both = FrozenState({"in": FrozenState(second), "x": first})
+    state = {"Agent": {"a": FrozenState(first), "b": [both], "c": second}}
+    for step in (1, 2):
+        agent = load_checkpoint(save_checkpoint(directory, step, state))["Agent"]
+        for part, original in ((agent["a"], first), (agent["b"][0]["in"], second), (agent["b"][0]["x"], first)):
+            assert type(part) is FrozenState and part == FrozenState(original)
+        assert type(agent["c"]) is dict and FrozenState(agent["c"]) == FrozenState(second)
+        state = {"Agent": agent}
+    assert inodes(directory / "1") == inodes(directory / "2")
+
+
+def test_equal_parts_are_one_file_of_all_checkpoints_and_each_checkpoint_is_complete(tmp_path: Path) -> None:
+    pool = [FrozenState(policy(seed)) for seed in (1, 2, 1)]
+    first = save_checkpoint(tmp_path, 1, {"Agent": {"pool": pool, "model": policy(9)}, "Other": {"pool": pool[:1]}})
+    assert len(frozen_in(first)) == 2
+    pool.append(FrozenState(policy(3)))
+    second = save_checkpoint(tmp_path, 2, {"Agent": {"pool": pool[1:]}})
+    same_again = save_checkpoint(tmp_path, 3, {"Agent": {"pool": [FrozenState(policy(seed)) for seed in (1, 2, 3)]}})
+    assert len(frozen_in(second)) == 3 and len(inodes(first, second, same_again)) == 3
+    assert inodes(same_again) == inodes(second), "equal content of new objects is found by its checksum"
+    assert set(verify_checkpoint(second)) == {"state.json", *(file.name for file in frozen_in(second))}
+    shutil.rmtree(first)
+    shutil.rmtree(same_again)
+    elsewhere = tmp_path / "copy" / "2"
+    shutil.copytree(second, elsewhere)
+    assert load_checkpoint(elsewhere)["Agent"]["pool"] == [FrozenState(policy(seed)) for seed in (2, 1, 3)]
+
+
+def test_equal_parts_share_memory_when_they_are_loaded(tmp_path: Path) -> None:
+    pool = [FrozenState(policy(1)), FrozenState(policy(1) | {"step": 7})]
+    loaded = load_checkpoint(save_checkpoint(tmp_path, 1, {"Agent": {"pool": pool}}))["Agent"]["pool"]
+    assert np.shares_memory(*(part["model"]["layers"]["0"] for part in loaded))
+    assert [part["step"] for part in loaded] == [1, 7], "values that are not arrays are stored with each part"
+
+
+def test_the_last_checkpoint_of_a_file_deletes_it(tmp_path: Path) -> None:
+    one, two = FrozenState(policy(1)), FrozenState(policy(2))
+    for step, pool in ((1, [one]), (2, [one, two]), (3, [two]), (4, [two])):
+        save_checkpoint(tmp_path, step, {"Agent": {"pool": pool}})
+        rotate(tmp_path, 2, step, is_intact)
+    assert [each.step for each in find_checkpoints(tmp_path)] == [3, 4]
+    (left,) = {file.stat().st_ino: file for file in tmp_path.rglob("_frozen-*")}.values()
+    assert two.checksum in left.name and left.stat().st_nlink == 2
+
+
+def test_a_loaded_part_is_linked_without_being_serialized_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_checkpoint(tmp_path, 1, {"Agent": {"pool": [FrozenState(policy(1))]}})
+    loaded = load_checkpoint(tmp_path / "1")["Agent"]["pool"][0]
+    taken_up = FrozenState(saved_mapping({"0": loaded}, "0"))
+    assert saved_array(taken_up["model"]["layers"], "1", "float32", (3, 1)).shape == (3, 1)
+    monkeypatch.setattr(frozen_files, "save_file", None)
+    save_checkpoint(tmp_path, 2, {"Agent": {"pool": {"0": taken_up}}})
+    assert inodes(tmp_path / "1") == inodes(tmp_path / "2")
+
+
+def test_regular_and_best_checkpoints_share_files(tmp_path: Path) -> None:
+    model = FrozenState(policy(1))
+    save_best(tmp_path / "best", 5, {"Agent": model}, {"score": 1.0}, "")
+    save_checkpoint(tmp_path, 5, {"Agent": {"model": FrozenState(policy(1))}})
+    save_best(tmp_path / "best", 6, {"Agent": FrozenState(policy(1))}, {"score": 2.0}, "")
+    assert len(inodes(tmp_path / "5", tmp_path / "best" / "5", tmp_path / "best" / "6")) == 1
+
+
+def test_a_part_without_arrays_has_no_file(tmp_path: Path) -> None:
+    state = {"Agent": {"a": FrozenState({}), "b": FrozenState({"x": {"y": [1]}}), "c": FrozenState({"n": np.zeros(0)})}}
+    path = save_checkpoint(tmp_path, 1, state)
+    assert len(frozen_in(path)) == 1
+    agent = load_checkpoint(path)["Agent"]
+    assert agent == state["Agent"] and agent["a"].checksum == "" and agent["c"]["n"].shape == (0,)
+
+
+def test_thousands_of_arrays_and_of_parts(tmp_path: Path) -> None:
+    many = FrozenState({f"a{index}": np.full(1, index, np.int32) for index in range(5000)})
+    for step in (1, 2):
+        assert load_checkpoint(save_checkpoint(tmp_path, step, {"Agent": {"many": many}}))["Agent"]["many"] == many
+    assert len(inodes(tmp_path / "1", tmp_path / "2")) == 1
+    parts = [FrozenState({"a": np.full(1, index, np.int32)}) for index in range(6000)]
+    with pytest.raises(TypeError, match=r"manifest\.json is larger .* has 6,000 parts that are a FrozenState"):
+        save_checkpoint(tmp_path, 3, {"Agent": {"pool": parts}})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "2"]
+
+
+@pytest.mark.parametrize("key", ["$frozen", "$array"])
+def test_a_key_that_is_a_mark_is_refused(tmp_path: Path, key: str) -> None:
+    for part in ({key: 1}, FrozenState({"y": {key: 1}})):
+        with pytest.raises(TypeError, match=rf"state entry 'Agent/x.*': the key \{key} is reserved"):
+            save_checkpoint(tmp_path, 1, {"Agent": {"x": part}})
+
+
+# ---------------------------------------------------------------- damage, and file systems without links
+
+
+def flip(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)  # in place, so in every checkpoint that shares the file
+
+
+def test_a_flipped_bit_is_found_in_every_checkpoint_and_is_not_passed_on_to_a_new_one(tmp_path: Path) -> None:
+    state = FrozenState(policy(1))
+    paths = [save_checkpoint(tmp_path, step, {"Agent": {"pool": [state]}}) for step in (1, 2)]
+    (file,) = frozen_in(paths[0])
+    flip(file)
+    for path in paths:
+        with pytest.raises(RunStateError, match=f"{file.name} is damaged"):
+            load_checkpoint(path)
+    new = save_checkpoint(tmp_path, 3, {"Agent": {"pool": [state]}})
+    assert load_checkpoint(new)["Agent"]["pool"][0] == policy(1)
+    assert inodes(new).isdisjoint(inodes(*paths))
+    assert inodes(save_checkpoint(tmp_path, 4, {"Agent": {"pool": [state]}})) == inodes(new)
+    assert not is_intact(find_checkpoints(tmp_path)[0]), "the damaged one stays as it is"
+
+
+def test_of_a_damaged_and_an_intact_copy_the_intact_one_is_linked(tmp_path: Path) -> None:
+    state = FrozenState(policy(1))
+    older, newer = (save_checkpoint(tmp_path, step, {"Agent": {"pool": [state]}}) for step in (1, 2))
+    (file,) = frozen_in(newer)
+    content = file.read_bytes()
+    file.unlink()
+    file.write_bytes(content[:-1] + b"!")
+    assert inodes(save_checkpoint(tmp_path, 3, {"Agent": {"pool": [state]}})) == inodes(older)
+    other = file.with_name(f"_frozen-{'0' * 64}.safetensors")  # its name is not its checksum
+    file.rename(other)
+    state.checksum = "0" * 64
+    new = save_checkpoint(tmp_path, 4, {"Agent": {"pool": [state]}})
+    assert inodes(new) == inodes(older) and len(frozen_in(new)) == 1
+
+
+@pytest.mark.parametrize("what", ["shortened", "a pipe", "a directory", "a symbolic link", "missing"])
+def test_a_file_that_is_not_the_one_that_was_saved_is_not_linked(tmp_path: Path, what: str) -> None:
+    state = FrozenState(policy(1))
+    older = save_checkpoint(tmp_path, 1, {"Agent": {"pool": [state]}})
+    (file,) = frozen_in(older)
+    kept = tmp_path / "kept"
+    shutil.copy(file, kept)
+    if what == "shortened":
+        os.truncate(file, 20)
+    else:
+        file.unlink()
+        makers: dict[str, Callable[[Path], object]] = {
+            "a pipe": os.mkfifo, "a directory": os.mkdir, "a symbolic link": lambda path: path.symlink_to(kept),
+            "missing": str,
+        }  # fmt: skip
+        makers[what](file)
+    new = save_checkpoint(tmp_path, 2, {"Agent": {"pool": [state]}})
+    (written,) = frozen_in(new)
+    assert not written.is_symlink() and load_checkpoint(new)["Agent"]["pool"][0] == policy(1)
+    assert what == "a symbolic link" or written.stat().st_nlink == 1
+
+
+@pytest.mark.parametrize("code", [errno.EPERM, errno.EMLINK, errno.EXDEV, errno.ENOTSUP])
+def test_where_links_are_impossible_every_checkpoint_has_its_own_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "link", refuse)
+    state = FrozenState(policy(1))
+    for step in (1, 2):
+        path = save_checkpoint(tmp_path, step, {"Agent": {"pool": [state, FrozenState(policy(1))]}})
+        assert load_checkpoint(path)["Agent"]["pool"] == [policy(1), policy(1)]
+    assert len(inodes(tmp_path / "1", tmp_path / "2")) == 2
+
+
+def test_permissions_of_a_shared_file_stay_as_they_are(tmp_path: Path) -> None:
+    state = FrozenState(policy(1))
+    (file,) = frozen_in(save_checkpoint(tmp_path, 1, {"Agent": {"pool": [state]}}))
+    assert file.stat().st_mode == (tmp_path / "1" / "state.json").stat().st_mode
+    file.chmod(0o600)
+    new = save_checkpoint(tmp_path, 2, {"Agent": {"pool": [state]}})
+    assert inodes(new) == {file.stat().st_ino} and file.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_linked_file_is_flushed_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = FrozenState(policy(1))
+    save_checkpoint(tmp_path, 1, {"Agent": {"pool": [state]}})
+    flushed: set[int] = set()
+    fsync = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda descriptor: (flushed.add(os.fstat(descriptor).st_ino), fsync(descriptor)))
+    new = save_checkpoint(tmp_path, 2, {"Agent": {"pool": [state]}})
+    assert inodes(new) == inodes(tmp_path / "1") and {file.stat().st_ino for file in new.iterdir()} <= flushed
+
+
+@pytest.mark.parametrize(
+    ("mark", "message"),
+    [
+        (
+            {"$frozen": "../1/state.json", "content": {}},
+            "frozen part with the file '../1/state.json', which is",
+        ),
+        ({"$frozen": 3, "content": {}}, "frozen part with the file '3', which is not a file"),
+        ({"$frozen": None, "content": []}, "has a frozen part that is not an object"),
+        ({"$frozen": None, "content": {"a": {"$array": "a"}}}, "state.json has no array 'a'"),
+    ],
+)
+def test_a_state_with_wrong_marks_is_refused(tmp_path: Path, mark: Any, message: str) -> None:
+    path = save_checkpoint(tmp_path, 1, {"Agent": {"part": 0}})
+    (path / "state.json").write_text(json.dumps({"Agent": {"part": mark}}))
+    manifest = json.loads((path / "manifest.json").read_text())
+    file = path / "state.json"
+    manifest["files"]["state.json"] = {"size": file.stat().st_size, "sha256": frozen_files.sha256(file)}
+    (path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(RunStateError, match=message):
+        load_checkpoint(path)
+
+
+# ---------------------------------------------------------------- kills
+
+
+def test_a_kill_at_any_call_that_changes_the_disk_leaves_whole_checkpoints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each system call of a save and a rotation that share files raises in turn what no handler catches."""
+
+    class Killed(BaseException):
+        pass
+
+    def save(directory: Path, step: int) -> None:
+        pool = [FrozenState(policy(seed)) for seed in range(step - 1, step + 2)]
+        save_checkpoint(directory, step, {"Agent": {"pool": pool}})
+
+    counted = [(os, "fsync"), (os, "link"), (os, "unlink"), (os, "rmdir"), (Path, "rename"), (Path, "replace")]
+    counted += [(Path, "unlink"), (Path, "write_text"), (Path, "write_bytes"), (Path, "mkdir"), (Path, "chmod")]
+    reached, points = True, 0
+    while reached:
+        directory = tmp_path / str(points)
+        save(directory, 1)
+        save(directory, 2)
+        reached, left = False, points
+
+        def killing(original: Callable[..., Any]) -> Callable[..., Any]:
+            def call(*arguments: Any, **keywords: Any) -> Any:
+                nonlocal left, reached
+                left -= 1
+                if left < 0:
+                    reached = True
+                    raise Killed
+                return original(*arguments, **keywords)
+
+            return call
+
+        with monkeypatch.context() as patch:
+            for owner, name in counted:
+                patch.setattr(owner, name, killing(getattr(owner, name)))
+            try:
+                save(directory, 3)
+                rotate(directory, 2, 3, is_intact)
+            except Killed:
+                pass
+        steps = [each.step for each in find_checkpoints(directory)]
+        assert steps in ([1, 2], [1, 2, 3], [2, 3]), points
+        for step in steps:
+            pool = load_checkpoint(directory / str(step))["Agent"]["pool"]
+            assert pool == [policy(seed) for seed in range(step - 1, step + 2)]
+        sweep(directory)
+        save(directory, 4)
+        assert load_checkpoint(directory / "4")["Agent"]["pool"][0] == policy(3)
+        on_disk = [file for each in find_checkpoints(directory) for file in frozen_in(each.path)]
+        assert len({file.stat().st_ino for file in on_disk}) == len({file.name for file in on_disk}), "stored once"
+        points += 1
+    assert points > 30

@@ -1,0 +1,214 @@
+"""The lines before a training say what is trained, and a run without a terminal shows that it is alive."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+import yaml
+
+from rlcore import __version__
+from rlcore.cli.start import aligned
+from rlcore.environment import BehaviorSpec, ObservationSpec
+from rlcore.plugins.plugin import Plugin
+from rlcore.runs.behavior import BehaviorRun
+from rlcore.runs.description import BehaviorDescription, EnvironmentDescription, ResumePromise, RunDescription
+from rlcore.settings import BehaviorSettings
+from rlcore.testing.fixtures import RunRlcore
+from rlcore.trainer import NetworkSize
+
+SPOKEN = {"stats.console": {}}
+CUT = "each checkpoint starts new episodes, because the environment cannot save its state"
+
+
+def test_the_description_of_a_run_has_what_the_configuration_and_the_environment_say(make_run: Any) -> None:
+    with make_run({"environment.num_envs": 3}) as run:
+        found = run.describe()
+        run.close()
+    assert (found.seed, found.device, found.resume) == (5, "cpu", ResumePromise("exact"))
+    assert found.environment == EnvironmentDescription("corridor", None, 3)
+    assert [(each.name, each.version if each.distribution else "local") for each in found.plugins] == [
+        ("core", __version__), ("stub_plugin", "local"),
+    ]  # fmt: skip
+    (agent,) = found.behaviors
+    assert attrs.asdict(agent) == {
+        "name": "Agent", "trainer": "numpy", "sections": (), "agents": 3, "observations": {"position": (6,)},
+        "continuous": 0, "discrete": (2,), "network": None, "steps": 0, "max_steps": 200,
+    }  # fmt: skip
+
+
+def test_a_resumed_run_is_described_at_its_step(make_run: Any, kill_after: Any) -> None:
+    kill_after(make_run(), 100)
+    with make_run({"checkpoint_settings.resume": True}) as run:
+        assert [each.steps for each in run.describe().behaviors] == [run.resumed_from and int(run.resumed_from.name)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "promise"),
+    [
+        ({}, "exact"),
+        ({"environment.type": "identity"}, f"exact; {CUT}"),
+        (
+            {"torch_settings.device": "cuda:1"},
+            "statistical, because kernels of cuda:1 may add numbers in another order",
+        ),
+    ],
+)
+def test_the_promise_of_a_resume_names_what_prevents_it(make_run: Any, changes: Any, promise: str) -> None:
+    with make_run(changes) as run:
+        assert str(run.describe().resume) == promise
+
+
+def test_a_run_that_only_acts_promises_nothing(make_run: Any) -> None:
+    make_run().train()
+    with make_run({"checkpoint_settings.inference": True}) as run:
+        found = run.describe()
+    assert found.resume is None and "resume" not in dict(found.lines())
+    assert dict(found.lines())["Agent"] == "numpy; 2 agents; observes 6; acts discrete 2; acts without learning"
+
+
+def behavior(network: NetworkSize | None = None, **spec: Any) -> BehaviorRun:
+    """A behavior whose trainer has nothing but the size of its network."""
+    trainer: Any = type("Sized", (), {"steps": 0, "network_size": network})()
+    settings = BehaviorSettings(trainer_type="sized", hyperparameters=None, max_steps=1_000_000)
+    return BehaviorRun(BehaviorSpec("Walker", **spec), settings, trainer, None)  # type: ignore[arg-type]
+
+
+def seen(*shapes: tuple[int, ...]) -> tuple[ObservationSpec, ...]:
+    return tuple(ObservationSpec(f"o{number}", shape, "float32") for number, shape in enumerate(shapes))
+
+
+@pytest.mark.parametrize(
+    ("made", "text"),
+    [
+        (
+            behavior(NetworkSize("2 x 64 tanh", 9155), observations=seen((4,)), discrete=(2,)),
+            "sized; 1 agent; observes 4; acts discrete 2; network 2 x 64 tanh, 9,155 parameters; 1,000,000 steps",
+        ),
+        (
+            behavior(observations=seen((84, 84, 3), (), (5,), (6,), (7,)), continuous=3, discrete=(2, 5)),
+            "sized; 1 agent; observes 84x84x3 + 1 + 5 and 2 more; acts continuous 3 and discrete 2x5; 1,000,000 steps",
+        ),
+    ],
+)
+def test_a_behavior_in_words(made: BehaviorRun, text: str) -> None:
+    assert str(BehaviorDescription.of(made)) == text
+
+
+def test_plugins_are_listed_by_version_and_local_ones_are_marked() -> None:
+    plugins = (
+        Plugin("visits", "/w/visits.py", why="config"),
+        Plugin("reward", "acme.hooks", "acme-rl", "2.1"),
+        Plugin("ppo", "rlcore_ppo.plugin", "rlcore-ppo", "0.1.0"),
+        Plugin("core", "rlcore.builtin.plugin", "rlcore", "0.1.0"),
+    )
+    found = RunDescription(Path("results/a"), 1, plugins, "cpu", None, (), None)
+    lines = dict(found.lines())
+    assert lines["plugins"] == "core, ppo (0.1.0), acme-rl/reward (2.1), visits (local)"
+    assert lines["learns from"] == "recorded data"
+
+
+def test_many_behaviors_are_counted_after_the_sixth() -> None:
+    one = BehaviorDescription.of(behavior(observations=seen((4,)), discrete=(2,)))
+    behaviors = tuple(attrs.evolve(one, name=f"B{number}") for number in range(9))
+    labels = [label for label, _ in RunDescription(Path("r"), 1, (), "cpu", None, behaviors, None).lines()]
+    assert labels == ["run", "plugins", "device", "learns from", "B0", "B1", "B2", "B3", "B4", "B5", ""]
+
+
+def test_lines_are_wrapped_to_a_terminal_with_the_texts_in_one_column() -> None:
+    words = "one two three four five six seven"
+    assert aligned([("a", words), ("behind", "x")], None) == [f"a       {words}", "behind  x"]
+    wrapped = aligned([("a", words), ("behind", "x")], 28)
+    assert wrapped == ["a       one two three four", "        five six seven", "behind  x"]
+    (name, _) = aligned([("N" * 40, "text"), ("a", "x")], None)
+    assert name == f"{'N' * 40}  text"  # a long name does not move the others
+
+
+def test_rlcore_run_prints_the_lines_before_the_first_summary(
+    configure: Any, tmp_path: Path, run_rlcore: RunRlcore
+) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump(configure(SPOKEN)))
+    lines = run_rlcore("run", path).stdout.splitlines()
+    assert [line.split("  ")[0] for line in lines[:6]] == [
+        "run", "plugins", "device", "environment", "Agent", "resume",
+    ]  # fmt: skip
+    assert lines[4] == "Agent        numpy; 2 agents; observes 6; acts discrete 2; 200 steps"
+    assert lines[6].startswith("Agent. Step: 50.")
+
+
+def test_a_run_without_the_console_writer_prints_its_last_line_only(
+    configure: Any, tmp_path: Path, run_rlcore: RunRlcore
+) -> None:
+    config = configure()
+    path = tmp_path / "config.yaml"
+    for name in ("console", "rlcore/console"):
+        path.write_text(yaml.safe_dump({**config, "stats": {name: False}}))
+        (only,) = run_rlcore("run", path, "--force").stdout.splitlines()
+        assert only.startswith("done: 200 steps")
+
+
+def test_nothing_left_to_learn_is_not_described(configure: Any, tmp_path: Path, run_rlcore: RunRlcore) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump(configure(SPOKEN)))
+    assert run_rlcore("run", path).exit_code == 0
+    (only,) = run_rlcore("run", path, "--resume").stdout.splitlines()
+    assert only.startswith("nothing left to learn")
+
+
+QUICK_SIGNS = """
+import sys
+import rlcore.cli.start as start
+start.FIRST_SIGN = 0.1
+from rlcore.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.fixture
+def spoken(configure: Any, tmp_path: Path) -> Callable[..., list[str]]:
+    """``spoken(changes, seconds=0.01)``: the output, through a pipe, of a run whose steps take so long."""
+
+    def run(changes: Any = None, **behavior: Any) -> list[str]:
+        slow = {"environment.options": {"seconds": 0.02}, **SPOKEN}
+        path = tmp_path / "config.yaml"
+        path.write_text(yaml.safe_dump(configure({**slow, **(changes or {})}, **behavior)))
+        done = subprocess.run(
+            [sys.executable, "-c", QUICK_SIGNS, "run", str(path)], capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+    return run
+
+
+def signs(lines: list[str]) -> list[str]:
+    return [line for line in lines if line.startswith(("running:", "starting:"))]
+
+
+def test_a_pipe_gets_signs_of_life_until_the_first_summary_and_none_later(spoken: Any) -> None:
+    lines = spoken(max_steps=200, summary_freq=100)
+    first_summary = next(number for number, line in enumerate(lines) if line.startswith("Agent. Step: 100."))
+    running = [line for line in signs(lines) if line.startswith("running:")]
+    assert running and all(line.endswith("; the first summary is at step 100") for line in running)
+    assert signs(lines[first_summary:]) == []
+    # Two steps take 20 ms or longer.
+    speeds = [int(line.split(", ")[1].split()[0]) for line in running]
+    assert all(speed <= 100 for speed in speeds), running
+    # 100 steps of 2 agents are 50 environment steps of 20 ms: one second, with pauses of 0.1, 0.2, 0.4 s and so on.
+    assert 1 <= len(running) <= 4
+
+
+def test_a_quick_run_shows_no_sign_of_life(configure: Any, tmp_path: Path, run_rlcore: RunRlcore) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump(configure(SPOKEN)))
+    assert signs(run_rlcore("run", path).stdout.splitlines()) == []
+
+
+def test_a_run_without_the_console_writer_shows_no_sign_of_life(spoken: Any) -> None:
+    assert len(spoken({"stats.console": False}, max_steps=60, summary_freq=60)) == 1

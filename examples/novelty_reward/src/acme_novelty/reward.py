@@ -1,0 +1,99 @@
+"""Random network distillation (Burda et al. 2019, arXiv:1810.12894): a reward for observations that are new.
+
+A predictor learns the outputs of a random network, the target, for the observations that the agents reach. Where its
+error is large, they have rarely been. Shapes: ``*L`` is the shape of the transitions, N their number, S slots.
+"""
+
+import numpy as np
+import torch
+from torch import nn
+
+from rlcore.saved_values import saved_mapping
+from rlcore.seeding import derive_seed
+from rlcore.torch.normalizer import RunningNormalizer
+from rlcore.torch.optimizer import TorchAdam
+from rlcore.torch.saved_networks import load_model_state, model_state
+
+
+class Networks(nn.Module):
+    """Everything that is saved: both networks, and the running statistics that normalize."""
+
+    def __init__(self, inputs, slots, units, layers):
+        super().__init__()
+        self.normalizer = RunningNormalizer(inputs)  # of observations; clips at 5 (section 2.4)
+        self.target = perceptron(inputs, units, layers).requires_grad_(False)
+        self.predictor = perceptron(inputs, units, layers + 2)  # deeper than the target, as the paper's
+        self.returns = RunningNormalizer(1)  # of discounted sums of errors
+        self.register_buffer("sums", torch.zeros(slots))  # the latest discounted sum of each slot [S]
+
+
+class NoveltyReward:
+    """Rewards each transition with the error of the prediction for its next observation, in units of the returns."""
+
+    name = "novelty"
+
+    def __init__(self, settings, behavior, run):
+        # What was seen stays seen when an episode ends, so the value continues unless it is episodic (section 2.3).
+        self.gamma, self.strength, self.ignore_done = settings.gamma, settings.strength, not settings.episodic
+        self.batch_size, self.behavior = settings.batch_size, behavior.name
+        inputs, network = sum(each.size for each in behavior.observations), settings.network_settings
+        with torch.random.fork_rng(devices=[]):  # initial weights depend on the run's seed alone
+            torch.manual_seed(derive_seed(run.seed, f"{behavior.name}/rnd"))
+            self.networks = Networks(inputs, behavior.slots, network.hidden_units, network.num_layers)
+        self.optimizer = TorchAdam(self.networks.predictor.parameters(), settings.learning_rate, 1e-8)
+
+    def evaluate(self, transitions):
+        """Rewards [*L]; zero until the first update, which measures what to normalize by."""
+        scale = self.networks.returns.inverse_std if self.networks.returns.count else torch.zeros(1)
+        return (self.errors(seen(transitions)) * scale).numpy().reshape(transitions.reward.shape)
+
+    def update(self, transitions):
+        observations = seen(transitions)
+        self.networks.normalizer.update(observations)
+        with torch.no_grad():
+            returns = self.discounted(self.errors(observations).reshape(transitions.reward.shape))
+            self.networks.returns.update(returns.reshape(-1, 1))
+        parts = -(-len(observations) // self.batch_size)
+        losses = [self.learn(observations[part::parts]) for part in range(parts)]  # far apart in time: no shuffling
+        return {"Losses/Novelty Loss": sum(losses) / parts}
+
+    def learn(self, observations):
+        loss = self.errors(observations).mean()
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        return loss.item()
+
+    def errors(self, observations):
+        """Mean squared errors [N] of the predictor for ``observations`` [N, inputs]."""
+        inputs = self.networks.normalizer(observations)
+        return (self.networks.predictor(inputs) - self.networks.target(inputs)).square().mean(-1)
+
+    def discounted(self, errors):
+        """Discounted sums [*L] of ``errors`` [*L] that the agents have met so far, as if no episode ended."""
+        if errors.dim() == 1:  # single transitions in no order: spread as much as sums of independent errors
+            return errors / (1 - self.gamma**2) ** 0.5
+        return torch.stack([self.networks.sums.mul_(self.gamma).add_(row).clone() for row in errors])
+
+    def state_dict(self):
+        return {"model": model_state(self.networks), "optimizer": self.optimizer.state_dict()}
+
+    def load_state_dict(self, state):
+        self.optimizer.require_fit(saved_mapping(state, "optimizer"))
+        load_model_state(self.networks, saved_mapping(state, "model"), self.behavior)
+        self.optimizer.load_state_dict(state["optimizer"])
+
+
+def seen(transitions):
+    """The next observations side by side, [N, inputs]."""
+    arrays = [array.reshape(transitions.reward.size, -1) for array in transitions.next_observations.values()]
+    return torch.from_numpy(np.concatenate(arrays, 1, dtype=np.float32))
+
+
+def perceptron(inputs, units, layers):
+    """``layers`` hidden layers and the outputs, all of ``units``, initialized as in the paper."""
+    linear = [nn.Linear(units if layer else inputs, units) for layer in range(layers + 1)]
+    for each in linear:
+        nn.init.orthogonal_(each.weight, 2**0.5)
+        nn.init.zeros_(each.bias)
+    return nn.Sequential(*[part for each in linear for part in (each, nn.ReLU())][:-1])

@@ -1,0 +1,116 @@
+"""The intrinsic curiosity module (Pathak et al. 2017, arXiv:1705.05363): a reward for what cannot be predicted.
+
+An encoder turns observations into features. The inverse model predicts the action from the features before and after
+it, so features describe what actions have to do with. The forward model predicts the next features from the features
+and the action, and its error is the reward.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import log_softmax
+
+from rlcore.environment import BehaviorSpec
+from rlcore.rewards import Transitions
+from rlcore.torch.networks import Body, Inputs
+from rlcore_intrinsic.exploration import ExplorationModel, ExplorationReward
+from rlcore_intrinsic.network_reward import linear, mean_of, picked
+from rlcore_intrinsic.settings import CuriositySettings
+
+HIDDEN = 256  # units of the hidden layer of both models, ML-Agents'
+FORWARD_SHARE = 0.2  # beta of the paper: the forward model's share of the loss
+LOSS_FACTOR = 10.0  # ML-Agents'
+
+
+class CuriosityModel(ExplorationModel):
+    """Encoder, inverse model and forward model. ``branches`` are the sizes of the discrete branches."""
+
+    def __init__(self, behavior: BehaviorSpec, settings: CuriositySettings) -> None:
+        super().__init__(behavior, settings)
+        self.continuous, self.branches = behavior.continuous, behavior.discrete
+        columns = behavior.continuous + sum(behavior.discrete)
+        self.encoder = Body(self.inputs, settings.network)
+        features = self.encoder.features
+        self.inverse = nn.Sequential(linear(2 * features, HIDDEN), nn.SiLU(), linear(HIDDEN, columns))
+        self.forward_model = nn.Sequential(linear(features + columns, HIDDEN), nn.SiLU(), linear(HIDDEN, features))
+
+    def features(self, raw: Inputs) -> Tensor:
+        """Features [B, F] of observations that are not normalized."""
+        features: Tensor = self.encoder(self.inputs(raw))
+        return features
+
+    def errors(self, features: Tensor, actions: Tensor, following: Tensor) -> Tensor:
+        """Half the squared error [B] of the forward model. Features [B, F] get no gradient.
+
+        With a gradient, the encoder would learn features that are easy to predict, such as constant ones; it learns
+        from the inverse model alone (Burda et al. 2018, arXiv:1808.04355, section 2.1).
+        """
+        predicted = self.forward_model(torch.cat((features.detach(), actions), 1))
+        error: Tensor = 0.5 * (predicted - following.detach()).square().sum(1)
+        return error
+
+    def inverse_loss(self, features: Tensor, actions: Tensor, following: Tensor) -> Tensor:
+        """Squared error of the continuous parts plus cross-entropy of the branches, both summed; a mean over rows."""
+        predicted: Tensor = self.inverse(torch.cat((features, following), 1))
+        error = (predicted - actions)[:, : self.continuous].square().sum(1)
+        if self.branches:
+            logits = predicted[:, self.continuous :].split(self.branches, 1)  # type: ignore[no-untyped-call]
+            log_p = torch.cat([log_softmax(branch, 1) for branch in logits], 1)
+            error = error - (log_p * actions[:, self.continuous :]).sum(1)
+        return error.mean()
+
+
+class CuriosityReward(ExplorationReward):
+    """Rewards each transition with the error of the forward model."""
+
+    name = "curiosity"
+    settings: CuriositySettings
+    model: CuriosityModel
+
+    def make_model(self) -> CuriosityModel:
+        return CuriosityModel(self.behavior, self.settings)
+
+    def errors(self, transitions: Transitions) -> Tensor:
+        before, after, actions = self._parts(transitions)
+        return self.in_parts(partial(self._errors, len(before)), *before, *after, actions)
+
+    def unscaled(self, errors: Tensor) -> Tensor:
+        """Return errors of at most 1 / strength: ML-Agents limits rewards to 1 after ``strength``."""
+        return errors.clamp(max=1.0 / self.strength) if self.strength > 0.0 else errors
+
+    def update(self, transitions: Transitions) -> Mapping[str, float]:
+        """Implement :meth:`rlcore.rewards.RewardProvider.update`."""
+        before, after, actions = self._parts(transitions)
+        self.model.inputs.update_normalizer(before)
+        with torch.no_grad():
+            errors = self.in_parts(partial(self._errors, len(before)), *before, *after, actions)
+        self.model.scale.update(errors.reshape(transitions.reward.shape))
+        losses = []
+        for rows in self.minibatches(len(actions)):
+            features, following = self.model.features(picked(before, rows)), self.model.features(picked(after, rows))
+            taken = actions.index_select(0, rows)
+            forward = self.model.errors(features, taken, following).mean()
+            inverse = self.model.inverse_loss(features, taken, following)
+            self.gradient_step(LOSS_FACTOR * (FORWARD_SHARE * forward + (1.0 - FORWARD_SHARE) * inverse))
+            losses.append(
+                {
+                    "Losses/Curiosity Forward Loss": forward.detach(),
+                    "Losses/Curiosity Inverse Loss": inverse.detach(),
+                }
+            )
+        return mean_of(losses)
+
+    def _parts(self, transitions: Transitions) -> tuple[Inputs, Inputs, Tensor]:
+        """Observations and next observations, not normalized, each [N, ...], and actions [N, action columns]."""
+        lead = transitions.reward.ndim
+        before = self.raw_inputs(transitions.observations, lead)
+        return before, self.raw_inputs(transitions.next_observations, lead), self.encoded_actions(transitions)
+
+    def _errors(self, inputs: int, *rows: Tensor) -> Tensor:
+        """Errors [B] of rows: ``inputs`` arrays of observations, as many of next observations, and actions."""
+        before, after, actions = rows[:inputs], rows[inputs:-1], rows[-1]
+        return self.model.errors(self.model.features(before), actions, self.model.features(after))

@@ -1,0 +1,91 @@
+"""The network that tells an expert's transitions from the agents', with VAIL's bottleneck and a gradient penalty."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from rlcore.environment import BehaviorSpec
+from rlcore.torch.networks import Body, Inputs
+from rlcore_intrinsic.network_reward import RewardModel, linear
+from rlcore_intrinsic.settings import GAILSettings
+
+# ML-Agents' values of VAIL (Peng et al. 2019, arXiv:1810.00821).
+Z_SIZE = 128
+TARGET_INFORMATION = 0.5  # nats: the limit of the bottleneck
+BETA_STEP = 5e-4
+
+Seen = tuple[Inputs, Tensor | None]
+"""Inputs, and actions [B, columns] with ``use_actions``."""
+
+SMALLEST_SQUARE = 1e-7  # added to squared norms, whose root has no gradient at 0
+
+
+class Discriminator(RewardModel):
+    """Inputs, and actions if ``use_actions``, to the logit of D, the probability that an expert acted.
+
+    Attributes:
+        beta: [] weight of the bottleneck's limit in the loss, at least 0.
+    """
+
+    beta: Tensor
+
+    def __init__(self, behavior: BehaviorSpec, settings: GAILSettings) -> None:
+        super().__init__(behavior, settings)
+        columns = behavior.continuous + sum(behavior.discrete) + 1  # 1: whether the episode terminated
+        self.body = Body(self.inputs, settings.network, extra=columns if settings.use_actions else 0)
+        self.use_vail = settings.use_vail
+        width = self.body.features
+        if self.use_vail:
+            self.z_mean = linear(width, Z_SIZE, gain=0.1)
+            self.z_log_std = nn.Parameter(torch.zeros(Z_SIZE))
+            width = Z_SIZE
+        self.estimate = linear(width, 1, gain=0.2)
+        self.register_buffer("beta", torch.zeros(()))
+        # The values of images of unsigned integers are divided by 255 in the encoder.
+        self.image_units = [255.0 if o.dtype.kind == "u" else 1.0 for o in self.inputs.images]
+
+    def logits(self, inputs: Inputs, extra: Tensor | None, noise: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        """Return logits [B] and, with VAIL, the means [B, Z] of the bottleneck.
+
+        ``inputs`` are normalized; ``extra`` [B, columns] are actions and whether the episode terminated. ``noise``
+        [B, Z] is standard normal; None for the mean.
+        """
+        if not self.use_vail:
+            return self.body.into(inputs, self.estimate, extra).squeeze(1), None
+        mean = self.body.into(inputs, self.z_mean, extra)
+        z = mean if noise is None else mean + noise * self.z_log_std.exp()
+        logits: Tensor = self.estimate(z).squeeze(1)
+        return logits, mean
+
+    def information(self, expert_mean: Tensor, policy_mean: Tensor) -> Tensor:
+        """Return the KL divergences [] of both bottlenecks from a standard normal, added; means over [B, Z]."""
+        variance = (2.0 * self.z_log_std).exp()
+        squares = 0.5 * (expert_mean.square() + policy_mean.square())
+        return (squares + variance - 2.0 * self.z_log_std - 1.0).sum(1).mean()
+
+    @torch.no_grad()
+    def adapt_beta(self, information: Tensor) -> None:
+        """Raise ``beta`` if the bottleneck lets more through than its limit, else lower it."""
+        self.beta.add_(BETA_STEP * (information.detach() - TARGET_INFORMATION)).clamp_(min=0.0)
+
+    def gradient_penalty(self, expert: Seen, policy: Seen, mix: Tensor, noise: Tensor | None = None) -> Tensor:
+        """Return the mean squared distance [] of gradient norms from 1 (Gulrajani et al. 2017, arXiv:1704.00028).
+
+        The norm is that of the gradient of the logit with respect to all inputs at points between the expert's and
+        the policy's: ``mix`` [B, 1] is the policy's share of each.
+        """
+        shares = [mix.reshape(-1, *(1,) * (x.ndim - 1)) for x in policy[0]]
+        points = [
+            (share * ours.to(torch.float32) + (1.0 - share) * theirs.to(torch.float32)).requires_grad_()
+            for share, ours, theirs in zip(shares, policy[0], expert[0], strict=True)
+        ]
+        extra = None
+        if policy[1] is not None and expert[1] is not None:
+            extra = (mix * policy[1] + (1.0 - mix) * expert[1]).requires_grad_()
+        logits, _ = self.logits(tuple(points), extra, noise)
+        watched = points if extra is None else [*points, extra]
+        gradients = torch.autograd.grad(logits.sum(), watched, create_graph=True)
+        units = [1.0] * bool(self.inputs.vectors) + self.image_units + [1.0] * (extra is not None)
+        squares = [(g.flatten(1) * unit).square().sum(1) for g, unit in zip(gradients, units, strict=True)]
+        return ((torch.stack(squares).sum(0) + SMALLEST_SQUARE).sqrt() - 1.0).square().mean()

@@ -1,0 +1,177 @@
+"""The part that all rewards of this plugin share: inputs, minibatches, an optimizer, and the state.
+
+Shapes: ``*L`` is the leading shape of the transitions, N their number, B the rows of one minibatch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from rlcore import RunContext
+from rlcore.environment import BehaviorSpec
+from rlcore.errors import RunStateError, TrainingDiverged
+from rlcore.rewards import Transitions
+from rlcore.saved_values import saved_mapping
+from rlcore.seeding import derive_generator, derive_seed, generator_state, restore_generator
+from rlcore.torch.actions import ActionLayout
+from rlcore.torch.backend import Backend, choose_backend
+from rlcore.torch.networks import Inputs, ObservationInputs
+from rlcore.torch.saved_networks import load_model_state, model_state
+from rlcore_intrinsic.settings import LearningRewardSettings
+
+ADAM_EPSILON = 1e-8  # PyTorch's, which ML-Agents uses
+MOST_ROWS = 1024  # that pass through a network at once: images of a whole rollout would not fit in memory
+
+
+class RewardModel(nn.Module):
+    """Everything of a reward that is saved, apart from optimizer and generator. A subclass adds networks.
+
+    Attributes:
+        inputs: Makes inputs of networks from observations, and normalizes them.
+    """
+
+    def __init__(self, behavior: BehaviorSpec, settings: LearningRewardSettings) -> None:
+        super().__init__()
+        network = settings.network
+        self.inputs = ObservationInputs(behavior.observations, network.normalize, network.normalize_clip)
+
+
+class NetworkReward:
+    """A base of reward providers whose networks learn. A subclass makes the model and takes gradient steps.
+
+    Attributes:
+        name: The key under ``reward_signals``.
+        gamma: Discount factor of the reward.
+        strength: Factor on the reward.
+        ignore_done: Whether the value of the reward continues past the end of an episode.
+    """
+
+    name = ""
+    ignore_done = False
+    settings: LearningRewardSettings
+    model: RewardModel
+
+    def __init__(self, settings: LearningRewardSettings, behavior: BehaviorSpec, run: RunContext) -> None:
+        self.gamma, self.strength = settings.gamma, settings.strength
+        self.settings, self.behavior = settings, behavior
+        self.layout = ActionLayout(behavior)
+        if settings.encoding_size is not None:
+            run.logger("intrinsic").warning(
+                "behavior %r: encoding_size of reward %r is deprecated; write network_settings: {hidden_units: %d}",
+                behavior.name, self.name, settings.network.hidden_units,
+            )  # fmt: skip
+        backend = choose_backend(run)
+        self.device = backend.device
+        purpose = f"{behavior.name}/{self.name}"
+        with torch.random.fork_rng(devices=[]):  # initial weights depend on the run's seed alone
+            torch.manual_seed(derive_seed(run.seed, f"{purpose}/weights"))
+            self.model = self.make_model().to(self.device)
+        self.prepare(backend)
+        learned = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        self.optimizer = backend.adam(learned, settings.learning_rate, ADAM_EPSILON)
+        self.generator = derive_generator(run.seed, f"{purpose}/minibatches")
+
+    # ------------------------------------------------------------ for a subclass to implement
+
+    def make_model(self) -> Any:
+        """Return the model, a :class:`RewardModel`. Called once, with PyTorch's generator seeded."""
+        raise NotImplementedError
+
+    def prepare(self, backend: Backend) -> None:
+        """Choose how the networks of the model compute."""
+        backend.prepare(self.model)
+
+    # ------------------------------------------------------------ for subclasses
+
+    def raw_inputs(self, observations: Mapping[str, NDArray[Any]], lead: int) -> Inputs:
+        """Return observations with ``lead`` leading axes as inputs that are not normalized, each [N, ...]."""
+        return tuple(x.to(self.device) for x in self.model.inputs.raw(observations, lead))
+
+    def encoded_actions(self, transitions: Transitions) -> Tensor:
+        """Return actions [N, action columns]: continuous parts in [-1, 1] where bounded, then one-hot branches."""
+        actions, count = transitions.actions, transitions.reward.size
+        columns: list[NDArray[Any]] = []
+        if actions.continuous is not None:
+            columns.append(self.layout.to_raw(actions.continuous.reshape(count, -1)))
+        if actions.discrete is not None:
+            choices = actions.discrete.reshape(count, -1)
+            columns += [np.eye(n, dtype=np.float32)[choices[:, k]] for k, n in enumerate(self.layout.branches)]
+        return torch.from_numpy(np.concatenate(columns, 1, dtype=np.float32)).to(self.device)
+
+    @property
+    def action_columns(self) -> int:
+        """Columns of :meth:`encoded_actions`."""
+        return self.layout.continuous + self.layout.logits
+
+    def in_parts(self, compute: Callable[..., Tensor], *rows: Tensor) -> Tensor:
+        """Return ``compute(*rows)`` [N], computed for :data:`MOST_ROWS` rows at once."""
+        count = len(rows[0])
+        return torch.cat([compute(*(x[i : i + MOST_ROWS] for x in rows)) for i in range(0, count, MOST_ROWS)])
+
+    def minibatches(self, count: int) -> Iterator[Tensor]:
+        """Yield the rows of each minibatch of ``count`` transitions, [B]: all have about ``batch_size``."""
+        parts = -(-count // self.settings.batch_size)
+        for _ in range(self.settings.num_epoch):
+            for rows in np.array_split(self.generator.permutation(count), parts):
+                yield torch.from_numpy(rows).to(self.device)
+
+    def gradient_step(self, loss: Tensor) -> None:
+        """Move the networks against the gradient of ``loss`` []. Raises TrainingDiverged if it is not finite."""
+        if not torch.isfinite(loss):
+            raise TrainingDiverged(
+                f"behavior {self.behavior.name!r}: the loss of reward {self.name!r} became {loss.item():g}; lower "
+                f"reward_signals.{self.name}.learning_rate"
+            )
+        self.optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
+
+    # ------------------------------------------------------------ state
+
+    def state_dict(self) -> dict[str, Any]:
+        """Implement :meth:`rlcore.rewards.RewardProvider.state_dict`."""
+        return {
+            "model": model_state(self.model),
+            "optimizer": self.optimizer.state_dict(),
+            "generator": generator_state(self.generator),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Implement :meth:`rlcore.rewards.RewardProvider.load_state_dict`."""
+        self.optimizer.require_fit(saved_mapping(state, "optimizer"))
+        self._require_generator(saved_mapping(state, "generator"))
+        load_model_state(self.model, saved_mapping(state, "model"), self.behavior.name)
+        self.optimizer.load_state_dict(state["optimizer"])
+        restore_generator(self.generator, state["generator"])
+
+    def _require_generator(self, state: Mapping[str, Any]) -> None:
+        try:
+            restore_generator(np.random.default_rng(), state)
+        except (LookupError, TypeError, ValueError) as error:
+            raise RunStateError(f"the saved generator of reward {self.name!r} does not fit: {error}") from error
+
+
+def linear(inputs: int, outputs: int, gain: float = 1.0) -> nn.Linear:
+    """Return a layer with ML-Agents' initial values: Kaiming normal weights times ``gain``, biases of zero."""
+    layer = nn.Linear(inputs, outputs)
+    nn.init.kaiming_normal_(layer.weight, nonlinearity="linear")
+    nn.init.zeros_(layer.bias)
+    with torch.no_grad():
+        layer.weight *= gain
+    return layer
+
+
+def picked(inputs: Inputs, rows: Tensor) -> Inputs:
+    """Return ``rows`` [B] of inputs, each [B, ...]."""
+    return tuple(x.index_select(0, rows) for x in inputs)
+
+
+def mean_of(statistics: list[dict[str, Tensor]]) -> dict[str, float]:
+    """Return the mean of each detached statistic over the gradient steps of an update."""
+    return {tag: float(torch.stack([each[tag] for each in statistics]).mean()) for tag in statistics[0]}

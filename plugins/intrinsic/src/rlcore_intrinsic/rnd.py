@@ -1,0 +1,85 @@
+"""Random network distillation (Burda et al. 2019, arXiv:1810.12894): a reward for observations that are new.
+
+A predictor learns the outputs of a random network, the target, for the observations that the agents reach. Where its
+error is large, they have rarely been.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from rlcore.environment import BehaviorSpec
+from rlcore.rewards import Transitions
+from rlcore.settings import NetworkSettings
+from rlcore.torch.networks import Body, Inputs, ObservationInputs
+from rlcore_intrinsic.exploration import ExplorationModel, ExplorationReward
+from rlcore_intrinsic.network_reward import linear, mean_of, picked
+from rlcore_intrinsic.settings import RNDSettings
+
+
+class Features(nn.Module):
+    """A network from inputs to ``hidden_units`` outputs, with ``deeper`` hidden layers more than the settings say."""
+
+    def __init__(self, inputs: ObservationInputs, settings: NetworkSettings, deeper: int = 0) -> None:
+        super().__init__()
+        self.body = Body(inputs, settings)
+        units, width = settings.hidden_units, self.body.features
+        self.head = nn.Sequential()
+        for _ in range(deeper):
+            self.head += nn.Sequential(linear(width, units), nn.ReLU())
+            width = units
+        self.head.append(linear(width, units))
+
+    def forward(self, inputs: Inputs) -> Tensor:
+        outputs: Tensor = self.head(self.body(inputs))
+        return outputs
+
+
+class RNDModel(ExplorationModel):
+    """The random target, and the predictor, which has two hidden layers more, as in the paper's code."""
+
+    def __init__(self, behavior: BehaviorSpec, settings: RNDSettings) -> None:
+        super().__init__(behavior, settings)
+        self.target = Features(self.inputs, settings.network).requires_grad_(False)
+        self.predictor = Features(self.inputs, settings.network, deeper=2)
+
+    def errors(self, *raw: Tensor) -> Tensor:
+        """Squared errors [B] of the predictor, summed over the outputs."""
+        inputs = self.inputs(raw)
+        error: Tensor = (self.predictor(inputs) - self.target(inputs)).square().sum(1)
+        return error
+
+
+class RNDReward(ExplorationReward):
+    """Rewards each transition with the error of the prediction for its next observation."""
+
+    name = "rnd"
+    settings: RNDSettings
+    model: RNDModel
+
+    def make_model(self) -> RNDModel:
+        return RNDModel(self.behavior, self.settings)
+
+    def errors(self, transitions: Transitions) -> Tensor:
+        return self.in_parts(self.model.errors, *self._reached(transitions))
+
+    def update(self, transitions: Transitions) -> Mapping[str, float]:
+        """Implement :meth:`rlcore.rewards.RewardProvider.update`."""
+        reached = self._reached(transitions)
+        self.model.inputs.update_normalizer(reached)
+        with torch.no_grad():
+            errors = self.in_parts(self.model.errors, *reached)
+        self.model.scale.update(errors.reshape(transitions.reward.shape))
+        losses = []
+        for rows in self.minibatches(len(errors)):
+            loss = self.model.errors(*picked(reached, rows)).mean()
+            self.gradient_step(loss)
+            losses.append({"Losses/RND Loss": loss.detach()})
+        return mean_of(losses)
+
+    def _reached(self, transitions: Transitions) -> Inputs:
+        """The next observations, not normalized, each [N, ...]."""
+        return self.raw_inputs(transitions.next_observations, transitions.reward.ndim)

@@ -1,0 +1,260 @@
+"""GAIL compared with closed forms of a linear discriminator, and with gradients and divergences computed separately."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch.distributions import Normal, kl_divergence
+
+from rlcore.environment import BehaviorSpec
+from rlcore.errors import RunStateError, TrainingDiverged
+from rlcore.recordings import Recording
+from rlcore.rewards import Transitions
+from rlcore.testing.conformance.states import assert_equal
+from rlcore.testing.environments import ImageIdentity, identity_hybrid
+
+LINEAR = {"network_settings": {"num_layers": 0}, "normalize_observations": False, "batch_size": 100}
+COLUMNS = 2 + 3 + 1  # of an action with two real parts and three options, and of whether the episode terminated
+
+
+@pytest.fixture
+def behavior() -> BehaviorSpec:
+    [behavior] = identity_hybrid(3).behaviors.values()
+    return behavior
+
+
+@pytest.fixture
+def recording(behavior: BehaviorSpec, recording_of: Callable[..., Recording]) -> Recording:
+    return recording_of(behavior)
+
+
+@pytest.fixture
+def make_gail(
+    make: Callable[..., Any], behavior: BehaviorSpec, keep: Callable[..., str], recording: Recording
+) -> Callable[..., Any]:
+    keep("expert", recording)
+    return lambda **settings: make("gail", behavior, **{**LINEAR, "demo_path": "expert", **settings})
+
+
+Rollout = Callable[[int], Transitions]
+
+
+@pytest.fixture
+def rollout(behavior: BehaviorSpec, transitions_of: Callable[..., Transitions]) -> Rollout:
+    return lambda seed: transitions_of(behavior, (5, 3), seed)
+
+
+def evaluated(reward: Any, given: Transitions) -> NDArray[np.float32]:
+    with torch.no_grad():
+        rewards: NDArray[np.float32] = reward.evaluate(given)
+    return rewards
+
+
+def rows_of(given: Transitions, actions: bool) -> NDArray[np.float64]:
+    """Return the columns that the discriminator sees, [N, columns], without code of the plugin."""
+    count = given.reward.size
+    parts = [array.reshape(count, -1) for array in given.observations.values()]
+    if actions:
+        assert given.actions.continuous is not None and given.actions.discrete is not None
+        parts += [given.actions.continuous.reshape(count, -1), np.eye(3)[given.actions.discrete.reshape(count)]]
+        parts += [given.terminated.reshape(count, 1)]
+    return np.concatenate(parts, 1).astype(np.float64)
+
+
+class Drawn:
+    """Remembers the expert's transitions that a reward drew."""
+
+    def __init__(self, reward: Any) -> None:
+        self.steps: list[NDArray[np.int64]] = []
+        self.given: list[Transitions] = []
+        self._take = reward.expert.take
+        reward.expert.take = self.take
+
+    def take(self, steps: NDArray[np.int64]) -> Transitions:
+        self.steps.append(steps)
+        self.given.append(self._take(steps))
+        return self.given[-1]
+
+
+@pytest.mark.parametrize("use_actions", [False, True])
+def test_loss_penalty_and_reward_of_a_linear_discriminator(
+    make_gail: Callable[..., Any], rollout: Rollout, use_actions: bool
+) -> None:
+    reward, given = make_gail(use_actions=use_actions), rollout(1)
+    model = reward.state_dict()["model"]
+    weight, bias = model["estimate.weight"][0].astype(np.float64), float(model["estimate.bias"][0])
+    ours = rows_of(given, use_actions) @ weight + bias
+    probability = 1 / (1 + np.exp(-ours))
+    np.testing.assert_allclose(evaluated(reward, given), -np.log(1 - probability).reshape(5, 3), rtol=1e-5)
+    drawn = Drawn(reward)
+    stats = reward.update(given)
+    theirs = 1 / (1 + np.exp(-(rows_of(drawn.given[0], use_actions) @ weight + bias)))
+    assert stats["Losses/GAIL Loss"] == pytest.approx(-np.log(theirs).mean() - np.log(1 - probability).mean(), rel=1e-5)
+    penalty = 10 * (np.sqrt((weight**2).sum() + 1e-7) - 1) ** 2  # the gradient is the weight everywhere
+    assert stats["Policy/GAIL Grad Mag Loss"] == pytest.approx(penalty, rel=1e-5)
+    assert stats["Policy/GAIL Policy Estimate"] == pytest.approx(probability.mean(), rel=1e-5)
+    assert stats["Policy/GAIL Expert Estimate"] == pytest.approx(theirs.mean(), rel=1e-5)
+    assert set(stats) == {
+        "Losses/GAIL Loss", "Policy/GAIL Policy Estimate", "Policy/GAIL Expert Estimate", "Policy/GAIL Grad Mag Loss",
+    }  # fmt: skip
+
+
+def test_the_reward_has_the_limit_of_ml_agents(make_gail: Callable[..., Any], rollout: Rollout) -> None:
+    reward = make_gail()
+    with torch.no_grad():
+        reward.model.estimate.bias.fill_(50.0)
+    assert evaluated(reward, rollout(1)) == pytest.approx(-np.log(1e-7))
+    with torch.no_grad():
+        reward.model.estimate.bias.fill_(-50.0)
+    assert evaluated(reward, rollout(1)) == pytest.approx(0.0, abs=1e-6)
+
+
+def test_the_gradient_penalty_is_that_of_all_inputs_between_expert_and_policy(make_gail: Callable[..., Any]) -> None:
+    reward = make_gail(network_settings={"hidden_units": 8, "activation": "tanh"}, use_actions=True)
+    generator = torch.Generator().manual_seed(1)
+    width = reward.model.inputs.vector_size
+    shapes = [(4, width), (4, COLUMNS)] * 2 + [(4, 1)]
+    expert, expert_extra, policy, policy_extra, mix = (torch.rand(shape, generator=generator) for shape in shapes)
+    found = reward.model.gradient_penalty(((expert,), expert_extra), ((policy,), policy_extra), mix)
+    norms = []
+    for k in range(4):
+        point = torch.cat(
+            [mix[k] * policy[k] + (1 - mix[k]) * expert[k], mix[k] * policy_extra[k] + (1 - mix[k]) * expert_extra[k]]
+        )
+
+        def logit(x: torch.Tensor) -> torch.Tensor:
+            return reward.model.logits((x[None, :width],), x[None, width:])[0][0]
+
+        norms.append(torch.autograd.functional.jacobian(logit, point).norm())
+    assert found.item() == pytest.approx(float((torch.stack(norms) - 1).square().mean()), rel=1e-4)
+
+
+def test_the_gradient_penalty_of_images_is_in_units_of_what_the_encoder_sees(
+    make: Callable[..., Any], keep: Callable[..., str], recording_of: Callable[..., Recording]
+) -> None:
+    [behavior] = ImageIdentity(2).behaviors.values()
+    keep("images", recording_of(behavior))
+    reward = make("gail", behavior, demo_path="images", network_settings={"vis_encode_type": "fully_connected"})
+    image = torch.zeros(1, *behavior.observations[0].shape, dtype=torch.uint8)
+    found = reward.model.gradient_penalty(((image,), None), ((image + 100,), None), torch.full((1, 1), 0.25))
+
+    def logit(scaled: torch.Tensor) -> torch.Tensor:
+        return reward.model.logits((scaled * 255.0,), None)[0][0]
+
+    norm = torch.autograd.functional.jacobian(logit, torch.full(image.shape, 25.0 / 255.0)).norm()
+    assert found.item() == pytest.approx(float((norm - 1) ** 2), rel=1e-3)
+
+
+def test_the_information_of_vail_is_a_divergence_from_the_standard_normal(make_gail: Callable[..., Any]) -> None:
+    model = make_gail(use_vail=True).model
+    expert, policy = torch.randn(2, 4, 128, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        model.z_log_std.copy_(torch.linspace(-1.0, 0.5, 128))
+        deviation = model.z_log_std.exp()
+        expected = sum(
+            kl_divergence(Normal(mean, deviation.expand_as(mean)), Normal(0.0, 1.0)).sum(1).mean()
+            for mean in (expert, policy)
+        )
+        torch.testing.assert_close(model.information(expert, policy), expected)
+
+
+def test_beta_of_vail_follows_the_information(make_gail: Callable[..., Any], rollout: Rollout) -> None:
+    reward = make_gail(use_vail=True)
+    model = reward.model
+    for information, beta in ((10.5, 0.005), (0.5, 0.005), (0.0, 0.00475), (-30.0, 0.0)):
+        model.adapt_beta(torch.tensor(information))
+        assert model.beta.item() == pytest.approx(beta, abs=1e-8)
+    with torch.no_grad():
+        model.z_log_std.fill_(1.0)  # a bottleneck that lets much through
+    stats = reward.update(rollout(1))
+    assert stats["Losses/GAIL KL Loss"] > 100.0 and stats["Policy/GAIL Beta"] == 0.0  # the weight in this step
+    expected = 5e-4 * (stats["Losses/GAIL KL Loss"] - 0.5)
+    assert reward.state_dict()["model"]["beta"] == pytest.approx(expected, rel=1e-5)
+
+
+def test_minibatches_have_as_many_transitions_of_the_expert_as_of_the_agents(
+    make_gail: Callable[..., Any], rollout: Rollout, recording: Recording
+) -> None:
+    reward = make_gail(batch_size=4, num_epoch=50)
+    drawn = Drawn(reward)
+    reward.update(rollout(1))
+    assert [len(steps) for steps in drawn.steps] == [4, 4, 4, 3] * 50
+    assert set(np.concatenate(drawn.steps)) == set(range(recording.transitions)), "some are never drawn"
+
+
+def test_demonstrated_transitions_begin_with_the_observation_before_the_action(
+    make_gail: Callable[..., Any], recording: Recording
+) -> None:
+    shown = make_gail().expert.all()
+    lengths = recording.lengths.tolist()
+    starts = np.cumsum([0, *(n + 1 for n in lengths[:-1])])
+    rows = np.concatenate([start + np.arange(n) for start, n in zip(starts, lengths, strict=True)])
+    for name, array in recording.observations.items():
+        np.testing.assert_array_equal(shown.observations[name], array[rows])
+
+
+def test_observations_are_normalized_by_expert_and_agents_in_equal_parts(
+    make_gail: Callable[..., Any], rollout: Rollout
+) -> None:
+    reward, given = make_gail(normalize_observations=True), rollout(1)
+    drawn = Drawn(reward)
+    reward.update(given)
+    rows = np.concatenate([rows_of(given, False), rows_of(drawn.given[0], False)])
+    np.testing.assert_allclose(reward.state_dict()["model"]["inputs.normalizer.mean"], rows.mean(0), rtol=1e-5)
+
+
+def test_actions_and_ends_count_with_use_actions_alone(make_gail: Callable[..., Any], rollout: Rollout) -> None:
+    given, other = rollout(1), rollout(2)
+    acted = attrs.evolve(given, actions=other.actions, following=None)
+    ended = attrs.evolve(given, terminated=~given.terminated)
+    for use_actions in (False, True):
+        reward = make_gail(use_actions=use_actions)
+        for changed in (acted, ended):
+            assert (evaluated(reward, given) != evaluated(reward, changed)).any() == use_actions
+
+
+def test_the_expert_is_told_from_the_agents(make_gail: Callable[..., Any], rollout: Rollout) -> None:
+    network = {"hidden_units": 16, "num_layers": 1}
+    reward = make_gail(learning_rate=3e-3, network_settings=network, normalize_observations=True)
+    given = rollout(1)
+    far = {name: array + 2 for name, array in given.observations.items()}
+    agents = attrs.evolve(given, observations=far)
+    for _ in range(200):
+        stats = reward.update(agents)
+    # Its logit has slopes of about 1, and the two are about two deviations apart.
+    assert stats["Policy/GAIL Expert Estimate"] > 0.65 and stats["Policy/GAIL Policy Estimate"] < 0.35
+    assert evaluated(reward, reward.expert.all()).mean() > 2 * evaluated(reward, agents).mean()
+
+
+@pytest.mark.parametrize("damaged", ["model", "optimizer", "generator"])
+def test_a_state_that_does_not_fit_is_refused_and_changes_nothing(
+    make_gail: Callable[..., Any], rollout: Rollout, damaged: str
+) -> None:
+    reward, other = make_gail(use_vail=True), make_gail(use_vail=True, seed=2)
+    other.update(rollout(1))
+    before, state = reward.state_dict(), other.state_dict()
+    state[damaged] = {**state[damaged]}
+    del state[damaged][{"model": "beta", "optimizer": "mean", "generator": "state"}[damaged]]
+    with pytest.raises(RunStateError, match=r"beta|'mean'|generator of reward 'gail'"):
+        reward.load_state_dict(state)
+    assert_equal(before, reward.state_dict())
+
+
+def test_a_loss_that_is_not_finite_names_the_reward_and_the_remedy(
+    make_gail: Callable[..., Any], rollout: Rollout
+) -> None:
+    reward = make_gail()
+    with torch.no_grad():
+        reward.model.estimate.weight.fill_(float("nan"))
+    with pytest.raises(TrainingDiverged, match=r"loss of reward 'gail' became nan; lower .*gail\.learning_rate"):
+        reward.update(rollout(1))
+
+
+def test_the_value_of_imitation_ends_with_the_episode(make_gail: Callable[..., Any]) -> None:
+    assert not make_gail().ignore_done

@@ -1,0 +1,186 @@
+"""Random network distillation compared with numpy: errors, scale of the rewards, which observations count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from rlcore.environment import BehaviorSpec
+from rlcore.rewards import Transitions
+from rlcore.testing.environments import identity_hybrid
+
+SLOTS, ROWS, GAMMA = 3, 5, 0.9
+TAG = "Losses/RND Loss"
+
+
+@pytest.fixture
+def behavior() -> BehaviorSpec:
+    [behavior] = identity_hybrid(SLOTS).behaviors.values()
+    return behavior
+
+
+@pytest.fixture
+def make_rnd(make: Callable[..., Any], behavior: BehaviorSpec) -> Callable[..., Any]:
+    small = {"network_settings": {"hidden_units": 8, "num_layers": 1}, "gamma": GAMMA, "batch_size": 4}
+    return lambda **settings: make("rnd", behavior, **{**small, **settings})
+
+
+Rollout = Callable[[int], Transitions]
+
+
+@pytest.fixture
+def rollout(behavior: BehaviorSpec, transitions_of: Callable[..., Transitions]) -> Rollout:
+    return lambda seed: transitions_of(behavior, (ROWS, SLOTS), seed)
+
+
+def evaluated(reward: Any, given: Transitions) -> NDArray[np.float32]:
+    with torch.no_grad():
+        rewards: NDArray[np.float32] = reward.evaluate(given)
+    return rewards
+
+
+def silu(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    return x / (1 + np.exp(-x))
+
+
+def errors(state: dict[str, Any], given: Transitions, columns: NDArray[np.bool_] | None) -> NDArray[np.float64]:
+    """Squared errors [*L], summed over outputs, computed from the saved arrays. ``columns`` are normalized."""
+    model = {name: np.asarray(array, np.float64) for name, array in state["model"].items()}
+    rows = [array.reshape(given.reward.size, -1) for array in given.next_observations.values()]
+    x = np.concatenate(rows, 1).astype(np.float64)
+    if columns is not None:
+        mean, count = model["inputs.normalizer.mean"], model["inputs.normalizer.count"]
+        scaled = np.clip((x - mean) / np.sqrt(model["inputs.normalizer.m2"] / count + 1e-8), -5, 5)
+        x = np.where(columns, scaled, x)
+
+    def layer(name: str, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        product: NDArray[np.float64] = x @ model[f"{name}.weight"].T + model[f"{name}.bias"]
+        return product
+
+    target = layer("target.head.0", silu(layer("target.body.layers.0", x)))
+    hidden = silu(layer("predictor.body.layers.0", x))
+    for k in (0, 2):
+        hidden = np.maximum(layer(f"predictor.head.{k}", hidden), 0)
+    predicted = layer("predictor.head.4", hidden)
+    summed: NDArray[np.float64] = ((predicted - target) ** 2).sum(1)
+    return summed.reshape(given.reward.shape)
+
+
+def test_rewards_are_errors_in_units_of_the_spread_of_their_discounted_sums(
+    make_rnd: Callable[..., Any], rollout: Rollout
+) -> None:
+    reward = make_rnd()
+    first, second = rollout(1), rollout(2)
+    assert not evaluated(reward, first).any(), "nothing to normalize by"
+    columns = reward.model.inputs.normalized_columns.numpy()
+    assert columns.any() and not columns.all()
+    sums, returns = np.zeros(SLOTS), []
+    for given in (first, second):
+        before = reward.state_dict()
+        reward.update(given)
+        after = reward.state_dict()
+        for name in ("mean", "m2", "count"):  # errors are measured with the new mean and the old predictor
+            before["model"][f"inputs.normalizer.{name}"] = after["model"][f"inputs.normalizer.{name}"]
+        for row in errors(before, given, columns):
+            sums = GAMMA * sums + row
+            returns.append(sums)
+    expected = errors(reward.state_dict(), second, columns) / np.std(returns)
+    np.testing.assert_allclose(evaluated(reward, second), expected, rtol=1e-4)
+
+
+def test_rewards_on_ml_agents_scale_are_the_errors(make_rnd: Callable[..., Any], rollout: Rollout) -> None:
+    reward = make_rnd(normalize_rewards=False, normalize_observations=False)
+    reward.update(rollout(1))
+    np.testing.assert_allclose(evaluated(reward, rollout(2)), errors(reward.state_dict(), rollout(2), None), rtol=1e-4)
+
+
+def test_transitions_in_no_order_are_scaled_as_if_errors_were_independent(
+    make_rnd: Callable[..., Any], behavior: BehaviorSpec, transitions_of: Callable[..., Transitions]
+) -> None:
+    reward, given = make_rnd(), transitions_of(behavior, (12,), 1)
+    before = reward.state_dict()
+    reward.update(given)
+    after = reward.state_dict()
+    for name in ("mean", "m2", "count"):
+        before["model"][f"inputs.normalizer.{name}"] = after["model"][f"inputs.normalizer.{name}"]
+    columns = reward.model.inputs.normalized_columns.numpy()
+    spread = np.std(errors(before, given, columns)) / np.sqrt(1 - GAMMA**2)
+    np.testing.assert_allclose(evaluated(reward, given), errors(after, given, columns) / spread, rtol=1e-4)
+
+
+def test_the_next_observation_counts_and_the_one_before_does_not(
+    make_rnd: Callable[..., Any], rollout: Rollout
+) -> None:
+    reward, given = make_rnd(), rollout(1)
+    reward.update(given)
+    elsewhere = attrs.evolve(given, observations=rollout(2).observations)
+    np.testing.assert_array_equal(evaluated(reward, given), evaluated(reward, elsewhere))
+    other = rollout(2).next_observations
+    moved = attrs.evolve(given, following=lambda: other)
+    assert (evaluated(reward, given) != evaluated(reward, moved)).any()
+
+
+def test_the_loss_is_the_mean_error_and_falls_where_the_agents_are(
+    make_rnd: Callable[..., Any], rollout: Rollout
+) -> None:
+    reward, given = make_rnd(learning_rate=3e-3, normalize_rewards=False, normalize_observations=False), rollout(1)
+    expected = errors(reward.state_dict(), given, None).mean()
+    whole = make_rnd(batch_size=100, normalize_rewards=False, normalize_observations=False)
+    assert whole.update(given)[TAG] == pytest.approx(expected, rel=1e-4)
+    losses = [reward.update(given)[TAG] for _ in range(200)]
+    assert losses[-1] < 0.02 * losses[0]
+    assert evaluated(reward, given).mean() < 0.3 * evaluated(reward, rollout(2)).mean()
+
+
+@pytest.mark.parametrize(("size", "epochs", "steps"), [(4, 1, 4), (15, 1, 1), (100, 1, 1), (4, 3, 12)])
+def test_gradient_steps_of_an_update(
+    make_rnd: Callable[..., Any], rollout: Rollout, size: int, epochs: int, steps: int
+) -> None:
+    reward = make_rnd(batch_size=size, num_epoch=epochs)
+    reward.update(rollout(1))
+    assert float(reward.state_dict()["optimizer"]["step"]) == steps
+
+
+def test_the_target_stays_and_weights_depend_on_the_runs_seed_alone(
+    make_rnd: Callable[..., Any], rollout: Rollout
+) -> None:
+    torch.manual_seed(1)
+    reward = make_rnd()
+    torch.manual_seed(2)
+    same, other = make_rnd(), make_rnd(seed=2)
+    name = "target.head.0.weight"
+    before = reward.state_dict()["model"]
+    np.testing.assert_array_equal(before[name], same.state_dict()["model"][name])
+    assert (before[name] != other.state_dict()["model"][name]).all()
+    reward.update(rollout(1))
+    after = reward.state_dict()["model"]
+    assert all((before[n] == after[n]).all() for n in before if n.startswith("target."))
+    assert all((before[n] != after[n]).any() for n in before if n.startswith("predictor.") and "weight" in n)
+
+
+def test_its_value_continues_past_the_end_unless_episodic(make_rnd: Callable[..., Any]) -> None:
+    assert make_rnd().ignore_done and not make_rnd(episodic=True).ignore_done
+
+
+def test_plain_torch_rewards_alike(make_rnd: Callable[..., Any], rollout: Rollout) -> None:
+    rewards = []
+    for fast in (True, False):
+        reward = make_rnd(torch_settings={"fast_cpu": fast})
+        for seed in range(3):
+            reward.update(rollout(seed))
+        rewards.append(evaluated(reward, rollout(3)))
+    np.testing.assert_allclose(*rewards, rtol=1e-3)
+
+
+def test_one_transition_of_one_agent_is_enough(
+    make: Callable[..., Any], transitions_of: Callable[..., Transitions]
+) -> None:
+    [behavior] = identity_hybrid(1).behaviors.values()
+    reward, given = make("rnd", behavior), transitions_of(behavior, (1, 1), 1)
+    assert np.isfinite(list(reward.update(given).values())).all() and np.isfinite(evaluated(reward, given)).all()

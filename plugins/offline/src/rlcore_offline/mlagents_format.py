@@ -1,0 +1,44 @@
+"""The format ``mlagents``: demonstrations that Unity ML-Agents recorded, files ``*.demo``.
+
+Nothing of ML-Agents is needed: the messages are in :mod:`rlcore_offline.mlagents_messages`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rlcore.environment import BehaviorSpec
+from rlcore.recordings import Recording, RecordingAbout, RecordingWriter
+
+
+class MLAgentsFormat:
+    """Reads one demonstration or a directory of them, and writes a directory with one."""
+
+    def reads(self, path: Path) -> bool:
+        from rlcore_offline.mlagents_file import demonstrations_at
+
+        try:
+            return bool(demonstrations_at(path))
+        except OSError:
+            return False
+
+    def stored(self) -> dict[str, Path]:
+        """Nothing: ML-Agents has no place of its own for demonstrations."""
+        return {}
+
+    def behavior(self, path: Path, name: str) -> BehaviorSpec:
+        from rlcore_offline.mlagents_file import demonstrations_at
+        from rlcore_offline.mlagents_reader import describe
+
+        return describe(demonstrations_at(path), name)
+
+    def read(self, path: Path, name: str) -> Recording:
+        from rlcore_offline.mlagents_file import demonstrations_at
+        from rlcore_offline.mlagents_reader import read_demonstrations
+
+        return read_demonstrations(demonstrations_at(path), name)
+
+    def writer(self, path: Path, behavior: BehaviorSpec, about: RecordingAbout) -> RecordingWriter:
+        from rlcore_offline.mlagents_writer import MLAgentsWriter
+
+        return MLAgentsWriter(path, behavior)

@@ -1,0 +1,149 @@
+"""Observations of ML-Agents' demonstrations: what a behavior sees, and the arrays of one step.
+
+Observations of three dimensions are images. Channels are last in rlcore, as in ML-Agents up to release 20; later
+releases put them first, and then say so in ``dimension_properties``.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from rlcore.environment import ObservationSpec
+from rlcore.spaces import OBSERVATION
+from rlcore_offline.containment import MAX_SIZE
+from rlcore_offline.mlagents_messages import EQUIVARIANT, NONE
+
+IMAGE_RANK = 3
+MAX_NAME = 200  # characters: messages show names
+_PNG = b"\x89PNG\r\n\x1a\n"
+_MODES = ("L", "RGB", "RGBA")
+
+
+class DamagedObservation(ValueError):
+    """An observation that does not fit its description; the message says how."""
+
+
+@attrs.frozen
+class Sensor:
+    """One observation of each step.
+
+    Attributes:
+        place: Its place among the observations of a step.
+        stored: The shape in the file.
+        channels_first: Whether that shape is (channels, height, width).
+        spec: What rlcore makes of it.
+    """
+
+    place: int
+    stored: tuple[int, ...]
+    channels_first: bool
+    spec: ObservationSpec
+
+    def array(self, observation: Any) -> NDArray[np.float32]:
+        """The values of one step, in the shape of ``spec``. Raises DamagedObservation."""
+        if tuple(observation.shape) != self.stored:
+            raise DamagedObservation(f"has shape {list(observation.shape)} instead of {list(self.stored)}")
+        if observation.compression_type:
+            return self._decoded(observation)
+        values = np.array(observation.float_data.data, np.float32)
+        if values.size != self.spec.size:
+            raise DamagedObservation(f"has {values.size} numbers where its shape {list(self.stored)} needs others")
+        values = values.reshape(self.stored)
+        if self.channels_first:
+            values = np.moveaxis(values, 0, -1)
+        return values
+
+    def _decoded(self, observation: Any) -> NDArray[np.float32]:
+        if observation.compression_type != 1 or self.spec.kind != "image":
+            raise DamagedObservation(f"is compressed in an unknown way ({observation.compression_type})")
+        height, width, channels = self.spec.shape
+        planes = [_pixels(png, height, width) for png in _split(observation.compressed_data)]
+        mapping = list(observation.compressed_channel_mapping)
+        if mapping:
+            return _mapped(np.concatenate(planes, axis=2), mapping, channels)
+        if channels == 1:
+            gray: NDArray[np.float32] = planes[0].mean(axis=2, keepdims=True)
+            return gray
+        stacked = np.concatenate(planes, axis=2)
+        if stacked.shape[2] < channels:
+            raise DamagedObservation(f"has {stacked.shape[2]} channels in its images instead of {channels}")
+        return stacked[:, :, :channels]
+
+
+def sensors_of(observations: Sequence[Any]) -> tuple[Sensor, ...]:
+    """Return a sensor for each observation of a step that has values. Raises DamagedObservation.
+
+    A single observation has the name that a single observation has everywhere in rlcore; several have the names of
+    Unity's sensors, or numbers if these are missing or not different.
+    """
+    kept = [place for place, each in enumerate(observations) if 0 not in each.shape]
+    names = [observations[place].name for place in kept]
+    if len(kept) == 1:
+        names = [OBSERVATION]
+    elif not all(map(_is_name, names)) or len(set(names)) < len(names):
+        names = [f"{OBSERVATION}_{number}" for number in range(len(kept))]
+    return tuple(_sensor(place, name, observations[place]) for place, name in zip(kept, names, strict=True))
+
+
+def _is_name(text: str) -> bool:
+    return text.isprintable() and 0 < len(text) <= MAX_NAME
+
+
+def _sensor(place: int, name: str, observation: Any) -> Sensor:
+    stored, size = tuple(observation.shape), 1
+    for length in stored:
+        size *= length
+        if length < 1 or size > MAX_SIZE:
+            raise DamagedObservation(f"has the shape {list(stored)}")
+    image = len(stored) == IMAGE_RANK
+    first = image and list(observation.dimension_properties) == [NONE, EQUIVARIANT, EQUIVARIANT]
+    shape = (*stored[1:], stored[0]) if first else stored
+    return Sensor(place, stored, first, ObservationSpec(name, shape, np.float32, "image" if image else "vector"))
+
+
+def _split(data: bytes) -> Iterator[bytes]:
+    """The PNG files of which ``data`` consists: Unity has three channels in each."""
+    place = 0
+    while place < len(data):
+        start = place
+        if not data.startswith(_PNG, place):
+            raise DamagedObservation("is not a PNG image")
+        place += len(_PNG)
+        kind = b""
+        while kind != b"IEND":
+            if place + 8 > len(data):
+                raise DamagedObservation("is a PNG image that ends too early")
+            length, kind = struct.unpack_from(">I4s", data, place)
+            place += length + 12  # length, kind and checksum
+        yield data[start:place]
+    if not data:
+        raise DamagedObservation("has no image")
+
+
+def _pixels(png: bytes, height: int, width: int) -> NDArray[np.float32]:
+    """The image in [0, 1], [height, width, channels]. Its size is compared before it is decompressed."""
+    try:
+        with Image.open(io.BytesIO(png), formats=["PNG"]) as image:
+            if image.size != (width, height):
+                found = f"{image.height} by {image.width}"
+                raise DamagedObservation(f"has an image of {found} pixels instead of {height} by {width}")
+            pixels = np.asarray(image if image.mode in _MODES else image.convert("RGB"), np.float32) / np.float32(255)
+    except (OSError, SyntaxError, Image.DecompressionBombError) as error:  # what Pillow raises for damaged images
+        raise DamagedObservation(f"is a PNG image that cannot be read ({error})") from error
+    return pixels[:, :, None] if pixels.ndim == 2 else pixels
+
+
+def _mapped(stacked: NDArray[np.float32], mapping: Sequence[int], channels: int) -> NDArray[np.float32]:
+    """Each channel is the mean of the stored ones that ``mapping`` gives it; -1 marks one that is padding."""
+    if len(mapping) != stacked.shape[2] or set(mapping) - {-1} != set(range(channels)):
+        raise DamagedObservation(f"maps {len(mapping)} channels of {stacked.shape[2]} to {channels}")
+    of = np.array(mapping)
+    return np.stack([stacked[:, :, of == channel].mean(axis=2) for channel in range(channels)], axis=2)

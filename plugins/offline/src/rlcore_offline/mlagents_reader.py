@@ -1,0 +1,241 @@
+"""Demonstrations of ML-Agents as recordings.
+
+Each step in a file has the observation of an agent, the reward since the step before, and an action. Which action it
+is, and whose observation the last step of an episode has, depends on the ML-Agents that recorded:
+
+- Since 2019, Unity writes the action that *led to* the observation. The action chosen at an observation is in the next
+  step. ML-Agents' own loader takes the one beside the observation, which is one decision too early.
+- In files that were converted from older formats, the action beside an observation was chosen at it, and the last step
+  of the file has none. rlcore writes such files: they are those that ML-Agents' loader reads right.
+- Before ML-Agents 0.14, the step that ends an episode has the first observation of the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.environment import Actions, BehaviorSpec
+from rlcore.errors import ConfigError
+from rlcore.recordings import Recording
+from rlcore.torch.allocation import require_memory
+from rlcore_offline.containment import MAX_OPTIONS, MAX_SIZE
+from rlcore_offline.mlagents_file import DemonstrationFile
+from rlcore_offline.mlagents_observations import DamagedObservation, Sensor, sensors_of
+
+TEAM = "?team="  # in names of behaviors since ML-Agents 0.14
+_CONTINUOUS = 1  # the old description's type of action; 0 is discrete
+
+
+@attrs.frozen(eq=False)
+class Description:
+    """The observations and actions of a file's agents."""
+
+    sensors: tuple[Sensor, ...]
+    behavior: BehaviorSpec
+
+    @classmethod
+    def of(cls, file: DemonstrationFile, name: str) -> Description:
+        """Read the description of the behavior, and the first step; ConfigError for an impossible one."""
+        first = next(file.pairs())
+        try:
+            sensors = sensors_of(first.agent_info.observations)
+        except DamagedObservation as error:
+            file.refuse(f"an observation of step 0 {error}")
+        if not sensors:
+            file.refuse("its agents see nothing")
+        continuous, branches = _actions_of(file)
+        bound = np.ones(continuous, np.float32)
+        specs = tuple(sensor.spec for sensor in sensors)
+        return cls(sensors, BehaviorSpec(name, specs, continuous, branches, -bound, bound))
+
+    def fits(self, other: Description) -> bool:
+        one, another = self.behavior, other.behavior
+        same_actions = (one.continuous, one.discrete) == (another.continuous, another.discrete)
+        return same_actions and [each.shape for each in one.observations] == [
+            each.shape for each in another.observations
+        ]
+
+
+def describe(paths: Sequence[Path], name: str) -> BehaviorSpec:
+    """The behavior of the first file."""
+    with DemonstrationFile(paths[0]) as file:
+        return Description.of(file, name).behavior
+
+
+def read_demonstrations(paths: Sequence[Path], name: str) -> Recording:
+    """All episodes of the files as one recording. Raises ConfigError for files of several behaviors."""
+    parts: list[Recording] = []
+    first: Description | None = None
+    for path in paths:
+        with DemonstrationFile(path) as file:
+            description = Description.of(file, name)
+            first = first or description
+            if not first.fits(description):
+                file.refuse(
+                    f"its agents see or do something else than those of {paths[0]}; keep the demonstrations of each "
+                    "behavior in a directory of their own"
+                )
+            steps = _Steps.read(file, first)
+        part = steps.recording()
+        if part is not None:
+            parts.append(part)
+    if not parts:
+        raise ConfigError(f"demonstration {paths[0]}: no action in it has an outcome; record at least two steps")
+    return parts[0] if len(parts) == 1 else Recording.joined(parts)
+
+
+def _actions_of(file: DemonstrationFile) -> tuple[int, tuple[int, ...]]:
+    """The number of continuous parts and the options of each branch."""
+    spec = file.brain.action_spec
+    continuous, branches = spec.num_continuous_actions, tuple(spec.discrete_branch_sizes)
+    if not continuous and not branches:  # before ML-Agents' communicator 1.3: one kind of actions
+        sizes = tuple(file.brain.vector_action_size_deprecated)
+        if file.brain.vector_action_space_type_deprecated == _CONTINUOUS:
+            continuous, branches = sum(sizes), ()
+        else:
+            branches = sizes
+    options = sum(branches)
+    if continuous + options < 1 or not 0 <= continuous <= MAX_SIZE or min(branches, default=1) < 1:
+        file.refuse(f"describes impossible actions: {continuous} continuous ones and branches of {list(branches)}")
+    if options > MAX_OPTIONS:
+        file.refuse(f"describes {options:,} options of actions, more than {MAX_OPTIONS:,}")
+    return continuous, branches
+
+
+@attrs.define(eq=False)
+class _Steps:
+    """The P steps of one file."""
+
+    behavior: BehaviorSpec
+    legacy: bool  # the step that ends an episode begins the next one
+    own_actions: bool  # the action beside an observation was chosen at it
+    observations: dict[str, NDArray[np.float32]]  # each [P, *shape]
+    continuous: NDArray[np.float32]  # [P, continuous]
+    discrete: NDArray[np.int64]  # [P, branches]
+    mask: NDArray[np.bool_] | None  # [P, mask_size] what is allowed
+    reward: NDArray[np.float32]  # [P] since the step before
+    done: NDArray[np.bool_]  # [P]
+    interrupted: NDArray[np.bool_]  # [P] ended by the limit of steps
+    agent: NDArray[np.int64]  # [P] number of the agent, or of its episode
+
+    @classmethod
+    def read(cls, file: DemonstrationFile, description: Description) -> _Steps:
+        count, behavior = file.steps, description.behavior
+        require_memory(behavior, count, masks=True, what=f"demonstration {file.path}")
+        steps = cls(
+            behavior,
+            legacy=False,
+            own_actions=False,
+            observations={o.name: np.empty((count, *o.shape), np.float32) for o in behavior.observations},
+            continuous=np.zeros((count, behavior.continuous), np.float32),
+            discrete=np.zeros((count, len(behavior.discrete)), np.int64),
+            mask=None,
+            reward=np.empty(count, np.float32),
+            done=np.empty(count, np.bool_),
+            interrupted=np.empty(count, np.bool_),
+            agent=np.empty(count, np.int64),
+        )
+        acted = np.zeros(count, np.bool_)
+        for row, pair in enumerate(file.pairs()):
+            steps._see(file, description.sensors, row, pair.agent_info)
+            acted[row] = steps._act(file, row, pair.action_info)
+        steps._settle(file, acted)
+        return steps
+
+    def _see(self, file: DemonstrationFile, sensors: Sequence[Sensor], row: int, info: Any) -> None:
+        for sensor in sensors:
+            if sensor.place >= len(info.observations):
+                file.refuse(f"step {row} has {len(info.observations)} observations where step 0 has more")
+            try:
+                self.observations[sensor.spec.name][row] = sensor.array(info.observations[sensor.place])
+            except DamagedObservation as error:
+                file.refuse(f"observation {sensor.place} of step {row} {error}")
+        self.reward[row], self.agent[row] = info.reward, info.id
+        self.done[row], self.interrupted[row] = info.done, info.done and info.max_step_reached
+        if info.action_mask and self.behavior.discrete:
+            if len(info.action_mask) != self.behavior.mask_size:
+                file.refuse(
+                    f"step {row} has an action mask of {len(info.action_mask)} options instead of "
+                    f"{self.behavior.mask_size}"
+                )
+            if self.mask is None:
+                self.mask = np.ones((len(self.reward), self.behavior.mask_size), np.bool_)
+            self.mask[row] = ~np.array(info.action_mask, np.bool_)  # ML-Agents lists what is forbidden
+
+    def _act(self, file: DemonstrationFile, row: int, action: Any) -> bool:
+        """Keep the action of a step; whether there is one."""
+        continuous: Sequence[float] = action.continuous_actions
+        discrete: Sequence[float] = action.discrete_actions
+        if not continuous and not discrete:
+            if not action.vector_actions_deprecated:
+                return False
+            old = action.vector_actions_deprecated
+            continuous, discrete = (old, ()) if self.behavior.continuous else ((), old)
+        wanted = self.behavior.continuous, len(self.behavior.discrete)
+        if (len(continuous), len(discrete)) != wanted:
+            file.refuse(
+                f"step {row} has {len(continuous)} continuous and {len(discrete)} discrete actions instead of "
+                f"{wanted[0]} and {wanted[1]}"
+            )
+        chosen = np.array(discrete, np.float64)
+        if ((chosen < 0) | (chosen >= self.behavior.discrete) | (chosen % 1 != 0)).any():
+            file.refuse(f"step {row} has the discrete actions {list(discrete)}, outside {list(self.behavior.discrete)}")
+        self.continuous[row], self.discrete[row] = continuous, chosen
+        return True
+
+    def _settle(self, file: DemonstrationFile, acted: NDArray[np.bool_]) -> None:
+        """Find out which ML-Agents recorded."""
+        # It numbered agents by Unity's instances, which are never 0; later ones have a number for each episode.
+        self.legacy = TEAM not in file.brain.brain_name and bool((self.agent == self.agent[0]).all() and self.agent[0])
+        self.own_actions = not acted[-1]
+        needed = self._acting(self._links())
+        if not acted[needed].all():
+            file.refuse(f"step {int(needed[~acted[needed]][0])} has no action")
+
+    def _links(self) -> NDArray[np.bool_]:
+        """Whether each step but the last is followed by what its own action led to, [P - 1]."""
+        same: NDArray[np.bool_] = self.agent[1:] == self.agent[:-1]
+        return same if self.legacy else same & ~self.done[:-1]
+
+    def _acting(self, links: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """The step that has the action of each transition, [N]."""
+        return np.flatnonzero(links) + (not self.own_actions)
+
+    def recording(self) -> Recording | None:
+        """The episodes; None if no action has an outcome."""
+        links = self._links()
+        before = np.flatnonzero(links)  # [N] the steps at which the actions were chosen
+        if not len(before):
+            return None
+        acting = self._acting(links)
+        ended = self.done[before + 1]
+        last = ended | ~np.append(links[1:], False)[before]  # [N] nothing of the episode follows
+        terminated = ended & ~self.interrupted[before + 1]
+        ends = np.flatnonzero(last)
+        # An observation for each transition, and after each episode the one that it led to.
+        shown = before[ends] + (1 - (ended[ends] & self.legacy))  # unknown in an old file: the last one again
+        rows = np.insert(before, ends + 1, shown)
+        lengths = np.diff(ends, prepend=-1)
+        discrete = self.discrete[acting] if self.behavior.discrete else None
+        mask = None if self.mask is None else self.mask[rows]
+        if mask is not None and discrete is not None:
+            # Unity lets players do what it forbids agents. What was done was possible.
+            chosen = discrete + np.cumsum((0, *self.behavior.discrete[:-1]))  # [N, branches]
+            mask[(np.arange(len(before)) + np.repeat(np.arange(len(ends)), lengths))[:, None], chosen] = True
+        return Recording(
+            self.behavior,
+            {name: array[rows] for name, array in self.observations.items()},
+            Actions(self.continuous[acting] if self.behavior.continuous else None, discrete),
+            self.reward[before + 1],
+            terminated,
+            last & ~terminated,
+            lengths,
+            mask,
+            nameless=True,
+        )

@@ -1,0 +1,244 @@
+"""The trainers and the recording format of this package keep the rules of every one; a broken rule is noticed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+
+from rlcore.recordings import Recording, RecordingAbout
+from rlcore.testing import OfflineTrainerConformance, PluginConformance, RecordingFormatConformance
+from rlcore.testing.conformance.recording_formats import recorded
+from rlcore.testing.conformance.states import assert_equal
+from rlcore_offline.minari_format import MinariFormat
+
+
+@pytest.mark.smoke
+class TestPlugin(PluginConformance):
+    plugin = "rlcore-offline/offline"
+
+
+@pytest.mark.smoke
+class TestMinari(RecordingFormatConformance):
+    format = "rlcore-offline/minari"
+
+
+@pytest.mark.smoke
+class TestDemonstrations(RecordingFormatConformance):
+    """A demonstration has no names of observations, and Unity's bounds of actions."""
+
+    format = "mlagents"
+    kinds = frozenset({"discrete", "branches", "masked"})
+
+    def expected(self, recording: Recording) -> Recording:
+        (seen,) = recording.behavior.observations
+        behavior = attrs.evolve(recording.behavior, observations=(attrs.evolve(seen, name="observation"),))
+        return attrs.evolve(
+            recording, behavior=behavior, observations={"observation": recording.observations[seen.name]}
+        )
+
+
+@pytest.mark.smoke
+class TestBC(OfflineTrainerConformance):
+    trainer = "rlcore-offline/bc"
+    hyperparameters = {"batch_size": 64, "learning_rate": 3e-3}
+    settings = {"network_settings": {"hidden_units": 32, "num_layers": 1}}
+
+
+@pytest.mark.smoke
+class TestIQL(OfflineTrainerConformance):
+    trainer = "iql"
+    hyperparameters = TestBC.hyperparameters
+    settings = {"network_settings": {"hidden_units": 32, "num_layers": 1, "normalize": True}}
+
+
+# ---------------------------------------------------------------- trainers broken on purpose
+
+
+def loses_its_optimizers(trainer: Any) -> None:
+    load = trainer.load_state_dict
+    fresh = trainer.state_dict()["optimizers"]
+    trainer.load_state_dict = lambda state: load({**state, "optimizers": fresh})
+
+
+def counts_nothing(trainer: Any) -> None:
+    update = trainer.update
+
+    def broken() -> Any:
+        stats = update()
+        trainer.steps = 0
+        return stats
+
+    trainer.update = broken
+
+
+def never_ready(trainer: Any) -> None:
+    trainer.ready = lambda: False
+
+
+def scribbles(trainer: Any) -> None:
+    update = trainer.update
+
+    def broken() -> Any:
+        trainer.recording.reward[:] = 0.0
+        return update()
+
+    trainer.update = broken
+
+
+def learns_nothing(trainer: Any) -> None:
+    trainer.update = dict
+
+
+def loads_half(trainer: Any) -> None:
+    model = trainer.load_model
+
+    def broken(state: Any) -> None:
+        trainer.steps = int(state["steps"]) + 5
+        model(state["model"])
+
+    trainer.load_state_dict = broken
+
+
+def seeds_with_the_clock(trainer: Any) -> None:
+    trainer.generator = np.random.default_rng()
+
+
+class Conformance(OfflineTrainerConformance):
+    trainer = "bc"
+    hyperparameters = TestBC.hyperparameters
+    settings = TestBC.settings
+    learns_within = 60
+    broken: Any = None
+
+    def make(self, recording: Recording, seed: int = 1, *arguments: Any, **settings: Any) -> Any:
+        made: Any = super().make(recording, seed, *arguments, **settings)
+        made.recording = recording
+        type(self).broken(made)
+        return made
+
+
+@pytest.mark.parametrize(
+    ("broken", "rule"),
+    [
+        (loses_its_optimizers, "test_goes_on_from_its_state_as_if_never_stopped"),
+        (counts_nothing, "test_learns_every_kind_of_action_it_declares_and_acts_in_the_environment"),
+        (never_ready, "test_learns_every_kind_of_action_it_declares_and_acts_in_the_environment"),
+        (scribbles, "test_the_recording_stays_as_it_is"),
+        (learns_nothing, "test_learns_what_good_agents_did"),
+        (loads_half, "test_a_state_that_does_not_fit_is_refused_and_changes_nothing"),
+        (seeds_with_the_clock, "test_equal_seeds_learn_equally_and_others_do_not"),
+    ],
+)
+def test_a_broken_trainer_is_noticed(tmp_path: Path, broken: Any, rule: str) -> None:
+    conformance: Any = type("Broken", (Conformance,), {"broken": staticmethod(broken)})()
+    conformance.directory = tmp_path
+    with pytest.raises(AssertionError):
+        getattr(conformance, rule)()
+
+
+def test_a_trainer_of_an_environment_is_not_one_of_recorded_data(tmp_path: Path) -> None:
+    class Online(OfflineTrainerConformance):
+        trainer = "ppo"
+
+    conformance = Online()
+    conformance.directory = tmp_path
+    with pytest.raises(AssertionError, match="offline=True"):
+        conformance.test_its_record_is_complete_and_light()
+
+
+# ---------------------------------------------------------------- formats broken on purpose
+
+
+class ForgetsTheLastEpisode(MinariFormat):
+    def read(self, path: Path, name: str) -> Recording:
+        whole = super().read(path, name)
+        n, e = whole.transitions - int(whole.lengths[-1]), whole.episodes - 1
+        return Recording(
+            whole.behavior,
+            {each: array[: n + e] for each, array in whole.observations.items()},
+            type(whole.actions)(
+                *(part if part is None else part[:n] for part in (whole.actions.continuous, whole.actions.discrete))
+            ),
+            whole.reward[:n], whole.terminated[:n], whole.truncated[:n], whole.lengths[:e],
+        )  # fmt: skip
+
+
+class KeepsTheNameItWrote(MinariFormat):
+    def read(self, path: Path, name: str) -> Recording:
+        return super().read(path, "Walker")
+
+
+class ReadsAnything(MinariFormat):
+    def reads(self, path: Path) -> bool:
+        return path.exists()
+
+
+class OpensAnything(MinariFormat):
+    def reads(self, path: Path) -> bool:
+        path.read_bytes()
+        return super().reads(path)
+
+
+class Overwrites(MinariFormat):
+    def writer(self, path: Path, behavior: Any, about: RecordingAbout) -> Any:
+        if path.exists():
+            path.rename(path.with_name("older"))
+        return super().writer(path, behavior, about)
+
+
+class LeavesItsWork(MinariFormat):
+    def writer(self, path: Path, behavior: Any, about: RecordingAbout) -> Any:
+        made = super().writer(path, behavior, about)
+        path.with_name(".partial").touch()
+        return made
+
+
+@pytest.mark.parametrize(
+    ("broken", "rule", "arguments"),
+    [
+        (ForgetsTheLastEpisode, "test_a_recording_is_read_as_it_was_written", ("discrete", (3, 1, 4))),
+        (KeepsTheNameItWrote, "test_a_recording_is_read_as_it_was_written", ("discrete", (1,))),
+        (ReadsAnything, "test_other_paths_are_not_recordings", ()),
+        (OpensAnything, "test_other_paths_are_not_recordings", ()),
+        (Overwrites, "test_an_existing_path_is_refused_and_kept", ()),
+        (LeavesItsWork, "test_a_path_names_a_recording_only_when_it_is_complete", ()),
+    ],
+)
+def test_a_broken_format_is_noticed(
+    tmp_path: Path, broken: type[MinariFormat], rule: str, arguments: tuple[Any, ...]
+) -> None:
+    class Formats(RecordingFormatConformance):
+        format = "minari"
+
+        def make(self) -> Any:
+            return broken()
+
+    conformance = Formats()
+    conformance.directory = tmp_path
+    with pytest.raises((AssertionError, OSError, pytest.fail.Exception)):
+        getattr(conformance, rule)(*arguments)
+
+
+def test_damage_that_is_read_as_a_recording_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    conformance = TestMinari()
+    conformance.directory = tmp_path
+    read, good = MinariFormat.read, []
+
+    def guessing(self: MinariFormat, path: Path, name: str) -> Recording:
+        try:
+            whole = read(self, path, name)
+        except Exception:
+            good[0].reward[:] = 7.0
+            return good[0]
+        return whole
+
+    conformance.write(tmp_path / "first", recording := recorded("discrete", (20, 30)))
+    good.append(read(MinariFormat(), tmp_path / "first", "Walker"))
+    assert_equal(good[0].reward, recording.reward)
+    monkeypatch.setattr(MinariFormat, "read", guessing)
+    with pytest.raises(AssertionError, match="damage was read as a recording"):
+        conformance.test_a_damaged_file_is_an_error_and_never_a_part_of_a_recording()

@@ -1,0 +1,139 @@
+"""Demonstrations for ML-Agents: what is written is what its loader pairs, and what rlcore reads back."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlcore.environment import BehaviorSpec, ObservationSpec
+from rlcore.errors import ConfigError
+from rlcore.plugins import load_plugins
+from rlcore.recordings import Recording, RecordingAbout
+from rlcore.spaces import OBSERVATION
+from rlcore.testing.fixtures import RunRlcore
+from rlcore_offline.mlagents_file import BRAIN_START, DemonstrationFile
+from rlcore_offline.mlagents_format import MLAgentsFormat
+
+VECTOR = ObservationSpec(OBSERVATION, (3,), np.float32)
+BOUNDS = np.array([-2.0, -np.inf], np.float32), np.array([6.0, np.inf], np.float32)
+BEHAVIORS = {
+    "continuous": BehaviorSpec("Walker", (VECTOR,), 2, (), *BOUNDS),
+    "branches": BehaviorSpec("Walker", (VECTOR,), discrete=(4, 2)),
+    "hybrid": BehaviorSpec("Walker", (VECTOR, ObservationSpec("rays", (2, 2), np.float64)), 2, (3,), *BOUNDS),
+    "image": BehaviorSpec("Walker", (ObservationSpec("eyes", (4, 5, 3), np.uint8, "image"), VECTOR), discrete=(2,)),
+}
+
+
+def write(path: Path, *parts: Recording) -> Recording:
+    made = MLAgentsFormat()
+    writer = made.writer(path, parts[0].behavior, RecordingAbout())
+    for part in parts:
+        writer.write(part)
+    writer.close()
+    return made.read(path, "Walker")
+
+
+@pytest.mark.parametrize(
+    ("name", "masked"), [*((name, False) for name in BEHAVIORS), ("branches", True), ("hybrid", True)]
+)
+def test_what_was_written_comes_back_in_units_of_ml_agents(
+    tmp_path: Path, random_recording: Any, name: str, masked: bool
+) -> None:
+    behavior = BEHAVIORS[name]
+    parts = [random_recording(behavior, [3, 1, 5], masked), random_recording(behavior, [2], masked)]
+    wanted, found = Recording.joined(parts), write(tmp_path / "Walker", *parts)
+    assert found.problem() is None and found.nameless
+    for which in ("reward", "terminated", "truncated", "lengths"):
+        np.testing.assert_array_equal(getattr(found, which), getattr(wanted, which))
+    for one, other in zip(behavior.observations, found.behavior.observations, strict=True):
+        values = wanted.observations[one.name].astype(np.float32)
+        if one.kind == "image":
+            values /= 255
+        np.testing.assert_array_equal(found.observations[other.name].reshape(values.shape), values)
+    assert (found.behavior.continuous, found.behavior.discrete) == (behavior.continuous, behavior.discrete)
+    if behavior.continuous:
+        given = wanted.actions.continuous
+        assert given is not None and found.actions.continuous is not None
+        scaled = np.stack([(given[:, 0] - 2) / 4, given[:, 1]], 1)  # [-2, 6] is [-1, 1]; the other has no bounds
+        np.testing.assert_allclose(found.actions.continuous, scaled, rtol=1e-5, atol=1e-6)
+    if behavior.discrete:
+        np.testing.assert_array_equal(found.actions.discrete, wanted.actions.discrete)
+    if masked:
+        assert wanted.action_mask is not None and wanted.actions.discrete is not None
+        mask = wanted.action_mask.copy()
+        mask[wanted.rows[:, None], wanted.actions.discrete + np.cumsum((0, *behavior.discrete[:-1]))] = True
+        np.testing.assert_array_equal(found.action_mask, mask)
+
+
+def test_each_step_has_the_action_that_ml_agents_pairs_with_it(tmp_path: Path, random_recording: Any) -> None:
+    """The loader of ML-Agents takes the action beside an observation, and reward and end of the next step."""
+    recording = random_recording(BEHAVIORS["branches"], [3, 1, 5])
+    write(tmp_path / "Walker", recording)
+    with DemonstrationFile(tmp_path / "Walker" / "Walker.demo") as file:
+        pairs = list(file.pairs())
+    assert len(pairs) == 9 + 3
+    paired = [(one, other.agent_info) for one, other in pairwise(pairs) if not one.agent_info.done]
+    assert [list(one.action_info.discrete_actions) for one, _ in paired] == recording.actions.discrete.tolist()
+    assert [info.reward for _, info in paired] == recording.reward.tolist()
+    assert [info.done and not info.max_step_reached for _, info in paired] == recording.terminated.tolist()
+    assert [len(pair.action_info.discrete_actions) for pair in pairs] == [2] * 11 + [0]  # ML-Agents drops the last
+
+
+def test_the_metadata_fits_before_the_behavior(tmp_path: Path, random_recording: Any) -> None:
+    behavior = BehaviorSpec("W" * 40, (VECTOR,), discrete=(4,))
+    episode = random_recording(behavior, [1])
+    path = tmp_path / behavior.name
+    writer = MLAgentsFormat().writer(path, behavior, RecordingAbout())
+    writer.write(episode)
+    writer._steps, writer._episodes = 2**31 - 2, 2**31 - 1  # type: ignore[attr-defined]
+    writer.close()
+    content = (path / f"{behavior.name}.demo").read_bytes()
+    assert 0 < content[0] < BRAIN_START and not any(content[1 + content[0] : BRAIN_START])
+    with pytest.raises(ConfigError, match="has 2 of the 2147483647 steps"):
+        MLAgentsFormat().read(path, "Walker")
+
+
+def test_what_was_discarded_leaves_nothing(tmp_path: Path, random_recording: Any) -> None:
+    writer = MLAgentsFormat().writer(tmp_path / "Walker", BEHAVIORS["branches"], RecordingAbout())
+    writer.write(random_recording(BEHAVIORS["branches"], [2]))
+    assert not (tmp_path / "Walker").exists()
+    writer.discard()
+    assert not list(tmp_path.iterdir())
+
+
+CARTPOLE = """\
+environment: {type: gymnasium, id: CartPole-v1, num_envs: 2}
+behaviors:
+  Pole: {trainer_type: ppo, max_steps: 256, hyperparameters: {batch_size: 64, buffer_size: 256}}
+"""
+CLONE = """\
+behaviors: {{Pole: {{trainer_type: bc, max_steps: 20, hyperparameters: {{demo_path: {data}}}}}}}
+checkpoint_settings: {{run_id: clone}}
+"""
+
+
+def test_evaluate_records_demonstrations_on_request_and_bc_learns_from_them(
+    tmp_path: Path, run_rlcore: RunRlcore
+) -> None:
+    def run(*arguments: str) -> None:
+        assert run_rlcore(*arguments).exit_code == 0
+
+    (tmp_path / "pole.yaml").write_text(CARTPOLE)
+    run("run", str(tmp_path / "pole.yaml"), "--run-id", "pole")
+    record = ("evaluate", "pole", "--episodes", "3", "--record")
+    run(*record, str(tmp_path / "minari"))  # without a wish: not for ML-Agents
+    run(*record, str(tmp_path / "demos"), "--record-format", "mlagents")
+    assert [path.name for path in (tmp_path / "demos/Pole").iterdir()] == ["Pole.demo"]
+    plugins = load_plugins()
+    one, other = (plugins.read_recording(tmp_path / data, "Pole") for data in ("minari", "demos"))
+    assert other.nameless and not one.nameless
+    np.testing.assert_array_equal(one.observations[OBSERVATION], other.observations[OBSERVATION])
+    np.testing.assert_array_equal(one.actions.discrete, other.actions.discrete)
+    (tmp_path / "clone.yaml").write_text(CLONE.format(data=tmp_path / "demos"))
+    run("run", str(tmp_path / "clone.yaml"))
+    run("evaluate", "clone", "--episodes", "1", "--set", "environment.type=gymnasium",
+        "--set", "environment.id=CartPole-v1")  # fmt: skip

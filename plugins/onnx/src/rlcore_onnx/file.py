@@ -1,0 +1,69 @@
+"""Writes one file and checks it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+import onnx
+from onnx import helper
+
+from rlcore.environment import BehaviorSpec
+from rlcore.errors import UnsupportedExport
+from rlcore.exporters import ExportAbout, policy_module
+from rlcore.trainer import Policy
+from rlcore_onnx.check import check_numbers, check_structure
+from rlcore_onnx.conversion import convert
+from rlcore_onnx.graph import BATCH
+from rlcore_onnx.session import Session
+from rlcore_onnx.settings import OnnxSettings
+
+__all__ = ["Written", "write_checked"]
+
+
+@attrs.frozen
+class Written:
+    """A file that was written and checked.
+
+    Attributes:
+        opset: The operator set of the file.
+        difference: The largest difference between the file and the policy; see ``rlcore_onnx.check``.
+    """
+
+    opset: int
+    difference: float
+
+
+def write_checked(
+    policy: Policy, behavior: BehaviorSpec, path: Path, about: ExportAbout, settings: OnnxSettings
+) -> Written:
+    """Write ``policy`` as the file ``path`` and compare the file with it; a file that fails a check is deleted.
+
+    Raises UnsupportedExport for a policy that the profile cannot have, and PluginError for a failed check.
+    """
+    module = policy_module(policy)
+    converted = convert(module, behavior, about, settings.profile)
+    size = converted.model.ByteSize()
+    if size > onnx.checker.MAXIMUM_PROTOBUF:
+        raise UnsupportedExport(f"the policy needs {size / 2**30:.1f} GiB, and one ONNX file can have 2 GiB")
+    check_structure(converted.model)
+    path.write_bytes(converted.model.SerializeToString())
+    try:
+        written = path.read_bytes()
+        session = Session(written, converted.metadata)
+        logits = None
+        if converted.logits is not None:
+            shown = with_output(written, converted.logits, behavior.mask_size)
+            logits = Session(shown, converted.metadata, converted.logits)
+        difference = check_numbers(session, logits, policy, module, behavior, settings.tolerance)
+    except BaseException:
+        path.unlink()
+        raise
+    return Written(converted.model.opset_import[0].version, difference)
+
+
+def with_output(written: bytes, tensor: str, size: int) -> bytes:
+    """Return a model in which ``tensor`` [B, size] is an output too."""
+    model = onnx.load_model_from_string(written)
+    model.graph.output.append(helper.make_tensor_value_info(tensor, onnx.TensorProto.FLOAT, [BATCH, size]))
+    return bytes(model.SerializeToString())

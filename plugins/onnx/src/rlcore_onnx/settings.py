@@ -1,0 +1,28 @@
+"""The ``export.onnx`` block.
+
+This module imports neither onnx nor PyTorch: checking a configuration imports it.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from rlcore.settings import ExportSettings, setting
+
+
+@attrs.frozen(kw_only=True)
+class OnnxSettings(ExportSettings):
+    """Settings of the exporter ``onnx``. The field ``checkpoints`` comes from ExportSettings."""
+
+    profile: str = setting(
+        "generic",
+        "Names and layouts of inputs and outputs: those of the behavior (generic), those that Unity's ML-Agents "
+        "package reads (unity), or those that the plugin Godot RL Agents reads (godot).",
+        choices=("generic", "unity", "godot"),
+    )
+    tolerance: float = setting(
+        1e-5,
+        "Largest difference between the file, computed by onnxruntime, and the policy, relative to the numbers that "
+        "the network makes, and to at least 1. A file that differs more is not kept.",
+        exclusive_minimum=0.0,
+    )

@@ -1,0 +1,265 @@
+"""Parts of a policy that rlcore does not know: torch.onnx converts them, or the policy is refused with the reason."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import attrs
+import numpy as np
+import onnx
+import pytest
+import torch
+from torch import Tensor, nn
+
+from rlcore import RunContext
+from rlcore.environment import Actions, BehaviorSpec, ObservationSpec
+from rlcore.errors import UnsupportedExport
+from rlcore.settings import BehaviorSettings, NetworkSettings, RunConfig
+from rlcore.torch.actions import ActionLayout, mask_logits
+from rlcore.torch.backend import Backend
+from rlcore.torch.distributions import ActionDistribution
+from rlcore.torch.networks import Actor
+from rlcore.torch.policy import ActorPolicy
+from rlcore.torch.policy_module import PolicyOutput
+from rlcore.torch.untrained import untrained_policy
+from rlcore_onnx.exporter import OnnxExporter
+from rlcore_onnx.settings import OnnxSettings
+
+pytest.importorskip("onnxscript", reason="needs the extra torch-export of rlcore-onnx")
+
+CAMERA = ObservationSpec("camera", (20, 24, 3), np.uint8, "image")
+STATE = ObservationSpec("state", (5,), np.float32)
+
+
+def deep(*values: Any) -> Any:
+    """The parameters of a test of a deep run: each conversion by torch.onnx takes seconds."""
+    return pytest.param(*values, marks=pytest.mark.deep)
+
+
+class Pooled(nn.Module):
+    """An encoder with operators whose form changed from opset 15 to 18: a split, and means over axes."""
+
+    def __init__(self, settings: Any, observation: ObservationSpec, features: int) -> None:
+        super().__init__()
+        self.convolution = nn.Conv2d(observation.shape[2], 8, 3, padding=1)
+        self.norm = nn.GroupNorm(2, 8)
+
+    def forward(self, image: Tensor) -> Tensor:
+        left, right = self.norm(self.convolution(image)).chunk(2, dim=1)
+        return torch.cat([left.mean((2, 3)), right.amax((2, 3))], dim=1)
+
+
+class Random(Pooled):
+    def forward(self, image: Tensor) -> Tensor:
+        features = super().forward(image)
+        return features + torch.randn_like(features)
+
+
+class Looping(Pooled):
+    def forward(self, image: Tensor) -> Tensor:
+        if float(image.sum()) > 10:
+            image = image * 2
+        return super().forward(image)
+
+
+class Laplace(ActionDistribution):
+    """Columns are medians; drawn from a normal number by the inverse of the distribution function."""
+
+    def __init__(self, settings: Any, behavior: Any) -> None:
+        super().__init__(behavior)
+
+    def sample(self, columns: Tensor, noise: Tensor) -> Tensor:
+        u = torch.special.erf(noise * 0.5**0.5) * 0.999
+        return columns - 0.2 * u.sign() * torch.log1p(-u.abs())
+
+    def deterministic(self, columns: Tensor) -> Tensor:
+        return columns
+
+    def log_prob(self, columns: Tensor, raw: Tensor) -> Tensor:
+        return -((raw - columns) / 0.2).abs().sum(1)
+
+    def entropy(self, columns: Tensor) -> Tensor:
+        return columns.new_ones(())
+
+
+def record(target: Any) -> Any:
+    """The attributes of the record of an encoder or a distribution that a network needs."""
+    return SimpleNamespace(
+        resolve=lambda: target,
+        described=f"{target.__name__} of plugin 'acme'",
+        target="acme:Own",
+        initial_log_std=False,
+    )
+
+
+def with_encoder(target: type[nn.Module], image: bool = True) -> NetworkSettings:
+    name = "vis_encode_type" if image else "vector_encode_type"
+    return NetworkSettings(hidden_units=16, num_layers=1, encoders={"own": record(target)}, **{name: "own"})
+
+
+@pytest.mark.parametrize("profile", ["unity", deep("generic"), deep("godot")])
+def test_an_encoder_of_another_package(make_behavior: Any, export: Any, profile: str) -> None:
+    """The exporter compares the file with the policy; both the split and the reductions are rewritten for Unity."""
+    policy = untrained_policy(make_behavior("discrete", CAMERA, STATE), with_encoder(Pooled), 1)
+    generator, level = torch.get_rng_state(), logging.getLogger("torch.onnx").level
+    model = onnx.load(export(policy, profile=profile))
+    assert torch.equal(torch.get_rng_state(), generator) and logging.getLogger("torch.onnx").level == level
+    assert {"ReduceMean", "ReduceMax", "Split"} <= {node.op_type for node in model.graph.node}
+    assert not model.functions and len(model.opset_import) == 1
+
+
+class Attention(nn.Module):
+    """An encoder of vectors, with operators that opset 15 does not have."""
+
+    def __init__(self, settings: Any, observation: ObservationSpec, features: int) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(observation.size, 8), nn.LayerNorm(8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        features: Tensor = self.layers(x)
+        return features
+
+
+@pytest.mark.deep
+def test_an_encoder_of_vectors(make_behavior: Any, export: Any) -> None:
+    other = ObservationSpec("other", (2, 3), np.float32)
+    policy = untrained_policy(make_behavior("hybrid", STATE, other), with_encoder(Attention, image=False), 1)
+    export(policy)
+
+
+@pytest.mark.deep
+def test_operators_that_unity_does_not_have_are_refused(make_behavior: Any, export: Any, tmp_path: Path) -> None:
+    policy = untrained_policy(make_behavior("discrete", STATE), with_encoder(Attention, image=False), 1)
+    with pytest.raises(UnsupportedExport, match=r"encoder Attention of observation 'state': .*15.*LayerNormalization"):
+        export(policy, profile="unity")
+    assert not list((tmp_path / "exported").iterdir())
+
+
+@pytest.mark.parametrize(("target", "reason"), [(Looping, "torch.onnx"), deep(Random, "random numbers")])
+def test_a_module_that_cannot_be_a_part_of_the_graph_is_refused(
+    make_behavior: Any, export: Any, tmp_path: Path, target: type[nn.Module], reason: str
+) -> None:
+    policy = untrained_policy(make_behavior("discrete", CAMERA), with_encoder(target), 1)
+    with pytest.raises(UnsupportedExport, match=f"encoder {target.__name__} of observation 'camera'.*{reason}"):
+        export(policy)
+    assert not list((tmp_path / "exported").iterdir())
+
+
+@pytest.mark.parametrize("profile", ["generic", deep("unity")])
+def test_a_distribution_of_another_package(make_behavior: Any, export: Any, load: Any, profile: str) -> None:
+    settings = NetworkSettings(hidden_units=16, num_layers=1, action_distribution="own", distribution=record(Laplace))
+    policy = untrained_policy(make_behavior("hybrid", STATE), settings, 1)
+    export(policy, profile=profile)  # compares drawn actions too
+
+
+class Doubled(Actor):
+    """A network that computes the parameters of the distribution in its own way."""
+
+    def policy(self, inputs: Any) -> Any:
+        columns, logits = super().policy(inputs)
+        return None if columns is None else 2 * columns, None if logits is None else 2 * logits
+
+
+@pytest.mark.parametrize(
+    ("profile", "actions"),
+    [("generic", "hybrid"), deep("unity", "hybrid"), deep("generic", "continuous"), deep("unity", "continuous")],
+)
+def test_a_network_that_is_no_actor_of_rlcore(make_behavior: Any, export: Any, profile: str, actions: str) -> None:
+    settings = NetworkSettings(hidden_units=16, num_layers=1, normalize=True)
+    model = Doubled(make_behavior(actions, STATE), settings)
+    export(ActorPolicy(make_behavior(actions, STATE), model, Backend(torch.device("cpu"))), profile=profile)
+
+
+class Table(nn.Module):
+    """A policy without rlcore.torch: called like a PolicyModule."""
+
+    memory_size = 2
+    noise_size = 3
+
+    def __init__(self, layout: ActionLayout) -> None:
+        super().__init__()
+        self.branches = layout.branches
+        self.weight = nn.Parameter(torch.linspace(-1, 1, 60 * 8).reshape(-1, 8)[:60], requires_grad=False)
+        self.low, self.high = torch.from_numpy(layout.low), torch.from_numpy(layout.high)
+
+    def forward(self, observations: Any, action_mask: Any = None, memory: Any = None, noise: Any = None) -> Any:
+        image = observations["camera"].to(torch.float32).flatten(1)[:, :60] / 255
+        x = image @ self.weight + memory.sum(1, keepdim=True)
+        raw, logits = x[:, :3], x[:, 3:]
+        if noise is not None:
+            raw, logits = raw + noise[0], logits + noise[1]
+        logits = mask_logits(logits, action_mask)
+        choices = torch.stack([part.argmax(1) for part in logits.split(self.branches, dim=1)], dim=1)
+        actions = (raw.tanh() + 1) / 2 * (self.high - self.low) + self.low
+        return PolicyOutput(actions, choices, (memory + x[:, :2]).tanh())
+
+
+class TablePolicy:
+    def __init__(self, behavior: Any) -> None:
+        self.behavior = behavior
+        self.memory_size = 2
+        self.layout = ActionLayout(behavior)
+
+    def module(self) -> nn.Module:
+        return Table(self.layout)
+
+    def act(self, observations: Any, action_mask: Any, deterministic: bool, memory: Any) -> Actions:
+        tensors = {name: torch.from_numpy(array) for name, array in observations.items()}
+        output = self.module()(tensors, torch.from_numpy(action_mask), torch.from_numpy(memory))
+        memory[...] = output.memory.numpy()
+        return Actions(output.continuous.numpy(), output.discrete.numpy())
+
+
+@pytest.mark.parametrize("profile", ["unity", deep("generic")])
+def test_a_policy_that_is_not_computed_by_rlcore(export: Any, load: Any, profile: str) -> None:
+    """Memory, masks, noise and an image of bytes; Unity's layout and units."""
+    low, high = np.array([-2, 0, -1], np.float32), np.array([1, 5, 1], np.float32)
+    behavior = BehaviorSpec("Walker", (CAMERA,), 3, (2, 3), low, high)
+    path = export(TablePolicy(behavior), profile=profile)
+    names = {value.name for value in onnx.load(path).graph.output}
+    assert {"deterministic_continuous", "memory_out"} <= names or "recurrent_out" in names
+
+
+def test_a_policy_without_a_module_or_sizes_is_refused(make_behavior: Any, export: Any) -> None:
+    class Silent:
+        def act(self, *_: Any) -> None: ...
+
+    class Bare(Silent):
+        def module(self) -> nn.Module:
+            return nn.Linear(3, 3)
+
+    with pytest.raises(UnsupportedExport, match="no method module"):
+        export(Silent(), make_behavior("discrete"))
+    with pytest.raises(UnsupportedExport, match="Linear does not have the sizes memory_size and noise_size"):
+        export(Bare(), make_behavior("discrete"))
+
+
+def test_without_onnxscript_the_message_says_what_to_install(
+    make_behavior: Any, export: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    policy = untrained_policy(make_behavior("discrete", CAMERA), with_encoder(Pooled), 1)
+    with pytest.raises(UnsupportedExport, match=r"encoder Pooled.*pip install 'rlcore-onnx\[torch-export\]'"):
+        export(policy)
+
+
+def test_a_run_with_foreign_parts_and_no_onnxscript_warns_before_it_starts(
+    run_context: RunContext, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(logging.getLogger("rlcore"), "propagate", True)
+    network = with_encoder(Pooled)
+    run = attrs.evolve(run_context, config=RunConfig(behaviors={"A": BehaviorSettings(network_settings=network)}))
+    OnnxExporter(OnnxSettings(), run)
+    assert not caplog.messages
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    OnnxExporter(OnnxSettings(), run)
+    assert caplog.messages == [
+        "an export of Pooled of plugin 'acme' of behavior 'A' may need onnxscript; "
+        "pip install 'rlcore-onnx[torch-export]'"
+    ]
+    OnnxExporter(OnnxSettings(), run_context)
+    assert len(caplog.messages) == 1

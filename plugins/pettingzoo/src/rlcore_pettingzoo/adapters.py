@@ -1,0 +1,337 @@
+"""Environments of rlcore as environments of PettingZoo, for libraries and tests that take those.
+
+:func:`parallel_env` is for environments in which all agents act at once, :func:`aec_env` for all, also those that are
+played in turns. Both take an environment with one copy (``num_envs`` is 1)::
+
+    from rlcore_pettingzoo.adapters import aec_env
+
+    game = aec_env(TinyCorridor(1))
+
+An agent is called ``BEHAVIOR_NUMBER``. Its only observation is a Box; several are a Dict. Where the environment has
+action masks, the observation is a Dict with ``action_mask``. An action is a Discrete, a MultiDiscrete or a Box, and a
+Tuple of both if it has discrete and real parts.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import numpy as np
+import pettingzoo
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from rlcore.environment import Actions, BehaviorSpec, Environment, ObservationSpec
+from rlcore.seeding import EpisodeSeeds
+from rlcore_pettingzoo.arrays import ACTION_MASK
+
+__all__ = ["AecAdapter", "ParallelAdapter", "aec_env", "parallel_env"]
+
+
+def parallel_env(environment: Environment, name: str = "rlcore_v0") -> ParallelAdapter:
+    """Return an environment of one copy as a ParallelEnv. Raises ValueError for several copies."""
+    return ParallelAdapter(environment, name)
+
+
+def aec_env(environment: Environment, name: str = "rlcore_v0") -> AecAdapter:
+    """Return an environment of one copy as an AECEnv. Raises ValueError for several copies."""
+    return AecAdapter(environment, name)
+
+
+@attrs.frozen
+class _Result:
+    """What one agent receives from a step."""
+
+    observation: Any
+    reward: float
+    terminated: bool
+    truncated: bool
+    needs_action: bool
+    info: dict[str, Any]
+
+
+class _Copy:
+    """The only copy of an environment, with agents by name. An agent whose episode has ended stays out."""
+
+    def __init__(self, environment: Environment) -> None:
+        if environment.num_envs != 1:
+            raise ValueError(f"needs an environment with one copy, not {environment.num_envs}")
+        self.environment = environment
+        self._seeds = EpisodeSeeds(secrets.randbelow(2**31))
+        self._episode = -1
+        batches = environment.reset(EpisodeSeeds(0), np.zeros(1, np.int64))
+        self.seats: dict[str, tuple[str, int]] = {}
+        self.observation_spaces: dict[str, spaces.Space[Any]] = {}
+        self.action_spaces: dict[str, spaces.Space[Any]] = {}
+        self._masked: dict[str, bool] = {}
+        for behavior, spec in environment.behaviors.items():
+            masked = batches[behavior].action_mask is not None
+            self._masked[behavior] = masked and len(spec.discrete) == 1
+            for slot in range(spec.slots):
+                agent = f"{behavior}_{slot}"
+                self.seats[agent] = behavior, slot
+                self.observation_spaces[agent] = _observation_space(spec, self._masked[behavior])
+                self.action_spaces[agent] = _action_space(spec)
+
+    def reset(self, seed: int | None) -> dict[str, _Result]:
+        """Start an episode: with a seed, the first of this seed, else the next one."""
+        if seed is not None:
+            self._seeds, self._episode = EpisodeSeeds(seed), -1
+        self._episode += 1
+        self._batches = self.environment.reset(self._seeds, np.array([self._episode]))
+        return {agent: self._result(agent) for agent in self.seats}
+
+    def step(self, actions: Mapping[str, Any]) -> dict[str, _Result]:
+        """Step; agents without an action take any that is allowed."""
+        taken: dict[str, Actions] = {}
+        for behavior, spec in self.environment.behaviors.items():
+            given = [actions.get(f"{behavior}_{slot}") for slot in range(spec.slots)]
+            taken[behavior] = _actions(spec, given, self._batches[behavior].action_mask)
+        self._batches = self.environment.step(taken)
+        return {agent: self._result(agent) for agent in self.seats}
+
+    def _result(self, agent: str) -> _Result:
+        behavior, slot = self.seats[agent]
+        batch, spec = self._batches[behavior], self.environment.behaviors[behavior]
+        info: dict[str, Any] = {}
+        if batch.group_reward is not None:
+            info["group_reward"] = float(batch.group_reward[slot])
+        lost = batch.aborted is not None and bool(batch.aborted[slot])
+        if slot in batch.ended:
+            assert batch.final_observations is not None
+            row = int(np.searchsorted(batch.ended, slot))
+            info |= {name: float(numbers[row]) for name, numbers in (batch.final_info or {}).items()}
+            seen, mask = {name: array[row] for name, array in batch.final_observations.items()}, None
+        else:
+            seen = {name: array[slot] for name, array in batch.observations.items()}
+            mask = None if batch.action_mask is None else batch.action_mask[slot]
+        if batch.action_mask is not None and not self._masked[behavior]:
+            info[ACTION_MASK] = _split(_allowed(mask, spec), spec)
+        return _Result(
+            self._observation(behavior, spec, seen, mask),
+            float(batch.reward[slot]),
+            bool(batch.terminated[slot]),
+            bool(batch.truncated[slot]) or lost,
+            batch.needs_action is None or bool(batch.needs_action[slot]),
+            info,
+        )
+
+    def _observation(
+        self, behavior: str, spec: BehaviorSpec, seen: Mapping[str, NDArray[Any]], mask: NDArray[np.bool_] | None
+    ) -> Any:
+        values = {each.name: seen[each.name].astype(each.dtype) for each in spec.observations}
+        if self._masked[behavior]:
+            return {**values, ACTION_MASK: _allowed(mask, spec)}
+        return values if len(values) > 1 else next(iter(values.values()))
+
+
+class ParallelAdapter(pettingzoo.ParallelEnv):  # type: ignore[misc]
+    """An environment of rlcore in which all agents act at once.
+
+    The action of an agent whose turn it is not has no effect; ``info["needs_action"]`` is False for it.
+
+    Attributes:
+        possible_agents: All agents, ordered by behavior and slot.
+        agents: The agents whose episode is open.
+        metadata: Name and render modes, of which there are none.
+        render_mode: None: nothing is drawn.
+    """
+
+    def __init__(self, environment: Environment, name: str) -> None:
+        self._copy = _Copy(environment)
+        self.metadata = {"name": name, "render_modes": [], "is_parallelizable": True}
+        self.render_mode = None
+        self.possible_agents = list(self._copy.seats)
+        self.agents: list[str] = []
+
+    def observation_space(self, agent: str) -> spaces.Space[Any]:
+        """Return what an agent sees."""
+        return self._copy.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> spaces.Space[Any]:
+        """Return what an agent does."""
+        return self._copy.action_spaces[agent]
+
+    def reset(
+        self, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+        """Start an episode; return observations and infos by agent. ``options`` has no effect."""
+        results = self._copy.reset(seed)
+        self.agents = self.possible_agents[:]
+        return (
+            {agent: result.observation for agent, result in results.items()},
+            {agent: _told(result) for agent, result in results.items()},
+        )
+
+    def step(
+        self, actions: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]:
+        """Step with the actions by agent; return observations, rewards, terminations, truncations and infos."""
+        step = self._copy.step(actions)
+        results = {agent: step[agent] for agent in self.agents}
+        self.agents = [agent for agent, result in results.items() if not (result.terminated or result.truncated)]
+        return (
+            {agent: result.observation for agent, result in results.items()},
+            {agent: result.reward for agent, result in results.items()},
+            {agent: result.terminated for agent, result in results.items()},
+            {agent: result.truncated for agent, result in results.items()},
+            {agent: _told(result) for agent, result in results.items()},
+        )
+
+    def close(self) -> None:
+        """Close the environment."""
+        self._copy.environment.close()
+
+
+class AecAdapter(pettingzoo.AECEnv):  # type: ignore[misc]
+    """An environment of rlcore as one in which agents act one after another.
+
+    Agents that act in one step choose in the order of ``possible_agents``; the environment moves when all have chosen.
+
+    Attributes:
+        possible_agents: All agents, ordered by behavior and slot.
+        agents: The agents whose episode is open, and those whose last turn, without an action, is to come.
+        metadata: Name and render modes, of which there are none.
+        render_mode: None: nothing is drawn.
+        rewards: Reward of each agent in the last step.
+        terminations: Whether the task ended the episode of each agent.
+        truncations: Whether the episode of each agent was cut off.
+        infos: The info of each agent.
+        agent_selection: The agent that acts next.
+    """
+
+    def __init__(self, environment: Environment, name: str) -> None:
+        super().__init__()
+        self._copy = _Copy(environment)
+        self.metadata = {"name": name, "render_modes": [], "is_parallelizable": False}
+        self.render_mode = None
+        self.possible_agents = list(self._copy.seats)
+        self.agents: list[str] = []
+
+    def observation_space(self, agent: str) -> spaces.Space[Any]:
+        """Return what an agent sees."""
+        return self._copy.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> spaces.Space[Any]:
+        """Return what an agent does."""
+        return self._copy.action_spaces[agent]
+
+    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
+        """Start an episode. ``options`` has no effect."""
+        self._results = self._copy.reset(seed)
+        self.agents = self.possible_agents[:]
+        self.rewards = dict.fromkeys(self.agents, 0.0)
+        self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
+        self.terminations = dict.fromkeys(self.agents, False)
+        self.truncations = dict.fromkeys(self.agents, False)
+        self.infos = {agent: self._results[agent].info for agent in self.agents}
+        self._chosen: dict[str, Any] = {}
+        self._waiting = self._choosers()
+        while not self._waiting:
+            self._advance()
+        self.agent_selection = self._waiting.pop(0)
+
+    def observe(self, agent: str) -> Any:
+        """Return what an agent saw last."""
+        return self._results[agent].observation
+
+    def step(self, action: Any) -> None:
+        """Take the action of the agent whose turn it is; None from an agent whose episode is over."""
+        agent = self.agent_selection
+        if self.terminations[agent] or self.truncations[agent]:
+            self._was_dead_step(action)
+            return
+        self._cumulative_rewards[agent] = 0.0
+        self._clear_rewards()
+        self._chosen[agent] = action
+        while not self._waiting and self._living():
+            self._advance()
+        self._accumulate_rewards()
+        if self._waiting:
+            self.agent_selection = self._waiting.pop(0)
+        self._deads_step_first()
+
+    def close(self) -> None:
+        """Close the environment."""
+        self._copy.environment.close()
+
+    def _living(self) -> list[str]:
+        return [agent for agent in self.agents if not (self.terminations[agent] or self.truncations[agent])]
+
+    def _choosers(self) -> list[str]:
+        return [agent for agent in self._living() if self._results[agent].needs_action]
+
+    def _advance(self) -> None:
+        """Move the environment with what was chosen."""
+        step, self._chosen = self._copy.step(self._chosen), {}
+        for agent in self._living():
+            result = self._results[agent] = step[agent]
+            self.rewards[agent] += result.reward
+            self.terminations[agent], self.truncations[agent] = result.terminated, result.truncated
+            self.infos[agent] = result.info
+        self._waiting = self._choosers()
+
+
+def _told(result: _Result) -> dict[str, Any]:
+    return result.info if result.needs_action else {**result.info, "needs_action": False}
+
+
+def _observation_space(spec: BehaviorSpec, masked: bool) -> spaces.Space[Any]:
+    parts: dict[str, spaces.Space[Any]] = {each.name: _box(each) for each in spec.observations}
+    if masked:
+        parts[ACTION_MASK] = spaces.Box(0, 1, (spec.mask_size,), np.int8)
+    elif len(parts) == 1:
+        return next(iter(parts.values()))
+    return spaces.Dict(parts)
+
+
+def _box(spec: ObservationSpec) -> spaces.Box:
+    low, high = (0, 255) if spec.dtype == np.uint8 else (0, 1) if spec.kind == "one_hot" else (-np.inf, np.inf)
+    bounds = [
+        np.broadcast_to(default if bound is None else bound, spec.shape).astype(spec.dtype)
+        for bound, default in ((spec.low, low), (spec.high, high))
+    ]
+    return spaces.Box(bounds[0], bounds[1], spec.shape, spec.dtype)
+
+
+def _action_space(spec: BehaviorSpec) -> spaces.Space[Any]:
+    parts: list[spaces.Space[Any]] = []
+    if len(spec.discrete) == 1:
+        parts.append(spaces.Discrete(spec.discrete[0]))
+    elif spec.discrete:
+        parts.append(spaces.MultiDiscrete(list(spec.discrete)))
+    if spec.continuous:
+        parts.append(spaces.Box(spec.low, spec.high, (spec.continuous,), np.float32))
+    return parts[0] if len(parts) == 1 else spaces.Tuple(parts)
+
+
+def _actions(spec: BehaviorSpec, given: list[Any], masks: NDArray[np.bool_] | None) -> Actions:
+    continuous: NDArray[np.float32] = np.tile(np.clip(np.zeros(spec.continuous), spec.low, spec.high), (spec.slots, 1))
+    discrete: NDArray[np.int64] = np.zeros((spec.slots, len(spec.discrete)), np.int64)
+    for slot, action in enumerate(given):
+        if action is None:
+            allowed = _split(_allowed(None if masks is None else masks[slot], spec), spec)
+            discrete[slot] = [branch.argmax() for branch in allowed]
+        elif spec.discrete and spec.continuous:
+            discrete[slot], continuous[slot] = action
+        elif spec.discrete:
+            discrete[slot] = action
+        else:
+            continuous[slot] = action
+    return Actions(
+        continuous.astype(np.float32) if spec.continuous else None,
+        discrete if spec.discrete else None,
+    )
+
+
+def _allowed(mask: NDArray[np.bool_] | None, spec: BehaviorSpec) -> NDArray[np.int8]:
+    """Return a mask [mask_size] as zeros and ones; ones without a mask."""
+    return np.ones(spec.mask_size, np.int8) if mask is None else mask.astype(np.int8)
+
+
+def _split(mask: NDArray[np.int8], spec: BehaviorSpec) -> tuple[NDArray[np.int8], ...]:
+    """Return the part of each branch, as MultiDiscrete takes masks."""
+    return tuple(np.split(mask, np.cumsum(spec.discrete)[:-1])) if spec.discrete else ()

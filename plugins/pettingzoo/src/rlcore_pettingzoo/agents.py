@@ -1,0 +1,169 @@
+"""The behavior and team of each agent of a game, from its name and its spaces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+import attrs
+from gymnasium import spaces
+
+from rlcore.errors import ConfigError, KeyPath, did_you_mean
+from rlcore_pettingzoo.settings import EACH, BehaviorAgents
+
+BEHAVIORS = ("environment", "options", "behaviors")
+
+
+@attrs.frozen
+class Agent:
+    """An agent of a game, with what it sees and does."""
+
+    name: str
+    place: int  # in the game's list of agents
+    observation_space: spaces.Space[Any]
+    action_space: spaces.Space[Any]
+
+    def alike(self, other: Agent) -> bool:
+        return self.observation_space == other.observation_space and self.action_space == other.action_space
+
+
+@attrs.frozen
+class Cast:
+    """The agents of one behavior in one environment, in the game's order, and the team of each."""
+
+    behavior: str
+    agents: tuple[Agent, ...]
+    teams: tuple[int, ...]
+
+
+def assign(
+    agents: Sequence[Agent],
+    mapping: Mapping[str, BehaviorAgents] | None,
+    in_turns: bool,
+    game: str,
+    file_names: Sequence[str],
+) -> tuple[Cast, ...]:
+    """Return the agents and teams of every behavior.
+
+    Without ``mapping``, agents with equal spaces are one behavior; a single one has the only name in ``file_names``.
+    Otherwise it is named after what the agents' names have in common, or after the ``game``. The default teams are
+    described by :class:`~rlcore_pettingzoo.settings.BehaviorAgents`; ``in_turns`` says whether one agent acts at a
+    time. Raises ConfigError for a mapping that does not fit the agents.
+    """
+    if mapping is None:
+        groups = _alike(agents)
+        names = [file_names[0]] if len(groups) == len(file_names) == 1 else _names(groups, game)
+        return tuple(
+            Cast(name, tuple(group), _default_teams(group, in_turns, number))
+            for number, (name, group) in enumerate(zip(names, groups, strict=True))
+        )
+    casts = []
+    taken: dict[str, str] = {}
+    for number, (name, wanted) in enumerate(mapping.items()):
+        key = (*BEHAVIORS, name)
+        group = _matching(agents, wanted.agents, (*key, "agents"))
+        for agent in group:
+            if agent.name in taken:
+                raise ConfigError(
+                    f"{agent.name!r} also belongs to behavior {taken[agent.name]!r}; an agent has one behavior",
+                    key=(*key, "agents"),
+                )
+            taken[agent.name] = name
+            _refuse_other_spaces(group[0], agent, key)
+        casts.append(Cast(name, tuple(group), _teams(group, wanted, in_turns, number, key)))
+    left = [agent.name for agent in agents if agent.name not in taken]
+    if left:
+        raise ConfigError(
+            f"no behavior has the agent{'s' if len(left) > 1 else ''} {_shown(left)} of {game}; "
+            "every agent needs a behavior",
+            key=BEHAVIORS,
+        )
+    return tuple(casts)
+
+
+def _matching(agents: Sequence[Agent], patterns: Sequence[str], key: KeyPath) -> list[Agent]:
+    names = [agent.name for agent in agents]
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            raise ConfigError(
+                f"no agent is called {pattern!r}; there are {_shown(names)}{did_you_mean(pattern, names)}",
+                key=key,
+            )
+    group = [agent for agent in agents if any(fnmatchcase(agent.name, pattern) for pattern in patterns)]
+    if not group:
+        raise ConfigError(f"is empty; there are the agents {_shown(names)}", key=key)
+    return group
+
+
+def _refuse_other_spaces(first: Agent, agent: Agent, key: KeyPath) -> None:
+    for what, ours, theirs in (
+        ("sees", first.observation_space, agent.observation_space),
+        ("does", first.action_space, agent.action_space),
+    ):
+        if ours != theirs:
+            raise ConfigError(
+                f"{first.name!r} {what} {ours}, but {agent.name!r} {what} {theirs}; agents of one behavior "
+                "have equal spaces: give them different behaviors, or a wrapper that makes their spaces equal",
+                key=key,
+            )
+
+
+def _teams(
+    group: Sequence[Agent], wanted: BehaviorAgents, in_turns: bool, number: int, key: KeyPath
+) -> tuple[int, ...]:
+    team = wanted.team
+    if team is None:
+        return _default_teams(group, in_turns, number)
+    if team == EACH:
+        return _default_teams(group, True, number)
+    if isinstance(team, int):
+        return (team,) * len(group)
+    assert isinstance(team, Mapping)
+    key = (*key, "team")
+    for pattern in team:
+        _matching(group, [pattern], key)
+    teams = []
+    for agent in group:
+        numbers = {pattern: team[pattern] for pattern in team if fnmatchcase(agent.name, pattern)}
+        if len(set(numbers.values())) != 1:
+            found = f"has the teams of {_shown(list(numbers))}" if numbers else "has no team"
+            raise ConfigError(f"{agent.name!r} {found}; an agent has one team", key=key)
+        teams.append(next(iter(numbers.values())))
+    return tuple(teams)
+
+
+def _default_teams(group: Sequence[Agent], apart: bool, number: int) -> tuple[int, ...]:
+    return tuple(agent.place for agent in group) if apart else (number,) * len(group)
+
+
+def _alike(agents: Sequence[Agent]) -> list[list[Agent]]:
+    groups: list[list[Agent]] = []
+    for agent in agents:
+        group = next((group for group in groups if group[0].alike(agent)), None)
+        if group is None:
+            groups.append([agent])
+        else:
+            group.append(agent)
+    return groups
+
+
+def _names(groups: Sequence[Sequence[Agent]], game: str) -> list[str]:
+    names: list[str] = []
+    for group in groups:
+        name = _common([agent.name for agent in group]) or game
+        names.append(name if name not in names else group[0].name)
+    return names
+
+
+def _common(names: Sequence[str]) -> str:
+    """Return how all names begin, without a number at its end."""
+    common = names[0]
+    for name in names[1:]:
+        while not name.startswith(common):
+            common = common[:-1]
+    return common.rstrip("0123456789").rstrip("_- ")
+
+
+def _shown(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:8])) + (f" and {len(names) - 8} more" if len(names) > 8 else "")

@@ -1,0 +1,220 @@
+"""The arrays of one behavior over all environments, filled one agent at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from rlcore.environment import Actions, AgentBatch, BehaviorSpec
+from rlcore.errors import UnsupportedSpace
+from rlcore.spaces import ActionCodec, MismatchedValue, ObservationCodec
+from rlcore.spaces.answers import NUMBERS, action_mask, flag, refuse_wrong_reward
+from rlcore.spaces.values import shown
+from rlcore_pettingzoo.agents import Cast
+
+ACTION_MASK = "action_mask"  # the entry of a Dict observation, or of an info, with the allowed actions
+
+_NO_INFO: Mapping[str, Any] = {}
+
+
+class BehaviorArrays:
+    """The rows of the agents of one behavior. With A agents in an environment, slot ``env * A + a`` is agent a.
+
+    A step calls :meth:`begin`, then :meth:`turn` or :meth:`end` for the agents that receive something, then
+    :meth:`batch`. :meth:`first` and :meth:`absent` start the episode of an agent.
+    """
+
+    def __init__(self, cast: Cast, num_envs: int, game: str, final_info: Sequence[str]) -> None:
+        agents = len(cast.agents)
+        slots = num_envs * agents
+        self.name = cast.behavior
+        observed, mask_space = _without_mask(cast.agents[0].observation_space)
+        self._observing = ObservationCodec.of(observed, game)
+        self._acting = ActionCodec.of(cast.agents[0].action_space, game)
+        low, high = self._acting.bounds()
+        self.spec = BehaviorSpec(
+            name=cast.behavior,
+            observations=self._observing.specs,
+            continuous=len(low),
+            discrete=self._acting.discrete,
+            low=low,
+            high=high,
+            env_index=np.repeat(np.arange(num_envs), agents),
+            team=np.tile(np.array(cast.teams, np.int64), num_envs),
+        )
+        self._refuse_other_mask(mask_space, game)
+        self._masked_by_observation = mask_space is not None
+        self._mask: NDArray[np.bool_] | None = None  # [S, mask_size] if agents have masks
+        self._observations = self._observing.buffers(slots)
+        self._write = self._observing.row_writer(self._observations)
+        # Written before the next reset, because a game may reuse the array that it returned.
+        self._finals = self._observing.buffers(slots)  # the first K rows: of the episodes that ended last
+        self._write_final = self._observing.row_writer(self._finals)
+        self._reward: NDArray[np.float32] = np.zeros(slots, np.float32)
+        self._terminated: NDArray[np.bool_] = np.zeros(slots, np.bool_)
+        self._truncated: NDArray[np.bool_] = np.zeros(slots, np.bool_)
+        self._needs_action: NDArray[np.bool_] = np.zeros(slots, np.bool_)
+        self._acting_slots = 0  # how many slots act next
+        self._ended: list[int] = []
+        self._nobody: NDArray[np.intp] = np.empty(0, np.intp)
+        self._final_info: dict[str, list[float]] = {name: [] for name in final_info}
+        self._actions: Any = ()  # the action of each slot
+        # A row that no game has filled has values within its bounds.
+        self._blank = {
+            spec.name: np.clip(0, -np.inf if spec.low is None else spec.low, np.inf if spec.high is None else spec.high)
+            for spec in self._observing.specs
+        }
+
+    def _refuse_other_mask(self, space: spaces.Space[Any] | None, game: str) -> None:
+        if space is not None and (space.shape != (self.spec.mask_size,) or not self.spec.discrete):
+            raise UnsupportedSpace(
+                f"{game}: the mask {space} of behavior {self.name!r} does not fit its actions; expected one entry for "
+                f"each of {self.spec.mask_size} options"
+            )
+
+    # ------------------------------------------------------------ a step
+
+    def forget(self, masked_by_info: bool) -> None:
+        """Start from nothing, before a reset of every environment."""
+        self._reward[:] = 0.0
+        self._terminated[:] = False
+        self._truncated[:] = False
+        self._needs_action[:] = False
+        self._acting_slots = 0
+        self._clear_ended()
+        masked = self._masked_by_observation or (masked_by_info and self.spec.discrete != ())
+        self._mask = np.ones((self.spec.slots, self.spec.mask_size), np.bool_) if masked else None
+
+    def begin(self, actions: Actions) -> None:
+        """Take the actions of all slots for a step in which no slot has received anything yet."""
+        rows = self._acting.rows(actions)
+        if not isinstance(rows, np.ndarray):
+            self._actions = list(rows)
+        else:  # a game computes faster with integers of Python
+            self._actions = rows.tolist() if rows.ndim == 1 else rows
+        self._reward[:] = 0.0
+        self._needs_action[:] = False
+        self._acting_slots = 0
+        if self._ended:
+            self._terminated[:] = False
+            self._truncated[:] = False
+            self._clear_ended()
+
+    def action(self, slot: int) -> Any:
+        """Return the action of a slot as a value of the game's space."""
+        return self._actions[slot]
+
+    def turn(self, slot: int, observation: Any, reward: Any, info: Mapping[str, Any]) -> None:
+        """Let a slot act next, and give it its reward since its last action."""
+        if type(reward) not in NUMBERS:
+            refuse_wrong_reward(reward)
+        self._reward[slot] = reward
+        self.first(slot, observation, info)
+
+    def first(self, slot: int, observation: Any, info: Mapping[str, Any]) -> None:
+        """Let a slot act next, without a reward: its episode has begun."""
+        self._write(slot, observation)
+        self._needs_action[slot] = True
+        self._acting_slots += 1
+        if self._mask is not None:
+            value = observation if self._masked_by_observation else info
+            if ACTION_MASK not in value:
+                raise MismatchedValue(f"no {ACTION_MASK!r} for an agent that acts next, although there was one before")
+            allowed, mask = value[ACTION_MASK], self._mask[slot]
+            if isinstance(allowed, tuple):  # one part for each branch, as Gymnasium's MultiDiscrete takes masks
+                allowed = np.concatenate(allowed)
+            mask[:] = action_mask(allowed, mask.shape)
+            if not mask.any():
+                raise MismatchedValue(f"an {ACTION_MASK} that allows nothing for an agent that acts next")
+        elif info and ACTION_MASK in info:
+            raise MismatchedValue(f"an info with {ACTION_MASK!r}, which the infos of the first reset did not have")
+
+    def waits(self, slot: int, observation: Any) -> None:
+        """Show a slot, whose episode has begun, what it sees before its first turn."""
+        self._write(slot, observation)
+        self._allow_everything(slot)
+
+    def absent(self, slot: int) -> None:
+        """Empty the row of a slot that is not in the game."""
+        for name, blank in self._blank.items():
+            self._observations[name][slot] = blank
+        self._allow_everything(slot)
+
+    def _allow_everything(self, slot: int) -> None:
+        if self._mask is not None:
+            self._mask[slot] = True
+
+    def end(
+        self, slot: int, observation: Any, reward: Any, terminated: Any, truncated: Any, info: Mapping[str, Any] | None
+    ) -> None:
+        """End the episode of a slot, which then waits until the next one begins."""
+        if type(reward) not in NUMBERS:
+            refuse_wrong_reward(reward)
+        terminated, truncated = flag(terminated, "terminated"), flag(truncated, "truncated")
+        self._reward[slot] = reward
+        self._terminated[slot] = terminated
+        self._truncated[slot] = truncated and not terminated
+        row = len(self._ended)
+        if observation is None:  # a game need not show anything to an agent that is out of it
+            for name, final in self._finals.items():
+                final[row] = self._observations[name][slot]
+        else:
+            self._write_final(row, observation)
+            self._write(slot, observation)
+        self._ended.append(slot)
+        for name, numbers in self._final_info.items():
+            numbers.append(_number(name, (info or _NO_INFO).get(name)))
+
+    def batch(self) -> AgentBatch:
+        """Return what all slots received."""
+        needs_action = None if self._acting_slots == self.spec.slots else self._needs_action
+        if not self._ended:
+            return AgentBatch(
+                self._observations, self._reward, self._terminated, self._truncated, self._nobody,
+                needs_action=needs_action, action_mask=self._mask,
+            )  # fmt: skip
+        ended = np.array(self._ended, np.intp)
+        finals = {name: array[: len(ended)] for name, array in self._finals.items()}
+        infos = {name: np.array(numbers, np.float64) for name, numbers in self._final_info.items()}
+        if len(ended) > 1 and (ended[1:] < ended[:-1]).any():
+            order = ended.argsort()
+            ended = ended[order]
+            finals = {name: array[order] for name, array in finals.items()}
+            infos = {name: array[order] for name, array in infos.items()}
+        return AgentBatch(
+            self._observations, self._reward, self._terminated, self._truncated, ended, finals,
+            needs_action=needs_action, action_mask=self._mask, final_info=infos or None,
+        )  # fmt: skip
+
+    def _clear_ended(self) -> None:
+        self._ended = []
+        self._final_info = {name: [] for name in self._final_info}
+
+
+def _without_mask(space: spaces.Space[Any]) -> tuple[spaces.Space[Any], spaces.Space[Any] | None]:
+    """Return what an agent sees, and the space of its mask if that is an entry of the observation."""
+    if not isinstance(space, spaces.Dict) or ACTION_MASK not in space.spaces:
+        return space, None
+    return spaces.Dict({name: part for name, part in space.spaces.items() if name != ACTION_MASK}), space[ACTION_MASK]
+
+
+def _number(name: str, value: Any) -> float:
+    """Return a number of an info; NaN if there is none."""
+    if value is None:
+        return float("nan")
+    if type(value) in NUMBERS:
+        return float(value)
+    array = np.asarray(value)
+    if array.dtype.kind not in "fiub" or array.shape != ():
+        _refuse_info(name, value)
+    return float(array)
+
+
+def _refuse_info(name: str, value: Any) -> NoReturn:
+    raise MismatchedValue(
+        f"the info {name!r} as {shown(value)}; expected a number, because environment.options.final_info has it"
+    )

@@ -1,0 +1,138 @@
+"""The common parts of games that are played in turns and of games in which all agents act at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.environment import Actions, AgentBatch, BehaviorSpec, Parameters, refuse_unknown_parameters
+from rlcore.errors import EnvironmentFailed, RlcoreError, repeating
+from rlcore.seeding import EpisodeSeeds
+from rlcore.spaces import MismatchedValue
+from rlcore_pettingzoo.agents import Cast
+from rlcore_pettingzoo.arrays import ACTION_MASK, BehaviorArrays
+
+Seats = Mapping[str, tuple[BehaviorArrays, int]]
+"""The behavior and slot of each agent of one environment, by the agent's name."""
+
+
+class PettingZooEnvironment:
+    """N games of PettingZoo, stepped one after another in this process.
+
+    Environment i plays episode e with the seed ``seeds(i, e)``. A subclass says how a game is reset and stepped.
+    """
+
+    def __init__(self, game: str, games: Sequence[Any], casts: Sequence[Cast], final_info: Sequence[str] = ()) -> None:
+        """``games`` are N environments of PettingZoo; ``game`` is what messages call them."""
+        self.game = game
+        self.games = list(games)
+        self.num_envs = len(self.games)
+        self.episodes: NDArray[np.int64] = np.zeros(self.num_envs, np.int64)
+        self._arrays = [BehaviorArrays(cast, self.num_envs, game, final_info) for cast in casts]
+        self.behaviors: Mapping[str, BehaviorSpec] = {arrays.name: arrays.spec for arrays in self._arrays}
+        self.seats: list[Seats] = [
+            {
+                agent.name: (arrays, env * len(cast.agents) + a)
+                for arrays, cast in zip(self._arrays, casts, strict=True)
+                for a, agent in enumerate(cast.agents)
+            }
+            for env in range(self.num_envs)
+        ]
+        self._seeds = EpisodeSeeds(0)
+
+    # ------------------------------------------------------------ how a game is played
+
+    def _reset_game(self, env: int, seed: int) -> Mapping[str, Any]:
+        """Reset a game; return the info of each of its agents."""
+        raise NotImplementedError
+
+    def _show(self, env: int) -> None:
+        """Write what the agents of a game that was reset see."""
+        raise NotImplementedError
+
+    def _step_game(self, env: int) -> bool:
+        """Step a game with the actions of its agents; return whether its episode is over."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------ the contract
+
+    def reset(self, seeds: EpisodeSeeds, episodes: NDArray[np.int64]) -> dict[str, AgentBatch]:
+        self._seeds = seeds
+        self.episodes = np.array(episodes, np.int64)
+        infos: Mapping[str, Any] = {}
+        for env in range(self.num_envs):
+            with self._failures(env, "reset"):
+                first = self._reset_game(env, seeds(env, int(self.episodes[env])))
+            infos = infos or first
+        masked = {id(self.seats[0][name][0]) for name, info in infos.items() if info and ACTION_MASK in info}
+        for arrays in self._arrays:
+            arrays.forget(masked_by_info=id(arrays) in masked)
+        for env in range(self.num_envs):
+            with self._failures(env, "reset"):
+                self._show(env)
+        return {arrays.name: arrays.batch() for arrays in self._arrays}
+
+    def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
+        for arrays in self._arrays:
+            arrays.begin(actions[arrays.name])
+        over: list[int] = []
+        env = 0
+        try:
+            for env in range(self.num_envs):
+                if self._step_game(env):
+                    over.append(env)
+        except RlcoreError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise self._failure(self._place(env), "step", error) from error
+        for env in over:
+            self.episodes[env] += 1
+            with self._failures(env, "reset"):
+                self._reset_game(env, self._seeds(env, int(self.episodes[env])))
+                self._show(env)
+        return {arrays.name: arrays.batch() for arrays in self._arrays}
+
+    def set_parameters(self, parameters: Parameters) -> None:
+        refuse_unknown_parameters(parameters, (), self.game)
+
+    def close(self) -> None:
+        try:
+            for game in self.games:
+                game.close()
+        except RlcoreError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise self._failure(f"all {self.num_envs} environments", "close", error) from error
+
+    # ------------------------------------------------------------ errors
+
+    def _place(self, env: int) -> str:
+        return f"environment {env}, episode {self.episodes[env]}"
+
+    @contextmanager
+    def _failures(self, env: int, doing: str) -> Iterator[None]:
+        try:
+            yield
+        except RlcoreError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise self._failure(self._place(env), doing, error) from error
+
+    def _failure(self, where: str, doing: str, error: BaseException) -> EnvironmentFailed:
+        """Return an error of one line for an exception, or a wrong result, of ``doing`` in ``where``."""
+        if isinstance(error, MismatchedValue):
+            return EnvironmentFailed(f"{self.game}: {where}: {doing} returned {error}")
+        return repeating(error, f"{self.game}: {where}: {doing} failed", EnvironmentFailed)
+
+    def _wrong(self, env: int, problem: str) -> EnvironmentFailed:
+        return EnvironmentFailed(f"{self.game}: {self._place(env)}: {problem}; correct the game")
+
+    def _seat(self, env: int, agent: Any) -> tuple[BehaviorArrays, int]:
+        try:
+            return self.seats[env][agent]
+        except KeyError:
+            raise self._wrong(env, f"there is an agent {agent!r}, which possible_agents does not have") from None

@@ -1,0 +1,81 @@
+"""Shows a game in a terminal: what the game itself draws as text, else the observation of a player."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pettingzoo
+from numpy.typing import NDArray
+
+from rlcore.environment import BehaviorSpec, ObservationSpec
+
+MARKS = "XO#@%&"  # of the planes of a board
+MOST_NUMBERS = 40  # of an observation that is not a board
+
+
+class LastView(pettingzoo.utils.BaseWrapper):  # type: ignore[misc]
+    """Keeps the drawing of the last position, which the next reset would replace."""
+
+    def __init__(self, env: Any) -> None:
+        super().__init__(env)
+        self.begun = False
+        self.last_position = ""  # the last position of the game before this one
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
+        if self.begun:
+            self.last_position = drawn(self.env)
+        self.begun = True
+        super().reset(seed=seed, options=options)
+
+
+def drawn(game: Any) -> str:
+    """Return what the game draws as text; an empty text if it does not."""
+    if getattr(game, "render_mode", None) != "ansi":
+        return ""
+    text = game.render()
+    return text.rstrip("\n") if isinstance(text, str) else ""
+
+
+def view_of(
+    game: Any, agent: str, spec: BehaviorSpec, observations: Mapping[str, NDArray[Any]], mask: NDArray[np.bool_] | None
+) -> str:
+    """Return what ``agent`` may see of a game, with its ``observations`` by name, each [*shape].
+
+    A game with a method ``text_for(agent)`` says it itself; a drawing may show more than the agent may know.
+    """
+    if hasattr(game, "text_for"):
+        return str(game.text_for(agent))
+    return drawn(game) or shown(spec, observations, mask)
+
+
+def shown(spec: BehaviorSpec, observations: Mapping[str, NDArray[Any]], mask: NDArray[np.bool_] | None) -> str:
+    """Return the ``observations`` of one agent, each [*shape], as text."""
+    return "\n".join(_shown(each, observations[each.name], mask) for each in spec.observations)
+
+
+def _shown(spec: ObservationSpec, values: NDArray[Any], mask: NDArray[np.bool_] | None) -> str:
+    if len(spec.shape) == 3 and spec.shape[2] <= len(MARKS) and set(np.unique(values)) <= {0, 1}:
+        return _board(values, mask)
+    numbers = values.ravel()
+    if spec.kind == "one_hot":
+        return f"{spec.name}: {', '.join(map(str, np.flatnonzero(numbers)))}"
+    shown = " ".join(f"{number:g}" for number in numbers[:MOST_NUMBERS])
+    return f"{spec.name}: {shown}" + (f" ... ({len(numbers)} numbers)" if len(numbers) > MOST_NUMBERS else "")
+
+
+def _board(planes: NDArray[Any], mask: NDArray[np.bool_] | None) -> str:
+    """Draw [rows, columns, planes]: a mark for each plane, and on free fields the action that takes the field."""
+    rows, columns, count = planes.shape
+    fields = [["." for _ in range(columns)] for _ in range(rows)]
+    if mask is not None and len(mask) == rows * columns:
+        for action in np.flatnonzero(mask).tolist():
+            fields[action // columns][action % columns] = str(action)
+    for plane in range(count):
+        for row, column in np.argwhere(planes[:, :, plane]).tolist():
+            fields[row][column] = MARKS[plane]
+    lines = [list(map(str, range(columns)))] if mask is not None and len(mask) == columns else []
+    width = max(len(field) for line in [*lines, *fields] for field in line)
+    drawing = "\n".join(" ".join(field.rjust(width) for field in line) for line in [*lines, *fields])
+    return f"{drawing}\n({MARKS[0]} is yours)" if count > 1 else drawing

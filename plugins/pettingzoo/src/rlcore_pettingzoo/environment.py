@@ -1,0 +1,60 @@
+"""Creates the environment of a run from ``environment: {type: pettingzoo, id: ..., options: {...}}``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rlcore.environment import refuse_unknown_parameters
+from rlcore.errors import EnvironmentFailed, RlcoreError, repeating
+from rlcore.settings import EnvironmentSettings
+from rlcore_pettingzoo.agents import Agent, assign
+from rlcore_pettingzoo.base import PettingZooEnvironment
+from rlcore_pettingzoo.games import Game, close_quietly, find_game, is_parallel, make_games
+from rlcore_pettingzoo.parallel import ParallelEnvironment
+from rlcore_pettingzoo.settings import PettingZooSettings
+from rlcore_pettingzoo.turns import TurnEnvironment
+
+if TYPE_CHECKING:
+    from rlcore import RunContext
+
+
+def make_environment(settings: EnvironmentSettings, run: RunContext) -> PettingZooEnvironment:
+    """Create ``run.num_envs`` environments of the game ``settings.id``.
+
+    Raises :class:`~rlcore.errors.ConfigError` for an id, a wrapper or a mapping of agents that does not fit, and
+    :class:`~rlcore.errors.EnvironmentFailed` if the environment cannot be constructed.
+    """
+    options: PettingZooSettings = settings.options
+    game = find_game(settings.id, options.api)
+    refuse_unknown_parameters(run.config.environment_parameters, (), game.id)
+    return make_of(game, options, run.num_envs, run.behavior_names)
+
+
+def make_of(
+    game: Game, options: PettingZooSettings, num_envs: int, behavior_names: Sequence[str]
+) -> PettingZooEnvironment:
+    """Create ``num_envs`` environments of a game. ``behavior_names`` are those of the file."""
+    games = make_games(game, options, num_envs)
+    try:
+        parallel = is_parallel(games[0])
+        in_turns = not parallel and not games[0].metadata.get("is_parallelizable", False)
+        casts = assign(_agents(game, games[0]), options.behaviors, in_turns, game.name, behavior_names)
+        kind = ParallelEnvironment if parallel else TurnEnvironment
+        return kind(game.id, games, casts, options.final_info)
+    except BaseException:
+        for made in games:
+            close_quietly(made)
+        raise
+
+
+def _agents(game: Game, made: Any) -> list[Agent]:
+    try:
+        return [
+            Agent(name, place, made.observation_space(name), made.action_space(name))
+            for place, name in enumerate(made.possible_agents)
+        ]
+    except RlcoreError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise repeating(error, f"{game.id}: its agents' spaces cannot be read", EnvironmentFailed) from error

@@ -1,0 +1,94 @@
+"""Games in which all agents act at once: PettingZoo's Parallel environments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rlcore.spaces.answers import flag
+from rlcore_pettingzoo.agents import Cast
+from rlcore_pettingzoo.arrays import BehaviorArrays
+from rlcore_pettingzoo.base import PettingZooEnvironment
+
+_NO_INFO: Mapping[str, Any] = {}
+_RESULTS = ("observations", "rewards", "terminations", "truncations")
+
+
+class ParallelEnvironment(PettingZooEnvironment):
+    """A step is one action of every agent that is in its game.
+
+    An agent whose episode ends before those of others waits until its environment starts the next episode.
+    """
+
+    def __init__(self, game: str, games: Sequence[Any], casts: Sequence[Cast], final_info: Sequence[str] = ()) -> None:
+        super().__init__(game, games, casts, final_info)
+        # [N] each: the agents in a game, those whose episode ended before that of others, and the last reset's result
+        self._playing: list[dict[str, tuple[BehaviorArrays, int]]] = [{} for _ in self.games]
+        self._out: list[set[str]] = [set() for _ in self.games]
+        self._begun: list[tuple[Any, Any]] = [({}, {}) for _ in self.games]
+
+    def _reset_game(self, env: int, seed: int) -> Mapping[str, Any]:
+        game = self.games[env]
+        observations, infos = game.reset(seed=seed)
+        self._begun[env] = observations, infos
+        self._playing[env] = {name: self._seat(env, name) for name in game.agents}
+        self._out[env] = set()
+        return infos or _NO_INFO
+
+    def _show(self, env: int) -> None:
+        observations, infos = self._begun[env]
+        playing = self._playing[env]
+        if not playing:
+            raise self._wrong(env, "no agent is in the game after a reset")
+        for name, (arrays, slot) in self.seats[env].items():
+            if name not in playing:
+                arrays.absent(slot)
+            elif name not in observations:
+                raise self._wrong(env, f"reset returned no observation of {name!r}")
+            else:
+                arrays.first(slot, observations[name], (infos or _NO_INFO).get(name, _NO_INFO))
+        self._begun[env] = {}, {}
+
+    def _step_game(self, env: int) -> bool:
+        game, playing = self.games[env], self._playing[env]
+        results = game.step({name: arrays.action(slot) for name, (arrays, slot) in playing.items()})
+        observations, rewards, terminations, truncations, infos = results
+        infos = infos or _NO_INFO
+        ended: list[str] = []
+        name = ""
+        try:
+            for name, (arrays, slot) in playing.items():
+                terminated, truncated = terminations[name], truncations[name]
+                # Most games return Python's own False; other values are checked.
+                if terminated is not False or truncated is not False:
+                    terminated, truncated = flag(terminated, "terminated"), flag(truncated, "truncated")
+                    if terminated or truncated:
+                        observation = observations.get(name)
+                        arrays.end(slot, observation, rewards[name], terminated, truncated, infos.get(name))
+                        ended.append(name)
+                        continue
+                arrays.turn(slot, observations[name], rewards[name], infos.get(name, _NO_INFO))
+        except KeyError:
+            missing = next((what for what, each in zip(_RESULTS, results, strict=False) if name not in each), None)
+            if missing is None:
+                raise
+            raise self._wrong(env, f"step returned {missing} without {name!r}, which is in the game") from None
+        for name in ended:
+            del playing[name]
+        if ended or len(game.agents) != len(playing):
+            self._join_and_leave(env, game, observations, infos, ended)
+        return not playing
+
+    def _join_and_leave(self, env: int, game: Any, observations: Any, infos: Any, ended: list[str]) -> None:
+        """Take in agents that have joined a game, and refuse a game that loses agents without ending their episodes."""
+        playing, out, here = self._playing[env], self._out[env], set(game.agents)
+        out.update(ended)
+        lost = [name for name in playing if name not in here]
+        if lost:
+            raise self._wrong(env, f"{lost[0]!r} left the game without being terminated or truncated")
+        for name in game.agents:
+            if name not in playing and name not in out:
+                arrays, slot = playing[name] = self._seat(env, name)
+                if name not in observations:
+                    raise self._wrong(env, f"step returned observations without {name!r}, which is in the game")
+                arrays.turn(slot, observations[name], 0.0, infos.get(name, _NO_INFO))

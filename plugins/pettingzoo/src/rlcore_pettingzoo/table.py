@@ -1,0 +1,211 @@
+"""A game of a person against policies."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore import EnvironmentSpec
+from rlcore.environment import Actions, AgentBatch
+from rlcore.errors import ConfigError, did_you_mean
+from rlcore.runs.saved_run import SavedRun
+from rlcore.seeding import EpisodeSeeds, derive_seed
+from rlcore.trainer import Player, Policy
+from rlcore_pettingzoo.board import LastView, shown, view_of
+from rlcore_pettingzoo.environment import make_of
+from rlcore_pettingzoo.games import Game, close_quietly, find_game, make_games
+from rlcore_pettingzoo.settings import PettingZooSettings
+from rlcore_pettingzoo.turns import TurnEnvironment
+
+TARGET = "rlcore_pettingzoo.environment:make_environment"
+
+
+class Table:
+    """One environment in which a person has the seat of one agent, and policies have those of the others."""
+
+    def __init__(
+        self,
+        title: str,
+        environment: TurnEnvironment,
+        policies: Mapping[str, Policy],
+        seat: str | None,
+        deterministic: bool,
+        seed: int | None,
+    ) -> None:
+        """``policies`` are by behavior. Raises ConfigError for a ``seat`` that is not an agent of the game."""
+        self.title = title
+        self.environment = environment
+        self.agents = list(environment.games[0].possible_agents)
+        self.you = _seat(seat, self.agents)
+        arrays, self._slot = environment.seats[0][self.you]
+        self._behavior = arrays.name
+        self._names = {(arrays.name, slot): name for name, (arrays, slot) in environment.seats[0].items()}
+        spec = environment.behaviors[self._behavior]
+        if spec.continuous or len(spec.discrete) != 1:
+            raise ConfigError(f"{self.you!r} does more than one choice at a time, which cannot be typed")
+        self._game = environment.games[0] = LastView(environment.games[0])
+        self._deterministic = deterministic
+        seed = secrets.randbelow(2**31) if seed is None else seed
+        self._players = {
+            name: Player(policies[name], spec.slots, derive_seed(seed, name))
+            for name, spec in environment.behaviors.items()
+        }
+        self._batches: Mapping[str, AgentBatch] = environment.reset(EpisodeSeeds(seed), np.zeros(1, np.int64))
+        self.begin()
+
+    @classmethod
+    def open(
+        cls, run: Path, seat: str | None, checkpoint: str, deterministic: bool, seed: int | None, allow_local: bool
+    ) -> Table:
+        """Set up the game of a run with the policies of one of its checkpoints."""
+        saved = SavedRun.open(run, checkpoint, allow_local)
+        settings = saved.config.environment
+        kind = None if settings is None else saved.plugins.record(EnvironmentSpec, settings.type)
+        if settings is None or kind is None or kind.target != TARGET:
+            found = "has no environment" if settings is None else f"is of type {settings.type!r}"
+            raise ConfigError(f"{run}: its environment {found}; rlcore play needs a game of type 'pettingzoo'")
+        game = find_game(settings.id, settings.options.api)
+        environment = make_of(game, _drawing(game, settings.options), 1, saved.context.behavior_names)
+        try:
+            if not isinstance(environment, TurnEnvironment):
+                raise ConfigError(
+                    f"{run}: in {game.id}, all agents act at once; rlcore play needs a game that is played in turns"
+                )
+            policies = saved.policies(environment.behaviors)
+            return cls(f"{game.id}, checkpoint {saved.step}", environment, policies, seat, deterministic, seed)
+        except BaseException:
+            close_quietly(environment)
+            raise
+
+    # ------------------------------------------------------------ a game
+
+    def begin(self) -> None:
+        """Begin with the position that the environment is in."""
+        self._episode = int(self.environment.episodes[0])
+        self._news: list[str] = []
+        self._final: dict[str, NDArray[Any]] = {}  # what the person saw last, once the game is over for them
+        self._rewards = dict.fromkeys(self.agents, 0.0)
+
+    @property
+    def over(self) -> bool:
+        """Whether the game is over: the environment has started the next one."""
+        return int(self.environment.episodes[0]) > self._episode
+
+    @property
+    def your_turn(self) -> bool:
+        """Whether the person acts next."""
+        return self._acting == (self._behavior, self._slot)
+
+    def view(self) -> str:
+        """Return what the person sees."""
+        batch = self._batches[self._behavior]
+        seen = {name: array[self._slot] for name, array in batch.observations.items()}
+        return view_of(self._game, self.you, self.environment.behaviors[self._behavior], seen, self._mask)
+
+    def options(self) -> dict[int, str]:
+        """Return the allowed actions, with a text for each: its number, and its name if the game has one."""
+        mask = self._mask
+        count = self.environment.behaviors[self._behavior].discrete[0]
+        allowed = range(count) if mask is None else np.flatnonzero(mask).tolist()
+        return {action: self._text(self.you, action) for action in allowed}
+
+    def act(self, action: int) -> None:
+        """Take the action of the person."""
+        self._step(action)
+
+    def let_others_act(self) -> None:
+        """Let the policy act whose turn it is."""
+        self._step(None)
+
+    def news(self) -> list[str]:
+        """Return the moves of others since the last call."""
+        news, self._news = self._news, []
+        return news
+
+    def result(self) -> list[str]:
+        """Return the last position, the rewards, and whether the person has won."""
+        yours = self._rewards[self.you]
+        others = [reward for agent, reward in self._rewards.items() if agent != self.you]
+        if not others or yours > max(others):
+            verdict = "You won."
+        else:
+            verdict = "A draw." if yours == max(others) else "You lost."
+        rewards = ", ".join(f"{agent} {reward:g}" for agent, reward in self._rewards.items())
+        spec = self.environment.behaviors[self._behavior]
+        position = self._game.last_position or shown(spec, self._final, None)
+        return [position, f"{verdict} Rewards: {rewards}"]
+
+    def close(self) -> None:
+        """Close the game."""
+        self.environment.close()
+
+    # ------------------------------------------------------------ steps
+
+    @property
+    def _acting(self) -> tuple[str, int]:
+        for name, batch in self._batches.items():
+            acts = batch.needs_action
+            slots = np.flatnonzero(np.ones(len(batch.reward)) if acts is None else acts)
+            if slots.size:
+                return name, int(slots[0])
+        raise AssertionError("a game in turns has an agent whose turn it is")
+
+    @property
+    def _mask(self) -> NDArray[np.bool_] | None:
+        mask = self._batches[self._behavior].action_mask
+        return None if mask is None else mask[self._slot]
+
+    def _step(self, action: int | None) -> None:
+        """Step with the policies' actions, and with ``action`` in the person's seat."""
+        acting = self._acting
+        actions: dict[str, Actions] = {}
+        for name, batch in self._batches.items():
+            actions[name] = self._players[name].act(batch, self._deterministic)
+        choices = actions[acting[0]].discrete
+        if action is not None:
+            assert choices is not None
+            choices = actions[self._behavior].discrete = choices.copy()
+            choices[self._slot] = action
+        elif choices is not None and choices.shape[1] == 1 and not getattr(self._game, "choices_are_hidden", False):
+            agent = self._names[acting]
+            self._news.append(f"{agent} plays {self._text(agent, int(choices[acting[1], 0]))}")
+        self._batches = self.environment.step(actions)
+        for name, batch in self._batches.items():
+            self._players[name].observe(batch)
+            if name == self._behavior and batch.final_observations is not None and self._slot in batch.ended:
+                row = int(np.searchsorted(batch.ended, self._slot))
+                self._final = {key: array[row].copy() for key, array in batch.final_observations.items()}
+            closed = batch.transition_closed
+            for slot in range(len(batch.reward)):
+                if closed is None or closed[slot]:
+                    self._rewards[self._names[name, slot]] += float(batch.reward[slot])
+
+    def _text(self, agent: str, action: int) -> str:
+        name = getattr(self._game, "action_name", None)
+        return f"{action} = {name(agent, action)}" if name is not None else str(action)
+
+
+def _drawing(game: Game, options: PettingZooSettings) -> PettingZooSettings:
+    """Return options with which the game draws itself as text, if it can."""
+    (made,) = make_games(game, options, 1)
+    close_quietly(made)
+    if "ansi" not in (made.metadata.get("render_modes") or ()):
+        return options
+    return attrs.evolve(options, arguments={**options.arguments, "render_mode": "ansi"})
+
+
+def _seat(seat: str | None, agents: list[str]) -> str:
+    if seat is None:
+        return agents[0]
+    if seat in agents:
+        return seat
+    if seat.isdecimal() and int(seat) < len(agents):
+        return agents[int(seat)]
+    there = ", ".join(agents)
+    raise ConfigError(f"--seat {seat}: no agent is called so; there are {there}{did_you_mean(seat, agents)}")

@@ -1,0 +1,68 @@
+"""Games in which one agent acts at a time: PettingZoo's AEC environments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rlcore_pettingzoo.agents import Cast
+from rlcore_pettingzoo.arrays import BehaviorArrays
+from rlcore_pettingzoo.base import PettingZooEnvironment
+
+
+class TurnEnvironment(PettingZooEnvironment):
+    """A step is one action of one agent in every game.
+
+    ``last()`` of a game has the reward of the agent whose turn it is, summed since its last action. An agent whose
+    episode is over has its last turn, with no action, at once or when the game comes to it.
+    """
+
+    def __init__(self, game: str, games: Sequence[Any], casts: Sequence[Cast], final_info: Sequence[str] = ()) -> None:
+        super().__init__(game, games, casts, final_info)
+        # [N] the behavior and slot of the agent whose turn it is
+        self._acting: list[tuple[BehaviorArrays, int]] = [(self._arrays[0], 0)] * self.num_envs
+
+    def _reset_game(self, env: int, seed: int) -> Mapping[str, Any]:
+        game = self.games[env]
+        game.reset(seed=seed)
+        infos: Mapping[str, Any] = game.infos
+        return infos
+
+    def _show(self, env: int) -> None:
+        game = self.games[env]
+        playing = set(game.agents)
+        if not playing:
+            raise self._wrong(env, "no agent is in the game after a reset")
+        acting = game.agent_selection
+        for name, (arrays, slot) in self.seats[env].items():
+            if name not in playing:
+                arrays.absent(slot)
+            elif name != acting:
+                arrays.waits(slot, game.observe(name))
+        observation, _, terminated, truncated, info = game.last()
+        if terminated or truncated:
+            raise self._wrong(env, f"the episode of {acting!r} is over after a reset")
+        arrays, slot = self._seat(env, acting)
+        arrays.first(slot, observation, info)
+        self._acting[env] = arrays, slot
+
+    def _step_game(self, env: int) -> bool:
+        game, seats = self.games[env], self.seats[env]
+        arrays, slot = self._acting[env]
+        game.step(arrays.action(slot))
+        turns = 0
+        while game.agents:
+            agent = game.agent_selection
+            observation, reward, terminated, truncated, info = game.last()
+            arrays, slot = seats[agent] if agent in seats else self._seat(env, agent)
+            # Most games return Python's own False; other values are checked.
+            if (terminated is False and truncated is False) or not (terminated or truncated):
+                arrays.turn(slot, observation, reward, info)
+                self._acting[env] = arrays, slot
+                return False
+            arrays.end(slot, observation, reward, terminated, truncated, info)
+            game.step(None)
+            turns += 1
+            if turns > len(seats):
+                raise self._wrong(env, f"{agent!r}, whose episode is over, stays in the game after step(None)")
+        return True

@@ -1,0 +1,94 @@
+"""PettingZoo's own tests pass on environments of rlcore, and on its games after the way there and back."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test, seed_test
+
+from rlcore.environment import Environment
+from rlcore.testing import ConstantReward, TinyCorridor
+from rlcore.testing.environments import (
+    ImageIdentity,
+    identity_continuous,
+    identity_discrete,
+    identity_hybrid,
+    identity_multi_binary,
+    identity_multi_branch,
+)
+from rlcore_pettingzoo.adapters import aec_env, parallel_env
+
+pytestmark = pytest.mark.smoke
+
+OWN: dict[str, Callable[[], Environment]] = {
+    "corridor": lambda: TinyCorridor(1),
+    "masked corridor": lambda: TinyCorridor(1, masked=True),
+    "constant reward": lambda: ConstantReward(1),
+    "discrete": lambda: identity_discrete(1),
+    "branches": lambda: identity_multi_branch(1),
+    "binary": lambda: identity_multi_binary(1),
+    "continuous": lambda: identity_continuous(1),
+    "hybrid": lambda: identity_hybrid(1),
+    "image": lambda: ImageIdentity(1),
+}
+AND_BACK: dict[str, dict[str, Any]] = {
+    "classic/tictactoe-v3": {},
+    "classic/connect_four-v3": {},
+    "classic/rps-v2": {},
+    "zoo_games:circle": {"arguments": {"players": 4}},
+    "zoo_games:fading": {"arguments": {"agents": 4, "late": 1}, "final_info": ["age"]},
+    "mpe2.simple_tag_v3:parallel_env": {},
+    "openspiel/kuhn_poker": {},
+}
+
+
+@pytest.fixture(params=[*OWN, *AND_BACK])
+def create(request: pytest.FixtureRequest, make: Callable[..., Any]) -> Callable[[], Environment]:
+    """A function that creates an environment with one copy."""
+    name = request.param
+    if name in OWN:
+        return OWN[name]
+    for start, module in (("classic/", "pygame"), ("mpe2", "mpe2"), ("openspiel/", "pyspiel")):
+        if name.startswith(start):
+            pytest.importorskip(module)
+    return lambda: make(name, 1, **AND_BACK[name])
+
+
+@pytest.fixture(autouse=True)
+def _quiet(capsys: pytest.CaptureFixture[str]) -> Any:
+    """Turn the warnings of PettingZoo's tests into failures, except those about names and spaces, which are right."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        for harmless in (
+            "We recommend agents to be named",  # a behavior has the name that its environment gives
+            "Observation is not a NumPy array",  # but a Dict, with the mask or with several observations
+            "Observation is a single number",
+            "Observation numpy array is all zeros",
+            "Observation space for each agent probably should be",
+            "Action space for each agent probably should be",
+            "Agents have different (observation|action) space sizes",
+            "Environment has not defined a render",
+            "Observations are different shapes",
+            "Agent's m(in|ax)imum observation space value is -?infinity",
+        ):
+            warnings.filterwarnings("ignore", message=harmless)
+        yield
+    capsys.readouterr()
+
+
+def test_the_parallel_form_passes_the_tests_of_pettingzoo(create: Callable[[], Environment]) -> None:
+    parallel_api_test(parallel_env(create()), num_cycles=200)
+
+
+def test_the_form_in_turns_passes_the_tests_of_pettingzoo(create: Callable[[], Environment]) -> None:
+    api_test(aec_env(create()), num_cycles=200)
+
+
+def test_equal_seeds_play_alike_in_both_forms(create: Callable[[], Environment]) -> None:
+    seed_test(lambda: aec_env(create()), num_cycles=100)
+    if all(batch.needs_action is None for batch in create().reset(lambda *_: 0, np.zeros(1, np.int64)).values()):
+        parallel_seed_test(lambda: parallel_env(create()), num_cycles=100)

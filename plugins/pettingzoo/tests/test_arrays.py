@@ -1,0 +1,134 @@
+"""Final numbers, agents that wait, masks of several branches, and arrays that a game reuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlcore.environment import Actions
+from rlcore.seeding import EpisodeSeeds
+from rlcore.testing.environments import IdentityEnvironment
+from rlcore.testing.playing import play, played
+from rlcore_pettingzoo.adapters import aec_env, parallel_env
+
+Make = Callable[..., Any]
+
+
+def test_final_info_has_the_numbers_of_the_last_infos_in_the_order_of_the_rows(make: Make) -> None:
+    environment = make("zoo_games:fading", 3, arguments={"agents": 4}, final_info=["age", "height"])
+    ended = 0
+    for batches in play(environment, 60):
+        batch = batches["Agent"]
+        if not batch.ended.size:
+            assert batch.final_info is None
+            continue
+        assert batch.final_info is not None and list(batch.final_info) == ["age", "height"]
+        assert batch.final_observations is not None
+        ages = batch.final_observations["observation"][:, 0]  # the first number that an agent sees is the time
+        np.testing.assert_array_equal(batch.final_info["age"], ages)
+        assert np.isnan(batch.final_info["height"]).all()
+        ended += len(ages)
+    assert ended > 20
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_players_that_leave_in_another_order_than_their_slots_have_their_own_numbers(
+    make: Make, backwards: bool
+) -> None:
+    arguments = {"players": 2, "backwards": backwards}
+    environment = make("zoo_games:circle", 2, arguments=arguments, final_info=["place"])
+    orders = set()
+    for batches in play(environment, 200):
+        batch = batches["Agent"]
+        assert (np.diff(batch.ended) > 0).all()
+        for env in np.unique(batch.ended // 2):
+            rows = np.flatnonzero(batch.ended // 2 == env)
+            assert batch.final_info is not None and batch.final_observations is not None
+            seats = batch.final_observations["observation"][rows, 1] - 1
+            np.testing.assert_array_equal(seats, batch.ended[rows] % 2)
+            lost = batch.reward[batch.ended[rows]] < 0
+            np.testing.assert_array_equal(batch.final_info["place"][rows], np.where(lost, 2, 1))
+            orders.add(tuple(lost))
+    assert {(True, False), (False, True)} <= orders
+
+
+def test_without_final_info_in_the_file_there_is_none(make: Make) -> None:
+    assert all(batches["Agent"].final_info is None for batches in play(make("zoo_games:fading"), 20))
+
+
+def test_an_agent_that_is_out_waits_with_valid_values_and_without_reward(make: Make) -> None:
+    environment = make("zoo_games:fading", 2, arguments={"agents": 3})
+    out = np.zeros(6, np.bool_)
+    waited, before = 0, np.zeros(6, np.int64)
+    for batches in play(environment, 80):
+        batch = batches["Agent"]
+        began = np.repeat(environment.episodes, 3) > before
+        out[began] = False
+        acts = np.ones(6, np.bool_) if batch.needs_action is None else batch.needs_action
+        np.testing.assert_array_equal(acts, ~out & ~((batch.terminated | batch.truncated) & ~began))
+        assert not batch.reward[out].any() and not (batch.terminated | batch.truncated)[out].any()
+        assert (np.abs(batch.observations["observation"]) <= 10.0).all()
+        out |= (batch.terminated | batch.truncated) & ~began
+        before = np.repeat(environment.episodes, 3)
+        waited += int(out.sum())
+    assert waited > 50
+
+
+def test_all_agents_act_in_every_step_of_a_game_without_deaths(make: Make) -> None:
+    pytest.importorskip("pygame")
+    environment = make("rps_v2", 3)
+    assert all(batches["Agent"].needs_action is None for batches in play(environment, 40))
+
+
+class MaskedBranches(IdentityEnvironment):
+    """Two branches; the mask forbids what the step before showed in the first branch."""
+
+    def __init__(self) -> None:
+        super().__init__(1, "Agent", discrete=(3, 2))
+
+    def action_mask(self) -> Any:
+        mask = np.ones((1, 5), np.bool_)
+        mask[0, (int(self._steps[0]) + int(self.episodes[0])) % 3] = False
+        return mask
+
+
+@pytest.mark.parametrize("form", [parallel_env, aec_env])
+def test_masks_of_several_branches_survive_the_way_there_and_back(make: Make, zoo_games: Any, form: Any) -> None:
+    zoo_games.branches = lambda: form(MaskedBranches())
+    environment = make("zoo_games:branches", 1)
+    direct = MaskedBranches()
+    theirs = direct.reset(EpisodeSeeds(EpisodeSeeds(1)(0, 0)), np.zeros(1, np.int64))["Agent"]
+    for step, (batches, actions) in enumerate(played(environment, 7)):
+        batch = batches["Agent"]
+        if actions is not None:
+            theirs = direct.step({"Agent": Actions(discrete=actions["Agent"].discrete)})["Agent"]
+        np.testing.assert_array_equal(batch.action_mask, theirs.action_mask)
+        np.testing.assert_array_equal(batch.observations["observation"], theirs.observations["choices"])
+        assert not batch.action_mask[0, step % 3]
+
+
+def test_a_game_that_reuses_its_array_does_not_change_what_was_seen_last(make: Make, zoo_games: Any) -> None:
+    class Reusing(zoo_games.fading):  # type: ignore[misc, name-defined]
+        array = np.zeros(2, np.float32)
+
+        def _look(self) -> Any:
+            self.array[:] = super()._look()
+            return self.array
+
+    zoo_games.reusing = Reusing
+    environment, fresh = (make(f"zoo_games:{name}", 1, arguments={"agents": 1}) for name in ("reusing", "fading"))
+    for ours, theirs in zip(play(environment, 30), play(fresh, 30), strict=True):
+        for name in ("observations", "final_observations"):
+            mine, other = getattr(ours["Agent"], name), getattr(theirs["Agent"], name)
+            assert (mine is None) == (other is None)
+            if mine is not None:
+                np.testing.assert_array_equal(mine["observation"], other["observation"])
+
+
+def test_a_closed_environment_may_be_closed_again(make: Make) -> None:
+    environment = make("zoo_games:circle")
+    environment.close()
+    environment.close()

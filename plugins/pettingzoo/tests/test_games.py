@@ -1,0 +1,88 @@
+"""Every game of PettingZoo's classic family, and games of MPE, run clean, and equal seeds give equal bits.
+
+A game is skipped where its packages are not installed: ``rlcore-pettingzoo[classic]`` has those of the classic family,
+``mpe2`` has MPE.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pettingzoo
+import pytest
+
+from rlcore.errors import EnvironmentFailed
+from rlcore.runs.batch_check import BatchCheck
+from rlcore.testing.playing import check_batch, play
+
+CLASSIC = sorted(name for name in pettingzoo.aec_registry if name.startswith("classic/"))
+GAMES: dict[str, dict[str, Any]] = {
+    **{name: {} for name in CLASSIC},
+    "classic/rps-v2 in turns": {"api": "aec"},
+    "mpe2.simple_spread_v3:parallel_env": {"arguments": {"continuous_actions": True}},
+    "mpe2.simple_tag_v3:parallel_env": {},
+    "mpe2.simple_speaker_listener_v4:env": {},
+}
+# A step of these costs milliseconds: less than 120 steps in the usual suite.
+SLOW = {"classic/chess-v6": 15, "classic/go-v5": 50, "classic/texas_holdem_no_limit-v6": 60}
+
+
+def fingerprint(environment: Any, steps: int, run_seed: int) -> tuple[str, int]:
+    """Play at random; return a hash of everything that agents were told, and the number of episodes that ended."""
+    digest, ended = hashlib.sha256(), 0
+    checks = {name: BatchCheck(spec, lambda: "in a test") for name, spec in environment.behaviors.items()}
+    for batches in play(environment, steps, run_seed):
+        for name, batch in batches.items():
+            checks[name].check(batch)
+            check_batch(environment.behaviors[name], batch)
+            ended += len(batch.ended)
+            finals = (batch.final_observations or {}).values()
+            told = [*batch.observations.values(), batch.reward, batch.terminated, batch.truncated, *finals]
+            told += [each for each in (batch.needs_action, batch.action_mask) if each is not None]
+            for array in told:
+                digest.update(np.ascontiguousarray(array))
+    return digest.hexdigest(), ended
+
+
+def check(make: Callable[..., Any], game: str, steps: int, num_envs: int) -> None:
+    env_id = game.partition(" ")[0]
+
+    def played(seed: int) -> tuple[str, int]:
+        try:
+            environment = make(env_id, num_envs, **GAMES[game])
+        except EnvironmentFailed as error:
+            if "not installed" not in str(error):
+                raise
+            pytest.skip(str(error))
+        try:
+            return fingerprint(environment, steps, seed)
+        finally:
+            environment.close()
+
+    if env_id.startswith("mpe2"):
+        pytest.importorskip("mpe2")
+    first, ended = played(1)
+    assert played(1) == (first, ended), "equal seeds gave other bits"
+    assert ended or steps < 1000
+    if steps < 1000:
+        assert played(2)[0] != first
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("game", GAMES)
+def test_a_game_runs_clean_and_equal_seeds_give_equal_bits(make: Callable[..., Any], game: str) -> None:
+    check(make, game, SLOW.get(game, 120), 2)
+
+
+@pytest.mark.deep
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("game", GAMES)
+def test_ten_thousand_steps_run_clean_and_equal_seeds_give_equal_bits(make: Callable[..., Any], game: str) -> None:
+    check(make, game, 10_000, 1)
+
+
+def test_the_classic_family_is_complete() -> None:
+    assert len(CLASSIC) == 9

@@ -1,0 +1,135 @@
+"""Games of OpenSpiel: OpenSpiel's own states and returns are the referee."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlcore.errors import EnvironmentFailed
+
+pyspiel = pytest.importorskip("pyspiel")
+
+from rlcore_pettingzoo.openspiel import OpenSpielGame, game_names  # noqa: E402
+
+GAMES: dict[str, dict[str, Any]] = {
+    "kuhn_poker": {"players": 3},
+    "leduc_poker": {},
+    "tic_tac_toe": {},
+    "liars_dice": {"numdice": 1},
+    "goofspiel": {"num_cards": 4, "players": 3, "points_order": "random"},  # simultaneous, with chance moves
+    "matching_pennies_3p": {},
+    "pig": {"winscore": 15},  # chance moves inside a turn
+    "blackjack": {},  # one player
+    "oshi_zumo": {"coins": 8},  # simultaneous, several rounds
+}
+
+
+def play(game: Any, seed: int) -> tuple[dict[str, float], list[tuple[str, int]]]:
+    """Play at random as PettingZoo does; return what each agent was told as rewards, and the moves."""
+    generator = np.random.default_rng(seed)
+    game.reset(seed=seed)
+    rewards, moves = dict.fromkeys(game.possible_agents, 0.0), []
+    for agent in game.agent_iter():
+        _, reward, terminated, truncated, info = game.last()
+        rewards[agent] += reward
+        if terminated or truncated:
+            game.step(None)
+            continue
+        action = int(generator.choice(np.flatnonzero(info["action_mask"])))
+        moves.append((agent, action))
+        game.step(action)
+    return rewards, moves
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_agents_are_told_the_returns_of_the_game(name: str) -> None:
+    game = OpenSpielGame(name, **GAMES[name])
+    returns = Counter[tuple[float, ...]]()
+    for seed in range(60):
+        rewards, _ = play(game, seed)
+        assert game._state.is_terminal()
+        np.testing.assert_allclose(list(rewards.values()), game._state.returns())
+        returns[tuple(game._state.returns())] += 1
+    assert len(returns) > 1
+
+
+def test_players_see_what_openspiel_shows_them() -> None:
+    game = OpenSpielGame("kuhn_poker")
+    game.reset(seed=1)
+    state = pyspiel.load_game("kuhn_poker").new_initial_state()
+    for action in game._state.history():
+        state.apply_action(action)
+    for player, agent in enumerate(game.possible_agents):
+        assert game.observe(agent).tolist() == state.information_state_tensor(player)
+        assert game.text_for(agent) == state.information_state_string(player)
+    observed = OpenSpielGame("kuhn_poker", observation="observation")
+    observed.reset(seed=1)
+    assert observed.observe("player_0").tolist() == state.observation_tensor(0)
+
+
+def test_chance_moves_are_drawn_by_their_chances() -> None:
+    """Kuhn poker deals each of the six pairs of cards equally often; pig's die shows each side equally often."""
+    game = OpenSpielGame("kuhn_poker")
+    deals = Counter[tuple[int, ...]]()
+    for seed in range(3000):
+        game.reset(seed=seed)
+        deals[tuple(game._state.history()[:2])] += 1
+    assert len(deals) == 6
+    chi_squared = sum((count - 500) ** 2 / 500 for count in deals.values())
+    assert chi_squared < 20.5  # the 99.9th percentile with 5 degrees of freedom
+
+
+def test_equal_seeds_play_alike_and_others_do_not() -> None:
+    game = OpenSpielGame("leduc_poker")
+    games = [play(game, seed) for seed in (1, 1, 2, 3, 4)]
+    assert games[0] == games[1] and any(games[0] != other for other in games[2:])
+
+
+def test_players_of_a_simultaneous_state_do_not_see_the_choices_of_others() -> None:
+    game = OpenSpielGame("goofspiel", num_cards=4)
+    game.reset(seed=0)
+    before = game.observe("player_1")
+    assert game.agent_selection == "player_0" and game.choices_are_hidden
+    game.step(3)
+    assert game.agent_selection == "player_1"
+    assert (game.observe("player_1") == before).all()
+    assert set(np.flatnonzero(game.infos["player_1"]["action_mask"])) == {0, 1, 2, 3}
+    assert game.rewards == {"player_0": 0.0, "player_1": 0.0}
+
+
+def test_a_game_with_chance_moves_is_played_to_its_end_and_paid_once() -> None:
+    """Shimmy 2.0.1 cuts Kuhn poker off after the first action, and pays the second player of Leduc poker twice."""
+    game = OpenSpielGame("kuhn_poker")
+    payoffs = {reward for seed in range(100) for reward in play(game, seed)[0].values()}
+    assert payoffs == {-2.0, -1.0, 1.0, 2.0}
+
+
+WRONG = {
+    "arguments": ("kuhn_poker", {"playrs": 2}, "cannot be made with arguments {'playrs': 2}: SpielError"),
+    "only text": ("cribbage", {}, "cribbage shows its players no numbers, only text"),
+    "no agents": ("mfg_crowd_modelling", {}, "is a mean-field game, which is played by a distribution of agents"),
+    "another observation": (
+        "tic_tac_toe",
+        {"observation": "information_state"},
+        "observation='information_state': tic_tac_toe has observation",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_game_that_cannot_be_made_is_one_line(make: Callable[..., Any], case: str) -> None:
+    name, arguments, message = WRONG[case]
+    assert name in game_names()
+    with pytest.raises(EnvironmentFailed) as caught:
+        make(f"openspiel/{name}", arguments=arguments)
+    assert message in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_run_learns_from_a_file_with_teams_of_their_own(make: Callable[..., Any]) -> None:
+    environment = make("openspiel/kuhn_poker", 3, arguments={"players": 3})
+    spec = environment.behaviors["Agent"]
+    assert spec.team is not None and spec.team.tolist() == [0, 1, 2] * 3 and spec.discrete == (2,)

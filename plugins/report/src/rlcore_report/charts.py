@@ -1,0 +1,222 @@
+"""The charts of a report: which statistics there are, in which order, and the numbers that the page draws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.stats import (
+    CUMULATIVE_REWARD,
+    DRAW_RATE_AGAINST,
+    EPISODE_LENGTH,
+    EVALUATION_LENGTH,
+    EVALUATION_REWARD,
+    GROUP_REWARD,
+    IS_TRAINING,
+    LESSON_NUMBER,
+    PARAMETER,
+    REWARD_AGAINST,
+    STEPS_PER_SECOND,
+    WIN_RATE_AGAINST,
+)
+from rlcore_report.curves import Band, Series, band, shortened, smoothed
+from rlcore_report.groups import Group
+
+__all__ = ["SMOOTHINGS", "Chart", "Section", "sections"]
+
+SMOOTHINGS = {"none": 0.0, "light": 0.6, "strong": 0.9}
+"""Weights of the exponential moving averages that the page offers, by name."""
+
+DIGITS = 6  # significant digits of numbers in the page
+
+TITLES = {
+    CUMULATIVE_REWARD: "Return of training episodes",
+    GROUP_REWARD: "Group return of training episodes",
+    EVALUATION_REWARD: "Return of evaluation episodes",
+    EPISODE_LENGTH: "Length of training episodes",
+    EVALUATION_LENGTH: "Length of evaluation episodes",
+    STEPS_PER_SECOND: "Agent steps per second",
+    "Self-play/ELO": "Elo rating of the learning policy",
+}
+FIRST = (CUMULATIVE_REWARD, EVALUATION_REWARD, GROUP_REWARD)
+PREFIXES = (
+    ("Returns", (*FIRST, REWARD_AGAINST, WIN_RATE_AGAINST, DRAW_RATE_AGAINST)),
+    ("Ratings and self-play", ("Self-play/",)),
+    ("Lessons and environment parameters", (LESSON_NUMBER, PARAMETER)),
+    ("Losses", ("Losses/",)),
+    ("Policy", ("Policy/",)),
+    ("Episodes and speed", ("",)),
+)
+MAX_CHARTS = 600  # on one page; a run has about 30 statistics for each behavior
+OPEN = ("Returns", "Ratings and self-play", "Lessons and environment parameters", "Losses")
+
+
+@attrs.frozen
+class Final:
+    """The last value of a statistic that all runs of a group have.
+
+    Attributes:
+        group: The name of the group.
+        step: The step.
+        runs: Number of runs.
+        mean: Mean over the runs.
+        std: Sample standard deviation over the runs.
+        low: Smallest value.
+        high: Largest value.
+    """
+
+    group: str
+    step: int
+    runs: int
+    mean: float
+    std: float
+    low: float
+    high: float
+
+
+@attrs.frozen(eq=False)
+class Chart:
+    """One statistic of one behavior.
+
+    Attributes:
+        id: The id of the element in the page.
+        title: The title.
+        tag: The tag of the statistic.
+        caption: A sentence about the points that the chart shows; may be empty.
+        data: The numbers that the page draws, for JSON.
+        finals: The last values of each group.
+    """
+
+    id: str
+    title: str
+    tag: str
+    caption: str
+    data: dict[str, Any]
+    finals: tuple[Final, ...]
+
+
+@attrs.frozen(eq=False)
+class Section:
+    """Charts of one kind and behavior.
+
+    Attributes:
+        title: The title.
+        behavior: The behavior; empty if all runs have only one.
+        open: Whether the charts are shown at once.
+        charts: At least one chart.
+    """
+
+    title: str
+    behavior: str
+    open: bool
+    charts: tuple[Chart, ...]
+
+
+def sections(groups: Sequence[Group]) -> tuple[list[Section], int]:
+    """The charts of all statistics that a run has, by behavior and kind, and how many are left out of the page."""
+    behaviors = sorted({name for group in groups for run in group.runs for name in run.series})
+    found: list[Section] = []
+    number = 0
+    for behavior in behaviors:
+        tags = {tag for group in groups for run in group.runs for tag in run.series.get(behavior, ())}
+        left = sorted(tags - {IS_TRAINING}, key=_order)
+        for title, prefixes in PREFIXES:
+            chosen = [tag for tag in left if tag.startswith(prefixes)]
+            left = [tag for tag in left if tag not in chosen]
+            charts = []
+            for tag in chosen:
+                number += 1
+                chart = _chart(f"chart-{number}", groups, behavior, tag) if number <= MAX_CHARTS else None
+                if chart is not None:
+                    charts.append(chart)
+            if charts:
+                found.append(Section(title, behavior if len(behaviors) > 1 else "", title in OPEN, tuple(charts)))
+    return found, max(0, number - MAX_CHARTS)
+
+
+def _order(tag: str) -> tuple[int, str]:
+    return (FIRST.index(tag) if tag in FIRST else len(FIRST), tag)
+
+
+def _chart(element: str, groups: Sequence[Group], behavior: str, tag: str) -> Chart | None:
+    """The chart of one statistic; None if no run has a finite value of it."""
+    held = tag.startswith(LESSON_NUMBER)
+    drawn: list[dict[str, Any]] = []
+    finals: list[Final] = []
+    averaged = 1
+    for index, group in enumerate(groups):
+        found = [(run.name, run.series[behavior][tag]) for run in group.runs if tag in run.series.get(behavior, {})]
+        found = [(name, series) for name, series in found if np.isfinite(series.values).any()]
+        if not found:
+            continue
+        raw = [shortened(series) for _, series in found]
+        averaged = max(averaged, *(series.averaged for series in raw))
+        levels = []
+        for weight in SMOOTHINGS.values():
+            runs = [shortened(smoothed(series, 0.0 if held else weight)) for _, series in found]
+            levels.append(_level(band(runs, held), runs))
+        drawn.append(
+            {
+                "group": index,
+                "names": [name for name, _ in found],
+                "steps": _numbers(band(raw, held).steps),
+                "count": _numbers(band(raw, held).count),
+                "runSteps": [_numbers(series.steps) for series in raw],
+                "levels": levels,
+            }
+        )
+        finals += _final(group.name, band(raw, held), len(found))
+    if not drawn:
+        return None
+    caption = f"Each point is the mean of up to {averaged} summaries." if averaged > 1 else ""
+    data = {"id": element, "held": held, "groups": drawn}
+    return Chart(element, _title(tag), tag, caption, data, tuple(finals))
+
+
+def _title(tag: str) -> str:
+    if tag in TITLES:
+        return TITLES[tag]
+    for prefix, words in (
+        (LESSON_NUMBER, "Lesson of "),
+        (PARAMETER, "Value of "),
+        (REWARD_AGAINST, "Return against "),
+        (WIN_RATE_AGAINST, "Share of games won against "),
+        (DRAW_RATE_AGAINST, "Share of games drawn against "),
+    ):
+        if tag.startswith(prefix):
+            return words + tag.removeprefix(prefix)
+    return tag.partition("/")[2] or tag
+
+
+def _level(found: Band, runs: Sequence[Series]) -> dict[str, Any]:
+    return {
+        "mean": _numbers(found.mean),
+        "low": _numbers(found.low),
+        "high": _numbers(found.high),
+        "std": _numbers(found.std),
+        "runs": [_numbers(series.values) for series in runs],
+    }
+
+
+def _final(group: str, found: Band, runs: int) -> Iterable[Final]:
+    """The values at the last step at which all runs have one, if there is such a step."""
+    whole = np.flatnonzero(found.count == runs)
+    if len(whole):
+        last = whole[-1]
+        yield Final(
+            group,
+            int(found.steps[last]),
+            runs,
+            *(float(column[last]) for column in (found.mean, found.std, found.low, found.high)),
+        )
+
+
+def _numbers(array: NDArray[Any]) -> list[float | int | None]:
+    """Numbers for JSON: null for what is not finite, six significant digits."""
+    if array.dtype.kind in "iu":
+        return [int(value) for value in array]
+    return [float(f"{value:.{DIGITS}g}") if np.isfinite(value) else None for value in array]

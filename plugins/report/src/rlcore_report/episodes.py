@@ -1,0 +1,67 @@
+"""A film of one episode, played by the policies of a run and embedded in the page."""
+
+from __future__ import annotations
+
+import base64
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import attrs
+
+from rlcore.errors import RlcoreError
+from rlcore.runs.saved_run import SavedRun
+from rlcore_report.runs import ReportedRun
+
+__all__ = ["Film", "film"]
+
+MAX_FILM = 20_000_000  # bytes of a film that is embedded
+TYPES = {".mp4": "video/mp4", ".webm": "video/webm", ".gif": "image/gif", ".png": "image/png"}
+
+
+@attrs.frozen
+class Film:
+    """One episode of a run, or the reason why there is none.
+
+    Attributes:
+        run: The name of the run.
+        about: The checkpoint and the return in a sentence.
+        source: The film as a ``data:`` URL; empty if there is none.
+        kind: The media type, such as ``video/mp4``.
+        problem: The reason why there is no film; empty if there is one.
+    """
+
+    run: str
+    about: str = ""
+    source: str = ""
+    kind: str = ""
+    problem: str = ""
+
+
+def film(run: ReportedRun, allow_local: bool, opened: Callable[..., SavedRun] = SavedRun.open) -> Film:
+    """Play one episode with the best policies of ``run``, or else the newest, and film it.
+
+    Code that only the configuration names is imported with ``allow_local`` alone. A failure is not raised: the film
+    has the reason.
+    """
+    checkpoint = "best" if run.scores else "last"
+    try:
+        with tempfile.TemporaryDirectory() as place:
+            saved = opened(run.data.directory, checkpoint, allow_local)
+            result = saved.evaluate(1, video=Path(place))
+            means = ", ".join(f"{name} {each.mean_reward:.2f}" for name, each in result.behaviors.items())
+            about = f"{'best ' if run.scores else ''}checkpoint {saved.step}, return: {means}"
+            return _embedded(run.name, about, Path(place))
+    except (RlcoreError, OSError) as error:
+        return Film(run.name, problem=" ".join(str(error).split()))
+
+
+def _embedded(run: str, about: str, place: Path) -> Film:
+    films = sorted(path for path in place.rglob("*") if path.suffix in TYPES and path.is_file())
+    if not films:
+        return Film(run, problem="the environment wrote no film")
+    content = films[0].read_bytes()
+    if len(content) > MAX_FILM:
+        return Film(run, problem=f"the film has {len(content):,} bytes, more than {MAX_FILM:,}")
+    kind = TYPES[films[0].suffix]
+    return Film(run, about, f"data:{kind};base64,{base64.b64encode(content).decode('ascii')}", kind)

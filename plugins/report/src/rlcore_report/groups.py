@@ -1,0 +1,131 @@
+"""Groups of runs: those that differ only in their seed, or those that the user names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from itertools import takewhile
+from typing import Any
+
+import attrs
+
+from rlcore.errors import ConfigError, did_you_mean, dotted
+from rlcore_report.runs import ReportedRun
+
+__all__ = ["Group", "differences", "flat", "grouped", "without_start"]
+
+_SEED = ("env_settings", "seed")
+_START = "checkpoint_settings"  # says where and how a run was started, not what it does
+
+
+@attrs.frozen(eq=False)
+class Group:
+    """Runs that are shown as one curve with a band.
+
+    Attributes:
+        name: The name in legends and tables.
+        runs: At least one run.
+    """
+
+    name: str
+    runs: tuple[ReportedRun, ...]
+
+
+def without_start(configuration: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration without the seed, and without the block that says how a run was started."""
+    block, seed = _SEED
+    return {
+        key: {name: each for name, each in value.items() if name != seed}
+        if key == block and isinstance(value, Mapping)
+        else value
+        for key, value in configuration.items()
+        if key != _START
+    }
+
+
+def flat(configuration: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
+    """The values of :func:`without_start` by path."""
+    return dict(_flat(without_start(configuration), ()))
+
+
+def _flat(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    if isinstance(value, Mapping) and value:
+        for key, each in value.items():
+            yield from _flat(each, (*path, str(key)))
+    elif path:
+        yield path, value
+
+
+def grouped(runs: Sequence[ReportedRun], named: Sequence[tuple[str, str]] = (), separate: bool = False) -> list[Group]:
+    """The groups of ``runs`` in the order of their first runs.
+
+    Runs whose configurations differ in nothing but the seed are one group, unless ``separate``. ``named`` has pairs of
+    a name and a pattern of run names, such as ``("wide", "wide-*")``: these runs are one group, whatever they differ
+    in. Raises ConfigError for a pattern that fits no run.
+    """
+    members: dict[tuple[str, Any], list[ReportedRun]] = {}
+    for name, pattern in named:
+        if not any(fnmatchcase(run.name, pattern) for run in runs):
+            names = [run.name for run in runs]
+            raise ConfigError(f"--group {name}={pattern}: no run has such a name{did_you_mean(pattern, names)}")
+    for number, run in enumerate(runs):
+        chosen = next((name for name, pattern in named if fnmatchcase(run.name, pattern)), None)
+        key: tuple[str, Any]
+        if chosen is not None:
+            key = ("named", chosen)
+        else:
+            key = ("alone", number) if separate else ("equal", repr(sorted(flat(run.data.configuration).items())))
+        members.setdefault(key, []).append(run)
+    groups: list[Group] = []
+    taken = {name for name, _ in named}
+    for (kind, key), found in members.items():
+        name = str(key) if kind == "named" else _free(_name(found), taken)
+        taken.add(name)
+        groups.append(Group(name, tuple(found)))
+    return groups
+
+
+def _name(runs: Sequence[ReportedRun]) -> str:
+    """The run's own name, or the beginning that the names of several runs share."""
+    if len(runs) == 1:
+        return runs[0].name
+    first, last = min(run.name for run in runs), max(run.name for run in runs)
+    equal = takewhile(
+        lambda pair: pair[0] == pair[1], zip(first, last, strict=False)
+    )  # all names lie between these two
+    shared = "".join(letter for letter, _ in equal).rstrip("-_./0123456789 ")
+    return shared or f"{runs[0].name} and {len(runs) - 1} more"
+
+
+def _free(name: str, taken: set[str]) -> str:
+    if name not in taken:
+        return name
+    return next(found for number in range(2, len(taken) + 3) if (found := f"{name} ({number})") not in taken)
+
+
+@attrs.frozen
+class Difference:
+    """A key of the configuration whose values differ.
+
+    Attributes:
+        key: The dotted key.
+        values: For each group, the values of its runs as texts, without repetitions.
+    """
+
+    key: str
+    values: tuple[tuple[str, ...], ...]
+
+
+def differences(groups: Sequence[Group], shown: Any) -> list[Difference]:
+    """The keys in which runs differ, with their values, each as ``shown`` writes it; ``not set`` for a missing key."""
+    configurations = [[flat(run.data.configuration) for run in group.runs] for group in groups]
+    keys = {key: None for group in configurations for each in group for key in each}
+    found = []
+    for key in keys:
+        texts = tuple(
+            tuple(dict.fromkeys(shown(each[key]) if key in each else "not set" for each in group))
+            for group in configurations
+        )
+        if len({text for group in texts for text in group}) > 1:
+            found.append(Difference(dotted(key), texts))
+    return found

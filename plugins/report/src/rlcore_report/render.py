@@ -1,0 +1,184 @@
+"""The HTML page of a report: one file that requests nothing from outside.
+
+Every text comes from files of others. The template escapes it, the numbers of charts are JSON without ``<``, ``>`` and
+``&``, and a content security policy allows only the scripts whose SHA-256 the page names.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Sequence
+from importlib.metadata import version
+from importlib.resources import files
+from typing import Any
+
+import attrs
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup, escape
+
+from rlcore.cli.terminal import cells
+from rlcore_report.charts import SMOOTHINGS, Section
+from rlcore_report.defaults import ChosenValue
+from rlcore_report.episodes import Film
+from rlcore_report.groups import Difference, Group
+from rlcore_report.runs import OTHER, TIMERS, ReportedRun
+from rlcore_report.summary import GroupResult, TimeShare, results, time_shares
+
+__all__ = ["GENERATOR", "Report", "page"]
+
+GENERATOR = "rlcore-report"
+LONGEST_VALUE = 300  # letters of a value of the configuration
+
+
+@attrs.frozen(eq=False)
+class Report:
+    """The contents of a page.
+
+    Attributes:
+        title: The title of the page.
+        written: Date and time of the report.
+        groups: The groups of runs.
+        sections: The charts.
+        differences: The keys in which runs differ; empty for one run.
+        chosen: The keys in which a single configuration differs from the defaults.
+        no_defaults: The reason why ``chosen`` is unknown; empty if it is known.
+        films: Films of episodes.
+        problems: A line for each run that is left out.
+    """
+
+    title: str
+    written: str
+    groups: Sequence[Group]
+    sections: Sequence[Section]
+    differences: Sequence[Difference] = ()
+    chosen: Sequence[ChosenValue] = ()
+    no_defaults: str = ""
+    films: Sequence[Film] = ()
+    problems: Sequence[str] = ()
+
+    @property
+    def runs(self) -> list[ReportedRun]:
+        """All runs, group by group."""
+        return [run for group in self.groups for run in group.runs]
+
+    @property
+    def checkpoints(self) -> int:
+        """Number of checkpoints of all runs."""
+        return sum(len(run.data.checkpoints) for run in self.runs)
+
+    @property
+    def results(self) -> list[GroupResult]:
+        """The results of each group and behavior."""
+        return results(self.groups, self.behaviors)
+
+    @property
+    def times(self) -> list[TimeShare]:
+        """The time split of each group."""
+        return time_shares(self.groups)
+
+    @property
+    def time_parts(self) -> list[str]:
+        """The parts of the time split that a group has, in the order of the page."""
+        present = {part for row in self.times for part in row.seconds}
+        return [part for part in (*TIMERS.values(), OTHER) if part in present]
+
+    @property
+    def behaviors(self) -> list[str]:
+        """The behaviors that a run has statistics, results or checkpoints of."""
+        names = {name for run in self.runs for name in run.behaviors}
+        return sorted(names)
+
+
+def page(report: Report) -> str:
+    """The page of a report, complete with its scripts and styles."""
+    from plotly.offline import get_plotlyjs  # the largest part of the page: 4.8 MB
+
+    own = files("rlcore_report") / "page"
+    library, script = _script(get_plotlyjs()), _script((own / "report.js").read_text("utf-8"))
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_visible
+    )
+    environment.filters |= {
+        "number": number,
+        "whole": whole,
+        "duration": duration,
+        "value": value_text,
+        "breakable": breakable,
+    }
+    template = environment.from_string((own / "report.html.j2").read_text("utf-8"))
+    return template.render(
+        report=report,
+        generator=f"{GENERATOR} {version('rlcore-report')}",
+        smoothings=SMOOTHINGS,
+        style=Markup((own / "report.css").read_text("utf-8")),
+        library=Markup(library),
+        script=Markup(script),
+        hashes=Markup(" ".join(f"'sha256-{_sha256(each)}'" for each in (library, script))),
+        data=Markup(embedded(_data(report))),
+    )
+
+
+def _visible(value: Any) -> Any:
+    """A text without control characters, and without marks that change the direction of text."""
+    return cells(value)[0] if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _data(report: Report) -> dict[str, Any]:
+    return {
+        "groups": [_visible(group.name) for group in report.groups],
+        "charts": [chart.data for section in report.sections for chart in section.charts],
+    }
+
+
+def embedded(data: Any) -> str:
+    """JSON that may stand in a script element: no text in it can end the element or start a comment."""
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False, ensure_ascii=True)
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text
+
+
+def _script(text: str) -> str:
+    """A script that does not end its own element."""
+    return text.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+
+
+def _sha256(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+
+
+def breakable(key: str) -> Markup:
+    """A dotted key, escaped, that may be broken after its dots and underscores."""
+    return Markup(str(escape(key)).replace(".", ".<wbr>").replace("_", "_<wbr>"))
+
+
+def number(value: float | None) -> str:
+    """A measured value with four significant digits; ``-`` for None."""
+    if value is None:
+        return "-"
+    if value == 0 or 0.01 <= abs(value) < 100_000:
+        return f"{value:,.2f}" if abs(value) < 1000 else f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def whole(value: int | None) -> str:
+    """A count with separators; ``-`` for None."""
+    return "-" if value is None else f"{value:,.0f}"
+
+
+def duration(seconds: float | None) -> str:
+    """``9.3 s``, ``4 min 10 s`` or ``2 h 5 min``; ``-`` for None."""
+    if seconds is None:
+        return "-"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def value_text(value: Any) -> str:
+    """A value of a configuration as YAML writes it on one line, shortened."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 3]}..."

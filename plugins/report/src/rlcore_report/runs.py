@@ -1,0 +1,231 @@
+"""The runs of a report: their files, and notes about what is unfinished, missing or damaged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from rlcore import read_run
+from rlcore.errors import ConfigError, PluginError
+from rlcore.files.json_files import is_whole
+from rlcore.runs.run_data import RunData
+from rlcore_report.curves import Series, read_series
+
+__all__ = ["ReportedRun", "read_runs"]
+
+SHOWN_LINES = 5  # numbers of unreadable lines in a note
+
+# Timers of timers.json with ML-Agents' names, in words, in the order in which they are shown.
+TIMERS = {
+    "TorchPolicy.evaluate": "acting",
+    "env_step": "environment",
+    "process_trajectory": "storing steps",
+    "_update_policy": "updates",
+    "Evaluator.evaluate": "evaluations",
+    "RLTrainer._checkpoint": "checkpoints",
+    "Exporter.export": "exports",
+    "run_training.setup": "start",
+}
+OTHER = "other"
+
+
+@attrs.frozen(slots=False, eq=False)
+class ReportedRun:
+    """One run of a report.
+
+    Attributes:
+        name: The name in the report: the run id, or the path if two runs have one id.
+        data: The files of the run.
+    """
+
+    name: str
+    data: RunData
+
+    @cached_property
+    def series(self) -> Mapping[str, Mapping[str, Series]]:
+        """The statistics by behavior and tag."""
+        return read_series(self.data.metrics)
+
+    @property
+    def seed(self) -> int | None:
+        """The seed; None if the configuration does not say it."""
+        block = self.data.configuration.get("env_settings")
+        seed = block.get("seed") if isinstance(block, Mapping) else None
+        return seed if isinstance(seed, int) else None
+
+    @property
+    def outcome(self) -> str:
+        """``done``, ``interrupted`` or ``failed``, ``running``, or ``not finished``."""
+        if self.data.running:
+            return "running"
+        return str(self.data.result["outcome"]) if self.data.result else "not finished"
+
+    @property
+    def steps(self) -> int:
+        """Agent steps of all behaviors at the end, or at the last summary or checkpoint of a run that has no result."""
+        result = sum(each["steps"] for each in self._results.values() if is_whole(each.get("steps")))
+        last: dict[str, int] = {}
+        for summary in self.data.metrics:
+            last[summary.behavior] = summary.step
+        return result or max([sum(last.values()), *(each.step for each in self.data.checkpoints)])
+
+    @property
+    def episodes(self) -> int | None:
+        """Finished episodes of all behaviors; None without a result."""
+        found = [each["episodes"] for each in self._results.values() if is_whole(each.get("episodes"))]
+        return sum(found) if found else None
+
+    def final_return(self, behavior: str) -> float | None:
+        """Mean return of the latest 100 training episodes at the end, or at the last checkpoint; None if unknown."""
+        if behavior in self._results:
+            return _number(self._results[behavior].get("mean_reward"))
+        entries = self.listed(behavior)
+        return _number(entries[-1].get("reward")) if entries else None
+
+    def return_at(self, behavior: str, step: int) -> float | None:
+        """Mean return of the latest 100 training episodes at the checkpoint of ``step``; None if it is not listed."""
+        found = [each for each in self.listed(behavior) if each["run_steps"] == step]
+        return _number(found[-1].get("reward")) if found else None
+
+    def listed(self, behavior: str) -> list[Mapping[str, Any]]:
+        """The checkpoints of a behavior as the training status lists them."""
+        section = self.data.status.get(behavior)
+        listed = section.get("checkpoints") if isinstance(section, Mapping) else None
+        return [
+            each
+            for each in (listed if isinstance(listed, list) else ())
+            if isinstance(each, Mapping) and is_whole(each.get("run_steps")) and is_whole(each.get("steps"))
+        ]
+
+    @property
+    def scores(self) -> Mapping[str, Any]:
+        """The last and the best score of evaluations; empty without one."""
+        metadata = self.data.status.get("metadata")
+        found: Any = metadata.get("evaluation") if isinstance(metadata, Mapping) else None
+        if self.data.result is not None:
+            found = self.data.result.get("evaluation", found)
+        return found if isinstance(found, Mapping) and _number(found.get("best_score")) is not None else {}
+
+    @property
+    def best_score(self) -> float | None:
+        """The best score of the evaluations of the run; None without one."""
+        return _number(self.scores.get("best_score"))
+
+    @property
+    def behaviors(self) -> set[str]:
+        """The behaviors with statistics, a result or checkpoints."""
+        return {*self.series, *self._results, *(name for name in self.data.status if self.listed(name))}
+
+    @property
+    def versions(self) -> str:
+        """The versions of rlcore and libraries at the newest checkpoint, such as ``rlcore 0.1.0, torch 2.13.0``."""
+        metadata = self.data.status.get("metadata")
+        found = metadata if isinstance(metadata, Mapping) else {}
+        names = ("rlcore", "torch", "numpy")
+        return ", ".join(f"{name} {found[f'{name}_version']}" for name in names if f"{name}_version" in found)
+
+    @property
+    def wall_seconds(self) -> float | None:
+        """Duration of all processes of the run; None without a result."""
+        return None if self.data.result is None else _number(self.data.result.get("wall_seconds"))
+
+    @property
+    def steps_per_second(self) -> float | None:
+        """Speed of the last process of the run; None without a result."""
+        return None if self.data.result is None else _number(self.data.result.get("steps_per_second"))
+
+    @cached_property
+    def seconds(self) -> dict[str, float]:
+        """Seconds of the last process by part, the rest as ``other``; empty without ``timers.json``."""
+        timers = self.data.timers
+        total = _number(timers.get("total")) if timers is not None else None
+        if timers is None or total is None or total <= 0:
+            return {}
+        known = dict(_timers(timers))
+        found = {text: known[name] for name, text in TIMERS.items() if known.get(name, 0.0) > 0}
+        found[OTHER] = max(0.0, total - sum(found.values()))
+        return found
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """A sentence for everything that is unfinished, missing or damaged."""
+        return tuple(self._notes())
+
+    def _notes(self) -> Iterator[str]:
+        data = self.data
+        if data.running:
+            yield "is running; the report shows what it has written so far"
+        elif data.result is None:
+            yield "has no result: its process was killed, or its machine stopped; rlcore run --resume continues it"
+        elif data.result["outcome"] == "failed":
+            yield "failed; its console, or the log of its job, has the error"
+        elif isinstance(data.result.get("stop"), Mapping):
+            yield f"was stopped: {data.result['stop'].get('reason')}"
+        if not data.metrics:
+            yield "has no summary yet, so it has no curves"
+        yield from data.damaged
+        if data.unreadable_metrics:
+            numbers = ", ".join(map(str, data.unreadable_metrics[:SHOWN_LINES]))
+            more = ", ..." if len(data.unreadable_metrics) > SHOWN_LINES else ""
+            yield f"metrics.jsonl: line {numbers}{more} cannot be read and is left out"
+        yield from (each.problem for each in data.checkpoints if each.problem)
+        for export in _list(data.result, "exports"):
+            if isinstance(export, Mapping) and export.get("problem"):
+                yield f"export of {export.get('behavior')} failed: {export['problem']}"
+
+    @property
+    def _results(self) -> Mapping[str, Mapping[str, Any]]:
+        found = None if self.data.result is None else self.data.result.get("behaviors")
+        return {k: v for k, v in found.items() if isinstance(v, Mapping)} if isinstance(found, Mapping) else {}
+
+
+def read_runs(paths: Sequence[Path]) -> tuple[list[ReportedRun], list[str]]:
+    """The runs that ``paths`` (run directories or run ids) name, each once, and a line for each unreadable run.
+
+    Raises RunStateError for a path that names no run.
+    """
+    found: dict[Path, RunData] = {}
+    problems = []
+    for path in paths:
+        try:
+            data = read_run(path)
+        except (ConfigError, PluginError) as error:
+            problems.append(f"{path}: left out: {error}")
+            continue
+        found.setdefault(data.directory.resolve(), data)
+    names = [place.name for place in found]
+    runs = [
+        ReportedRun(place.name if names.count(place.name) == 1 else str(data.directory), data)
+        for place, data in found.items()
+    ]
+    return runs, problems
+
+
+def _timers(node: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, float]]:
+    """The known timers in a tree, each with its seconds. What is inside a known timer belongs to it."""
+    children = node.get("children")
+    if not isinstance(children, Mapping) or depth > 10:
+        return
+    for name, child in children.items():
+        if not isinstance(child, Mapping):
+            continue
+        if name in TIMERS:
+            yield name, _number(child.get("total")) or 0.0
+        else:
+            yield from _timers(child, depth + 1)
+
+
+def _number(value: Any) -> float | None:
+    """A finite number, or None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if abs(value) < 1e300 else None
+
+
+def _list(mapping: Mapping[str, Any] | None, key: str) -> list[Any]:
+    found = (mapping or {}).get(key)
+    return found if isinstance(found, list) else []

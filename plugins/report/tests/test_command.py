@@ -1,0 +1,178 @@
+"""``rlcore report``: what it reads, what it writes, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlcore.storage.lock import RunLock
+from rlcore.testing.fixtures import RunRlcore
+
+
+@pytest.fixture
+def page(run_rlcore: RunRlcore) -> Any:
+    """``page("a")``: the page that a command without an error writes, and its warnings."""
+
+    def make(*arguments: Any) -> tuple[str, str]:
+        done = run_rlcore("report", *arguments)
+        assert done.exit_code == 0, done.stderr
+        return Path("report.html").read_text("utf-8"), done.stderr
+
+    return make
+
+
+def test_a_report_is_written_and_its_size_stated(write_run: Any, run_rlcore: RunRlcore) -> None:
+    write_run("a-1", 1)
+    write_run("a-2", 2)
+    write_run("b", 1, lr=3)
+    done = run_rlcore("report", "a-1", "a-2", "b", "-o", "page.html")
+    assert done.exit_code == 0 and done.stderr == ""
+    size = Path("page.html").stat().st_size
+    assert done.stdout == f"report of 3 runs in 2 groups: page.html ({size / 1e6:.1f} MB)\n"
+    assert not list(Path().glob(".rlcore-tmp-*"))
+
+
+def test_a_report_replaces_a_report_and_nothing_else(write_run: Any, run_rlcore: RunRlcore) -> None:
+    write_run("a")
+    assert run_rlcore("report", "a").exit_code == 0
+    assert run_rlcore("report", "a").exit_code == 0
+    Path("report.html").write_text("<html>mine")
+    refused = run_rlcore("report", "a")
+    assert refused.exit_code == 2
+    assert refused.stderr == "error: -o report.html: exists and is not a report of rlcore; --force replaces it\n"
+    assert Path("report.html").read_text() == "<html>mine"
+    assert run_rlcore("report", "a", "--force").exit_code == 0
+    assert Path("report.html").stat().st_size > 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        ("results", "-o results: is a directory; name a file, such as results/report.html"),
+        ("none/page.html", "-o none/page.html: there is no directory none; create it first"),
+        ("pipe", "-o pipe: is not a regular file"),
+    ],
+)
+def test_places_where_no_page_can_be_written(write_run: Any, run_rlcore: RunRlcore, output: str, message: str) -> None:
+    write_run("a")
+    os.mkfifo("pipe")
+    refused = run_rlcore("report", "a", "-o", output)
+    assert (refused.exit_code, refused.stderr) == (2, f"error: {message}\n")
+
+
+@pytest.mark.parametrize(("typed", "hint"), [("cartpol", "cartpole"), ("results/cartpol", "results/cartpole")])
+def test_an_unknown_run_gets_the_nearest_name(write_run: Any, run_rlcore: RunRlcore, typed: str, hint: str) -> None:
+    write_run("cartpole")
+    refused = run_rlcore("report", "cartpole", typed)
+    assert refused.exit_code == 5
+    assert refused.stderr == (
+        f"error: {typed}: neither a run directory nor the id of a run in results/; did you mean '{hint}'?\n"
+    )
+    assert not Path("report.html").exists()
+
+
+@pytest.mark.parametrize("text", ["wide", "=a", "wide="])
+def test_a_group_needs_a_name_and_a_pattern(write_run: Any, run_rlcore: RunRlcore, text: str) -> None:
+    write_run("a")
+    refused = run_rlcore("report", "a", "--group", text)
+    assert refused.exit_code == 2 and "write NAME=PATTERN, such as 'wide=wide-*'" in refused.stderr
+
+
+def test_a_killed_run_is_shown_up_to_its_last_whole_line(write_run: Any, page: Any) -> None:
+    place = write_run("killed", points=[(100, 1.0), (200, 4.0)], outcome=None)
+    with (place / "metrics.jsonl").open("a") as file:
+        file.write('{"behavior": "Agent", "step": 300, "st')
+    text, warnings = page("killed")
+    assert "warning: killed: has no result: its process was killed" in warnings
+    assert "warning: killed: metrics.jsonl: line 3 cannot be read and is left out\n" in warnings
+    assert "line 3 cannot be read and is left out" in text and ">not finished<" in text
+    (chart,) = charts(text)
+    assert chart["groups"][0]["steps"] == [100, 200]
+    assert chart["groups"][0]["levels"][0]["mean"] == [1.0, 4.0]
+
+
+def charts(text: str) -> list[Any]:
+    """The numbers that a page draws."""
+    start = text.index('id="data">') + len('id="data">')
+    found: list[Any] = json.loads(text[start : text.index("</script>", start)])["charts"]
+    return found
+
+
+def test_a_run_without_any_summary_has_no_curve_and_a_note(write_run: Any, page: Any) -> None:
+    write_run("empty", points=[], outcome=None)
+    text, warnings = page("empty")
+    assert "has no summary yet, so it has no curves" in warnings
+    assert charts(text) == [] and 'id="curves"' not in text
+
+
+def test_a_running_run_says_that_it_is(write_run: Any, page: Any) -> None:
+    place = write_run("now", outcome=None)
+    lock = RunLock(place)
+    lock.acquire()
+    try:
+        text, _ = page("now")
+    finally:
+        lock.release()
+    assert "is running; the report shows what it has written so far" in text
+
+
+def test_a_run_that_was_stopped_says_why(write_run: Any, page: Any) -> None:
+    place = write_run("stopped", outcome="interrupted")
+    result = json.loads((place / "result.json").read_text())
+    (place / "result.json").write_text(json.dumps({**result, "stop": {"reason": "SIGTERM", "exit_code": 143}}))
+    assert "was stopped: SIGTERM" in page("stopped")[0]
+
+
+def test_damaged_files_are_named_and_the_rest_is_shown(write_run: Any, page: Any) -> None:
+    place = write_run("torn", outcome=None)
+    (place / "result.json").write_text("{")
+    (place / "run_logs/timers.json").write_text("[1, 2")
+    text, warnings = page("torn")
+    assert "result.json: is not JSON" in warnings and len(charts(text)) == 1
+    assert 'id="time"' not in text
+
+
+def test_a_run_whose_configuration_is_unreadable_is_left_out(write_run: Any, page: Any, run_rlcore: RunRlcore) -> None:
+    write_run("good")
+    (write_run("bad") / "configuration.yaml").write_text("a: [1\n")
+    text, warnings = page("good", "bad")
+    assert warnings.startswith("warning: bad: left out: ") and "bad: left out:" in text
+    alone = run_rlcore("report", "bad", "-o", "other.html")
+    assert alone.exit_code == 5 and "no run can be read" in alone.stderr
+
+
+def test_a_run_whose_trainer_is_not_installed_is_shown_without_defaults(write_run: Any, page: Any) -> None:
+    write_run("a")
+    text, _ = page("a")
+    assert "The defaults are unknown here:" in text and "unknown trainer &#39;absent&#39;" in text
+
+
+def test_a_named_pipe_in_a_run_directory_is_not_opened(write_run: Any, run_rlcore: RunRlcore) -> None:
+    place = write_run("a")
+    (place / "metrics.jsonl").unlink()
+    os.mkfifo(place / "metrics.jsonl")
+    done: list[Any] = []
+    thread = threading.Thread(target=lambda: done.append(run_rlcore("report", "a")), daemon=True)
+    thread.start()
+    thread.join(60)
+    assert done and done[0].exit_code == 0
+
+
+def test_code_that_only_a_run_names_is_not_imported(write_run: Any, page: Any, tmp_path: Path) -> None:
+    (tmp_path / "trap.py").write_text("open('trapped', 'w')\n")
+    place = write_run("a")
+    with (place / "configuration.yaml").open("a") as file:
+        file.write(f"plugins: {{local: ['{tmp_path / 'trap.py'}']}}\nenvironment: {{id: 'trap:Env'}}\n")
+    page("a")
+    assert not Path("trapped").exists()
+
+
+def test_an_episode_that_cannot_be_played_is_replaced_by_the_reason(write_run: Any, page: Any) -> None:
+    write_run("a")
+    text, warnings = page("a", "--episode")
+    assert "warning: a: no episode: " in warnings and "There is no film: " in text

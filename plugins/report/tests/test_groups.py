@@ -1,0 +1,104 @@
+"""Runs that differ only in their seed are one group; others show in which keys they differ."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlcore.errors import ConfigError
+from rlcore_report.groups import differences, grouped
+from rlcore_report.render import value_text
+from rlcore_report.runs import ReportedRun, read_runs
+from rlcore_report.summary import Spread, results, time_shares
+
+
+def runs_of(*places: Path) -> list[ReportedRun]:
+    runs, problems = read_runs(places)
+    assert problems == []
+    return runs
+
+
+@pytest.fixture
+def runs(write_run: Any) -> list[ReportedRun]:
+    """Two seeds of two learning rates."""
+    return runs_of(
+        write_run("slow-1", 1, lr=0.1, mean_reward=1.0), write_run("fast-1", 1, lr=0.5, mean_reward=5.0),
+        write_run("slow-2", 2, lr=0.1, mean_reward=2.0), write_run("fast-2", 2, lr=0.5, mean_reward=9.0),
+    )  # fmt: skip
+
+
+def shown(groups: Any) -> list[tuple[str, list[str]]]:
+    return [(group.name, [run.name for run in group.runs]) for group in groups]
+
+
+def test_runs_that_differ_in_their_seed_are_one_group_with_the_beginning_of_their_names(runs: Any) -> None:
+    assert shown(grouped(runs)) == [("slow", ["slow-1", "slow-2"]), ("fast", ["fast-1", "fast-2"])]
+
+
+def test_separate_runs_are_not_grouped(runs: Any) -> None:
+    assert [name for name, _ in shown(grouped(runs, separate=True))] == ["slow-1", "fast-1", "slow-2", "fast-2"]
+
+
+def test_named_groups_have_the_runs_whose_names_fit(runs: Any) -> None:
+    assert shown(grouped(runs, [("first", "*-1")])) == [
+        ("first", ["slow-1", "fast-1"]), ("slow-2", ["slow-2"]), ("fast-2", ["fast-2"]),
+    ]  # fmt: skip
+
+
+def test_a_pattern_without_a_run_is_refused(runs: Any) -> None:
+    with pytest.raises(ConfigError, match=r"--group a=slow_1: no run has such a name; did you mean 'slow-1'\?"):
+        grouped(runs, [("a", "slow_1")])
+
+
+def test_two_groups_have_two_names(write_run: Any) -> None:
+    runs = runs_of(write_run("a1", 1, x=1), write_run("a2", 2, x=1), write_run("a3", 1, x=2), write_run("a4", 2, x=2))
+    assert [group.name for group in grouped(runs)] == ["a", "a (2)"]
+
+
+def test_names_without_a_common_beginning(write_run: Any) -> None:
+    runs = runs_of(write_run("one", 1), write_run("two", 2))
+    assert [group.name for group in grouped(runs)] == ["one and 1 more"]
+
+
+def test_only_keys_that_differ_are_listed_with_the_values_of_each_group(runs: Any) -> None:
+    (only,) = differences(grouped(runs), value_text)
+    assert (only.key, only.values) == ("behaviors.Agent.hyperparameters.lr", (("0.1",), ("0.5",)))
+
+
+def test_values_that_differ_within_a_group_are_all_listed(runs: Any) -> None:
+    (only,) = differences(grouped(runs, [("all", "*")]), value_text)
+    assert only.values == (("0.1", "0.5"),)
+
+
+def test_a_key_that_a_run_lacks_is_not_set(write_run: Any) -> None:
+    runs = runs_of(write_run("a", x=1), write_run("b"))
+    listed = {each.key: each.values for each in differences(grouped(runs), value_text)}
+    assert listed["behaviors.Agent.hyperparameters.x"] == (("1",), ("not set",))
+
+
+def test_runs_of_one_id_are_told_apart_by_their_paths(write_run: Any, results: Path) -> None:
+    first, second = write_run("a"), write_run("b")
+    (results / "other").mkdir()
+    moved = second.rename(results / "other" / "a")
+    assert [run.name for run in runs_of(first, moved)] == [str(first), str(moved)]
+
+
+def test_a_run_that_is_named_twice_is_shown_once(write_run: Any) -> None:
+    place = write_run("a")
+    assert len(runs_of(place, place, Path("a"))) == 1
+
+
+def test_the_result_of_a_group_is_the_spread_of_its_runs(runs: Any) -> None:
+    slow, fast = results(grouped(runs), ["Agent"])
+    assert (slow.group, slow.outcomes, slow.returns.runs) == ("slow", "2 done", 2)
+    assert (slow.returns.mean, slow.returns.low, slow.returns.high) == (1.5, 1.0, 2.0)
+    assert fast.returns.std == pytest.approx(((5 - 7) ** 2 + (9 - 7) ** 2) ** 0.5)
+    assert fast.seconds.mean == 90.0 and fast.scores == Spread(0)
+
+
+def test_time_is_split_into_known_parts_and_the_rest(runs: Any) -> None:
+    slow, _ = time_shares(grouped(runs))
+    assert slow.seconds == {"environment": 6.0, "start": 1.0, "other": 3.0}
+    assert slow.shares == {"environment": 0.6, "start": 0.1, "other": pytest.approx(0.3)}

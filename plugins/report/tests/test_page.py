@@ -1,0 +1,191 @@
+"""The page needs nothing from outside, and no text in a run becomes markup or code."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlcore.testing.fixtures import RunRlcore
+from rlcore_report.render import breakable, duration, embedded, number, value_text
+
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror='alert(2)'>\"&<!--"
+BIDI = "a\u202eb\x1b[31m\ud800"
+
+
+class Elements(HTMLParser):
+    """The elements of a page with their attributes, and the text of each script."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str]]] = []
+        self.scripts: list[tuple[dict[str, str], str]] = []
+        self.words: list[str] = []
+        self._in: str | None = None
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        named = {name: value or "" for name, value in attrs}
+        self.found.append((tag, named))
+        self._in = tag
+        if tag == "script":
+            self.scripts.append((named, ""))
+
+    def handle_endtag(self, tag: str) -> None:
+        self._in = None
+
+    def handle_data(self, data: str) -> None:
+        if self._in == "script":
+            self.scripts[-1] = (self.scripts[-1][0], self.scripts[-1][1] + data)
+        else:
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+@pytest.fixture
+def page(run_rlcore: RunRlcore) -> Any:
+    def make(*arguments: str) -> Elements:
+        done = run_rlcore("report", *arguments)
+        assert done.exit_code == 0, done.stderr
+        return Elements(Path("report.html").read_text("utf-8"))
+
+    return make
+
+
+ALLOWED = {  # every element and attribute that a page may have
+    "script": {"type", "id"},
+    "a": {"href"},
+    "meta": {"charset", "name", "content", "http-equiv"},
+}
+
+
+def require_harmless(found: Elements) -> None:
+    """Only the scripts of the page itself, no event handler, and no address outside of the page."""
+    assert [named for named, _ in found.scripts] == [{"type": "application/json", "id": "data"}, {}, {}]
+    for tag, named in found.found:
+        assert not any(name.startswith("on") for name in named), (tag, named)
+        assert named.keys() <= ALLOWED.get(tag, named.keys()), (tag, named)
+        for name in ("src", "href", "srcset", "action", "poster", "data"):
+            assert re.match(r"#|data:|$", named.get(name, "")), (tag, named)
+        assert tag not in ("link", "iframe", "object", "embed", "base", "form", "img", "svg"), tag
+
+
+def test_hostile_texts_of_a_run_are_shown_as_they_are(write_run: Any, page: Any) -> None:
+    first = write_run("a", behavior=HOSTILE, tag=f"Losses/{HOSTILE}", lr=HOSTILE)
+    second = write_run("b", 2, behavior=HOSTILE, tag=f"Losses/{BIDI}", lr=BIDI.replace("\ud800", ""), **{"</th>": 1})
+    result = json.loads((second / "result.json").read_text())
+    result |= {
+        "stop": {"reason": HOSTILE},
+        "outcome": "interrupted",
+        "evaluation": {"best_score": 1, "best_step": "<b>"},
+    }
+    result["exports"] = [{"behavior": HOSTILE, "problem": BIDI}]
+    (second / "result.json").write_text(json.dumps(result))
+    moved = first.rename(first.with_name("x<svg onload=alert(3)>"))
+    found = page(str(moved), "b", "--title", HOSTILE, "--group", "<i>g</i>=x*")
+    require_harmless(found)
+    assert HOSTILE in found.text and "x<svg onload=alert(3)>" in found.text and "<i>g</i>" in found.text
+    everything = Path("report.html").read_text("utf-8")
+    own = everything.replace(found.scripts[1][1], "")
+    assert not any(sign in own for sign in ("\u202e", "\x1b", "\ud800"))
+    assert "a\\u202eb\\x1b[31m" in found.text
+
+
+def test_the_policy_of_the_page_allows_its_own_scripts_and_no_request(write_run: Any, page: Any) -> None:
+    write_run("a")
+    found = page("a")
+    require_harmless(found)
+    (policy,) = (named["content"] for tag, named in found.found if named.get("http-equiv") == "Content-Security-Policy")
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    assert rules.pop("default-src") == "'none'"
+    digests = [hashlib.sha256(text.encode()).digest() for _, text in found.scripts[1:]]
+    assert rules.pop("script-src").split() == [f"'sha256-{base64.b64encode(each).decode()}'" for each in digests]
+    assert not any("http" in rule or "*" in rule for rule in rules.values())
+
+
+def test_everything_but_the_library_names_no_address(write_run: Any, page: Any) -> None:
+    write_run("a")
+    found = page("a")
+    rest = Path("report.html").read_text("utf-8").replace(found.scripts[1][1], "")
+    assert re.findall(r"(?:https?:)?//[a-z]", rest) == []
+    assert "@import" not in rest and "url(" not in rest
+
+
+@pytest.mark.parametrize("text", [HOSTILE, "\u2028", "]]>", "&lt;"])
+def test_numbers_and_names_for_scripts_cannot_end_their_element(text: str) -> None:
+    made = embedded({text: [text]})
+    assert json.loads(made) == {text: [text]}
+    assert not any(sign in made for sign in "<>&\u2028")
+
+
+def test_the_page_states_results_as_text(write_run: Any, page: Any) -> None:
+    write_run("a-1", 1, mean_reward=2.0, lr=0.25)
+    write_run("a-2", 2, mean_reward=4.0, lr=0.25)
+    write_run("b", 1, mean_reward=7.0, lr=0.5)
+    text = page("a-1", "a-2", "b").text
+    assert "3 runs in 2 groups" in text
+    assert "a 2 done 200 3.00 ± 1.41 2.00 to 4.00 - 1 min 30 s ± 0.0 s" in text
+    assert "b done 200 7.00 - - 1 min 30 s" in text
+    assert "behaviors. Agent. hyperparameters. lr 0.25 0.5" in text  # a key may be broken after its dots
+    assert "environment 6.0 s 60% 6.0 s 60%" in text
+
+
+def test_final_values_are_those_of_the_last_step_that_all_runs_have(write_run: Any, page: Any) -> None:
+    write_run("a-1", 1, points=[(100, 1.0), (200, 2.0)])
+    write_run("a-2", 2, points=[(100, 3.0), (200, 6.0), (300, 9.0)])
+    assert "a 200 4.00 ± 2.83 2.00 to 6.00 2" in page("a-1", "a-2").text
+
+
+def test_a_heading_names_every_part_and_tables_have_headers(write_run: Any, page: Any) -> None:
+    write_run("a")
+    found = page("a")
+    tags = [tag for tag, _ in found.found]
+    assert tags.count("h1") == 1 and tags.count("title") == 1
+    assert ("html", {"lang": "en"}) in found.found
+    assert all("scope" in named for tag, named in found.found if tag == "th")
+    ids = [named["id"] for _, named in found.found if "id" in named]
+    assert len(ids) == len(set(ids))
+    assert {named["href"][1:] for tag, named in found.found if tag == "a"} <= set(ids)
+    assert all(named.get("aria-label") for _, named in found.found if named.get("role") == "img")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "-"),
+        (0, "0.00"),
+        (12.345, "12.35"),
+        (-999.5, "-999.50"),
+        (12345.6, "12,346"),
+        (1e-5, "1e-05"),
+        (3e9, "3e+09"),
+    ],
+)
+def test_numbers_are_short(value: float | None, text: str) -> None:
+    assert number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(None, "-"), (9.34, "9.3 s"), (61, "1 min 1 s"), (7500, "2 h 5 min"), (3599.6, "1 h 0 min")]
+)
+def test_durations_are_short(seconds: float | None, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_values_of_a_configuration_are_cut_when_they_are_long() -> None:
+    assert value_text([1, "a"]) == '[1, "a"]' and value_text("a") == "a" and value_text(None) == "null"
+    assert len(value_text("x" * 10_000)) == 300
+
+
+def test_keys_may_be_broken_at_their_dots_and_are_escaped() -> None:
+    assert str(breakable("a.b_<c>")) == "a.<wbr>b_<wbr>&lt;c&gt;"

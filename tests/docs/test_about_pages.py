@@ -1,0 +1,67 @@
+"""The tour, and the pages about truncation, reliability and benchmarks: programs, numbers, and the files they name."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from pages import RunPage, blocks, run_python_of
+from workspace import ROOT
+
+from rlcore.torch.advantages import generalized_advantages
+
+
+def test_the_tour_runs_and_its_exported_policy_acts(run_page: RunPage, capsys: pytest.CaptureFixture[str]) -> None:
+    page = "docs/tutorial/tour.md"
+    directory = run_page("docs/tutorial/tour.md")
+    assert {path.name for path in (directory / "results").iterdir()} == {"pole", "wide", "solved"}
+    assert (directory / "report.html").stat().st_size > 10_000
+    (acting,) = (block for block in blocks("python") if block.page == page and not block.title)
+    capsys.readouterr()
+    exec(compile(acting.text, str(acting), "exec"), {})
+    assert re.fullmatch(r"\[\[[01]\]\]\n", capsys.readouterr().out)
+
+
+def text_of(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def test_the_program_of_the_truncation_page_prints_and_computes_what_it_shows(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    page = "docs/truncation.md"
+    names = run_python_of(page)
+    (shown,) = (block.text for block in blocks("text") if block.page == page)
+    assert capsys.readouterr().out == shown
+    assert names["bootstrapped"] == pytest.approx(1 / (1 - 0.98))
+    assert names["treated_as_terminal"] == pytest.approx(1 / (1 - 0.98 * 9 / 10))
+    rows = dict(re.findall(r"^\| ([^|]+) \| (-?\d+\.\d) \|", text_of(page), re.MULTILINE))
+    assert {what: float(error) for what, error in rows.items()} == pytest.approx(names["errors"])
+
+
+@pytest.mark.parametrize(("ended", "next_value"), [("terminated", 0.0), ("truncated", 25.0)])
+def test_the_right_errors_of_the_truncation_page_are_those_of_rlcore(ended: str, next_value: float) -> None:
+    errors = run_python_of("docs/truncation.md")["errors"]
+    one = np.ones((1, 1), np.float32)
+    advantage = generalized_advantages(one, 20 * one, next_value * one, np.zeros((1, 1), np.bool_), 0.9, 0.95)
+    assert float(advantage[0, 0]) == pytest.approx(errors[ended])
+
+
+@pytest.mark.parametrize("page", ["docs/truncation.md", "docs/reliability.md", "docs/benchmarks.md"])
+def test_the_files_that_a_page_names_exist(page: str) -> None:
+    named = re.findall(r"`((?:benchmarks|builtin_trainers|core|plugins|tests)/[\w./-]+)`", text_of(page))
+    assert named and [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_every_test_of_faults_is_on_the_page_of_promises() -> None:
+    named = set(re.findall(r"`(tests/faults/test_\w+\.py)`", text_of("docs/reliability.md")))
+    assert named == {str(path.relative_to(ROOT)) for path in (ROOT / "tests/faults").glob("test_*.py")}
+
+
+def test_the_page_of_benchmarks_has_every_script_and_its_options() -> None:
+    readme, page = text_of("benchmarks/README.md"), text_of("docs/benchmarks.md")
+    scripts = set(re.findall(r"^\| `(\w+\.py)` \|", readme, re.MULTILINE))
+    assert len(scripts) >= 11 and {name for name in scripts if f"`python benchmarks/{name}" not in page} == set()
+    for name, option in re.findall(r"python benchmarks/(\w+\.py) (--\w+)", page):
+        assert f'"{option}"' in text_of(f"benchmarks/{name}")

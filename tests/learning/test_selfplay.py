@@ -1,0 +1,182 @@
+"""Self-play comes near the equilibria of games whose equilibria are known, and untrained or broken self-play does not.
+
+NashConv is the sum over seats of what a best response would gain; 0 in an equilibrium. A gate says how much of it is
+left at most in the last policy, and in the uniform mixture of the snapshots in the window. All values are exact.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from selfplay_training import Measure, Training, biased_rps, kuhn, remember, saddle, skewed_pennies, train
+
+pytestmark = [pytest.mark.learning, pytest.mark.timeout(1200)]
+
+SEEDS = (1, 2, 3, 4, 5)
+UNDISCOUNTED = {"extrinsic": {"gamma": 1.0}}
+SMALL = {"hidden_units": 32, "num_layers": 1}
+
+
+def ppo(max_steps: int, network: dict[str, Any], self_play: dict[str, Any], **hyperparameters: Any) -> dict[str, Any]:
+    return {
+        "trainer_type": "ppo",
+        "max_steps": max_steps,
+        "hyperparameters": {
+            "num_epoch": 4, "epsilon_schedule": "constant", "beta_schedule": "constant", **hyperparameters,
+        },
+        "network_settings": network,
+        "reward_signals": UNDISCOUNTED,
+        "self_play": self_play,
+    }  # fmt: skip
+
+
+@attrs.frozen
+class Gate:
+    """A training and the least that it must reach.
+
+    Attributes:
+        training: The training.
+        last: Largest NashConv of the last policy.
+        window: Largest NashConv of the mixture of the window.
+        value: The game's value to the first seat; NaN if it is not asked for.
+        tolerance: Largest distance to it, of the last policy and of the window.
+        quick: Whether it takes less than 15 seconds of a processor core; the others are measured in a deep run.
+    """
+
+    training: Training
+    last: float
+    window: float = math.inf
+    value: float = math.nan
+    tolerance: float = math.inf
+    quick: bool = False
+
+    def passed_by(self, last: Measure, window: Measure) -> bool:
+        within = math.isnan(self.value) or all(abs(one.value - self.value) <= self.tolerance for one in (last, window))
+        return last.nash_conv <= self.last and window.nash_conv <= self.window and within
+
+
+# Without standardized advantages, beta is the temperature of a regularized game, whose equilibrium attracts. A large
+# epsilon makes Adam's steps proportional to the gradient, so that they shrink where the gradient does.
+STEADY = {"advantage_normalization": "none", "adam_epsilon": 0.1, "lambd": 1.0}
+ROCK_PAPER_SCISSORS = Training(
+    "biased_rps", ("Player",), biased_rps, 512,
+    ppo(
+        300_000, SMALL,
+        {"save_steps": 20_000, "swap_steps": 512, "team_change": 20_000, "play_against_latest_model_ratio": 0.9},
+        batch_size=512, buffer_size=512, learning_rate=5e-3, beta=0.05, **STEADY,
+    ),
+)  # fmt: skip
+PENNIES = Training(
+    "skewed_pennies", ("Row", "Column"), skewed_pennies, 256,
+    ppo(
+        400_000, SMALL,
+        {
+            "save_steps": 10_000, "swap_steps": 256, "team_change": 1024, "window": 8,
+            "play_against_latest_model_ratio": 1.0,
+        },
+        batch_size=1024, buffer_size=1024, learning_rate=3e-4, learning_rate_schedule="constant",
+        **{**STEADY, "beta": 0.6, "final_beta": 0.12, "beta_schedule": "linear"},
+    ),
+)  # fmt: skip
+POKER = ppo(
+    300_000, {"hidden_units": 64, "num_layers": 2},
+    {
+        "save_steps": 10_000, "swap_steps": 2048, "team_change": 4096, "window": 15,
+        "play_against_latest_model_ratio": 0.9,
+    },
+    batch_size=512, buffer_size=2048, learning_rate=1e-3, beta=0.2, advantage_normalization="none",
+)  # fmt: skip
+KUHN = Training("kuhn", ("Player",), kuhn, 64, POKER)
+KUHN_OF_TWO = Training(
+    "kuhn", ("First", "Second"), kuhn, 64, {**POKER, "max_steps": 150_000}, {"names": ["First", "Second"]}
+)
+KUHN_OF_THREE = Training("kuhn", ("Player",), partial(kuhn, players=3), 64, POKER, {"players": 3})
+SADDLE_SELF_PLAY = {
+    "save_steps": 2000, "swap_steps": 256, "team_change": 1024, "window": 5, "play_against_latest_model_ratio": 0.8,
+}  # fmt: skip
+SADDLE_OF_PPO = Training(
+    "saddle", ("X", "Y"), saddle, 128,
+    ppo(
+        30_000, SMALL, SADDLE_SELF_PLAY, batch_size=512, buffer_size=1024, learning_rate=5e-3, beta=0.0,
+        learning_rate_schedule="constant", initial_log_std=-1.5,
+    ),
+)  # fmt: skip
+SADDLE_OF_SAC = Training(
+    "saddle", ("X", "Y"), saddle, 16,
+    {
+        "trainer_type": "sac",
+        "max_steps": 35_000,
+        "hyperparameters": {
+            "batch_size": 128, "buffer_size": 2000, "buffer_init_steps": 256, "learning_rate": 2e-3,
+            "steps_per_update": 16, "tau": 0.02, "init_entcoef": 0.1,
+        },
+        "network_settings": SMALL,
+        "self_play": SADDLE_SELF_PLAY,
+    },
+)  # fmt: skip
+MEMORY = {"memory_size": 32, "sequence_length": 4}
+REMEMBER = Training(
+    "remember", ("Player",), remember, 64,
+    ppo(
+        30_000, {**SMALL, "memory": MEMORY},
+        {"save_steps": 2000, "swap_steps": 2048, "team_change": 4096, "window": 3},
+        batch_size=256, buffer_size=2048, learning_rate=3e-3, beta=0.01,
+    ),
+)  # fmt: skip
+
+GATES = {
+    "biased rock-paper-scissors": Gate(ROCK_PAPER_SCISSORS, 0.15, 0.08, quick=True),
+    "skewed pennies of two behaviors": Gate(PENNIES, 0.15, 0.08, value=0.2, tolerance=0.05),
+    "Kuhn poker": Gate(KUHN, 0.30, 0.20, value=-1 / 18, tolerance=0.04),
+    "Kuhn poker of two behaviors": Gate(KUHN_OF_TWO, 0.30, 0.20, value=-1 / 18, tolerance=0.04),
+    "Kuhn poker of three": Gate(KUHN_OF_THREE, 0.8, 0.6),
+    "continuous saddle by PPO": Gate(SADDLE_OF_PPO, 0.05, quick=True),
+    "continuous saddle by SAC": Gate(SADDLE_OF_SAC, 0.05),
+    # Against an opponent without memory, a policy with memory wins 0.5 on average.
+    "game of memory": Gate(REMEMBER, 0.1, value=0.5, tolerance=0.05, quick=True),
+}
+
+
+# In the game of memory, the best policy is the same against any opponent.
+INTERACTIVE = {name: gate for name, gate in GATES.items() if gate.training is not REMEMBER}
+
+
+def cases(gates: dict[str, Gate], seeds: tuple[int, ...]) -> list[Any]:
+    """Each gate with each seed; all but the first seed of the quick gates are for a deep run."""
+    return [
+        pytest.param(
+            gate, seed, id=f"{name}, seed {seed}",
+            marks=() if gate.quick and seed == SEEDS[0] else pytest.mark.deep,
+        )
+        for name, gate in gates.items()
+        for seed in seeds
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("gate", "seed"), cases(GATES, SEEDS))
+def test_self_play_comes_near_the_equilibrium(gate: Gate, seed: int, tmp_path: Path) -> None:
+    outcome = train(gate.training, seed, tmp_path)
+    print(f"{outcome}, at most {gate.last} and {gate.window}, value {gate.value}")
+    assert outcome.untrained.nash_conv > gate.last
+    assert gate.passed_by(outcome.last, outcome.window)
+
+
+@pytest.mark.parametrize(("gate", "seed"), cases(INTERACTIVE, SEEDS[:1]))
+def test_training_against_frozen_opponents_does_not(gate: Gate, seed: int, tmp_path: Path) -> None:
+    outcome = train(gate.training.against_frozen_opponents(), seed, tmp_path)
+    print(f"{outcome}, more than {gate.last}")
+    assert outcome.last.nash_conv > gate.last
+
+
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.deep) for seed in SEEDS[1:])])
+def test_no_policy_without_memory_learns_the_game_of_memory(seed: int, tmp_path: Path) -> None:
+    block = {**REMEMBER.block, "network_settings": SMALL}
+    last = train(attrs.evolve(REMEMBER, block=block), seed, tmp_path).last
+    print(last)
+    assert last.value == pytest.approx(0.0, abs=1e-6)
+    assert last.nash_conv == pytest.approx(1.0, abs=1e-6)

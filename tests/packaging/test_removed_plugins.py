@@ -1,0 +1,158 @@
+"""Any plugin can be removed: the others work as before, and what needs the plugin says what to install.
+
+Members are installed side by side, each wheel unpacked into a directory; the libraries are those of this process.
+"""
+
+from __future__ import annotations
+
+import json
+import site
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import attrs
+import plugin_list
+import pytest
+from virtualenvs import Venv
+from workspace import CORE, MEMBERS, PLUGINS, Member
+
+pytestmark = [pytest.mark.packaging, pytest.mark.xdist_group("packaging")]
+
+TESTING = "plugins: {local: [rlcore.testing.hooks]}\nenvironment: {type: testing, id: corridor, num_envs: 2}\n"
+PPO = "behaviors: {Agent: {trainer_type: ppo}}\n"
+
+
+@attrs.frozen
+class Use:
+    """A configuration, or other words for ``rlcore``, and the plugins that it needs: first the one that it shows."""
+
+    needs: tuple[str, ...]
+    configuration: str = ""
+    words: tuple[str, ...] = ()
+
+
+USES = (
+    Use(("ppo",), TESTING + PPO),
+    Use(("sac",), TESTING + "behaviors: {Agent: {trainer_type: sac}}\n"),
+    Use(("ghost", "ppo"), TESTING + "behaviors: {Agent: {trainer_type: ppo, self_play: {save_steps: 1000}}}\n"),
+    Use(("curriculum", "ppo"), TESTING + PPO + "environment_parameters: {length: {sampler_type: uniform}}\n"),
+    Use(("gymnasium", "ppo"), "environment: {type: gymnasium, id: CartPole-v1}\n" + PPO),
+    Use(("intrinsic", "ppo"), TESTING + "behaviors: {Agent: {trainer_type: ppo, reward_signals: {rnd: {}}}}\n"),
+    Use(("offline",), "behaviors: {Agent: {trainer_type: bc, hyperparameters: {demo_path: recorded}}}\n"),
+    Use(("onnx", "ppo"), TESTING + PPO + "export: {onnx: {}}\n"),
+    Use(("pettingzoo", "ppo"), "environment: {type: pettingzoo, id: classic/tictactoe-v3}\n" + PPO),
+    Use(("report",), words=("report", "--help")),
+    Use(("tensorboard", "ppo"), TESTING + PPO + "stats: {tensorboard: {}}\n"),
+)
+
+# Runs commands one after another in one process, which costs less than one for each.
+ANSWERS = """
+import contextlib, io, json, sys
+from rlcore.cli.main import main
+
+answers = []
+for words in json.loads(sys.argv[1]):
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main(words)
+    answers.append([code, out.getvalue(), err.getvalue()])
+print(json.dumps(answers))
+"""
+
+
+@pytest.fixture(scope="module")
+def unpacked(wheels: Mapping[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    """A directory for each member, as if pip had installed its wheel there."""
+    directories = {}
+    for name, wheel in wheels.items():
+        directories[name] = tmp_path_factory.mktemp(name)
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(directories[name])
+    return directories
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Everything that is installed here but for the members."""
+    directory = tmp_path_factory.mktemp("libraries")
+    ours = {member.module for member in MEMBERS}
+    for place in map(Path, site.getsitepackages()):
+        for path in place.iterdir() if place.is_dir() else ():
+            if path.suffix != ".pth" and path.name.partition("-")[0].partition(".")[0] not in ours:
+                (directory / path.name).symlink_to(path)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def without(
+    unpacked: Mapping[str, Path], libraries: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Venv]:
+    """``without("rlcore-ppo")``: all members but this one."""
+    made = Venv.make(tmp_path_factory.mktemp("venv"))
+
+    def remove(name: str) -> Venv:
+        there = [libraries, *(directory for member, directory in unpacked.items() if member != name)]
+        (made.site / "below.pth").write_text("".join(f"{path}\n" for path in there))
+        return made
+
+    return remove
+
+
+def provides_something(plugin: str) -> bool:
+    (member,) = (member for member in PLUGINS if member.plugin == plugin)
+    return bool(plugin_list.from_project(member.directory).provides)
+
+
+def answers(venv: Venv, directory: Path, *commands: list[str]) -> list[tuple[int, str, str]]:
+    printed = venv.python("-c", ANSWERS, json.dumps(commands), cwd=directory).stdout
+    return [tuple(each) for each in json.loads(printed)]
+
+
+def command(use: Use, directory: Path) -> list[str]:
+    if use.words:
+        return list(use.words)
+    path = directory / f"{use.needs[0]}.yaml"
+    path.write_text(use.configuration)
+    return ["validate", "--allow-local", str(path)]
+
+
+def test_every_plugin_has_a_use() -> None:
+    assert sorted(use.needs[0] for use in USES) == sorted(member.plugin for member in PLUGINS)
+
+
+@pytest.mark.parametrize("removed", [CORE, *PLUGINS], ids=lambda member: member.plugin)
+def test_others_work_without_a_plugin_and_what_needs_it_says_what_to_install(
+    removed: Member, without: Callable[[str], Venv], tmp_path: Path, deep: bool
+) -> None:
+    name = "" if removed is CORE else removed.name  # the first case removes nothing
+    venv = without(name)
+    uses = [use for use in USES if all(map(provides_something, use.needs))]
+    commands = [command(use, tmp_path) for use in uses]
+    listed, *answered = answers(venv, tmp_path, ["plugins", "list", "--json"], *commands)
+    plugins = json.loads(listed[1])
+    assert {each["name"]: each["state"] for each in plugins["plugins"]} == {
+        member.plugin: "on" for member in MEMBERS if member.name != name
+    }
+    assert plugins["problems"] == []
+    for use, (code, out, err) in zip(uses, answered, strict=True):
+        what = f"{use}\n{out}{err}"
+        if removed.plugin not in use.needs:
+            assert code == 0, what
+        else:
+            assert code == 2, what
+            told = [line for line in (out + err).splitlines() if f"pip install {name}" in line]
+            assert len(told) == 1, what
+            assert "Traceback" not in what
+    if deep:
+        venv.rlcore("plugins", "doctor", "--import", cwd=tmp_path)
+
+
+def test_removing_a_plugin_hides_it_for_real(without: Callable[[str], Venv], tmp_path: Path) -> None:
+    """Neither the module nor the metadata of this process's editable members can be seen."""
+    venv = without("rlcore-ppo")
+    venv.python("-c", "import rlcore_ppo", cwd=tmp_path, code=1)
+    found = venv.distributions()
+    assert "rlcore-ppo" not in found and "rlcore-sac" in found
+    where = venv.python("-c", "import rlcore; print(rlcore.__file__)", cwd=tmp_path).stdout
+    assert str(CORE.directory) not in where

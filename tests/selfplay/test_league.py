@@ -1,0 +1,136 @@
+"""A league: who plays in which environments, against whom, and when exploiters start again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+from resumed_games import difference
+
+from rlcore.errors import ConfigError, RunStateError
+from rlcore.seeding import EpisodeSeeds
+from rlcore.testing.environments import identity_discrete
+from rlcore.testing.trainings import SmallTrainings
+from rlcore_ghost.league import League, MainExploiterSampler, shares
+from rlcore_ghost.samplers import Candidates
+from rlcore_ghost.settings import LeagueSettings
+
+
+def test_each_exploiter_has_its_share_of_the_environments_and_at_least_one() -> None:
+    sizes = [len(part) for part in shares(LeagueSettings(share=0.2), 20) or []]
+    assert sizes == [12, 4, 4]
+    parts = shares(LeagueSettings(main_exploiters=2, league_exploiters=1, share=0.01), 4)
+    assert parts is not None and [part.tolist() for part in parts] == [[0], [1], [2], [3]]
+    assert shares(LeagueSettings(), 2) is None
+    assert [part.tolist() for part in shares(LeagueSettings(main_exploiters=0, league_exploiters=0), 3) or []] == [
+        [0, 1, 2]
+    ]
+
+
+def candidates(score: list[float], games: float) -> Candidates:
+    count = len(score)
+    return Candidates(
+        tuple(map(str, range(count))), np.arange(count), np.zeros(count, np.bool_), np.full(count, games),
+        np.array(score), np.full(count, 1200.0), 1200.0,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("score", "games", "only_latest"), [(0.5, 0, True), (0.3, 50, True), (0.1, 50, False)])
+def test_a_main_exploiter_plays_older_snapshots_only_while_it_nearly_always_loses(
+    score: float, games: float, only_latest: bool
+) -> None:
+    chosen = MainExploiterSampler().sample(candidates([score] * 4, games), 200, np.random.default_rng(1))
+    assert (set(chosen.tolist()) == {3}) == only_latest
+
+
+def made(directory: Path, envs: int = 12, **league: Any) -> tuple[Any, Any]:
+    """An environment with two teams, whose agents are right or wrong independently, and the trainer of its league."""
+    environment = identity_discrete(2 * envs)
+    [behavior] = environment.behaviors.values()
+    slots = np.arange(behavior.slots)
+    environment.behaviors = {behavior.name: attrs.evolve(behavior, env_index=slots // 2, team=slots % 2)}
+    self_play = {"save_steps": 60, "swap_steps": 30, "team_change": 90, "window": 3, "league": league}
+    settings = SmallTrainings("ppo", directory, {"batch_size": 32, "buffer_size": 64}, {"hidden_units": 8})
+    return environment, settings.trainer(environment, block={"self_play": self_play})
+
+
+def test_exploiters_play_whom_their_names_say_and_start_again(tmp_path: Path) -> None:
+    environment, league = made(tmp_path, reset_steps=100)
+    assert isinstance(league, League)
+    [name] = environment.behaviors
+    batch = environment.reset(EpisodeSeeds(1), np.zeros(environment.num_envs, np.int64))[name]
+    league.begin(batch)
+    first = {each: exploiter.first_model for each, exploiter in league.exploiters.items()}
+    tags: set[str] = set()
+    met: dict[str, set[str]] = {each: set() for each in ("main", *league.exploiters)}
+    for _ in range(200):
+        for each, trainer in zip(met, league._trainers, strict=True):
+            met[each] |= {trainer.pool.member(place).name for place in trainer.place[trainer.place >= 0].tolist()}
+        actions = league.act(batch)
+        batch = environment.step({name: actions})[name]
+        league.observe(actions, batch)
+        if league.ready():
+            tags |= league.update().keys()
+    owners = {each: {player.rpartition("@")[0] for player in players} for each, players in met.items()}
+    main, weak, strong = name, f"{name}.main_exploiter_1", f"{name}.league_exploiter_1"
+    assert owners == {
+        "main": {main, weak, strong}, "main_exploiter_1": {main}, "league_exploiter_1": {main, weak, strong},
+    }  # fmt: skip
+    assert {"League/main_exploiter_1/ELO", "League/league_exploiter_1/Resets"} <= tags
+    for each, exploiter in league.exploiters.items():
+        assert exploiter.resets >= 2 and exploiter.first_model == first[each]
+    learning = np.flatnonzero(league.learning_slots)
+    assert set((learning // 2).tolist()) <= set(range(8)), "steps of exploiters count as those of the run"
+    assert league.steps == league.trainer.steps == 200 * 8
+
+
+def test_too_few_environments_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"self_play.league: 3 exploiters .* leave no environment of 3 for the main"):
+        made(tmp_path, envs=3, main_exploiters=2)
+
+
+def test_a_state_that_does_not_fit_one_exploiter_changes_no_trainer(tmp_path: Path) -> None:
+    environment, league = made(tmp_path)
+    [name] = environment.behaviors
+    batch = environment.reset(EpisodeSeeds(1), np.zeros(environment.num_envs, np.int64))[name]
+    _, other = made(tmp_path)
+    for trainer, steps in ((league, 40), (other, 90)):
+        trainer.begin(batch)
+        for _ in range(steps):
+            actions = trainer.act(batch)
+            trainer.observe(actions, batch)
+            if trainer.ready():
+                trainer.update()
+    before, state = league.state_dict(), other.state_dict()
+    exploiters = state.pop("league")
+    with pytest.raises(RunStateError, match="the checkpoint was saved without a league; remove the block"):
+        league.load_state_dict(state)
+    last = exploiters["league_exploiter_1"]
+    damaged = {**last, "trainer": {**last["trainer"], "steps": "many"}}
+    with pytest.raises(RunStateError, match="'steps' is 'many', not"):
+        league.load_state_dict({**state, "league": {**exploiters, "league_exploiter_1": damaged}})
+    assert difference(before, league.state_dict()) is None
+    league.load_state_dict({**state, "league": exploiters})
+    assert difference(other.state_dict(), league.state_dict()) is None
+
+
+def test_results_of_a_leagues_policies_are_told_apart(tmp_path: Path) -> None:
+    environment, league = made(tmp_path)
+    [name] = environment.behaviors
+    league.begin(environment.reset(EpisodeSeeds(1), np.zeros(environment.num_envs, np.int64))[name])
+    controller = league.trainer.controller
+    main, weak = f"{name}", f"{name}.main_exploiter_1"
+    ghost = controller.player(f"{name}@0")
+    for behavior, value in ((main, 1.0), (weak, 0.0)):  # the main policy wins against its snapshot, the exploiter loses
+        trainer = league.trainer if behavior == main else league.exploiters["main_exploiter_1"].trainer
+        slots = np.arange(len(trainer.place))
+        team, players = slots % 2, np.where(slots % 2, ghost, controller.player(behavior))
+        controller.report(behavior, slots, team, players, np.where(team, 0.5, value), np.zeros(len(slots), np.bool_))
+    controller.settle()
+    results = {behavior: controller.results_against(behavior, [ghost]) for behavior in (main, weak)}
+    assert {behavior: score.tolist() for behavior, (_, score) in results.items()} == {main: [1.0], weak: [0.0]}
+    assert [games.tolist() for games, _ in results.values()] == [[8.0], [2.0]]
+    assert league.trainer._candidates().score.tolist()[0] == 1.0

@@ -1,0 +1,178 @@
+"""``rlcore ratings``: the table, JSON and the picture of a run's match log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import matplotlib.image
+import numpy as np
+import pytest
+from playing_bots import play, self_play
+
+from rlcore.cli.main import main
+from rlcore.storage.checkpoint_directory import save_checkpoint
+from rlcore_ghost.match_log import STATE_ENTRY, MatchLog
+from rlcore_ghost.ratings import EloTable
+
+
+def save_run(path: Path, step: int, log: MatchLog, elo: EloTable, changes: Mapping[str, Any] | None = None) -> None:
+    """A checkpoint of a run with two behaviors, of which the first by name has the log."""
+    entry = {"log": log.state_dict(), "elo": elo.state_dict(), **(changes or {})}
+    state = {
+        "run": {"seed": 1, "steps": {"Watcher": step, "Player": step}},
+        "Watcher": {"model": {}},
+        "Player": {"model": {}, STATE_ENTRY: entry},
+    }
+    save_checkpoint(path / "checkpoints", step, state)
+
+
+def rps() -> tuple[MatchLog, EloTable]:
+    log, elo = MatchLog(2), EloTable(initial=1500.0)
+    for name in ("rock", "scissors", "paper"):
+        elo.add(log.player(name))
+    for one, other in (("rock", "scissors"), ("scissors", "paper"), ("paper", "rock")):
+        play(log, one, other, 90, 10)
+    return log, elo
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "160")
+    return tmp_path / "results/duel"
+
+
+def test_the_table_shows_players_by_strength_with_all_ratings(run: Path, capsys: Any) -> None:
+    log, elo = self_play([60.0] * 6)
+    save_run(run, 6000, log, elo)
+    assert main(["ratings", "duel"]) == 0
+    out = capsys.readouterr().out
+    assert "duel: step 6000: 1200 matches" in out
+    rows = [line.split("│")[1:-1] for line in out.splitlines() if line.startswith("│")]
+    table = [[cell.strip() for cell in row] for row in rows if len(row) == 6]
+    names = [row[0] for row in table]
+    assert {"Player@0", "Player@5000", "Player@5000+"} == {"Player@0", "Player@5000", "Player@5000+"} & set(names)
+    fitted = [float(row[2]) for row in table]
+    assert fitted == sorted(fitted, reverse=True)
+    at = names.index("Player@0")
+    assert table[at][2] == "1200"
+    assert table[at][1] == f"{elo.rating(log.player('Player@0')):.0f}"
+    assert "Bradley-Terry ratings: Player@0 is fixed at 1200" in out
+    assert "cycle" not in out
+    assert "not zero-sum" not in out
+
+
+def test_json_has_everything(run: Path, capsys: Any) -> None:
+    log, elo = rps()
+    log.note_not_zero_sum(4)
+    save_run(run, 100, log, elo)
+    save_run(run, 200, MatchLog(2), EloTable())
+    assert main(["ratings", str(run), "--checkpoint", "100", "--anchor", "paper", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["step"], report["matches"], report["not_zero_sum"], report["anchor"]) == (100, 300, 4, "paper")
+    assert (report["initial"], report["players"][0]["bradley_terry"]) == (1500, pytest.approx(1500))
+    assert report["pay_off"]["wins"] == [[0, 90, 10], [10, 0, 90], [90, 10, 0]]
+    assert report["pay_off"]["shares"][0] == [None, 0.9, 0.1]
+    shares = pytest.approx([0.9, 0.9, 0.9])
+    assert report["cycles"] == [{"players": ["rock", "scissors", "paper"], "shares": shares}]
+    assert report["nash"] == pytest.approx({"rock": 1 / 3, "scissors": 1 / 3, "paper": 1 / 3})
+    assert {each["name"]: each["elo"] for each in report["players"]} == dict.fromkeys(
+        ("rock", "scissors", "paper"), 1500
+    )
+    assert all(each["games"] == 200 and each["share"] == 0.5 for each in report["players"])
+
+
+def test_cycles_the_mixture_and_games_that_are_not_zero_sum_are_pointed_out(run: Path, capsys: Any) -> None:
+    log, elo = rps()
+    log.note_not_zero_sum(4)
+    save_run(run, 100, log, elo)
+    assert main(["ratings", "duel", "--players", "2"]) == 0
+    out = capsys.readouterr().out
+    assert "cycle: rock beats scissors (90%), scissors paper (90%), paper rock (90%)" in out
+    assert "no player beats this mixture (Nash averaging): rock 33%, scissors 33%, paper 33%" in out
+    assert "not zero-sum: the results of 4 matches did not add up to zero" in out
+    assert "weaker players that are not shown: 1;" in out
+    assert "90/0/10" in out
+
+
+@pytest.mark.parametrize(("columns", "shown"), [("80", 5), ("100", 7), ("400", 12)])
+def test_the_matrix_has_the_newest_players_that_fit_the_terminal(
+    run: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch, columns: str, shown: int
+) -> None:
+    log, elo = self_play([30.0] * 12, games=1000)
+    save_run(run, 12_000, log, elo)
+    monkeypatch.setenv("COLUMNS", columns)
+    assert main(["ratings", "duel"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (title,) = (number for number, line in enumerate(lines) if line.startswith("wins/draws"))
+    rows = [line for line in lines[title:] if line.startswith("│")]
+    assert all("…" not in row for row in rows)
+    assert len(rows) == shown
+    assert ("the newest" in lines[title]) == (shown < 12)
+    assert "Player@11000 (12)" in rows[-1]
+
+
+def test_a_run_before_its_first_match(run: Path, capsys: Any) -> None:
+    save_run(run, 10, MatchLog(2), EloTable())
+    assert main(["ratings", "duel", "--plot", "early.png"]) == 0
+    assert "no matches between different players yet" in capsys.readouterr().out
+    assert Path("early.png").is_file()
+
+
+@pytest.mark.parametrize("players", [3, 40])
+def test_the_picture_shows_the_matrix_in_color(run: Path, capsys: Any, players: int) -> None:
+    log, elo = self_play([30.0] * players, games=100)
+    save_run(run, 10, log, elo)
+    assert main(["ratings", "duel", "--plot", "picture.png"]) == 0
+    assert "the picture is in picture.png" in capsys.readouterr().out
+    pixels = matplotlib.image.imread("picture.png")
+    assert pixels.shape[1] > pixels.shape[0] > 500
+    right = pixels[:, pixels.shape[1] // 2 :, :3]
+    assert (np.ptp(right, axis=2) > 0.3).mean() > 0.01  # colored cells, not only black and white
+
+
+def test_names_cannot_control_the_terminal_or_the_picture(run: Path, capsys: Any) -> None:
+    log, elo = MatchLog(2), EloTable()
+    play(log, "\x1b[31mred", "[bold]$x$ \\frac", 30, 10)
+    elo.add(0), elo.add(1)
+    save_run(run, 10, log, elo)
+    assert main(["ratings", "duel", "--plot", "picture.png"]) == 0
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert "\\x1b[31mred" in out
+    assert "[bold]$x$" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["none"], "none: neither a run directory nor the id of a run in results/"),
+        (["duel", "--checkpoint", "7"], "there is no checkpoint '7'; there are 10, 20, 30"),
+        (["duel", "--checkpoint", "20"], "duel: checkpoint 20 has no match log: no behavior of the run has self_play"),
+        (["duel", "--checkpoint", "30"], "checkpoint 30: the match log cannot be used: the entry 'elo' is 5"),
+        (["duel", "--checkpoint", "10", "--anchor", "rok"], "no player 'rok'; did you mean 'rock'?"),
+        (["duel", "--checkpoint", "10", "--plot", "picture.what"], "unknown format 'what'; use .png, .svg or .pdf"),
+        (["duel", "--checkpoint", "10", "--plot", "nowhere/picture.png"], "nowhere/picture.png: cannot be written"),
+    ],
+)
+def test_errors_are_one_line_that_says_what_to_do(run: Path, capsys: Any, arguments: list[str], message: str) -> None:
+    log, elo = rps()
+    save_run(run, 10, log, elo)
+    save_checkpoint(run / "checkpoints", 20, {"run": {"seed": 1, "steps": {"A": 20}}, "A": {"model": {}}})
+    save_run(run, 30, log, elo, {"elo": 5})
+    assert main(["ratings", *arguments]) != 0
+    printed = capsys.readouterr()
+    assert message in printed.err
+    assert printed.err.count("\n") == 1
+    assert printed.out == ""
+
+
+def test_a_picture_without_matplotlib_names_the_extra(run: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    log, elo = rps()
+    save_run(run, 10, log, elo)
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib.backends.backend_agg", None)
+    assert main(["ratings", "duel", "--plot", "picture.png"]) != 0
+    assert "--plot needs matplotlib: pip install 'rlcore-ghost[plot]'" in capsys.readouterr().err

@@ -1,0 +1,102 @@
+"""Self-play that is resumed with other settings, and states that do not fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+import numpy as np
+import pytest
+from resumed_games import Play, Rules, difference
+
+TWO = {"Agent": (0,), "Other": (1,)}
+
+
+def resumed_with(tmp_path: Path, play: Play, **settings: object) -> Play:
+    rules = attrs.evolve(play.rules, settings={**play.rules.settings, **settings})
+    return play.resumed(tmp_path, rules)
+
+
+def played(steps: int, **rules: object) -> Play:
+    play = Play(Rules(**rules))  # type: ignore[arg-type]
+    play.begin()
+    play.run(steps)
+    return play
+
+
+def saved_steps(play: Play) -> list[int]:
+    pool = play.trainers["Agent"].pool
+    return [pool.member(place).step for place in pool.window]
+
+
+@pytest.mark.parametrize(("save_steps", "expected"), [(30, [240, 270, 300, 330]), (100, [300]), (7, [324, 330, 336])])
+def test_snapshots_are_taken_at_multiples_of_the_new_save_steps(
+    tmp_path: Path, save_steps: int, expected: list[int]
+) -> None:
+    rarely = {"swap_steps": 10_000, "team_change": 10_000}
+    play = played(72, update_every=1, settings={"window": 100, **rarely})  # 3 environments
+    assert play.trainers["Agent"].trainer.steps == 216 and saved_steps(play)[-1] == 210
+    resumed = resumed_with(tmp_path, play, save_steps=save_steps)
+    resumed.run(40)
+    assert resumed.trainers["Agent"].trainer.steps == 336
+    assert saved_steps(resumed)[-len(expected) :] == expected
+    more = len(saved_steps(resumed)) - len(saved_steps(play))
+    assert more == 336 // save_steps - 216 // save_steps
+
+
+def test_the_newest_snapshots_stay_in_a_smaller_window_and_a_larger_one_fills(tmp_path: Path) -> None:
+    play = played(80, settings={"window": 6})
+    small = resumed_with(tmp_path / "small", play, window=2)
+    assert saved_steps(small) == saved_steps(play)[-2:]
+    small.run(100)
+    assert len(saved_steps(small)) == 2
+    large = resumed_with(tmp_path / "large", play, window=9)
+    assert saved_steps(large) == saved_steps(play)
+    large.run(100)
+    assert len(saved_steps(large)) == 9 and saved_steps(large)[0] > saved_steps(play)[0]
+
+
+def test_another_sampler_of_opponents_goes_on_with_the_games_that_were_played(tmp_path: Path) -> None:
+    play = played(100, sampler="uniform", settings={"play_against_latest_model_ratio": 0.0})
+    resumed = play.resumed(tmp_path, attrs.evolve(play.rules, sampler="pfsp"))
+    candidates = resumed.trainers["Agent"]._candidates()
+    assert (
+        candidates.games.sum() > 0 and difference(candidates.score, play.trainers["Agent"]._candidates().score) is None
+    )
+    resumed.run(100)
+
+
+@pytest.mark.parametrize("name", ["Agent", "Other"])
+def test_a_behavior_that_had_stopped_learns_on_if_its_max_steps_are_raised(tmp_path: Path, name: str) -> None:
+    play = played(40, behaviors=TWO)
+    play.stop(name)
+    play.run(40)
+    steps = play.trainers[name].steps
+    play.stopped.clear()  # the resumed run does not call stop_learning
+    resumed = play.resumed(tmp_path)
+    resumed.run(100)
+    assert resumed.trainers[name].steps > steps
+    assert resumed.controller.changes > play.controller.changes
+
+
+def test_a_finished_run_learns_on_if_max_steps_are_raised(tmp_path: Path) -> None:
+    play = played(40, behaviors=TWO)
+    play.stop("Agent")
+    play.run(20)
+    play.stop("Other")
+    assert play.controller.learning_team == -1
+    play.stopped.clear()
+    resumed = play.resumed(tmp_path)
+    resumed.run(200)
+    for name in TWO:
+        assert resumed.trainers[name].steps > play.trainers[name].steps + 50
+
+
+def test_more_than_one_resume_does_not_change_who_has_stopped(tmp_path: Path) -> None:
+    play = played(40, behaviors=TWO)
+    play.stop("Agent")
+    play.run(7)
+    resumed = play.resumed(tmp_path / "first").resumed(tmp_path / "second")
+    assert difference(play.state(), resumed.state()) is None
+    assert play.run(50) == resumed.run(50)
+    assert not np.any(resumed.trainers["Agent"].learning_slots)

@@ -1,0 +1,148 @@
+"""Results and ratings of games: whose number decides, which games are rated, and as whose."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+from worlds_of_games import Recorder, World
+
+from rlcore.environment import AgentBatch, BehaviorSpec
+from rlcore_ghost.controller import Controller
+from rlcore_ghost.samplers import UniformSampler
+from rlcore_ghost.seats import Seats
+from rlcore_ghost.settings import NoParameters, SelfPlaySettings
+from rlcore_ghost.trainer import GhostTrainer
+
+ONE_OPPONENT = {"save_steps": 10**6, "swap_steps": 10**6, "team_change": 10**6, "play_against_latest_model_ratio": 0.0}
+
+
+def made(spec: BehaviorSpec, envs: int, fixed: dict[str, Any] | None = None, **settings: Any) -> GhostTrainer:
+    """A trainer whose opponents do not change: the snapshot of the start."""
+    block = SelfPlaySettings(**{**ONE_OPPONENT, **settings})
+    seats = Seats(spec, block.learn_from == "all")
+    agents = np.bincount(spec.env_index, minlength=envs)
+    controller = Controller(np.unique(spec.team).tolist(), agents, block.initial_elo, block.elo_k)
+    rows: Any = Recorder(seats.behavior(spec).slots)
+    return GhostTrainer(rows, block, spec, seats, UniformSampler(NoParameters()), fixed or {}, controller, 1, False)
+
+
+def play_one_game(trainer: GhostTrainer, world: World, **end: Any) -> tuple[int, float | None]:
+    """All games end after one step, with these parts of the batch. Returns rated games and the learner's result."""
+    batch = world.begin()
+    trainer.begin(batch)
+    actions = trainer.act(batch)
+    slots = np.ones(len(world.env), np.bool_)
+    trainer.observe(actions, attrs.evolve(world.batch(slots, ~slots), **end))
+    stats = trainer.statistics()
+    return trainer.controller.rated, stats.get("Self-play/Win Rate")
+
+
+NONE = np.nan
+
+
+@pytest.mark.parametrize(
+    ("numbers", "expected"),
+    [
+        ([3.0, 1.0, 1.0], (1, 1.0)),
+        ([1.0, 3.0, 1.0], (1, 0.0)),
+        ([2.0, NONE, 1.0], (1, 1.0)),  # of two agents, one has no number
+        ([1.0, NONE, 2.0], (1, 0.0)),
+        ([NONE, 1.0, 3.0], (0, None)),  # a team without any number
+        ([1.0, NONE, NONE], (0, None)),
+    ],
+)
+def test_agents_without_the_number_that_decides_are_left_out(
+    numbers: list[float], expected: tuple[int, float | None]
+) -> None:
+    world = World("together", 1, (1, 2), seed=1)
+    trainer = made(world.spec, 1, result="info.points")
+    assert play_one_game(trainer, world, final_info={"points": np.array(numbers)}) == expected
+
+
+@pytest.mark.parametrize(("own", "shared", "result"), [([0, 0], [1, -1], 1.0), ([3, 0], [-2, 2], 0.0)])
+@pytest.mark.parametrize("rule", ["reward", "return"])
+def test_rewards_of_the_group_decide_too(rule: str, own: list[int], shared: list[int], result: float) -> None:
+    if rule == "reward" and own[0]:
+        result = 0.5  # signs of 1 and 2
+    world = World("together", 1, (1, 1), seed=1)
+    trainer = made(world.spec, 1, result=rule)
+    rewards = {"reward": np.array(own, np.float32), "group_reward": np.array(shared, np.float32)}
+    assert play_one_game(trainer, world, **rewards) == (1, result)
+
+
+def test_a_game_of_ghosts_alone_is_logged_at_the_step_of_training() -> None:
+    world = World("together", 1, (1, 1), seed=1)
+    trainer = made(world.spec, 1)
+    play_one_game(trainer, world)
+    trainer.update()
+    trainer.stop_learning()
+    play_one_game(trainer, world)
+    assert trainer.steps == 1
+    assert trainer.controller.log.matches().step.tolist() == [1, 1]
+
+
+def test_the_seats_of_learners_get_what_the_environment_reports_of_ended_episodes() -> None:
+    seen: list[AgentBatch] = []
+    world = World("together", 2, (1, 1), seed=1)
+    trainer = made(world.spec, 2)
+    inner: Any = trainer.trainer
+    inner.observe = lambda actions, batch: seen.append(batch)
+    play_one_game(trainer, world, final_info={"points": np.arange(4.0)})
+    assert seen[0].final_info is not None
+    np.testing.assert_array_equal(seen[0].final_info["points"], [0.0, 2.0])
+
+
+@pytest.mark.parametrize(("rule", "rated"), [("skip", 0), ("rate", 1)])
+@pytest.mark.parametrize("cut", [[True, True], [False, True]])  # one agent only, when another one has ended before
+def test_a_time_limit_decides_a_game_only_on_request(rule: str, rated: int, cut: list[bool]) -> None:
+    world = World("together", 1, (1, 1), seed=1)
+    trainer = made(world.spec, 1, truncated_games=rule)
+    truncated = np.array(cut)
+    assert play_one_game(trainer, world, terminated=~truncated, truncated=truncated)[0] == rated
+
+
+def test_returns_of_one_game_do_not_count_in_the_next() -> None:
+    world = World("together", 1, (1, 1), seed=1)
+    trainer = made(world.spec, 1, result="return")
+    assert play_one_game(trainer, world, reward=np.array([5, 0], np.float32)) == (1, 1.0)
+    batch, slots = world.batch(np.zeros(2, np.bool_), np.zeros(2, np.bool_)), np.ones(2, np.bool_)
+    actions = trainer.act(batch)
+    trainer.observe(actions, attrs.evolve(world.batch(slots, ~slots), reward=np.array([0, 1], np.float32)))
+    assert trainer.statistics()["Self-play/Win Rate"] == 0.0
+
+
+def test_games_against_oneself_are_no_results() -> None:
+    world = World("together", 1, (1, 1), seed=1)
+    trainer = made(world.spec, 1, learn_from="all", play_against_latest_model_ratio=1.0)
+    assert trainer.controller.elo.rating(trainer.controller.player("Agent")) == 1200
+    assert play_one_game(trainer, world, reward=np.array([5, 0], np.float32)) == (1, None)
+    assert trainer.statistics()["Self-play/ELO"] == 1200
+
+
+def test_a_snapshot_begins_with_the_rating_after_all_games_before_it() -> None:
+    world = World("together", 1, (1, 1), seed=1)
+    trainer = made(world.spec, 1)
+    trainer.begin(world.begin())
+    controller, both = trainer.controller, np.arange(2)
+    learner, ghost = controller.player("Agent"), controller.player("Agent@0")
+    players = np.array([learner, ghost])
+    controller.report("Agent", both, both, players, np.array([1.0, -1.0]), both > 1)
+    snapshot = controller.player("Agent@100", learner)
+    assert [controller.elo.rating(player) for player in (learner, snapshot, ghost)] == [1208, 1208, 1192]
+
+
+def test_later_games_against_a_player_count_more() -> None:
+    world = World("together", 1, (1, 1), seed=1)
+    trainer = made(world.spec, 1)
+    trainer.begin(world.begin())
+    controller, both = trainer.controller, np.arange(2)
+    learner, ghost = controller.player("Agent"), controller.player("Agent@0")
+    for value in (1.0, -1.0, -1.0):
+        controller.report("Agent", both, both, np.array([learner, ghost]), np.array([value, -value]), both > 1)
+        controller.settle()
+    games, score = controller.results_against("Agent", [ghost])
+    np.testing.assert_allclose(games, [1 + 0.99 + 0.99**2])
+    np.testing.assert_allclose(score, 0.99**2 / games)

@@ -1,0 +1,204 @@
+"""Who learns and who plays as which ghost, in games that end in every way; what the inner trainer sees of them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+import pytest
+from worlds_of_games import KINDS, Numbered, Recorder, World
+
+from rlcore.environment import BehaviorSpec
+from rlcore_ghost.controller import Controller
+from rlcore_ghost.samplers import UniformSampler
+from rlcore_ghost.seats import Seats
+from rlcore_ghost.settings import NoParameters, SelfPlaySettings
+from rlcore_ghost.trainer import GhostTrainer
+
+SETTINGS = {"save_steps": 40, "swap_steps": 25, "team_change": 60, "window": 3}
+
+
+def made(world: World, fixed: dict[str, Any] | None = None, seed: int = 1, **settings: Any) -> GhostTrainer:
+    block = SelfPlaySettings(**{**SETTINGS, **settings})
+    spec = world.spec
+    seats = Seats(spec, block.learn_from == "all")
+    agents = np.bincount(spec.env_index, minlength=len(world.game))
+    controller = Controller(np.unique(spec.team).tolist(), agents, block.initial_elo, block.elo_k)
+    rows = Recorder(seats.behavior(spec).slots)
+    return GhostTrainer(rows, block, spec, seats, UniformSampler(NoParameters()), fixed or {}, controller, seed, False)  # type: ignore[arg-type]
+
+
+def play(world: World, trainer: GhostTrainer, steps: int) -> list[tuple[Any, ...]]:
+    """Play, and return what each slot did: slot, episode, game, observation, action, learned from, reward, ended."""
+    batch = world.begin()
+    trainer.begin(batch)
+    held: dict[int, list[Any]] = {}
+    done = []
+    for step in range(steps):
+        learning = trainer.learning_slots
+        actions = trainer.act(batch)
+        acts = np.ones(len(world.env), np.bool_) if batch.needs_action is None else batch.needs_action
+        for slot in np.flatnonzero(acts):
+            place = (int(world.episode[slot]), int(world.game[world.env[slot]]))
+            held[slot] = [
+                slot, *place, float(batch.observations["seen"][slot, 0]), int(actions.discrete[slot, 0]),
+                bool(learning[slot]),
+            ]  # fmt: skip
+        if step % 97 == 96:  # a checkpoint that cuts all episodes
+            held.clear()
+            batch = world.begin()
+            trainer.begin(batch)
+            continue
+        batch = world.step()
+        closed = batch.transition_closed
+        for slot in range(len(world.env)):
+            if batch.aborted is not None and batch.aborted[slot]:
+                held.pop(slot, None)
+            elif slot in held and (closed is None or closed[slot]):
+                done.append((*held.pop(slot), float(batch.reward[slot]), bool(batch.terminated[slot])))
+        trainer.observe(actions, batch)
+        if step % 11 == 0:
+            trainer.update()
+    return done
+
+
+SHAPES = [(1, 1), (2, 1), (3, 1, 2)]
+
+
+@pytest.mark.parametrize("learn_from", ["learning_team", "all"])
+@pytest.mark.parametrize("per", ["env", "run"])
+@pytest.mark.parametrize("sizes", SHAPES)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("aborts", [False, True])
+def test_the_inner_trainer_sees_exactly_what_its_agents_did(
+    kind: str, sizes: tuple[int, ...], per: str, learn_from: str, aborts: bool
+) -> None:
+    world = World(kind, 4, sizes, seed=sum(sizes), aborts=aborts)
+    trainer = made(world, opponents_per=per, learn_from=learn_from)
+    done = play(world, trainer, 400)
+    learned = [(seen, action, reward, ended) for _, _, _, seen, action, learns, reward, ended in done if learns]
+    assert sorted(learned) == sorted(trainer.trainer.transitions)  # type: ignore[attr-defined]
+    assert len(learned) > 100
+
+    policies = defaultdict(set)  # of each episode: the ghost's number, or 1000 and up for the one that learns
+    for slot, episode, _, seen, action, learns, _, _ in done:
+        policies[slot, episode].add("learner" if action - Recorder.LEARNS == seen else action)
+        assert learns == (action - Recorder.LEARNS == seen)
+    assert all(len(each) == 1 for each in policies.values()), "an episode was played by two policies"
+    assert len(set.union(*policies.values())) > 4
+
+
+@pytest.mark.parametrize("sizes", SHAPES)
+@pytest.mark.parametrize("kind", ["together", "turns", "deaths"])
+def test_in_a_game_one_team_learns_and_every_team_plays_one_policy(kind: str, sizes: tuple[int, ...]) -> None:
+    world = World(kind, 4, sizes, seed=2)
+    trainer = made(world)
+    of_team = defaultdict(set)
+    for slot, _, game, seen, action, _, _, _ in play(world, trainer, 500):
+        played = "learner" if action - Recorder.LEARNS == seen else action
+        of_team[world.env[slot], game, world.team[slot]].add(played)
+    assert all(len(each) == 1 for each in of_team.values()), "a team played with two policies"
+    learners = defaultdict(set)
+    for (env, game, team), each in of_team.items():
+        if "learner" in each:
+            learners[env, game].add(team)
+    assert all(len(each) == 1 for each in learners.values())
+    games = {team: sum(team in each for each in learners.values()) for team in range(len(sizes))}
+    assert min(games.values()) > 10, "a team has hardly learned"
+
+
+def test_a_change_takes_effect_where_games_begin() -> None:
+    world = World("together", 6, (1, 1), seed=3)
+    trainer = made(world, save_steps=1_000, swap_steps=10_000, team_change=10_000)
+    batch = world.begin()
+    trainer.begin(batch)
+    trainer.controller.change_team()
+    before = trainer.place.copy()
+    for _ in range(30):
+        actions = trainer.act(batch)
+        batch = world.step()
+        trainer.observe(actions, batch)
+        over = np.zeros(len(before), np.bool_)
+        over[batch.ended] = True
+        assert (trainer.place[~over] == before[~over]).all()
+        assert (trainer.learning_slots == (world.team == 1))[over].all()
+        before = trainer.place.copy()
+    assert (trainer.learning_slots == (world.team == 1)).all()
+
+
+def test_opponents_differ_between_environments_or_not() -> None:
+    places = {}
+    for per in ("env", "run"):
+        world = World("together", 40, (1, 1), seed=4)
+        trainer = made(world, opponents_per=per, window=8, save_steps=40, swap_steps=400, team_change=10_000)
+        play(world, trainer, 90)
+        places[per] = len(set(trainer._assigned[1].tolist()))
+    assert places["run"] == 1 and places["env"] >= 5
+
+
+def test_swaps_count_the_steps_of_ghosts_and_snapshots_those_of_the_trainer() -> None:
+    world = World("together", 4, (1, 3), seed=5)  # one agent learns against three
+    trainer = made(world, save_steps=100, swap_steps=120, team_change=10_000, play_against_latest_model_ratio=0.0)
+    play(world, trainer, 90)  # 360 steps learned, 1,080 by ghosts
+    assert trainer.trainer.steps == 360 and trainer._ghost_steps == 1_080
+    assert trainer._swaps == 1 + 1_080 // 120
+    assert [trainer.pool.member(place).step for place in trainer.pool.window] == [100, 200, 300]
+
+
+def test_snapshots_stay_while_anyone_plays_as_them_and_places_are_used_again() -> None:
+    world = World("independent", 8, (1, 1), seed=6)
+    trainer = made(world, save_steps=20, swap_steps=16, window=2)
+    play(world, trainer, 2_000)
+    for place in np.unique(np.concatenate([trainer._assigned.ravel(), trainer.place])):
+        assert place == -1 or trainer.pool.members[place] is not None
+    assert len(trainer.pool.members) <= 12, "places are not used again"
+
+
+def test_fixed_opponents_are_candidates_beside_the_window() -> None:
+    world = World("together", 60, (1, 1), seed=7)
+    trainer = made(world, {"rock": Numbered(-7)}, play_against_latest_model_ratio=0.0, window=1, save_steps=10**6)
+    played = {action for *_, action, learns, _, _ in play(world, trainer, 90) if not learns}
+    assert played == {-7, 1}
+
+
+def test_whoever_has_stopped_learning_plays_on_as_a_ghost() -> None:
+    world = World("turns", 4, (1, 1), seed=8)
+    trainer = made(world)
+    play(world, trainer, 50)
+    steps = trainer.steps
+    trainer.stop_learning()
+    trainer.stop_learning()
+    played = play(world, trainer, 200)
+    assert trainer.steps == steps and not any(learns for *_, learns, _, _ in played)
+    assert len({action for *_, action, _, _, _ in played}) > 2
+    assert trainer.controller.learning_team == -1
+
+
+def test_what_is_due_where_the_trainer_learns_takes_the_policy_after_its_update() -> None:
+    world = World("together", 4, (1, 1), seed=8)
+    trainer = made(world, save_steps=40, team_change=40, swap_steps=10_000, play_against_latest_model_ratio=1.0)
+    rows: Any = trainer.trainer
+    rows.ready = lambda: rows.steps >= 40
+    batch = world.begin()
+    trainer.begin(batch)
+    while not rows.ready():
+        actions = trainer.act(batch)
+        batch = world.step()
+        trainer.observe(actions, batch)
+    assert len(trainer.pool.window) == 1 and trainer.controller.changes == 0
+    trainer.update()
+    assert [trainer.pool.member(place).version for place in trainer.pool.window] == [0, 1]
+    assert trainer.controller.changes == 1
+    assert {trainer.pool.member(place).version for place in trainer._assigned.ravel()} == {1}
+
+
+@pytest.mark.parametrize("order", [[0, 1, 1], [1, 0, 1], [0, 1, 1, 0], [2, 0, 1, 1, 2, 2]])
+def test_the_rows_of_an_environment_are_specified_as_one_team(order: list[int]) -> None:
+    team = np.array([*order, 0, 1])  # of two environments
+    env = np.array([0] * len(order) + [1, 1])
+    spec = BehaviorSpec("Agent", (), discrete=(2,), env_index=env, team=team, group=10 * env + team)
+    rows = Seats(spec, for_all=False).behavior(spec)
+    largest = max(np.bincount(order))
+    assert rows.env_index.tolist() == [0] * largest + [1]
+    assert rows.group is not None and len(set(rows.group[:largest].tolist())) == 1

@@ -1,0 +1,76 @@
+"""Policies with random weights, exported with rlcore-onnx: one for each behavior of the conformance tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.environment import BehaviorSpec
+from rlcore.exporters import ExportAbout, Exporter
+from rlcore.plugins.calls import load_plugins
+from rlcore.plugins.run_context import RunContext
+from rlcore.plugins.selection import selection_from
+from rlcore.settings import BehaviorSettings, MemorySettings, NetworkSettings, RunConfig
+from rlcore.testing.blocks import checked_block
+from rlcore.testing.conformance.exporters import BEHAVIORS
+from rlcore.torch.untrained import untrained_policy
+
+EXPORTER = "rlcore-onnx/onnx"
+ABOUT = ExportAbout(
+    run_id="walker",
+    step=500,
+    behavior_steps=300,
+    trainer_type="ppo",
+    rlcore_version="0.1.0",
+    configuration_sha256="0" * 64,
+)
+# What no file of the profile can hold; see the README of rlcore-onnx.
+REFUSED = {"generic": (), "unity": (), "godot": ("hybrid", "memory")}
+PAIRS = [(kind, profile) for profile, refused in REFUSED.items() for kind in BEHAVIORS if kind not in refused]
+
+
+@attrs.frozen
+class ExportedPolicy:
+    """A policy of PyTorch and its file."""
+
+    policy: Any
+    behavior: BehaviorSpec
+    path: Path
+
+
+def exporter(profile: str, directory: Path) -> Exporter:
+    """The exporter with a profile."""
+    plugins = load_plugins(selection_from(None, {}, (), False, used=(EXPORTER,)))
+    spec = plugins.exporter(EXPORTER)
+    run = RunContext(RunConfig(behaviors={"Walker": BehaviorSettings()}), plugins, directory, 1, 1)
+    return plugins.create_exporter(spec, checked_block(spec, {"profile": profile}), run)
+
+
+def export(kind: str, directory: Path, profile: str = "generic", seed: int = 1) -> ExportedPolicy:
+    """A policy with random weights for the behavior called ``kind``, and its file in ``directory``."""
+    behavior = BEHAVIORS[kind]
+    memory = MemorySettings(memory_size=8, sequence_length=4) if kind == "memory" else None
+    network = NetworkSettings(hidden_units=16, num_layers=1, normalize=True, memory=memory)
+    policy = untrained_policy(behavior, network, seed)
+    path = directory / f"{kind}-{profile}.onnx"
+    export_policy(policy, behavior, path, profile)
+    return ExportedPolicy(policy, behavior, path)
+
+
+def export_policy(policy: Any, behavior: BehaviorSpec, path: Path, profile: str = "generic") -> None:
+    """Export ``policy`` to ``path``."""
+    exporter(profile, path.parent).export(policy, behavior, path, ABOUT)
+
+
+def random_mask(behavior: BehaviorSpec, rows: int, generator: np.random.Generator) -> NDArray[np.bool_] | None:
+    """A mask [rows, mask_size] that allows half of the options, at least one of each branch; None without branches."""
+    if not behavior.discrete:
+        return None
+    mask = generator.random((rows, behavior.mask_size)) < 0.5
+    for first, options in zip(np.cumsum((0, *behavior.discrete)), behavior.discrete, strict=False):
+        mask[np.arange(rows), first + generator.integers(options, size=rows)] = True
+    return mask

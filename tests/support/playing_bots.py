@@ -1,0 +1,78 @@
+"""Logs of simulated players, for tests of ratings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore_ghost.match_log import MatchLog, snapshot_name
+from rlcore_ghost.ratings import EloTable
+
+WINS, DRAWS, LOSSES = (0, 1), (0, 0), (1, 0)
+
+
+def chance(one: Any, other: Any) -> Any:
+    """The closed form of Elo: the chance that a player rated ``one`` beats one rated ``other``."""
+    return 1 / (1 + 10 ** ((other - one) / 400))
+
+
+def rows(*values: Sequence[int]) -> NDArray[np.int64]:
+    return np.array(values, np.int64)
+
+
+def play(log: MatchLog, one: str, other: str, wins: int, losses: int, draws: int = 0, step: int = 1) -> None:
+    """Add matches of two players by name; the players sit on both sides by turns."""
+    players = [log.player(one), log.player(other)]
+    for count, ranks in ((wins, WINS), (losses, LOSSES), (draws, DRAWS)):
+        matches = np.tile(players, (count, 1)), np.tile(ranks, (count, 1))
+        for seat in (0, 1):
+            log.add(step, *(each[seat::2, :: -1 if seat else 1] for each in matches))
+
+
+def random_pairs(
+    names: Sequence[str], games: int, seed: int, won: Callable[[Any, Any, Any], Any], live: EloTable | None = None
+) -> MatchLog:
+    """A log of games of random pairs, eight in each step, which ``live`` rates too.
+
+    ``won(one, other, rng)`` says for arrays of players which games the first one wins.
+    """
+    rng, log = np.random.default_rng(seed), MatchLog(2)
+    for name in names:
+        log.player(name)
+    for step in range(games // 8):
+        players = np.array([rng.choice(len(names), 2, replace=False) for _ in range(8)])
+        ranks = np.where(won(players[:, 0], players[:, 1], rng)[:, None], WINS, LOSSES)
+        log.add(step, players, ranks)
+        if live:
+            live.update(players, ranks)
+        if step % 10 == 0:
+            log.flush()
+    log.flush()
+    return log
+
+
+def self_play(gains: Sequence[float], games: int = 200, window: int = 10, seed: int = 0) -> tuple[MatchLog, EloTable]:
+    """A log of self-play: before each gain, a snapshot is taken; then the learner plays against the newest ones.
+
+    ``gains`` are the rating points that the learner is above the snapshot while it plays.
+    """
+    rng, log, elo = np.random.default_rng(seed), MatchLog(2), EloTable()
+    elo.add(log.player("Player"))
+    pool: list[tuple[int, float]] = []
+    strength = 0.0
+    for number, gain in enumerate(gains):
+        pool.append((log.player(snapshot_name("Player", number * 1000)), strength))
+        elo.add(pool[-1][0], elo.rating(0))
+        strength += gain
+        index, strengths = (np.array(each) for each in zip(*pool[-window:], strict=True))
+        for batch in range(games // 10):
+            drawn = rng.integers(0, len(index), 10)
+            players = np.stack((np.zeros(10, np.int64), index[drawn]), 1)
+            ranks = np.where((rng.random(10) < chance(strength, strengths[drawn]))[:, None], WINS, LOSSES)
+            log.add(number * 1000 + batch, players, ranks)
+            elo.update(players, ranks)
+        log.flush()
+    return log, elo

@@ -1,0 +1,25 @@
+// Runs the models of a job file (argument 1) with onnxruntime-web, and writes their outputs to a file (argument 2).
+import { readFileSync, writeFileSync } from "node:fs";
+import * as ort from "onnxruntime-web";
+
+const arrays = {
+  bool: Uint8Array, uint8: Uint8Array, float32: Float32Array, float64: Float64Array, int64: BigInt64Array,
+};
+
+ort.env.wasm.numThreads = 1;
+const answers = [];
+for (const { path, feeds } of JSON.parse(readFileSync(process.argv[2]))) {
+  const session = await ort.InferenceSession.create(readFileSync(path));
+  const tensors = {};
+  for (const [name, { type, dims, data }] of Object.entries(feeds)) {
+    const numbers = type === "int64" ? data.map(BigInt) : data;
+    tensors[name] = new ort.Tensor(type, arrays[type].from(numbers), dims);
+  }
+  const found = await session.run(tensors);
+  const outputs = {};
+  for (const name of session.outputNames) {
+    outputs[name] = { dims: found[name].dims, data: Array.from(found[name].data, Number) };
+  }
+  answers.push(outputs);
+}
+writeFileSync(process.argv[3], JSON.stringify(answers));

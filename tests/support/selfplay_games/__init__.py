@@ -1,0 +1,69 @@
+"""Vectorized games of two and more teams with known solutions, also for configurations, as a local plugin::
+
+    plugins: {local: [selfplay_games]}
+    environment: {type: game, id: kuhn, num_envs: 16, options: {players: 3}}
+
+``id`` is a name in :data:`GAMES`; ``options`` contains the other arguments of the game.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from rlcore import EnvironmentSpec, hookimpl
+from rlcore.environment import Environment
+from rlcore.errors import ConfigError, did_you_mean
+from rlcore.plugins.run_context import RunContext
+from rlcore.settings import EnvironmentSettings
+from selfplay_games.base import Game
+from selfplay_games.matrix import Contest, Matrix, Saddle, biased_rps, skewed_pennies
+from selfplay_games.memory import Remember
+from selfplay_games.pitch import Pitch, soccer_twos, strikers_vs_goalie
+from selfplay_games.poker import Kuhn
+from selfplay_games.sides import TwoSides
+from selfplay_games.tictactoe import TicTacToe
+
+__all__ = [
+    "GAMES",
+    "Contest",
+    "Game",
+    "Kuhn",
+    "Matrix",
+    "Pitch",
+    "Remember",
+    "Saddle",
+    "TicTacToe",
+    "TwoSides",
+    "biased_rps",
+    "skewed_pennies",
+    "soccer_twos",
+    "strikers_vs_goalie",
+]
+
+GAMES: Mapping[str, Callable[..., Game]] = {
+    "biased_rps": biased_rps,
+    "contest": Contest,
+    "kuhn": Kuhn,
+    "remember": Remember,
+    "saddle": Saddle,
+    "skewed_pennies": skewed_pennies,
+    "soccer_twos": soccer_twos,
+    "strikers_vs_goalie": strikers_vs_goalie,
+    "tictactoe": TicTacToe,
+    "two_sides": TwoSides,
+}
+
+
+@hookimpl
+def rlcore_environments() -> list[EnvironmentSpec]:
+    return [EnvironmentSpec(name="game", target="selfplay_games:make", summary="games with known solutions")]
+
+
+def make(settings: EnvironmentSettings, run: RunContext) -> Environment:
+    name = settings.id or ""
+    if name not in GAMES:
+        raise ConfigError(
+            f"environment.id: unknown game {name!r}; allowed: {', '.join(GAMES)}{did_you_mean(name, GAMES)}",
+            key=("environment", "id"),
+        )
+    return GAMES[name](run.num_envs, **settings.options)

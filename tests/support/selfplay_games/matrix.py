@@ -1,0 +1,109 @@
+"""One-step games: matrix games, a continuous saddle, and a sealed contest for two to four teams.
+
+All seats act at once and see nothing but a constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.environment import Actions, ObservationSpec
+from selfplay_games.base import Array, Game, Role, roles
+
+__all__ = ["BIASED_RPS", "SKEWED_PENNIES", "Contest", "Matrix", "Saddle", "biased_rps", "skewed_pennies"]
+
+# Payoffs of the row player; rock, paper, scissors. Nash (1/16, 10/16, 5/16), value 0. OpenSpiel's matrix_brps / 50.
+BIASED_RPS: NDArray[np.float64] = np.array([[0.0, -25.0, 50.0], [25.0, 0.0, -5.0], [-50.0, 5.0, 0.0]]) / 50.0
+# Payoffs of the row player. Nash: both play their first action with probability 0.4; value 0.2.
+SKEWED_PENNIES: NDArray[np.float64] = np.array([[2.0, -1.0], [-1.0, 1.0]])
+
+CONSTANT = ObservationSpec("constant", (1,), np.float32, low=0.0, high=1.0)
+
+
+class OneStep(Game):
+    """Games of one step, in which all seats act at once."""
+
+    def observe(self, role: Role) -> Array:
+        return np.ones((self.num_envs, len(role.seats), 1), np.float32)
+
+
+class Matrix(OneStep):
+    """A two-player zero-sum matrix game: seat 0 chooses a row, seat 1 a column.
+
+    Attributes:
+        payoffs: [A, A'] reward of seat 0; that of seat 1 is the negative.
+    """
+
+    def __init__(self, num_envs: int, payoffs: NDArray[np.float64], names: Sequence[str] = ("Player",)) -> None:
+        """One name is one behavior with teams 0 and 1, for square ``payoffs``; two names are two behaviors."""
+        self.payoffs = payoffs
+        made = [
+            Role(role.name, role.seats, role.teams, CONSTANT, discrete=(payoffs.shape[role.seats[0]],))
+            for role in roles(tuple(names), 2, CONSTANT)
+        ]
+        super().__init__(num_envs, *made)
+
+    def advance(self, actions: Mapping[str, Actions]) -> tuple[Array, Array]:
+        row, column = self.choices(actions).T
+        reward = self.payoffs[row, column]
+        return np.stack([reward, -reward], axis=1), np.True_
+
+
+def biased_rps(num_envs: int) -> Matrix:
+    """Biased rock-paper-scissors: behavior ``Player``, teams 0 and 1, payoffs 25/50/5 divided by 50."""
+    return Matrix(num_envs, BIASED_RPS)
+
+
+def skewed_pennies(num_envs: int) -> Matrix:
+    """Skewed matching pennies: behaviors ``Row`` and ``Column``, payoffs as they stand, in [-2, 2]."""
+    return Matrix(num_envs, SKEWED_PENNIES, ("Row", "Column"))
+
+
+class Saddle(OneStep):
+    """A continuous game: X gets r = -(x - 0.5)^2 + (y + 0.5)^2 + x y, and Y gets -r; x and y in [-1, 1].
+
+    The equilibrium is x = 0.2, y = -0.6.
+    """
+
+    def __init__(self, num_envs: int) -> None:
+        super().__init__(num_envs, *roles(("X", "Y"), 2, CONSTANT, continuous=1))
+
+    def advance(self, actions: Mapping[str, Actions]) -> tuple[Array, Array]:
+        x, y = self.reals(actions).T
+        reward = -np.square(x - 0.5) + np.square(y + 0.5) + x * y
+        return np.stack([reward, -reward], axis=1), np.True_
+
+
+class Contest(OneStep):
+    """A zero-sum contest of T teams of G agents each, one behavior: the team that bids most takes the prize.
+
+    Each agent bids 0, 1 or 2. A team of the n highest bidding ones gets 1 / n - 1 / T, any other one -1 / T, and every
+    agent gets its team's score as group reward. So rewards over teams sum to zero, and bidding 2 is dominant.
+    """
+
+    def __init__(self, num_envs: int, teams: int = 2, group: int = 1, name: str = "Player") -> None:
+        self.teams, self.group = teams, group
+        seats = teams * group
+        role = Role(
+            name,
+            tuple(range(seats)),
+            tuple(seat // group for seat in range(seats)),
+            CONSTANT,
+            discrete=(3,),
+            shared=group > 1,
+        )
+        self._score: NDArray[np.float64] = np.zeros((num_envs, seats))  # [N, P] of the last step
+        super().__init__(num_envs, role)
+
+    def advance(self, actions: Mapping[str, Actions]) -> tuple[Array, Array]:
+        bids = self.choices(actions).reshape(self.num_envs, self.teams, self.group).sum(2)
+        best = bids == bids.max(1, keepdims=True)
+        score = best / best.sum(1, keepdims=True) - 1 / self.teams
+        self._score = np.repeat(score, self.group, axis=1)
+        return (np.zeros(()) if self.group > 1 else self._score), np.True_
+
+    def group_reward(self) -> Array:
+        return self._score if self.group > 1 else np.zeros(())

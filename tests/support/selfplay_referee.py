@@ -1,0 +1,440 @@
+"""Exact referees of the games in :mod:`selfplay_games`: how far policies are from an equilibrium, and what they score.
+
+A policy is turned into a table of probabilities by asking it in every state, so nothing is sampled. *NashConv* is the
+sum over seats of what a best response to the others would gain; 0 in an equilibrium. Exploitability is NashConv
+divided by the number of seats.
+
+A *mixture* of k policies draws one of them before a game and plays it to the end, so its score against any opponent
+is the mean of theirs. In Kuhn poker a mixture equals one table, in which each policy counts in proportion to how
+likely its own moves lead to a state; the plain mean of the tables would be another policy. In tic-tac-toe the
+opponent's best response may look at all moves so far, not only at the board.
+
+OpenSpiel is needed for the functions about Kuhn poker alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from statistics import NormalDist
+from typing import Any
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+from selfplay_games.tictactoe import LINES, seen_by
+
+from rlcore.environment import Actions, Environment
+from rlcore.seeding import EpisodeSeeds
+from rlcore.testing.playing import random_actions
+
+Floats = NDArray[np.float64]
+KuhnTable = Mapping[str, Floats]
+"""Probabilities [2] of pass and bet by OpenSpiel's information state string, for all seats."""
+
+
+def probabilities(policy: Any, observations: Mapping[str, NDArray[Any]], mask: Any = None) -> Floats:
+    """Return how likely a policy chooses each option of its only branch, [R, options], for R rows.
+
+    ``policy`` is a :class:`rlcore.torch.policy.ActorPolicy` without memory, as of PPO and SAC. A draw adds Gumbel noise
+    to its logits, so the probabilities are their softmax.
+    """
+    if policy.memory_size:
+        raise ValueError("the policy has memory: its probabilities depend on earlier steps")
+    _, logits = policy.parameters(observations, mask)
+    scores = logits.astype(np.float64)
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True), np.float64)
+
+
+def win_rates(
+    environment: Environment, policies: Mapping[str, Mapping[int, Any]], games: int, seed: int = 1
+) -> dict[tuple[str, int], float]:
+    """Return the share of games in which each team's reward at the end, its group's included, is above 0.
+
+    Keys are (behavior, team). ``policies`` has a policy for each team of each behavior, without memory, which draws its
+    actions; None plays at random. At least ``games`` games are counted, in environments that begin with ``seed``. Only
+    for games in which all agents end together.
+    """
+    generator = np.random.default_rng(seed)
+    for of_teams in policies.values():
+        for team, policy in of_teams.items():
+            if policy is not None:
+                policy.seed(seed + team)
+    batches = environment.reset(EpisodeSeeds(seed), np.zeros(environment.num_envs, np.int64))
+    won: dict[tuple[str, int], int] = {(name, team): 0 for name, teams in policies.items() for team in teams}
+    counted = 0
+    while counted < games:
+        actions = random_actions(environment.behaviors, batches, generator)
+        for name, of_teams in policies.items():
+            spec, batch = environment.behaviors[name], batches[name]
+            assert spec.team is not None
+            for team, policy in of_teams.items():
+                rows = np.flatnonzero(spec.team == team)
+                if policy is not None:
+                    seen = {key: array[rows] for key, array in batch.observations.items()}
+                    mask = None if batch.action_mask is None else batch.action_mask[rows]
+                    chosen = policy.act(seen, mask, deterministic=False)
+                    actions[name] = Actions.joined([
+                        (rows, chosen), (others := np.flatnonzero(spec.team != team), actions[name].take(others))
+                    ])  # fmt: skip
+        batches = environment.step(actions)
+        ended = np.zeros(environment.num_envs, np.bool_)
+        for name, team in won:
+            spec, batch = environment.behaviors[name], batches[name]
+            assert spec.team is not None
+            reward = batch.reward if batch.group_reward is None else batch.reward + batch.group_reward
+            rows = np.flatnonzero((spec.team == team) & batch.terminated)
+            ended[spec.env_index[rows]] = True
+            won[name, team] += len(np.unique(spec.env_index[rows[reward[rows] > 0]]))
+        counted += int(ended.sum())
+    return {key: count / counted for key, count in won.items()}
+
+
+# ------------------------------------------------------------ matrix games
+
+
+def one_step_strategy(policy: Any) -> Floats:
+    """Return the probabilities [options] of a policy in a one-step game."""
+    return np.asarray(probabilities(policy, {"constant": np.ones((1, 1), np.float32)})[0])
+
+
+def matrix_value(payoffs: Floats, row: Floats, column: Floats) -> float:
+    """Return what the row player gets; ``payoffs`` [A, A'] are his, ``row`` [A] and ``column`` [A'] probabilities."""
+    return float(row @ payoffs @ column)
+
+
+def matrix_nash_conv(payoffs: Floats, row: Floats, column: Floats) -> float:
+    """Return the NashConv of two strategies in the zero-sum game with the row player's ``payoffs`` [A, A']."""
+    return float((payoffs @ column).max() - (row @ payoffs).min())
+
+
+# ------------------------------------------------------------ the continuous saddle
+
+
+@attrs.frozen
+class Moments:
+    """Mean and variance of an action, all that the saddle's rewards depend on."""
+
+    mean: float
+    variance: float = 0.0
+
+    @classmethod
+    def of(cls, policy: Any, nodes: int = 4001) -> Moments:
+        """Return the moments of the actions that a policy draws, clipped or squashed as the environment gets them.
+
+        ``nodes`` quantiles of the standard normal noise stand for all draws.
+        """
+        normal = NormalDist()
+        noise = np.array([[normal.inv_cdf((node + 0.5) / nodes)] for node in range(nodes)], np.float32)
+        parameters = policy.parameters({"constant": np.ones((nodes, 1), np.float32)}, None)
+        raw, choices = policy.choose(parameters, (noise, np.empty((nodes, 0), np.float32)))
+        drawn = policy.layout.actions(raw, choices).continuous[:, 0].astype(np.float64)
+        return cls(float(drawn.mean()), float(drawn.var()))
+
+    @classmethod
+    def of_mean_action(cls, policy: Any) -> Moments:
+        """Return the moments of the policy's deterministic action."""
+        return cls(float(policy.act({"constant": np.ones((1, 1), np.float32)}).continuous[0, 0]))
+
+    @classmethod
+    def of_mixture(cls, parts: Sequence[Moments]) -> Moments:
+        """Return the moments of the uniform mixture of ``parts``."""
+        means = np.array([part.mean for part in parts])
+        within = float(np.mean([part.variance for part in parts]))
+        return cls(float(means.mean()), within + float(means.var()))
+
+
+def saddle_nash_conv(x: Moments, y: Moments) -> float:
+    """Return the NashConv of independent actions x and y with these moments; closed form."""
+
+    def gain(own: float, variance: float, other: float) -> float:
+        """What the maximizer of ``-(u - 0.5)^2 + u * other`` over [-1, 1] gains by its best action."""
+
+        def score(u: float) -> float:
+            return -((u - 0.5) ** 2) + u * other
+
+        return score(min(1.0, max(-1.0, 0.5 + other / 2))) - score(own) + variance
+
+    # Y minimizes (y + 0.5)^2 + x y: with u = -y it maximizes -(u - 0.5)^2 + u x.
+    return gain(x.mean, x.variance, y.mean) + gain(-y.mean, y.variance, x.mean)
+
+
+# ------------------------------------------------------------ Kuhn poker
+
+
+@attrs.frozen(eq=False)
+class KuhnStates:
+    """The information states of Kuhn poker: 12 of two players, 48 of three.
+
+    Attributes:
+        game: OpenSpiel's game.
+        names: [I] information state strings.
+        seats: [I] the seat that acts.
+        observations: [I, size] what the agent sees.
+    """
+
+    game: Any
+    names: tuple[str, ...]
+    seats: NDArray[np.int64]
+    observations: NDArray[np.float32]
+
+
+@cache
+def kuhn_states(players: int = 2) -> KuhnStates:
+    """Return the information states of the game of ``players``."""
+    import pyspiel
+
+    game = pyspiel.load_game(f"kuhn_poker(players={players})")
+    found: dict[str, tuple[int, list[float]]] = {}
+
+    def visit(state: Any) -> None:
+        if state.is_terminal():
+            return
+        if not state.is_chance_node():
+            found[state.information_state_string()] = (state.current_player(), state.information_state_tensor())
+        for action in state.legal_actions():
+            visit(state.child(action))
+
+    visit(game.new_initial_state())
+    seats, tensors = zip(*found.values(), strict=True)
+    return KuhnStates(game, tuple(found), np.array(seats, np.int64), np.array(tensors, np.float32))
+
+
+def kuhn_table(policies: Any, players: int = 2) -> dict[str, Floats]:
+    """Return the table of one policy that plays all seats, or of a sequence of policies, one for each seat."""
+    states = kuhn_states(players)
+    of_seats = policies if isinstance(policies, Sequence) else [policies] * players
+    table: dict[str, Floats] = {}
+    for seat, policy in enumerate(of_seats):
+        rows = np.flatnonzero(states.seats == seat)
+        chosen = probabilities(policy, {"information": states.observations[rows]}, np.ones((len(rows), 2), np.bool_))
+        table.update({states.names[row]: each for row, each in zip(rows, chosen, strict=True)})
+    return table
+
+
+def kuhn_uniform(players: int = 2) -> dict[str, Floats]:
+    """Return the table of uniform play."""
+    return {name: np.full(2, 0.5) for name in kuhn_states(players).names}
+
+
+def kuhn_mixture(tables: Sequence[KuhnTable], players: int = 2) -> dict[str, Floats]:
+    """Return the table that equals the uniform mixture of each seat's policies in ``tables``.
+
+    At a state, each table counts in proportion to the probability that the seat's own moves lead there.
+    """
+    states = kuhn_states(players)
+    weights: dict[str, Floats] = {}  # [k] how likely each table's own moves lead to a state
+
+    def visit(state: Any, reach: Floats) -> None:
+        if state.is_terminal():
+            return
+        if state.is_chance_node():
+            for card in state.legal_actions():
+                visit(state.child(card), reach)
+            return
+        name, seat = state.information_state_string(), state.current_player()
+        weights[name] = reach[seat]
+        for action in state.legal_actions():
+            after = reach.copy()
+            after[seat] *= [table[name][action] for table in tables]
+            visit(state.child(action), after)
+
+    visit(states.game.new_initial_state(), np.ones((players, len(tables))))
+    mixed = {}
+    for name, weight in weights.items():
+        weight = weight if weight.any() else np.ones_like(weight)  # never reached: any probabilities will do
+        mixed[name] = np.average([table[name] for table in tables], axis=0, weights=weight)
+    return mixed
+
+
+def kuhn_nash_conv(table: KuhnTable, players: int = 2) -> float:
+    """Return the NashConv of a table, by OpenSpiel."""
+    from open_spiel.python import policy
+    from open_spiel.python.algorithms import exploitability
+
+    states = kuhn_states(players)
+    tabular = policy.TabularPolicy(states.game)
+    for name in states.names:
+        tabular.policy_for_key(name)[:] = table[name]
+    return float(exploitability.nash_conv(states.game, tabular))
+
+
+def kuhn_values(table: KuhnTable, players: int = 2) -> Floats:
+    """Return the mean chips that each seat wins, [P], if all play by the table."""
+
+    def value(state: Any) -> Floats:
+        if state.is_terminal():
+            return np.array(state.returns())
+        if state.is_chance_node():
+            outcomes = state.chance_outcomes()
+        else:
+            outcomes = list(enumerate(table[state.information_state_string()]))
+        return np.sum([chance * value(state.child(action)) for action, chance in outcomes], axis=0)
+
+    return np.asarray(value(kuhn_states(players).game.new_initial_state()))
+
+
+# ------------------------------------------------------------ tic-tac-toe
+
+
+@attrs.frozen(eq=False)
+class Boards:
+    """All 5,478 boards of tic-tac-toe that can be reached, in the order of their number of marks.
+
+    Attributes:
+        boards: [B, 9] 1 is X, -1 is O.
+        ply: [B] marks on the board; X moves if it is even.
+        winner: [B] 1 if X has won, -1 if O has, else 0.
+        over: [B] whether the game has ended.
+        child: [B, 9] index of the board after a move into a cell; -1 where no move is allowed.
+    """
+
+    boards: NDArray[np.int64]
+    ply: NDArray[np.int64]
+    winner: NDArray[np.int64]
+    over: NDArray[np.bool_]
+    child: NDArray[np.int64]
+
+    @property
+    def allowed(self) -> NDArray[np.bool_]:
+        """Whether a move is allowed, [B, 9]."""
+        return self.child >= 0
+
+
+@cache
+def tictactoe_boards() -> Boards:
+    """Return all boards; the first one is empty."""
+    levels, children, offset = [np.zeros((1, 9), np.int64)], [], 0
+    for ply in range(10):
+        boards = levels[-1]
+        child = np.full(boards.shape, -1)
+        open_cells = (boards == 0) & ~(_winner(boards) != 0)[:, None]
+        rows, cells = np.nonzero(open_cells)
+        offset += len(boards)
+        if len(rows):
+            after = boards[rows]
+            after[np.arange(len(rows)), cells] = 1 - 2 * (ply % 2)
+            unique, index = np.unique(after, axis=0, return_inverse=True)
+            child[rows, cells] = offset + index.ravel()
+            levels.append(unique)
+        children.append(child)
+    boards, winner = np.concatenate(levels), _winner(np.concatenate(levels))
+    child = np.concatenate(children)
+    return Boards(boards, np.abs(boards).sum(1), winner, (child < 0).all(1), child)
+
+
+def _winner(boards: NDArray[np.int64]) -> NDArray[np.int64]:
+    sums = boards @ LINES.T.astype(np.int64)
+    return (sums == 3).any(1).astype(np.int64) - (sums == -3).any(1)
+
+
+def tictactoe_table(policies: Any) -> Floats:
+    """Return the probabilities [B, 9] of one policy that plays both seats, or of a pair (X, O), on every board."""
+    boards = tictactoe_boards()
+    table = np.zeros(boards.boards.shape)
+    for seat, policy in enumerate(policies if isinstance(policies, Sequence) else (policies, policies)):
+        rows = np.flatnonzero((boards.ply % 2 == seat) & ~boards.over)
+        seen = seen_by(boards.boards[rows], np.full(len(rows), seat))
+        table[rows] = probabilities(policy, {"board": seen}, boards.allowed[rows])
+    return table
+
+
+def tictactoe_uniform() -> Floats:
+    """Return the table [B, 9] of uniform play."""
+    allowed = tictactoe_boards().allowed
+    return np.asarray(allowed / np.maximum(allowed.sum(1, keepdims=True), 1))
+
+
+def tictactoe_minimax() -> Floats:
+    """Return the table [B, 9] of perfect play, uniform over all moves that keep the game's value."""
+    boards = tictactoe_boards()
+    values = boards.winner.astype(np.float64)
+    best = np.zeros(boards.child.shape)
+    for rows in _from_the_end():
+        sign = 1 - 2 * (boards.ply[rows[0]] % 2)
+        options = np.where(boards.allowed[rows], sign * values[boards.child[rows]], -np.inf)
+        values[rows] = sign * options.max(1)
+        best[rows] = options == options.max(1, keepdims=True)
+    return np.asarray(best / np.maximum(best.sum(1, keepdims=True), 1))
+
+
+def tictactoe_result(x: Floats, o: Floats) -> tuple[float, float, float]:
+    """Return the probabilities that X wins, of a draw, and that O wins, if tables [B, 9] play each other."""
+    boards = tictactoe_boards()
+    reach = np.zeros(len(boards.boards))
+    reach[0] = 1.0
+    for rows in reversed(list(_from_the_end())):
+        table = x if boards.ply[rows[0]] % 2 == 0 else o
+        nodes, cells = np.nonzero(boards.allowed[rows])
+        np.add.at(reach, boards.child[rows][nodes, cells], (reach[rows, None] * table[rows])[nodes, cells])
+    ends = np.where(boards.over, reach, 0.0)
+    wins, losses = float(ends[boards.winner > 0].sum()), float(ends[boards.winner < 0].sum())
+    return wins, float(ends.sum()) - wins - losses, losses
+
+
+def tictactoe_score(table: Floats, opponent: Floats) -> float:
+    """Return wins plus half the draws of a table against another one, the mean of both seats."""
+    first, second = tictactoe_result(table, opponent), tictactoe_result(opponent, table)
+    return (first[0] + first[1] / 2 + second[2] + second[1] / 2) / 2
+
+
+def tictactoe_best_response(table: Floats, seat: int) -> tuple[float, Floats]:
+    """Return the value for ``seat`` of the best response to ``table`` in the other seat, and its own table [B, 9]."""
+    boards = tictactoe_boards()
+    values = boards.winner * (1.0 - 2.0 * seat)
+    best = np.zeros(boards.child.shape)
+    for rows in _from_the_end():
+        options = np.where(boards.allowed[rows], values[boards.child[rows]], -np.inf)
+        if boards.ply[rows[0]] % 2 == seat:
+            values[rows] = options.max(1)
+            best[rows, options.argmax(1)] = 1.0
+        else:
+            values[rows] = (table[rows] * np.where(boards.allowed[rows], options, 0.0)).sum(1)
+    return float(values[0]), best
+
+
+def tictactoe_nash_conv(table: Floats) -> float:
+    """Return the NashConv of a table [B, 9] that plays both seats."""
+    return tictactoe_best_response(table, 0)[0] + tictactoe_best_response(table, 1)[0]
+
+
+def tictactoe_mixture_nash_conv(tables: Sequence[Floats]) -> float:
+    """Return the NashConv of the uniform mixture of ``tables``, each [B, 9], in both seats.
+
+    The best response knows all moves so far: all 549,946 sequences of moves are followed.
+    """
+    return _mixture_best_response(tables, 0) + _mixture_best_response(tables, 1)
+
+
+def _mixture_best_response(tables: Sequence[Floats], seat: int) -> float:
+    boards, chances = tictactoe_boards(), np.stack(tables, axis=2)  # [B, 9, k]
+    nodes = np.zeros(1, np.int64)  # board of each sequence of moves
+    reach = np.full((1, len(tables)), 1 / len(tables))  # [sequences, k] by the moves of the mixture
+    steps: list[tuple[NDArray[np.int64], int]] = []  # parents of each sequence, and how many there were
+    ends: list[Floats] = []  # value of each sequence that has ended, times its reach
+    while len(nodes):
+        ends.append(np.where(boards.over[nodes], boards.winner[nodes] * (1.0 - 2.0 * seat) * reach.sum(1), 0.0))
+        parents, cells = np.nonzero(boards.allowed[nodes])
+        mixture_moves = len(steps) % 2 != seat
+        steps.append((parents, len(nodes)))
+        reach = reach[parents] * chances[nodes[parents], cells] if mixture_moves else reach[parents]
+        nodes = boards.child[nodes[parents], cells]
+    values = np.zeros(0)
+    for ply in reversed(range(len(steps))):
+        parents, count = steps[ply]
+        here = np.zeros(count)
+        if ply % 2 == seat:
+            here[parents] = -np.inf
+            np.maximum.at(here, parents, values)
+        else:
+            np.add.at(here, parents, values)
+        values = here + ends[ply]
+    return float(values[0])
+
+
+@cache
+def _from_the_end() -> tuple[NDArray[np.int64], ...]:
+    """Boards that have not ended, of 8 marks, of 7 marks, and so on."""
+    boards = tictactoe_boards()
+    return tuple(np.flatnonzero((boards.ply == ply) & ~boards.over) for ply in reversed(range(9)))

@@ -1,0 +1,163 @@
+"""Training by self-play in a game of :mod:`selfplay_games`, and exact measures of what was learned.
+
+A *measure* is a NashConv, and the value of the first seat where the game's own value is known: of the last policy, and
+of the uniform mixture of the snapshots in the window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+import selfplay_referee as referee
+from selfplay_games.matrix import BIASED_RPS, SKEWED_PENNIES
+
+from rlcore import Run
+
+Policies = Sequence[Mapping[str, Any]]
+"""The parts of a mixture, each with a policy for every behavior by name."""
+NEVER = 10**9  # agent steps
+
+
+@attrs.frozen
+class Measure:
+    """NashConv of the policies of a run, and their value of the first seat, NaN in games where it is not measured."""
+
+    nash_conv: float
+    value: float = float("nan")
+
+
+@attrs.frozen
+class Training:
+    """A game, and how its behaviors learn.
+
+    Attributes:
+        game: Name of the game.
+        behaviors: Names of its behaviors; all have the same settings.
+        measure: The referee.
+        num_envs: Number of games at once.
+        block: Settings of each behavior.
+        options: Options of the game.
+    """
+
+    game: str
+    behaviors: tuple[str, ...]
+    measure: Callable[[Policies], Measure]
+    num_envs: int
+    block: Mapping[str, Any]
+    options: Mapping[str, Any] = {}
+
+    def with_self_play(self, **changes: Any) -> Training:
+        """Return this training with other settings of self-play."""
+        return attrs.evolve(self, block={**self.block, "self_play": {**self.block["self_play"], **changes}})
+
+    def against_frozen_opponents(self) -> Training:
+        """Return this training with opponents that stay the untrained policy, and with one team that always learns."""
+        return self.with_self_play(
+            save_steps=NEVER, swap_steps=NEVER, team_change=NEVER, window=1, play_against_latest_model_ratio=0.0
+        )
+
+    def config(self, seed: int, directory: Path) -> dict[str, Any]:
+        """The configuration of a run, whose results go into ``directory``."""
+        return {
+            "plugins": {"local": ["selfplay_games"]},
+            "environment": {
+                "type": "game", "id": self.game, "num_envs": self.num_envs, "options": dict(self.options),
+            },
+            "behaviors": {name: {"summary_freq": self.block["max_steps"], **self.block} for name in self.behaviors},
+            "env_settings": {"seed": seed},
+            "checkpoint_settings": {"run_id": f"{self.game}{seed}", "results_dir": str(directory), "force": True},
+            "stats": {"console": False},
+        }  # fmt: skip
+
+
+@attrs.frozen
+class Outcome:
+    """Measures of a training, before it and after it."""
+
+    untrained: Measure
+    last: Measure
+    window: Measure
+
+
+def train(training: Training, seed: int, directory: Path) -> Outcome:
+    """Train until a behavior reaches its ``max_steps``, and measure the policies before and after."""
+    with Run(training.config(seed, directory)) as run:
+        run.start()
+        untrained = training.measure([_current(run)])
+        next(run)  # the first summary is at max_steps
+        return Outcome(untrained, training.measure([_current(run)]), training.measure(_window(run)))
+
+
+def _current(run: Run) -> dict[str, Any]:
+    return {name: behavior.policy for name, behavior in run.behaviors.items()}
+
+
+def _window(run: Run) -> list[dict[str, Any]]:
+    """The snapshots in the window of each behavior, the newest ones of all together."""
+    stored = {}
+    for name, behavior in run.behaviors.items():
+        pool = behavior.trainer.pool  # type: ignore[attr-defined]
+        stored[name] = [pool.member(place).policy for place in pool.window]
+    count = min(map(len, stored.values()))
+    return [{name: policies[-count:][k] for name, policies in stored.items()} for k in range(count)]
+
+
+# ------------------------------------------------------------ measures
+
+
+def biased_rps(policies: Policies) -> Measure:
+    """The measure of biased rock-paper-scissors."""
+    strategy = np.mean([referee.one_step_strategy(part["Player"]) for part in policies], axis=0)
+    return Measure(referee.matrix_nash_conv(BIASED_RPS, strategy, strategy))
+
+
+def skewed_pennies(policies: Policies) -> Measure:
+    """The measure of skewed pennies."""
+    row, column = (
+        np.mean([referee.one_step_strategy(part[name]) for part in policies], axis=0) for name in ("Row", "Column")
+    )
+    return Measure(
+        referee.matrix_nash_conv(SKEWED_PENNIES, row, column), referee.matrix_value(SKEWED_PENNIES, row, column)
+    )
+
+
+def saddle(policies: Policies) -> Measure:
+    """The measure of the continuous saddle, for actions as they are drawn, not for their means."""
+    x, y = (referee.Moments.of_mixture([referee.Moments.of(part[name]) for part in policies]) for name in ("X", "Y"))
+    return Measure(referee.saddle_nash_conv(x, y))
+
+
+def kuhn(policies: Policies, players: int = 2) -> Measure:
+    """The measure of Kuhn poker, of one behavior for all seats, or of one for each seat in the order of the seats."""
+    tables = []
+    for part in policies:
+        seats = list(part.values())
+        tables.append(referee.kuhn_table(seats[0] if len(seats) == 1 else seats, players))
+    mixture = referee.kuhn_mixture(tables, players)
+    return Measure(referee.kuhn_nash_conv(mixture, players), float(referee.kuhn_values(mixture, players)[0]))
+
+
+def right_after_three_steps(policy: Any) -> float:
+    """How likely a policy, of a memory or without, names its cue in the game ``remember``; mean over both cues."""
+    memory = np.zeros((2, policy.memory_size), np.float32) if policy.memory_size else None
+    for step in range(4):
+        cue, clock = np.eye(2) * (step == 0), np.eye(4)[[step, step]]
+        seen = np.concatenate([cue, clock], axis=1).astype(np.float32)
+        _, logits = policy.parameters({"cue": seen}, None, memory)
+    odds = np.exp(logits.astype(np.float64) - logits.max(axis=1, keepdims=True))
+    chance = odds / odds.sum(axis=1, keepdims=True)
+    return float((chance[0, 0] + chance[1, 1]) / 2)
+
+
+def remember(policies: Policies) -> Measure:
+    """The measure of the game of memory; its value is what the policy gets from an opponent without memory.
+
+    Each seat's score depends on its own policy alone, so the best response to any policy is to be right always, and
+    gains what the policy itself misses.
+    """
+    right = float(np.mean([right_after_three_steps(part["Player"]) for part in policies]))
+    return Measure(2 * (1 - right), right - 0.5)

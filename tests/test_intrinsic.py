@@ -1,0 +1,173 @@
+"""Rewards of rlcore-intrinsic in whole runs of PPO and SAC: every kind of action, images, memory, masks, self-play."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlcore import Run
+from rlcore.environment import Environment
+from rlcore.errors import ConfigError
+from rlcore.recordings import RecordingAbout
+from rlcore.storage.checkpoint import load_checkpoint
+from rlcore.testing.conformance.recordings import record
+from rlcore.testing.conformance.states import assert_equal
+from rlcore.testing.environments import ImageIdentity, TinyCorridor, identity_continuous, identity_hybrid
+from rlcore.testing.fixtures import RunRlcore, run_rlcore
+from rlcore_offline.minari_format import MinariFormat
+
+__all__ = ["run_rlcore"]
+
+NAME = "Agent"
+SMALL = {"network_settings": {"hidden_units": 8, "num_layers": 1}, "batch_size": 64}
+HYPERPARAMETERS: Mapping[str, Mapping[str, Any]] = {
+    "ppo": {"buffer_size": 128, "batch_size": 64, "learning_rate_schedule": "constant"},
+    "sac": {"batch_size": 16, "buffer_size": 512, "steps_per_update": 32.0, "save_replay_buffer": True, "n_steps": 2},
+}
+TAGS = {
+    "curiosity": {"Losses/Curiosity Forward Loss", "Losses/Curiosity Inverse Loss", "Policy/Curiosity Reward"},
+    "gail": {
+        "Losses/GAIL Loss", "Losses/GAIL KL Loss", "Policy/GAIL Policy Estimate", "Policy/GAIL Expert Estimate",
+        "Policy/GAIL Grad Mag Loss", "Policy/GAIL Beta", "Policy/Gail Reward",
+    },
+    "rnd": {"Losses/RND Loss", "Policy/Rnd Reward"},
+}  # fmt: skip
+ENVIRONMENTS: Mapping[str, tuple[str, Mapping[str, Any], Callable[[], Environment]]] = {
+    "masked": ("corridor", {"masked": True}, lambda: TinyCorridor(4, NAME, masked=True)),
+    "continuous": ("identity_continuous", {}, lambda: identity_continuous(4, NAME)),
+    "hybrid": ("identity_hybrid", {}, lambda: identity_hybrid(4, NAME)),
+    "image": ("image_identity", {}, lambda: ImageIdentity(4, NAME)),
+}
+MakeRun = Callable[..., Run]
+
+
+@pytest.fixture
+def make_run(tmp_path: Path) -> MakeRun:
+    """``make_run("ppo", "hybrid", run_id="a")``: a run with the environment's reward and all rewards of the plugin."""
+
+    def make(trainer: str, kind: str, run_id: str = "run", resume: bool = False, gail: Any = None, **block: Any) -> Run:
+        environment, options, create = ENVIRONMENTS[kind]
+        path = tmp_path / kind
+        if not path.exists():
+            recording = record(create(), 40)
+            writer = MinariFormat().writer(path / NAME, recording.behavior, RecordingAbout())
+            writer.write(recording)
+            writer.close()
+        settings = {
+            "trainer_type": trainer,
+            "hyperparameters": {"learning_rate": 3e-3, **HYPERPARAMETERS[trainer]},
+            "network_settings": {"hidden_units": 8, "num_layers": 1},
+            "reward_signals": {
+                "extrinsic": {},
+                "curiosity": SMALL,
+                "gail": {**SMALL, "demo_path": str(path), "use_actions": True, "use_vail": True, **(gail or {})},
+                "rnd": SMALL,
+            },
+            "max_steps": 512,
+            "summary_freq": 256,
+            "checkpoint_interval": 128,
+            **block,
+        }
+        return Run(
+            {
+                "plugins": {"local": ["rlcore.testing.hooks"]},
+                "environment": {"type": "testing", "id": environment, "num_envs": 4, "options": dict(options)},
+                "env_settings": {"seed": 1},
+                "behaviors": {NAME: settings},
+                "checkpoint_settings": {"run_id": run_id, "results_dir": str(tmp_path / "results"), "resume": resume},
+                "stats": {"console": False},
+            }
+        )
+
+    return make
+
+
+@pytest.mark.parametrize("trainer", HYPERPARAMETERS)
+@pytest.mark.parametrize("kind", ENVIRONMENTS)
+def test_all_rewards_learn_and_a_resumed_run_equals_one_that_was_never_stopped(
+    make_run: MakeRun, tmp_path: Path, trainer: str, kind: str
+) -> None:
+    make_run(trainer, kind, "whole").train()
+    make_run(trainer, kind, "parts", max_steps=256).train()
+    make_run(trainer, kind, "parts", resume=True).train()
+    whole, parts = (load_checkpoint(tmp_path / "results" / each / "checkpoints/512") for each in ("whole", "parts"))
+    for each in (whole, parts):
+        del each["run"]["wall_seconds"]
+    assert_equal(whole, parts)
+    lines = [json.loads(line) for line in (tmp_path / "results/whole/metrics.jsonl").read_text().splitlines()]
+    assert set.union(*TAGS.values()) <= {tag for line in lines for tag in line["stats"]}
+
+
+def test_a_policy_with_memory_learns_from_all_rewards(make_run: MakeRun) -> None:
+    memory = {"memory_size": 8, "sequence_length": 8}
+    run = make_run("ppo", "masked", network_settings={"hidden_units": 8, "memory": memory}, max_steps=256)
+    run.train()
+    assert run.steps == 256
+
+
+def test_a_saved_run_is_evaluated_without_the_recording(
+    make_run: MakeRun, tmp_path: Path, run_rlcore: RunRlcore
+) -> None:
+    make_run("ppo", "hybrid", max_steps=128).train()
+    shutil.rmtree(tmp_path / "hybrid")
+    evaluated = run_rlcore("evaluate", tmp_path / "results/run", "--episodes", "2", "--allow-local")
+    assert evaluated.exit_code == 0, evaluated.stderr
+
+
+def test_self_play_learns_from_rewards_of_the_seats(tmp_path: Path) -> None:
+    """The rows of a rollout are seats: half as many as the agents of the environment."""
+    signals = {"extrinsic": {}, "rnd": SMALL, "curiosity": SMALL}
+    block = {
+        "hyperparameters": {"buffer_size": 128, "batch_size": 64},
+        "trainer_type": "ppo",
+        "reward_signals": signals,
+        "self_play": {"save_steps": 128, "team_change": 256, "swap_steps": 64},
+        "max_steps": 512,
+        "summary_freq": 512,
+    }
+    document = {
+        "plugins": {"local": ["selfplay_games"]},
+        "environment": {"type": "game", "id": "tictactoe", "num_envs": 8},
+        "behaviors": {"Player": block},
+        "env_settings": {"seed": 1},
+        "checkpoint_settings": {"run_id": "play", "results_dir": str(tmp_path)},
+        "stats": {"console": False},
+    }
+    Run(document).train()
+    tags = json.loads((tmp_path / "play/metrics.jsonl").read_text().splitlines()[-1])["stats"]
+    assert {"Losses/RND Loss", "Losses/Curiosity Forward Loss"} <= set(tags)
+
+
+@pytest.mark.parametrize("trainer", HYPERPARAMETERS)
+def test_a_recording_that_is_not_there_is_refused_with_its_line_before_a_run(
+    run_rlcore: RunRlcore, tmp_path: Path, trainer: str
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "environment: {type: gymnasium, id: CartPole-v1}\n"
+        f"behaviors:\n  Pole:\n    trainer_type: {trainer}\n    reward_signals:\n"
+        "      gail:\n        demo_path: nowhere\n"
+    )
+    refused = run_rlcore("run", config, "--run-id", "refused", "--results-dir", tmp_path)
+    assert refused.exit_code == 2
+    assert (
+        f"{config}:7: behaviors.Pole.reward_signals.gail.demo_path: recording 'nowhere': no such path or name"
+        in refused.stderr
+    )
+    assert not (tmp_path / "refused").exists()
+
+
+def test_a_recording_of_other_agents_is_refused_and_both_are_named(make_run: MakeRun, tmp_path: Path) -> None:
+    make_run("ppo", "continuous")
+    with pytest.raises(ConfigError) as caught:
+        make_run("ppo", "hybrid", gail={"demo_path": str(tmp_path / "continuous")}).train()
+    assert str(caught.value).endswith(
+        f"behaviors.{NAME}.reward_signals.gail.demo_path: recording {str(tmp_path / 'continuous')!r} does not fit "
+        f"behavior {NAME!r}: in the recording, observation 'choices' is not there instead of [3] real numbers, which "
+        "the agents have; record episodes of this environment"
+    )

@@ -1,0 +1,168 @@
+"""ONNX files from a run and from ``rlcore export``: names, profiles, checkpoints, and what is reported."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import yaml
+
+from rlcore import load_policies
+from rlcore.errors import EXIT_CONFIG
+from rlcore.runtime import load
+from rlcore.testing.fixtures import CommandResult, RunRlcore, run_rlcore
+
+__all__ = ["run_rlcore"]
+
+CONFIG: dict[str, Any] = {
+    "environment": {"type": "gymnasium", "id": "CartPole-v1", "num_envs": 4},
+    "behaviors": {
+        "Pole": {
+            "trainer_type": "ppo",
+            "hyperparameters": {"batch_size": 64, "buffer_size": 256, "num_epoch": 1},
+            "network_settings": {"hidden_units": 16, "num_layers": 1},
+            "max_steps": 1024,
+            "checkpoint_interval": 512,
+        }
+    },
+    "evaluation": {"interval": 512, "episodes": 2},
+    "env_settings": {"seed": 1},
+    "checkpoint_settings": {"run_id": "pole"},
+    "stats": {"console": False},
+}
+
+
+@pytest.fixture
+def train(run_rlcore: RunRlcore, tmp_path: Path) -> Any:
+    """``train(export=[...])``: a run with this block, in the working directory of the commands."""
+
+    def run(*options: str, expect: int = 0, **blocks: Any) -> CommandResult:
+        path = tmp_path / "pole.yaml"
+        path.write_text(yaml.safe_dump({**CONFIG, **blocks}))
+        ended = run_rlcore("run", path, *options)
+        assert ended.exit_code == expect, ended.stderr
+        return ended
+
+    return run
+
+
+@pytest.fixture
+def directory(train: Any, tmp_path: Path) -> Path:
+    """The directory of a finished run without an ``export`` block."""
+    train()
+    return tmp_path / "working/results/pole"
+
+
+def assert_acts_as(path: Path, run: Path, checkpoint: str) -> None:
+    """The file acts as the policy of the checkpoint."""
+    seen = np.random.default_rng(1).uniform(-1, 1, (50, 4)).astype(np.float32)
+    (policy,) = load_policies(run, checkpoint).values()
+    (observation,) = load(path).behavior.observations
+    expected = policy.act({observation.name: seen}).discrete
+    np.testing.assert_array_equal(load(path).act(seen).discrete, expected)
+
+
+def test_a_run_with_the_short_form_exports_at_its_end(train: Any, tmp_path: Path) -> None:
+    train(export=["onnx"])
+    run = tmp_path / "working/results/pole"
+    assert_acts_as(run / "Pole.onnx", run, "last")
+    assert list(run.rglob("*.onnx")) == [run / "Pole.onnx"]
+    written = yaml.safe_load((run / "configuration.yaml").read_text())["export"]
+    assert written == {"onnx": {"checkpoints": False, "profile": "generic", "tolerance": 1e-5}}
+    (result,) = json.loads((run / "result.json").read_text())["exports"]
+    assert (result["file"], result["problem"]) == ("Pole.onnx", None)
+    assert re.search(r"differ by at most \d", result["report"])
+    final = json.loads((run / "run_logs/training_status.json").read_text())["Pole"]["final_checkpoint"]
+    assert final["file_path"] == "Pole.onnx"
+
+
+def test_files_beside_checkpoints_are_named_and_recorded_as_in_ml_agents(train: Any, tmp_path: Path) -> None:
+    train(export={"onnx": {"profile": "unity", "checkpoints": True}})
+    run = tmp_path / "working/results/pole"
+    section = json.loads((run / "run_logs/training_status.json").read_text())["Pole"]
+    assert [each["file_path"] for each in section["checkpoints"]] == ["Pole/Pole-512.onnx", "Pole/Pole-1024.onnx"]
+    assert section["final_checkpoint"]["file_path"] == "Pole.onnx"
+    for step in (512, 1024):
+        path = run / f"Pole/Pole-{step}.onnx"
+        assert_acts_as(path, run, str(step))
+        assert (load(path).profile, load(path).metadata["step"]) == ("unity", step)
+    seal = (run / "configuration.yaml").read_text().partition("\n")[0]
+    assert seal.endswith(load(run / "Pole.onnx").metadata["configuration_sha256"])
+
+
+@pytest.mark.parametrize("profile", ["generic", "unity", "godot"])
+@pytest.mark.parametrize("checkpoint", ["best", "last", "512"])
+def test_the_command_exports_a_profile_of_a_checkpoint(
+    directory: Path, run_rlcore: RunRlcore, tmp_path: Path, profile: str, checkpoint: str
+) -> None:
+    """Without the plugin of the environment: none is started."""
+    arguments = ("--format", "onnx", "--profile", profile, "--checkpoint", checkpoint, "-p", "no:gymnasium")
+    done = run_rlcore("export", "pole", *arguments)
+    assert done.exit_code == 0, done.stderr
+    path = tmp_path / "working/Pole.onnx"
+    assert done.stdout.startswith("Pole: exported to Pole.onnx (checkpoint ")
+    (difference,) = re.findall(r"differ by at most ([\d.e-]+)", done.stdout)
+    assert float(difference) <= 1e-5
+    assert load(path).profile == profile
+    assert_acts_as(path, directory, checkpoint)
+    onnx.checker.check_model(path, full_check=True)
+
+
+def test_no_environment_is_made(
+    directory: Path, run_rlcore: RunRlcore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("rlcore.runs.setup.make_environment", None)
+    monkeypatch.setattr("gymnasium.make", None)
+    monkeypatch.setattr("gymnasium.make_vec", None)
+    assert run_rlcore("export", directory, "--format", "onnx").exit_code == 0
+    assert (tmp_path / "working/Pole.onnx").is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ("--format", "onnx", "--profile", "untiy"),
+            "--profile: export.rlcore-onnx/onnx.profile: must be one of generic, unity, godot, not 'untiy'; "
+            "did you mean 'unity'?",
+        ),
+        (("--format", "onx"), "unknown exporter 'onx'; allowed: onnx; did you mean 'onnx'?"),
+        (("--format", "onnx", "-p", "no:onnx"), "turned off: plugin 'onnx' (rlcore-onnx "),
+    ],
+)
+def test_a_wrong_name_is_answered_with_the_nearest(
+    directory: Path, run_rlcore: RunRlcore, tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    refused = run_rlcore("export", directory, *arguments)
+    assert refused.exit_code == EXIT_CONFIG and not (tmp_path / "working/Pole.onnx").exists()
+    assert message in refused.stderr
+
+
+@pytest.mark.parametrize("package", ["onnx", "onnxruntime"])
+def test_a_package_that_is_missing_is_noticed_before_the_first_step(
+    train: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("rlcore_onnx.") and "settings" not in name]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    refused = train(export=["onnx"], expect=EXIT_CONFIG)
+    assert package in refused.stderr and "pip install" in refused.stderr
+    assert not (tmp_path / "working/results/pole").exists()
+
+
+def test_a_policy_that_the_profile_cannot_hold_does_not_stop_the_run(train: Any, tmp_path: Path) -> None:
+    behavior = CONFIG["behaviors"]["Pole"]
+    memory = {"memory": {"memory_size": 8, "sequence_length": 8}}
+    network = behavior["network_settings"] | memory
+    ended = train(behaviors={"Pole": {**behavior, "network_settings": network}}, export={"onnx": {"profile": "godot"}})
+    run = tmp_path / "working/results/pole"
+    assert "behavior 'Pole' cannot be exported: " in ended.stderr
+    result = json.loads((run / "result.json").read_text())
+    assert result["outcome"] == "done" and result["exports"][0]["file"] is None
+    assert not (run / "Pole.onnx").exists()

@@ -1,0 +1,175 @@
+"""``rlcore.runtime``: a policy from an ONNX file acts as the policy that was exported."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx_files import PAIRS, ExportedPolicy, export, random_mask
+
+from rlcore.environment import AgentBatch, spec_mismatch
+from rlcore.runtime import OnnxPolicy, load
+from rlcore.testing.playing import random_observations
+from rlcore.trainer import Player, Policy
+
+every_file = pytest.mark.parametrize(("kind", "profile"), PAIRS)
+
+
+def loaded(kind: str, directory: Path, profile: str = "generic", seed: int | None = 1) -> tuple[Any, OnnxPolicy]:
+    exported = export(kind, directory, profile)
+    return exported, load(exported.path, seed)
+
+
+@every_file
+def test_a_file_acts_as_its_policy(kind: str, profile: str, tmp_path: Path) -> None:
+    """For one row and several, with masks, and with memory over several steps and new episodes; in the same units."""
+    exported, policy = loaded(kind, tmp_path, profile)
+    generator, behavior = np.random.default_rng(1), exported.behavior
+    assert (policy.profile, policy.memory_size) == (profile, exported.policy.memory_size)
+    for rows in (1, 2, 7, 64):
+        memory = policy.initial_memory(rows)
+        ours = memory.copy()
+        for step in range(5):
+            seen, mask = random_observations(behavior, rows, generator), random_mask(behavior, rows, generator)
+            if step == 3:
+                memory[0] = ours[0] = 0.0  # an episode begins
+            kept = (memory,) if policy.memory_size else ()
+            found = policy.act(seen, mask, True, *kept)
+            expected = exported.policy.act(seen, mask, True, *((ours,) if policy.memory_size else ()))
+            for name in ("continuous", "discrete"):
+                one, other = getattr(found, name), getattr(expected, name)
+                assert (one is None) == (other is None)
+                if one is not None:
+                    assert one.shape == other.shape and one.dtype == other.dtype
+                    np.testing.assert_allclose(one, other, rtol=0, atol=1e-5)
+            np.testing.assert_allclose(memory, ours, rtol=0, atol=1e-5)
+            if found.continuous is not None:
+                assert (behavior.low <= found.continuous).all() and (found.continuous <= behavior.high).all()
+
+
+@every_file
+def test_a_file_says_what_agents_observe_and_do(kind: str, profile: str, tmp_path: Path) -> None:
+    exported, policy = loaded(kind, tmp_path, profile)
+    assert spec_mismatch(exported.behavior, policy.behavior) is None
+    assert policy.behavior.observations == exported.behavior.observations and policy.behavior.name == "Walker"
+    assert (policy.metadata["run_id"], policy.metadata["step"]) == ("walker", 500)
+    assert policy.metadata["configuration_sha256"] == "0" * 64
+
+
+# ------------------------------------------------------------ stochastic actions
+
+
+def draws(policy: Any, exported: ExportedPolicy, mask: Any = None, count: int = 20_000) -> Any:
+    seen = random_observations(exported.behavior, 1, np.random.default_rng(5))
+    many = {name: np.repeat(array, count, axis=0) for name, array in seen.items()}
+    return policy.act(many, None if mask is None else np.repeat(mask, count, axis=0), False)
+
+
+@pytest.mark.parametrize("profile", ["generic", "unity"])
+def test_drawn_continuous_actions_have_the_mean_and_spread_of_the_policy(profile: str, tmp_path: Path) -> None:
+    exported, policy = loaded("vector", tmp_path, profile)
+    exported.policy.seed(2)
+    ours, theirs = (draws(each, exported).continuous for each in (policy, exported.policy))
+    spread = theirs.std(0)
+    assert (np.abs(ours.mean(0) - theirs.mean(0)) < 3 * spread * np.sqrt(2 / len(ours))).all()
+    assert (np.abs(ours.std(0) / spread - 1) < 0.05).all()
+
+
+@pytest.mark.parametrize("profile", ["generic", "unity", "godot"])
+def test_drawn_options_have_the_frequencies_of_the_policy(profile: str, tmp_path: Path) -> None:
+    exported, policy = loaded("discrete", tmp_path, profile)
+    mask = np.array([[True, False, True, True]])
+    exported.policy.seed(2)
+    ours, theirs = (
+        np.bincount(draws(each, exported, mask).discrete[:, 0], minlength=4) / 20_000
+        for each in (policy, exported.policy)
+    )
+    assert ours[1] == 0 and (np.abs(ours - theirs) < 3 * np.sqrt(theirs * (1 - theirs) * 2 / 20_000) + 1e-9).all()
+
+
+def test_equal_seeds_draw_equal_actions(tmp_path: Path) -> None:
+    exported, first = loaded("hybrid", tmp_path)
+    second, third = load(exported.path, 1), load(exported.path, 2)
+    drawn = [draws(each, exported, count=50) for each in (first, second, third)]
+    for name in ("continuous", "discrete"):
+        one, same, other = (getattr(each, name) for each in drawn)
+        assert (one == same).all() and (one != other).any()
+    again = draws(first, exported, count=50)
+    assert (again.continuous != drawn[0].continuous).any()
+    first.seed(1)
+    assert (draws(first, exported, count=50).continuous == drawn[0].continuous).all()
+
+
+def test_deterministic_actions_need_no_random_numbers(tmp_path: Path) -> None:
+    exported, policy = loaded("hybrid", tmp_path)
+    before = policy._generator.bit_generator.state
+    seen = random_observations(exported.behavior, 3, np.random.default_rng(1))
+    policy.act(seen)
+    assert policy._generator.bit_generator.state == before
+
+
+# ------------------------------------------------------------ what it accepts
+
+
+def test_one_observation_needs_no_name_and_numbers_of_other_types_are_converted(tmp_path: Path) -> None:
+    exported, policy = loaded("vector", tmp_path)
+    seen = np.array([[0.5, -1.0, 2.0]], np.float64)
+    expected = exported.policy.act({"state": seen.astype(np.float32)}).continuous
+    for given in (seen, seen.tolist(), {"state": seen}, {"state": seen.astype(np.float16)}):
+        np.testing.assert_allclose(policy.act(given).continuous, expected, atol=1e-5)
+    assert policy.act(np.zeros((2, 3), np.int64)).continuous.shape == (2, 2)
+
+
+def test_no_rows_give_no_actions(tmp_path: Path) -> None:
+    _, policy = loaded("hybrid", tmp_path)
+    actions = policy.act(np.zeros((0, 3), np.float32))
+    assert actions.continuous is not None and actions.discrete is not None
+    assert actions.continuous.shape == (0, 3) and actions.discrete.shape == (0, 2)
+
+
+def test_the_policy_plays_as_any_other_policy(tmp_path: Path) -> None:
+    """A :class:`rlcore.trainer.Player` keeps its memory."""
+    exported, policy = loaded("memory", tmp_path)
+    assert isinstance(policy, Policy)
+    players = [Player(policy, 4), Player(exported.policy, 4)]
+    generator, flags = np.random.default_rng(3), np.zeros(4, np.bool_)
+    for step in range(6):
+        seen = random_observations(exported.behavior, 4, generator)
+        batch = AgentBatch(seen, np.zeros(4, np.float32), flags | (step == 2), flags, final_observations=seen)
+        for player in players:
+            player.observe(batch)
+        ours, theirs = (player.act(batch) for player in players)
+        np.testing.assert_allclose(ours.continuous, theirs.continuous, atol=1e-5)
+        np.testing.assert_array_equal(ours.discrete, theirs.discrete)
+        np.testing.assert_allclose(players[0].memory, players[1].memory, atol=1e-5)
+
+
+CLEAN = """\
+import sys
+import numpy as np
+from rlcore.runtime import load
+
+policy = load(sys.argv[1], seed=1)
+memory = policy.initial_memory(2)
+for deterministic in (True, False):
+    policy.act(np.zeros((2, 3), np.float32), np.ones((2, 5), bool), deterministic, memory)
+assert memory.any()
+print(*sys.modules)
+"""
+
+
+def test_a_program_that_acts_imports_neither_torch_nor_a_plugin(tmp_path: Path) -> None:
+    """Torch and all plugins are installed here; nothing may import one of them."""
+    exported, _ = loaded("memory", tmp_path)
+    ran = subprocess.run(
+        [sys.executable, "-c", CLEAN, str(exported.path)], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert ran.returncode == 0, ran.stderr
+    modules = set(ran.stdout.split())
+    assert "onnxruntime" in modules and "rlcore.runtime" in modules
+    unwanted = ("torch", "onnx", "gymnasium", "yaml", "click")
+    assert not [name for name in modules if name.partition(".")[0] in unwanted or name.startswith("rlcore_")]

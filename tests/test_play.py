@@ -1,0 +1,152 @@
+"""``rlcore play``: a person, here with piped input, plays against the policies of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import rlcore
+from rlcore.errors import ConfigError, RunStateError
+from rlcore_pettingzoo.play import play_command
+from rlcore_pettingzoo.table import Table
+
+
+def trained(directory: Path, run_id: str, environment: dict[str, Any], **behavior: Any) -> Path:
+    config = {
+        "environment": {"type": "pettingzoo", "num_envs": 4, **environment},
+        "behaviors": {
+            "Player": {
+                "trainer_type": "ppo",
+                "hyperparameters": {"batch_size": 64, "buffer_size": 128},
+                "network_settings": {"hidden_units": 8, "num_layers": 1, **behavior.pop("network_settings", {})},
+                "max_steps": 256,
+                **behavior,
+            }
+        },
+        "checkpoint_settings": {"run_id": run_id, "results_dir": str(directory)},
+        "env_settings": {"seed": 3},
+    }
+    rlcore.Run(config).train()
+    return directory / run_id
+
+
+@pytest.fixture(scope="module")
+def tictactoe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return trained(tmp_path_factory.mktemp("results"), "tictactoe", {"id": "classic/tictactoe-v3"})
+
+
+def play(run: Path, *arguments: str, typed: str = "") -> Result:
+    return CliRunner().invoke(play_command, [str(run), *arguments], input=typed)
+
+
+def moves(output: str, agent: str) -> list[int]:
+    return [int(line.removeprefix(f"{agent} plays ")) for line in output.splitlines() if line.startswith(agent)]
+
+
+NUMBERS = "".join(f"{action}\n" for action in range(9)) * 9
+
+
+def test_a_game_is_played_to_its_end_and_says_who_won(tictactoe: Path) -> None:
+    result = play(tictactoe, "--seat", "player_2", "--seed", "5", typed=NUMBERS)
+    assert result.exit_code == 0, result.output
+    lines = result.output.splitlines()
+    assert lines[0].startswith("classic/tictactoe-v3, checkpoint ") and lines[0].endswith("; you are player_2")
+    assert lines[1].startswith("player_1 plays ")
+    theirs = moves(result.output, "player_1")
+    assert len(set(theirs)) == len(theirs) >= 3
+    verdict, _, rewards = lines[-1].partition(" Rewards: ")
+    by_agent = dict(each.split() for each in rewards.split(", "))
+    assert by_agent["player_1"] == str(-int(by_agent["player_2"])) if by_agent["player_1"] != "0" else True
+    assert verdict == {"1": "You won.", "0": "A draw.", "-1": "You lost."}[by_agent["player_2"]]
+
+
+def test_fields_of_the_board_show_the_actions_that_take_them(tictactoe: Path) -> None:
+    result = play(tictactoe, typed="4\nq\n")
+    lines = result.output.splitlines()
+    assert lines[1:5] == ["0 1 2", "3 4 5", "6 7 8", "(X is yours)"]
+    (theirs,) = moves(result.output, "player_2")
+    fields = ["X" if field == 4 else "O" if field == theirs else str(field) for field in range(9)]
+    board = [" ".join(fields[row : row + 3]) for row in (0, 3, 6)]
+    assert "\n".join(board) in result.output
+    assert result.output.splitlines()[-1].endswith("You left the game.") and result.exit_code == 0
+
+
+def test_what_is_no_action_is_asked_again_and_the_end_of_input_leaves(tictactoe: Path) -> None:
+    result = play(tictactoe, typed="9\nhelp\n\n0\n")
+    for answer in ("9", "help", "Nothing"):
+        assert f"{answer} is not one of your actions; type a number, or q to leave." in result.output
+    assert "You left the game." in result.output and result.exit_code == 0
+
+
+def test_equal_seeds_play_equal_games(tictactoe: Path) -> None:
+    outputs = {play(tictactoe, "--seed", "8", "--games", "3", typed=NUMBERS).output for _ in range(2)}
+    (output,) = outputs
+    assert output.count(" Rewards: ") == 3
+
+
+def test_a_deterministic_policy_answers_every_game_alike(tictactoe: Path) -> None:
+    firsts = set()
+    for seed in range(6):
+        result = play(tictactoe, "--deterministic", "--seat", "1", "--seed", str(seed), typed="q\n")
+        firsts.add(moves(result.output, "player_1")[0])
+    assert len(firsts) == 1
+
+
+def test_any_checkpoint_can_be_played(tictactoe: Path) -> None:
+    step = rlcore.read_run(tictactoe).checkpoints[0].step
+    assert f"checkpoint {step};" in play(tictactoe, "--checkpoint", str(step), typed="q\n").output
+    with pytest.raises(RunStateError, match="there is no checkpoint '7'; there are"):
+        play_error(tictactoe, "--checkpoint", "7")
+
+
+def play_error(run: Path, *arguments: str) -> None:
+    result = play(run, *arguments)
+    assert result.exception is not None
+    raise result.exception
+
+
+def test_a_seat_that_is_no_agent_is_refused(tictactoe: Path) -> None:
+    for seat in ("player_3", "2"):
+        with pytest.raises(ConfigError, match=f"--seat {seat}: no agent is called so; there are player_1, player_2"):
+            play_error(tictactoe, "--seat", seat)
+
+
+def test_a_run_that_is_gone_and_a_game_that_is_not_played_in_turns_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(RunStateError, match="neither a run directory nor the id of a run"):
+        play_error(tmp_path / "gone")
+    at_once = trained(tmp_path, "rps", {"id": "classic/rps-v2"})
+    with pytest.raises(ConfigError, match=r"in classic/rps-v2, all agents act at once; rlcore play needs a game that"):
+        play_error(at_once)
+    in_turns = trained(tmp_path, "turns", {"id": "classic/rps-v2", "options": {"api": "aec"}})
+    assert "Your actions: 0, 1, 2" in play(in_turns, typed="q\n").output
+
+
+def test_an_environment_of_another_type_is_refused(tmp_path: Path) -> None:
+    run = trained(tmp_path, "pole", {"type": "gymnasium", "id": "CartPole-v1"})
+    with pytest.raises(ConfigError, match="is of type 'gymnasium'; rlcore play needs a game of type 'pettingzoo'"):
+        play_error(run)
+
+
+def test_hidden_cards_stay_hidden_until_the_end_and_actions_have_names(tmp_path: Path) -> None:
+    pytest.importorskip("pyspiel")
+    memory = {"memory": {"memory_size": 8, "sequence_length": 4}}
+    run = trained(tmp_path, "kuhn", {"id": "openspiel/kuhn_poker"}, network_settings=memory)
+    output = play(run, "--seed", "1", "--games", "4", typed="Pass\nBet\n1\n0\n" * 4).output
+    assert output.count("Your actions: 0 = Pass, 1 = Bet") >= 4 and "player_1 plays" in output
+    games = output.split(" Rewards: ")
+    assert len(games) == 5
+    for game in games[:-1]:
+        cards = [line for line in game.splitlines() if line and line[0] in "012" and "=" not in line]
+        assert len(cards[0].split()) == 1, "only the own card is shown before the end"
+        assert len(cards[-1].split()[:2]) == 2, "both cards are shown at the end"
+
+
+def test_a_table_closes_its_game_if_it_cannot_be_set_up(tictactoe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[object] = []
+    monkeypatch.setattr("rlcore_pettingzoo.table.close_quietly", closed.append)
+    with pytest.raises(ConfigError, match="--seat"):
+        Table.open(tictactoe, "player_9", "last", False, 0, False)
+    assert [type(each).__name__ for each in closed] == ["OrderEnforcingWrapper", "TurnEnvironment"]

@@ -1,0 +1,197 @@
+"""tools/release.py: one version in all places, and what would be uploaded is checked; real members are built."""
+
+from __future__ import annotations
+
+import shutil
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import release
+from packaging.requirements import Requirement
+from release import ReleaseError
+from workspace import CORE, MEMBERS, ROOT, pyproject
+
+REPORT = "rlcore-report"
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """The files with a version or a bound, and the pages, in another directory."""
+    root = tmp_path / "root"
+    paths = [ROOT / "pyproject.toml", ROOT / release.VERSION_FILE, *(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")]
+    paths += [ROOT / "core/src/rlcore/plugins/diagnosis.py", *ROOT.glob("examples/*/pyproject.toml")]
+    paths += [each.directory / name for each in MEMBERS for name in ("pyproject.toml", "CHANGELOG.md")]
+    for path in paths:
+        to = root / path.relative_to(ROOT)
+        to.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, to)
+    return root
+
+
+def contents(root: Path) -> dict[Path, str]:
+    return {path: path.read_text(encoding="utf-8") for path in root.rglob("*") if path.is_file()}
+
+
+# ---------------------------------------------------------------- one version
+
+
+@pytest.mark.parametrize(("version", "inside", "outside"), [("3.7.1", "3.7.9", "3.8.0"), ("3.7.0rc1", "3.7.0", "3.8")])
+def test_a_version_is_written_in_all_places(copy: Path, version: str, inside: str, outside: str) -> None:
+    changed = release.set_version(copy, version)
+    assert release.version_of(copy) == version
+    for directory in (copy, *release.members(copy)):
+        assert pyproject(directory)["project"]["version"] == version
+    bounded = 0
+    for directory in (*release.members(copy), *copy.glob("examples/*")):
+        project = pyproject(directory)["project"]
+        extras = project.get("optional-dependencies", {}).values()
+        for text in (*project["dependencies"], *(each for extra in extras for each in extra)):
+            requirement = Requirement(text)
+            if requirement.name.startswith("rlcore") and requirement.specifier:
+                bounded += 1
+                assert requirement.specifier.contains(inside), text
+                assert not requirement.specifier.contains(outside), text
+    assert bounded > 30
+    old = release.bounds(release.version_of(ROOT))
+    assert {path.name for path, text in contents(copy).items() if old in text} <= {"CHANGELOG.md"}
+    assert all(path.is_relative_to(copy) for path in changed) and release.set_version(copy, version) == []
+
+
+def test_only_versions_bounds_and_headings_change(copy: Path) -> None:
+    before = contents(copy)
+    release.set_version(copy, "3.7.1")
+    release.set_version(copy, release.version_of(ROOT))
+    assert contents(copy) == before
+
+
+@pytest.mark.parametrize("version", ["1", "v1.2.3", "1.2", "1.2.3.dev1", "1.2.3-1", ""])
+def test_other_words_are_no_version(copy: Path, version: str) -> None:
+    before = contents(copy)
+    with pytest.raises(ReleaseError, match=r"is not a version such as 0\.2\.0"):
+        release.set_version(copy, version)
+    assert contents(copy) == before
+
+
+def test_a_changelog_gets_one_section_for_each_release() -> None:
+    released = "# Changelog\n\n## 0.1.0 (2026-12-01)\n\n- First.\n"
+    assert release.with_section(released, "0.2.0").startswith("# Changelog\n\n## 0.2.0 (unreleased)\n\n## 0.1.0 (2026")
+    assert release.with_section(released, "0.1.0") == released
+    unreleased = released.replace("2026-12-01", "unreleased")
+    assert release.with_section(unreleased, "0.2.0") == unreleased.replace("0.1.0", "0.2.0")
+
+
+def test_the_command_prints_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert release.main(["version"]) == 0
+    assert capsys.readouterr().out.strip() == CORE.project["version"]
+    assert release.main(["version", "x"]) == 1
+
+
+# ---------------------------------------------------------------- what was built
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("dist")
+    release.build(ROOT, out, [REPORT], isolation=False)
+    return out
+
+
+@pytest.fixture
+def dist(built: Path, tmp_path: Path) -> Path:
+    """A copy of the sdist and the wheel of one member."""
+    shutil.copytree(built, tmp_path / "dist")
+    return tmp_path / "dist"
+
+
+def wheel_of(dist: Path) -> Path:
+    (wheel,) = dist.rglob("*.whl")
+    return wheel
+
+
+def changed(wheel: Path, change: Callable[[str, bytes], bytes | None]) -> None:
+    """Write the wheel again; ``change(name, content)`` returns what a file has, or None to leave the file out."""
+    with zipfile.ZipFile(wheel) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name, content in files.items():
+            kept = change(name, content)
+            if kept is not None:
+                archive.writestr(name, kept)
+
+
+def test_a_member_is_built_from_its_sdist_and_passes(dist: Path) -> None:
+    release.check(ROOT, dist, [REPORT])
+    with pytest.raises(ReleaseError, match="already; delete them first"):
+        release.build(ROOT, dist, [REPORT], isolation=False)
+
+
+def replaced(old: str, new: str) -> Callable[[str, bytes], bytes | None]:
+    def change(name: str, content: bytes) -> bytes:
+        if not name.endswith("METADATA"):
+            return content
+        assert old in content.decode()
+        return content.decode().replace(old, new).encode()
+
+    return change
+
+
+VERSION = release.version_of(ROOT)
+LOW, HIGH = release.bounds(VERSION).split(",")
+WRONG: dict[str, tuple[Callable[[str, bytes], bytes | None], str]] = {
+    "another version": (replaced(f"Version: {VERSION}", "Version: 0.0.9"), "its version is 0.0.9, not"),
+    "other bounds": (replaced(f"rlcore{HIGH},{LOW}", f"rlcore{LOW}"), "whose bounds are not"),
+    "a path": (replaced(f"rlcore{HIGH},{LOW}", "rlcore @ file:///core"), "which no index has"),
+    "no rlcore": (replaced(f"Requires-Dist: rlcore{HIGH},{LOW}\n", ""), "does not require rlcore"),
+    "no license": (lambda name, content: None if name.endswith("/LICENSE") else content, "lacks .*licenses/LICENSE"),
+    "no types": (lambda name, content: None if name.endswith("py.typed") else content, "lacks rlcore_report/py.typed"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wheel_that_must_not_be_uploaded_is_named(dist: Path, name: str) -> None:
+    change, message = WRONG[name]
+    changed(wheel_of(dist), change)
+    with pytest.raises(ReleaseError, match=rf"rlcore_report-{VERSION}-py3-none-any\.whl: .*{message}"):
+        release.check(ROOT, dist, [REPORT])
+
+
+def test_files_beside_the_package_are_named(dist: Path) -> None:
+    with zipfile.ZipFile(wheel_of(dist), "a") as archive:
+        archive.writestr("tests/test_report.py", "")
+    with pytest.raises(ReleaseError, match=r"has tests/test_report\.py, which is not in the repository"):
+        release.check(ROOT, dist, [REPORT])
+
+
+def test_missing_and_foreign_files_are_named(dist: Path) -> None:
+    next(dist.rglob("*.tar.gz")).unlink()
+    (dist / "plugins/acme-1.0.tar.gz").touch()
+    with pytest.raises(ReleaseError) as refused:
+        release.check(ROOT, dist, [REPORT])
+    assert f"rlcore_report-{VERSION}.tar.gz: missing" in str(refused.value)
+    assert "acme-1.0.tar.gz: does not belong to this release" in str(refused.value)
+
+
+def test_what_twine_finds_is_reported(dist: Path) -> None:
+    def without_a_description(name: str, content: bytes) -> bytes:
+        return content.partition(b"\n\n")[0] if name.endswith("METADATA") else content
+
+    changed(wheel_of(dist), without_a_description)
+    with pytest.raises(ReleaseError, match="long_description"):
+        release.check(ROOT, dist, [REPORT])
+
+
+def test_a_tag_fits_the_version_and_changelogs_have_a_date(dist: Path) -> None:
+    with pytest.raises(ReleaseError, match=r"the tag is v9\.9\.9, and the version"):
+        release.check(ROOT, dist, [REPORT], "v9.9.9")
+    if "(unreleased)" in (ROOT / "plugins/report/CHANGELOG.md").read_text(encoding="utf-8").partition("\n## ")[2]:
+        with pytest.raises(ReleaseError, match=r"CHANGELOG\.md has no section"):
+            release.check(ROOT, dist, [REPORT], f"v{VERSION}")
+
+
+@pytest.mark.packaging
+def test_all_members_are_built_checked_and_the_core_is_installed(tmp_path: Path) -> None:
+    for arguments in (["build", "--no-isolation"], ["check"], ["smoke", "--extras", ""]):
+        assert release.main([arguments[0], str(tmp_path / "dist"), *arguments[1:]]) == 0
+    assert len([*(tmp_path / "dist").rglob("*.whl")]) == len([*(tmp_path / "dist").rglob("*.tar.gz")]) == len(MEMBERS)

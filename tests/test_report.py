@@ -1,0 +1,193 @@
+"""``rlcore report`` about real runs: PPO with evaluations, self-play and lessons, in files and in a browser."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+import pytest
+
+from rlcore import Run
+from rlcore.testing.fixtures import RunRlcore, run_rlcore
+
+__all__ = ["run_rlcore"]
+
+PPO = {
+    "trainer_type": "ppo",
+    "hyperparameters": {"batch_size": 64, "buffer_size": 256},
+    "max_steps": 768,
+    "summary_freq": 256,
+}
+POLE = {
+    "environment": {"type": "gymnasium", "id": "CartPole-v1", "num_envs": 4},
+    "behaviors": {"Pole": PPO},
+    "evaluation": {"interval": 256, "episodes": 3},
+}
+SHORT = {"behavior": "Pole", "measure": "progress", "threshold": 0.3}
+LESSONS = {
+    "environment_parameters": {
+        "length": {
+            "curriculum": [
+                {"name": "Short", "value": 0.3, "completion_criteria": SHORT},
+                {"name": "Long", "value": 0.6},
+            ]
+        }
+    }
+}
+GAME = {
+    "environment": {"type": "pettingzoo", "id": "classic/tictactoe-v3", "num_envs": 8},
+    "behaviors": {"Player": {**PPO, "self_play": {"save_steps": 100, "team_change": 200, "swap_steps": 50}}},
+}
+
+Train = Callable[..., Path]
+
+
+@pytest.fixture
+def train(tmp_path: Path) -> Train:
+    """``train("a", POLE, seed=2)``: a run directory in the ``results`` beside which ``run_rlcore`` starts commands."""
+
+    def make(name: str, config: Any, seed: int = 1, **changes: Any) -> Path:
+        results = tmp_path / "working" / "results"
+        settings = {"run_id": name, "results_dir": str(results)}
+        off = {"console": False, "tensorboard": False}
+        run = Run({**config, **changes, "checkpoint_settings": settings, "env_settings": {"seed": seed}, "stats": off})
+        run.train()
+        return results / name
+
+    return make
+
+
+@pytest.fixture
+def report(run_rlcore: RunRlcore, tmp_path: Path) -> Callable[..., str]:
+    """``report("a", "b")``: the page."""
+
+    def make(*arguments: str) -> str:
+        done = run_rlcore("report", *arguments)
+        assert done.exit_code == 0 and done.stderr == "", done.stderr
+        return (tmp_path / "working" / "report.html").read_text("utf-8")
+
+    return make
+
+
+def charts(text: str) -> dict[str, Any]:
+    """The numbers of each chart of a page by the tag of its statistic."""
+    start = text.index('id="data">') + len('id="data">')
+    data = {chart["id"]: chart for chart in json.loads(text[start : text.index("</script>", start)])["charts"]}
+    tags = {}
+    for figure in text.split("<figure>")[1:]:
+        element = figure.split('id="')[1].split('"')[0]
+        if '<span class="tag">' in figure:
+            tags[figure.split('<span class="tag">')[1].split("<")[0]] = data[element]
+    return tags
+
+
+def metrics(place: Path, tag: str) -> dict[int, float]:
+    lines = map(json.loads, (place / "metrics.jsonl").read_text().splitlines())
+    return {line["step"]: line["stats"][tag] for line in lines if tag in line["stats"]}
+
+
+def test_seeds_of_two_configurations_are_two_bands_of_what_they_measured(train: Train, report: Any) -> None:
+    narrow = {"Pole": {**PPO, "network_settings": {"hidden_units": 8}}}
+    wide = [train(f"wide-{seed}", POLE, seed) for seed in (1, 2, 3)]
+    for seed in (1, 2):
+        train(f"narrow-{seed}", POLE, seed, behaviors=narrow)
+    text = report("wide-1", "wide-2", "wide-3", "narrow-1", "narrow-2")
+    for tag in ("Environment/Cumulative Reward", "Evaluation/Cumulative Reward"):
+        first, second = charts(text)[tag]["groups"]
+        assert (len(first["names"]), len(second["names"])) == (3, 2)
+        measured = [metrics(place, tag) for place in wide]
+        assert first["steps"] == [256, 512, 768] and first["count"] == [3, 3, 3]
+        level = first["levels"][0]
+        for index, step in enumerate(first["steps"]):
+            values = [run[step] for run in measured]
+            assert level["mean"][index] == pytest.approx(fmean(values), rel=1e-5)
+            assert level["std"][index] == pytest.approx(stdev(values), rel=1e-5)
+            assert (level["low"][index], level["high"][index]) == pytest.approx((min(values), max(values)), rel=1e-5)
+    assert text.count("5 runs in 2 groups") == 1
+    assert "network_<wbr>settings.<wbr>hidden_<wbr>units</th><td>128</td><td>8</td>" in text
+    scores = [json.loads((place / "result.json").read_text())["evaluation"]["best_score"] for place in wide]
+    assert f'{fmean(scores):,.2f} <span class="quiet">± {stdev(scores):,.2f}</span>' in text
+
+
+def test_a_single_run_lists_what_differs_from_the_defaults(train: Train, report: Any) -> None:
+    train("one", {**POLE, **LESSONS})
+    text = report("one")
+    rows = [row.replace("<wbr>", "") for row in text.split('class="key">')[1:]]
+    found = {row.split("<")[0]: row.split("<td>")[1].split("<")[0] for row in rows}
+    assert found.pop("environment_parameters.length.curriculum.lessons").startswith("[{")
+    assert found == {
+        "behaviors.Pole.trainer_type": "ppo",
+        "behaviors.Pole.hyperparameters.batch_size": "64",
+        "behaviors.Pole.hyperparameters.buffer_size": "256",
+        "behaviors.Pole.max_steps": "768",
+        "behaviors.Pole.summary_freq": "256",
+        "environment.id": "CartPole-v1",
+        "environment.num_envs": "4",
+        "evaluation.interval": "256",
+        "evaluation.episodes": "3",
+        "stats.console": "false",
+        "stats.tensorboard": "false",
+    }
+
+
+def test_lessons_and_ratings_have_curves(train: Train, report: Any) -> None:
+    lessons, game = train("lessons", {**POLE, **LESSONS}), train("game", GAME)
+    text = report("lessons", "game")
+    lesson = charts(text)["Environment/Lesson Number/length"]
+    (only,) = lesson["groups"]
+    assert lesson["held"] and dict(zip(only["steps"], only["levels"][2]["mean"], strict=True)) == metrics(
+        lessons, "Environment/Lesson Number/length"
+    )  # lessons are not smoothed
+    (rated,) = charts(text)["Self-play/ELO"]["groups"]
+    assert dict(zip(rated["steps"], rated["levels"][0]["mean"], strict=True)) == pytest.approx(
+        metrics(game, "Self-play/ELO"), rel=1e-5
+    )
+    assert "of Pole</span>" in text and "of Player</span>" in text
+
+
+def test_an_episode_is_filmed_and_embedded(train: Train, report: Any) -> None:
+    train("filmed", POLE)
+    text = report("filmed", "--episode")
+    assert text.count('<video controls muted loop playsinline preload="auto" src="data:video/mp4;base64,') == 1
+    assert "best checkpoint" in text
+
+
+def test_an_environment_without_pictures_gives_the_reason(train: Train, run_rlcore: RunRlcore) -> None:
+    train("game", GAME)
+    done = run_rlcore("report", "game", "--episode")
+    assert done.exit_code == 0
+    assert "warning: game: no episode: --video: environments of type 'pettingzoo' cannot record video" in done.stderr
+
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium")
+def test_a_browser_draws_every_chart_without_an_error_or_a_refused_request(
+    train: Train, report: Any, tmp_path: Path
+) -> None:
+    train("a-1", POLE, 1)
+    train("a-2", POLE, 2)
+    text = report("a-1", "a-2")
+    shown = tmp_path / "shown.html"
+    # Sections that are closed draw their charts when they are opened.
+    shown.write_text(text.replace('<details class="charts">', '<details class="charts" open>'), "utf-8")
+    flags = [
+        "--headless",
+        "--no-sandbox",
+        "--enable-logging=stderr",
+        "--virtual-time-budget=5000",
+        f"--user-data-dir={tmp_path / 'profile'}",
+    ]
+    done = subprocess.run(
+        [str(CHROMIUM), *flags, "--dump-dom", shown.as_uri()], capture_output=True, text=True, timeout=120
+    )
+    # Errors of scripts, and requests that the policy of the page refuses, are lines of the console.
+    assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
+    assert done.stdout.count('class="js-line"') > 0
+    assert done.stdout.count('class="xtitle"') == text.count('class="chart"')

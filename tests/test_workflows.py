@@ -1,0 +1,75 @@
+"""The workflows run what the pages say, and may upload only what was built and checked, rlcore first."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import yaml
+from workspace import CORE, ROOT
+
+WORKFLOWS = {path.name: path for path in sorted((ROOT / ".github/workflows").glob("*.yml"))}
+
+
+def read(name: str) -> dict[str, Any]:
+    return dict(yaml.load(WORKFLOWS[name].read_text(encoding="utf-8"), yaml.BaseLoader))
+
+
+def commands(job: dict[str, Any]) -> list[str]:
+    return [step["run"] for step in job["steps"] if "run" in step]
+
+
+def upload(job: dict[str, Any]) -> list[dict[str, Any]]:
+    return [step for step in job["steps"] if step.get("uses", "").startswith("pypa/gh-action-pypi-publish@")]
+
+
+@pytest.mark.parametrize("name", WORKFLOWS)
+def test_actions_are_pinned_and_jobs_may_only_read(name: str) -> None:
+    workflow = read(name)
+    assert workflow["permissions"] == {"contents": "read"}
+    for job in workflow["jobs"].values():
+        for step in job["steps"]:
+            assert "uses" not in step or re.fullmatch(r"[\w/-]+@v\d+\.\d+\.\d+", step["uses"]), step
+        assert job.get("permissions", {}) == ({"id-token": "write"} if upload(job) else {})
+        assert "secrets." not in str(job)
+
+
+def test_ci_runs_the_commands_of_the_readme() -> None:
+    jobs = read("ci.yml")["jobs"]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "pip install -r requirements-dev.txt && pytest" in commands(jobs["test"])
+    (shorter,) = (command for command in commands(jobs["newest"]) if command.startswith("pytest"))
+    for command in ("pip install -r requirements-dev.txt && pytest", shorter):
+        assert command in readme
+    contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    for command in commands(jobs["check"])[1:]:
+        assert command in contributing, f"CONTRIBUTING.md does not have {command!r}"
+
+
+def test_ci_uses_the_oldest_and_the_newest_python_that_the_packages_name() -> None:
+    named = [each.rpartition(" ")[2] for each in CORE.project["classifiers"] if re.search(r":: 3\.\d+$", each)]
+    versions = sorted(named, key=lambda version: int(version.partition(".")[2]))
+    assert CORE.project["requires-python"] == f">={versions[0]}"
+    used = [
+        step["with"]["python-version"]
+        for job in read("ci.yml")["jobs"].values()
+        for step in job["steps"]
+        if "python-version" in step.get("with", {})
+    ]
+    assert {versions[0], versions[-1]} == set(used)
+
+
+def test_a_release_is_built_checked_installed_and_uploaded_with_the_core_first() -> None:
+    workflow = read("release.yml")
+    assert workflow["on"] == {"push": {"tags": ["v*"]}}
+    jobs = workflow["jobs"]
+    own = [command for command in commands(jobs["build"]) if "tools/release.py" in command]
+    assert [command.split()[2] for command in own] == ["build", "check", "smoke"]
+    assert '--tag "$GITHUB_REF_NAME"' in own[1]
+    assert {name for name, job in jobs.items() if upload(job)} == {"core", "plugins"}
+    assert (jobs["core"]["needs"], jobs["plugins"]["needs"]) == ("build", "core")
+    for name in ("core", "plugins"):
+        (step,) = upload(jobs[name])
+        assert step["with"]["packages-dir"] == f"dist/{name}"
+        assert jobs[name]["environment"] == "release" and commands(jobs[name]) == []
