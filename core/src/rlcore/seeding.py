@@ -65,12 +65,15 @@ class EpisodeSeeds:
 
     Attributes:
         run_seed: Seed of the run.
+        first_env: Number, in the run, of the environment that is ``env`` 0 here: a process that steps some of a run's
+            environments gives each the seeds that it has in one process.
     """
 
     run_seed: int
+    first_env: int = 0
 
     def __call__(self, env: int, episode: int) -> int:
-        return derive_seed(self.run_seed, "episode", env, episode)
+        return derive_seed(self.run_seed, "episode", self.first_env + env, episode)
 
 
 class EpisodeTable:

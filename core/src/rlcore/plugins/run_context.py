@@ -103,7 +103,8 @@ class RunContext:
         plugins: The plugins of the run: their records, and objects that they create.
         directory: The run directory, an absolute path; it exists.
         seed: The run's seed, never -1.
-        num_envs: N, the number of environments.
+        num_envs: N, the number of environments in this process.
+        first_env: Number, in the run, of the first environment of this process; 0 where one process has them all.
         purpose: Purpose of the created objects: ``"train"``; ``"evaluate"`` for environments and curricula of
             evaluations within a run, and for everything in ``rlcore evaluate``; ``"inference"`` under ``--inference``.
         offline: Whether the run learns from recorded data and steps no environment.
@@ -127,6 +128,7 @@ class RunContext:
     video: Path | None = None
     working_directory: Path = attrs.field(factory=working_directory)
     stash: Stash = attrs.field(factory=Stash, repr=False)
+    first_env: int = 0
     # Shared with the context of evaluations, which is an evolved copy.
     _stops: StopRequests = attrs.field(factory=StopRequests, repr=False)
     _holds: CheckpointHolds = attrs.field(factory=CheckpointHolds, repr=False)
