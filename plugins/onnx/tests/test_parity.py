@@ -91,7 +91,7 @@ class File:
     memory: float = 0.0
 
     def run(self, seen: Arrays, mask: Any, memory: Any, epsilon: NDArray[np.float32]) -> Arrays:
-        """Outputs by their names in the profile generic, and in its units; ``memory`` is [R, M]."""
+        """Return the outputs by their names in the profile generic, in its units; ``memory`` is [R, M]."""
         if self.profile == "generic":
             optional = {"action_mask": mask, "memory": memory}
         else:
@@ -137,7 +137,7 @@ class File:
 
 @attrs.frozen
 class Expected:
-    """What the policy computes; continuous actions for the noise of ``epsilon`` and without noise."""
+    """Results of the policy; continuous actions for the noise of ``epsilon`` and without noise."""
 
     continuous: Any
     deterministic_continuous: Any
@@ -217,9 +217,18 @@ def test_every_activation_of_the_settings(make_policy: Make, export: Any, activa
     export(make_policy("mlp", "continuous", activation=activation), profile=profile)
 
 
-@pytest.mark.parametrize("encoder", ["simple", "nature_cnn", "resnet", "match3", "fully_connected"])
-def test_every_encoder_of_images(make_behavior: Any, export: Any, encoder: str) -> None:
-    camera = ObservationSpec("camera", (36, 40, 1), np.float32, "image")
+@pytest.mark.parametrize(
+    ("encoder", "size"),
+    [
+        ("simple", (20, 22)),
+        ("nature_cnn", (36, 40)),
+        ("resnet", (20, 22)),
+        ("match3", (7, 9)),
+        ("fully_connected", (7, 9)),
+    ],
+)
+def test_every_encoder_of_images(make_behavior: Any, export: Any, encoder: str, size: tuple[int, int]) -> None:
+    camera = ObservationSpec("camera", (*size, 1), np.float32, "image")
     settings = NetworkSettings(hidden_units=16, num_layers=1, vis_encode_type=encoder)
     for profile in ("generic", "unity"):
         export(untrained_policy(make_behavior("hybrid", camera), settings, 1), profile=profile)
