@@ -1,4 +1,4 @@
-"""What all classes of rules have in common."""
+"""The part that classes of rules share: skipped tests, and a directory for each test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The conftest.py of this repository: a test finds the log of rlcore as the first one did."""
+"""The conftest.py of this repository: a test finds the process as the first one did."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from workspace import ROOT
 
-TESTS = """\
+LOG = """\
 import logging
 import pytest
 from rlcore.cli.log import show_log
@@ -39,14 +40,45 @@ def test_after_the_test(caplog, monkeypatch):
     assert warned(caplog) == ((True, logging.NOTSET, False), ["once"])
 """
 
+IMPORTS = """\
+import importlib
+import sys
+from importlib.util import find_spec
+import pytest
 
-def test_what_a_test_changes_of_the_log_is_undone(tmp_path: Path) -> None:
-    (tmp_path / "test_log.py").write_text(TESTS)
+@pytest.fixture(scope="module")
+def of_module(tmp_path_factory):
+    path = tmp_path_factory.mktemp("of_module")
+    (path / "shared.py").write_text("")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(path)
+        import shared
+        yield
+
+def test_that_imports_what_it_wrote(tmp_path, of_module):
+    (tmp_path / "own.py").write_text("")
+    sys.path.append(str(tmp_path))
+    import own
+
+def test_after_it(of_module, monkeypatch, tmp_path):
+    assert find_spec("own") is None and "shared" in sys.modules and find_spec("shared")
+    (tmp_path / "patched.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    import patched
+
+def test_after_a_patch(of_module):
+    assert find_spec("patched") is None and "shared" in sys.modules
+"""
+
+
+@pytest.mark.parametrize(("tests", "count"), [(LOG, 4), (IMPORTS, 3)], ids=["log", "imports"])
+def test_what_a_test_changes_is_undone(tmp_path: Path, tests: str, count: int) -> None:
+    (tmp_path / "test_process.py").write_text(tests)
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = deep: as here\n")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     for name in [name for name in environment if name.startswith("PYTEST_")]:
         del environment[name]
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "conftest", "-p", "no:cacheprovider", "test_log.py"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "conftest", "-p", "no:cacheprovider", "test_process.py"]
     ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout
-    assert "4 passed" in ran.stdout
+    assert f"{count} passed" in ran.stdout
