@@ -1,9 +1,14 @@
-"""Settings of all tests: one thread per process, the profiles of Hypothesis, ``--deep`` and ``--plain-torch``."""
+"""Settings of all tests: one thread per process, the profiles of Hypothesis, ``--deep`` and ``--plain-torch``.
+
+The log of rlcore is after each test as it was before.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
+from collections.abc import Generator
 from pathlib import Path
 
 # Before numpy is imported here or in a process that a test starts: several processes run tests side by side.
@@ -69,6 +74,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(
         key=lambda item: next((k for k, mark in enumerate(LONGEST) if item.get_closest_marker(mark)), len(LONGEST))
     )
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol() -> Generator[None, bool | None, bool | None]:
+    """Undo what a test and its fixtures change of the log: a command that runs in this process configures it for good.
+
+    A fixture would not do, because those of a module run before it. pytest attaches its own handlers to loggers that do
+    not propagate, so a later test would see records twice.
+    """
+    log = logging.getLogger("rlcore")
+    handlers, propagate, level = [*log.handlers], log.propagate, log.level
+    try:
+        return (yield)
+    finally:
+        log.handlers[:], log.propagate = handlers, propagate
+        log.setLevel(level)  # the method also clears the caches of child loggers
 
 
 @pytest.fixture(scope="session")

@@ -23,7 +23,7 @@ from rlcore.runtime import load
 from rlcore.settings import NetworkSettings
 from rlcore.torch.untrained import untrained_policy
 
-pytestmark = [pytest.mark.packaging, pytest.mark.xdist_group("packaging")]
+pytestmark = pytest.mark.packaging
 
 VERSION = "1.30.0"
 RUN = ROOT / "tests/support/run_onnx.mjs"

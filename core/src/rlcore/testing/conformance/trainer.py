@@ -14,7 +14,6 @@ import gc
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,6 +30,7 @@ from rlcore.seeding import EpisodeSeeds
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.checkpoint_directory import save_checkpoint
 from rlcore.testing.conformance.learning_rewards import TORCH_REWARD, TORCH_TAG, LearningReward, LearningRewards
+from rlcore.testing.conformance.rules import Rules
 from rlcore.testing.conformance.states import assert_equal, check_storable, copied, equal
 from rlcore.testing.environments import (
     ConstantReward,
@@ -67,7 +67,7 @@ def mean_reward(trainer: Trainer, environment: Environment) -> float:
     return float(np.mean(rewards))
 
 
-class TrainerConformance:
+class TrainerConformance(Rules):
     """Tests of trainers: set ``trainer`` and ``hyperparameters``.
 
     Attributes:
@@ -86,14 +86,6 @@ class TrainerConformance:
     num_envs: ClassVar[int] = 4
     steps: ClassVar[int] = 300
     learns_within: ClassVar[int] = 20_000
-    skip: ClassVar[Mapping[str, str]] = {}
-
-    @pytest.fixture(autouse=True)
-    def _skip_and_place(self, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-        reason = self.skip.get(request.node.originalname)
-        if reason:
-            pytest.skip(reason)
-        self.directory = tmp_path
 
     # ------------------------------------------------------------ making
 
