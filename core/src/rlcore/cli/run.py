@@ -272,7 +272,7 @@ def limit_threads() -> None:
 
 
 def closing_line(run: Run) -> str:
-    """The last line, ``done: 9 steps; Pole mean reward 4.20 of the last 2 episodes; results/pole``, and how to resume."""
+    """The last line, ``done: 9 steps; Pole mean reward 4.20 of the last 2 episodes; results/p``, and how to resume."""
     from rlcore.errors import dotted
 
     if run.nothing_left and run.outcome == "done":
