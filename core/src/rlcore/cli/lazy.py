@@ -47,8 +47,9 @@ class LazyGroup(click.Group):
         name = args[0]
         if name in self.lazy or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
-        asks_plugins = self.fallback and not name.startswith("-")
-        command, others, off = _load(self.fallback)(name) if asks_plugins else (None, (), "")
+        command, others, off = None, (), ""
+        if self.fallback is not None and not name.startswith("-"):
+            command, others, off = _load(self.fallback)(name)
         if command is not None:
             return name, command, args[1:]
         known = (*self.lazy, *others)
