@@ -50,15 +50,15 @@ def test_of_two_processes_that_start_at_once_one_has_the_run(workplace: Any, num
         os.kill(process.pid, signal.SIGTERM)
         process.join(60)
     flags = ["--resume"] if resumed else []
-    both = {each: each.start(*flags) for each in (place, other)}
-    place.wait_for(lambda: any(process.exitcode is not None for process in both.values()))
-    (loser,) = [each for each, process in both.items() if process.exitcode is not None]
-    winner = other if loser is place else place
-    assert both[loser].exitcode == 5
+    both = [(each, each.start(*flags)) for each in (place, other)]
+    place.wait_for(lambda: any(process.exitcode is not None for _, process in both))
+    first_ended = 0 if both[0][1].exitcode is not None else 1
+    (loser, lost), (winner, process) = both[first_ended], both[1 - first_ended]
+    assert lost.exitcode == 5 and process.exitcode is None
     assert "another process is writing to this run; wait or stop it" in loser.stderr, loser.stderr
     seen = place.steps
     place.wait_for(lambda: place.steps != seen)
-    os.kill(both[winner].pid, signal.SIGTERM)
-    both[winner].join(60)
-    assert both[winner].exitcode == 143, winner.stderr
+    os.kill(process.pid, signal.SIGTERM)
+    process.join(60)
+    assert process.exitcode == 143, winner.stderr
     assert place.verify() and place.json("result.json")["outcome"] == "interrupted"
