@@ -4,7 +4,7 @@
     python tests/faults/matrix.py F2 F7       # these rows
     python tests/faults/matrix.py F3 -- -n 4  # options of pytest
 
-Each row has a least number of trials, and the exit code is 1 if a row has fewer, or one that failed. The tests are those
+Each row has a least number of trials. The exit code is 1 if a row has fewer, or one that failed. The tests are those
 of this directory, with ``--deep``; ``pytest`` runs a few trials of each.
 """
 
@@ -78,7 +78,9 @@ ROWS = {
         ("test_damages.py",
          "test_disk.py::test_every_damage_is_noticed_named_and_made_good_by_an_older_checkpoint"), 100,
     ),
-    "F4b": Row("all checkpoints damaged: nothing starts", ("test_disk.py::test_when_all_are_damaged_nothing_starts",), 10),
+    "F4b": Row("all checkpoints damaged: nothing starts", ("test_disk.py::test_when_all_are_damaged_nothing_starts",),
+        10,
+    ),
     "F5": Row(
         "the disk is full",
         ("test_disk.py::test_a_disk_that_fills_up_stops_the_run_at_a_checkpoint_and_costs_nothing_old",
