@@ -262,6 +262,15 @@ def cut_warning(behaviors: Mapping[str, BehaviorRun], hidden: BehaviorRun) -> st
     )
 
 
+def endless_warning(behavior: BehaviorRun) -> str:
+    """The warning if no episode of ``behavior`` has ended after many steps."""
+    return (
+        f"behavior {behavior.name!r}: no episode ended within {int(behavior.episodes.lengths.max())} steps, so there "
+        "is no mean reward, and nothing that waits for the end of episodes happens; if they should end, have the "
+        "environment terminate or truncate them, for example with environment.max_episode_steps (reported once)"
+    )
+
+
 def unlearned_warning(behavior: BehaviorRun) -> str:
     """The warning if ``max_steps`` is reached before the trainer's first update."""
     return (

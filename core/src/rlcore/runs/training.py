@@ -27,7 +27,8 @@ from rlcore.runs.evaluations import RunEvaluation
 from rlcore.runs.exports import RunExports
 from rlcore.runs.loop import PhaseTimes, infer, learn
 from rlcore.runs.notifications import Notifications
-from rlcore.runs.state import RunState, cut_warning, unlearned_warning
+from rlcore.runs.state import RunState, cut_warning, endless_warning, unlearned_warning
+from rlcore.runs.step_watch import StepWatch
 from rlcore.runs.summaries import RunSummaries
 from rlcore.runs.timers import Timer, Timers
 from rlcore.storage.directory import RunDirectory
@@ -78,6 +79,8 @@ class Training:
         self._control = control
         self._evaluated: EvaluationResult | None = None  # in this epoch, latest
         self._warned_of_cuts = False
+        self._warned_of_endless = False
+        self._watch = StepWatch(self._progress)
         self._started_at = perf_counter()
         self._steps_at_start = 0
 
@@ -114,10 +117,12 @@ class Training:
             behavior.begin_epoch()
         try:
             if inference:
-                infer(state, self.stopping, times)
+                with self._watch.watching():
+                    infer(state, self.stopping, times)
             elif evaluation.overdue is None or not self._boundary_reached():
                 evaluation.watch(state.behaviors, state.steps)
-                learn(state, self.stopping, self._boundary_reached, times)
+                with self._watch.watching():
+                    learn(state, self.stopping, self._boundary_reached, times)
         finally:
             times.add_to(self._timers.root.child("TrainerController.start_learning"))
         seconds = perf_counter() - started
@@ -135,6 +140,7 @@ class Training:
                 self._save_checkpoint()
             for behavior in behaviors:
                 behavior.set_boundaries()
+        self._warn_of_endless()
         self._raise_failure()
         return EpochResult(
             epoch=self.epoch,
@@ -149,10 +155,29 @@ class Training:
             best_step=evaluation.scores.best_step,
         )
 
+    def _progress(self) -> tuple[tuple[int, ...], str]:
+        """What changes with each step or update of the trainers, and the place in the run, for messages."""
+        times, behaviors = self.times, self.behaviors.values()
+        where = f"at step {self.state.steps}{', in an update' if times.updating_now else ''}"
+        return (*(behavior.steps + behavior.inferred for behavior in behaviors), times.updates), where
+
+    def _warn_of_endless(self) -> None:
+        if self._warned_of_endless:
+            return
+        for behavior in self.behaviors.values():
+            if behavior.endless:
+                self._warned_of_endless = True
+                log.warning("%s", endless_warning(behavior))
+                return
+
     # ------------------------------------------------------------ boundaries
 
     def _boundary_reached(self) -> bool:
         """Do what is due between two summaries. Returns whether a summary is due, or the run ends here."""
+        with self._watch.paused():
+            return self._summary_due()
+
+    def _summary_due(self) -> bool:
         evaluation, state, behaviors = self.evaluation, self.state, self.behaviors.values()
         ending = all(behavior.steps >= behavior.settings.max_steps for behavior in behaviors)
         if evaluation.due(state.steps, ending) and not self._evaluate():
@@ -255,6 +280,7 @@ class Training:
             error = raised
             raise
         finally:
+            self._watch.close()
             reported = error or late
             self.opened.__exit__(None if reported is None else type(reported), reported, None)
         if late is not None:
