@@ -8,5 +8,5 @@ checkpoint), :mod:`~rlcore.storage.checkpoint_directory` (all of them: save, fin
 of the best evaluation) and :mod:`~rlcore.storage.status` (the view of the newest checkpoint).
 :mod:`~rlcore.storage.read_other_runs` and :mod:`~rlcore.storage.saved_models` read runs that a new run begins with;
 :mod:`~rlcore.storage.configuration` reads the configuration of a run back, from its file or from a checkpoint's copy;
-:mod:`~rlcore.storage.versions` compares the plugins of a resumed run with those of its checkpoint.
+:mod:`~rlcore.storage.fingerprint` says what else the numbers of a run depend on, and how a resumed run differs in it.
 """

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -31,11 +30,12 @@ from rlcore.storage.checkpoint_directory import (
 )
 from rlcore.storage.configuration import Change, changes
 from rlcore.storage.directory import RunDirectory
+from rlcore.storage.fingerprint import ENTRY as FINGERPRINT
+from rlcore.storage.fingerprint import Fingerprint, differences, fingerprint, fingerprint_in
 from rlcore.storage.read_other_runs import models_of_run, status_of_run
 from rlcore.storage.run_files import TIMERS, outcome_in
 from rlcore.storage.saved_state import RUN, require_run
 from rlcore.storage.status import ListedCheckpoint, SavedStatus, listed_before, training_status
-from rlcore.storage.versions import run_versions, warn_of_other_versions
 
 
 class SavedBehavior(Protocol):
@@ -58,6 +58,7 @@ class RunStore:
         self._newest: SavedStatus | None = None  # of the checkpoint last written or read
         self._older: list[ListedCheckpoint] = []  # the checkpoints before it in the directory
         self._configuration = ""  # as checkpoints hold it
+        self._fingerprint: Fingerprint = {}  # of this process
         self._whole: dict[int, bool] = {}  # by step: whether a checkpoint that was read back is undamaged
 
     @property
@@ -87,13 +88,9 @@ class RunStore:
         """Gives plugins the status of the checkpoint that was read, made from the checkpoints alone."""
         self.plugins.restore_status(context, self._status())
 
-    def compare_versions(self, saved: Mapping[str, Any]) -> None:
-        """Warns of every library and plugin whose version differs from that in the checkpoint's state ``saved``."""
-        warn_of_other_versions(saved[RUN].get("versions", {}), self._versions)
-
-    @cached_property
-    def _versions(self) -> dict[str, dict[str, str]]:
-        return run_versions(self.plugins)
+    def differences(self, saved: Mapping[str, Any]) -> list[str]:
+        """The differences from the fingerprint in the checkpoint's state ``saved``, in words."""
+        return differences(fingerprint_in(saved[RUN]), self._fingerprint)
 
     def configuration_changes(self) -> list[Change]:
         """The keys of the configuration that differ from those in the checkpoint that was read."""
@@ -119,6 +116,7 @@ class RunStore:
     def configure(self, config: RunConfig) -> None:
         """Sets the configuration that checkpoints of this run hold."""
         self._configuration = sealed(config_text(config))
+        self._fingerprint = fingerprint(self.plugins, config)
 
     @property
     def configuration_sha256(self) -> str:
@@ -154,7 +152,7 @@ class RunStore:
             sections = self.plugins.report_status(context, parameters, behaviors)
         except PluginError as error:
             failure = error
-        state[RUN] |= {"sections": {**sections, **parameters}, "versions": self._versions}
+        state[RUN] |= {"sections": {**sections, **parameters}, FINGERPRINT: self._fingerprint}
         try:
             path = save_checkpoint(self.directory.checkpoints, step, state, self._configuration)
         except (TypeError, RecursionError) as error:
