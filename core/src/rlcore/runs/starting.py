@@ -94,6 +94,7 @@ class Start:
         resumed = {} if saved is None else {name: int(steps) for name, steps in saved["run"]["steps"].items()}
         place, start = self.directory.path, self.directory.working_directory
         context = run_context(config, plugins, place, start, resumed, self.control.stops)
+        context.held_checkpoints.changed = self.directory.write_holds
         plugins.check_config(config)
         notifications = Notifications(plugins, context)
         state = RunState.make(config, plugins, context, self.offline, notifications.lesson_changed)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from collections.abc import Container, Iterable, Mapping
@@ -15,7 +16,7 @@ import attrs
 
 from rlcore.config.names import name_problem
 from rlcore.errors import ConfigError, RunStateError
-from rlcore.files.atomic import is_leftover, sweep
+from rlcore.files.atomic import is_leftover, sweep, write_atomically
 from rlcore.files.paths import user_path, working_directory
 from rlcore.settings import CheckpointSettings
 from rlcore.storage.checkpoint import CONFIGURATION
@@ -25,6 +26,7 @@ from rlcore.storage.lock import LOCK, RunLock, in_use, is_locked
 from rlcore.storage.replaced_runs import ReplacedRuns, why_force
 from rlcore.storage.run_files import (
     CHECKPOINTS,
+    HOLDS,
     LOGS,
     MARK,
     RESULT,
@@ -192,6 +194,7 @@ class RunDirectory:
             else:
                 self._set_mark(mark or Mark())
             self.logs.mkdir(exist_ok=True)
+            self.write_holds([])  # those of a process that was killed
             for place in (self.logs, self.checkpoints, self.best):
                 sweep(place)
         except OSError as error:
@@ -221,6 +224,17 @@ class RunDirectory:
             log.info(
                 "%s: the run that was here is kept in %s until this one has a regular checkpoint", self.path, aside
             )
+
+    def write_holds(self, steps: list[int]) -> None:
+        """Write for other processes which checkpoints this process holds; the file is there while it holds some."""
+        path = self.logs / HOLDS
+        try:
+            if steps:
+                write_atomically(path, json.dumps({"held": steps}).encode())
+            else:
+                path.unlink(missing_ok=True)
+        except OSError as error:
+            log.debug("%s: %s", path, error)
 
     @property
     def exports(self) -> Mapping[str, int | None]:
@@ -308,6 +322,8 @@ class RunDirectory:
                     log.warning("%s: the run that was here before is still in %s", self.path, aside)
             elif self._lock.held and not self._starting:
                 self._remove_if_bare()
+            if self._mark is not None and self._lock.held:
+                self.write_holds([])
         finally:
             self._starting = False
             self._lock.release()

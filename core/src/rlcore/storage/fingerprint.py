@@ -30,7 +30,7 @@ Fingerprint = Mapping[str, Mapping[str, str]]
 ENTRY = "fingerprint"  # of a checkpoint's run
 ANOTHER_CONFIGURATION = "another configuration"
 # Blocks that no number of a training depends on. The section `plugins` says which plugins were loaded.
-_WITHOUT_EFFECT = ("checkpoint_settings", "stats", "export", "plugins", "debug")
+_WITHOUT_EFFECT = ("checkpoint_settings", "evaluation", "stats", "export", "plugins", "debug")
 _NAMED = {
     "libraries": "{name}",
     "plugins": "plugin {name!r}",
@@ -101,4 +101,13 @@ def differences(saved: Fingerprint, now: Fingerprint) -> list[str]:
 def _digest(config: RunConfig) -> str:
     data = {key: value for key, value in dump_config(config).items() if key not in _WITHOUT_EFFECT}
     data["torch_settings"] = {"fast_cpu": config.torch_settings.fast_cpu}  # the section `computing` has the others
-    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(_canonical(data), sort_keys=True).encode()).hexdigest()
+
+
+def _canonical(value: Any) -> Any:
+    """``value`` with equal numbers written alike: 1.0 in a file and 1 in another one configure the same."""
+    if isinstance(value, Mapping):
+        return {key: _canonical(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_canonical(each) for each in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value

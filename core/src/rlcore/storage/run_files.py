@@ -27,9 +27,12 @@ CHECKPOINTS = "checkpoints"
 LOGS = "run_logs"
 TIMERS = "timers.json"
 RESULT = "result.json"
+HOLDS = "held_checkpoints.json"  # while a process of the run holds some
 FORMAT = 1
 
-_FILES = frozenset({LOCK, MARK, CONFIGURATION, RESULT, f"{LOGS}/training_status.json", f"{LOGS}/{TIMERS}"})
+_FILES = frozenset(
+    {LOCK, MARK, CONFIGURATION, RESULT, f"{LOGS}/training_status.json", f"{LOGS}/{TIMERS}", f"{LOGS}/{HOLDS}"}
+)
 _FOLDERS = frozenset({LOGS, CHECKPOINTS, f"{CHECKPOINTS}/{BEST}"})
 
 

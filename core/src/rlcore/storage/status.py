@@ -112,11 +112,14 @@ def training_status(
     return status | {"metadata": metadata}
 
 
-def status_in_checkpoints(checkpoint: Checkpoint, state: Mapping[str, Any]) -> dict[str, Any]:
-    """The status of the run at ``checkpoint``, whose state is ``state``, with the checkpoints beside it listed."""
+def status_in_checkpoints(checkpoint: Checkpoint, state: Mapping[str, Any], final: bool = False) -> dict[str, Any]:
+    """The status of the run at ``checkpoint``, whose state is ``state``, with the checkpoints beside it listed.
+
+    ``final``: the training is done.
+    """
     older = listed_before(checkpoint.step, find_checkpoints(checkpoint.path.parent))
     exported = ExportedFiles.read(checkpoint.path.parent.parent)
-    return training_status(SavedStatus.of(checkpoint, state), older, exported)
+    return training_status(SavedStatus.of(checkpoint, state), older, exported, final)
 
 
 def _with_files(entry: Mapping[str, Any], exported: Sequence[str]) -> Mapping[str, Any]:
