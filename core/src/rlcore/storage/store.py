@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,7 +17,7 @@ from rlcore.files.atomic import write_atomically
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.run_context import RunContext
 from rlcore.settings import BehaviorSettings, RunConfig
-from rlcore.storage.best import save_best, settle_best
+from rlcore.storage.best import by_score, save_best, settle_best
 from rlcore.storage.checkpoint import CONFIGURATION
 from rlcore.storage.checkpoint_directory import (
     Checkpoint,
@@ -69,20 +69,48 @@ class RunStore:
     # ------------------------------------------------------------ reading
 
     def newest_state(self) -> dict[str, Any]:
-        """The state of the newest undamaged checkpoint. Raises RunStateError if there is none."""
+        """The state of the newest undamaged checkpoint, or of the one that ``checkpoint_settings.checkpoint`` names.
+
+        Raises RunStateError if there is none.
+        """
         found = find_checkpoints(self.directory.checkpoints)
         if not found:
             raise RunStateError(self.directory.no_checkpoint())
+        step = self._chosen_step(found)
         checkpoint, state = newest_intact(
             self.directory.checkpoints,
             f"{self.directory.path}",
-            "; restore one from a backup or start over with --force",
+            "; restore one from a backup or "
+            + ("start over with --force" if step is None else "choose another --checkpoint"),
+            step,
             check=require_run,
         )
+        if step is not None and found[-1].step > step:
+            self.directory.rewind(step)
         self._whole[checkpoint.step] = True
         self._newest = SavedStatus.of(checkpoint, state)
         self._older = listed_before(checkpoint.step, found)
         return state
+
+    def _chosen_step(self, found: Sequence[Checkpoint]) -> int | None:
+        """The step that ``checkpoint_settings.checkpoint`` names; None for the newest one."""
+        chosen, steps = self.directory.settings.checkpoint, [str(each.step) for each in found]
+        if chosen is None:
+            return None
+        there = f"{self.directory.path}: there is no checkpoint"
+        if chosen != "best":
+            if chosen not in steps:
+                raise RunStateError(f"{there} {chosen[:60]!r}; there are {', '.join(steps)}")
+            return int(chosen)
+        best = by_score(find_checkpoints(self.directory.best))
+        if not best:
+            raise RunStateError(f"{there} of a best evaluation; there are {', '.join(steps)}")
+        if str(best[-1].step) not in steps:
+            raise RunStateError(
+                f"{there} of step {best[-1].step} to resume from: {best[-1].path} has weights only; start a new run "
+                f"from them with behaviors.NAME.init_path, or resume from one of {', '.join(steps)}"
+            )
+        return best[-1].step
 
     def restore_status(self, context: RunContext) -> None:
         """Gives plugins the status of the checkpoint that was read, made from the checkpoints alone."""
