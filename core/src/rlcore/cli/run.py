@@ -83,6 +83,9 @@ class RunCommand(click.Command):
 @click.option("--run-id", help="Name of the run; its directory is results/RUN_ID.")
 @click.option("--results-dir", help="Directory of the run directories.")
 @click.option("--resume", is_flag=True, help="Resume the run; without CONFIG, with the configuration in its directory.")
+@click.option(
+    "--checkpoint", metavar="STEP|best", help="Resume from this checkpoint; later ones move to RUN_ID.replaced."
+)
 @click.option("--force", is_flag=True, help="Replace an existing run of this name.")
 @click.option("--inference", is_flag=True, help="Act with the saved policy, without learning, until interrupted.")
 @click.option("--deterministic", is_flag=True, help="Take the mean or most likely action instead of sampling.")
@@ -193,6 +196,7 @@ FLAG_KEYS = {
     "run_id": ("checkpoint_settings", "run_id"),
     "results_dir": ("checkpoint_settings", "results_dir"),
     "resume": ("checkpoint_settings", "resume"),
+    "checkpoint": ("checkpoint_settings", "checkpoint"),
     "force": ("checkpoint_settings", "force"),
     "inference": ("checkpoint_settings", "inference"),
     "initialize_from": ("checkpoint_settings", "initialize_from"),

@@ -70,8 +70,9 @@ def with_seed(config: RunConfig, seed: int | None) -> RunConfig:
 
 
 def fresh_start(config: RunConfig) -> RunConfig:
-    """The configuration that starts this run again: without ``resume``, ``force`` and ``inference``."""
-    settings = attrs.evolve(config.checkpoint_settings, resume=False, force=False, inference=False)
+    """The configuration that starts this run again: without ``resume``, ``checkpoint``, ``force``, ``inference``."""
+    start = config.checkpoint_settings
+    settings = attrs.evolve(start, resume=False, checkpoint=None, force=False, inference=False)
     return attrs.evolve(config, checkpoint_settings=settings)
 
 

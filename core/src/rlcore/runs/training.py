@@ -27,6 +27,7 @@ from rlcore.runs.evaluations import RunEvaluation
 from rlcore.runs.exports import RunExports
 from rlcore.runs.loop import PhaseTimes, infer, learn
 from rlcore.runs.notifications import Notifications
+from rlcore.runs.promise import ResumePromise, promise_of
 from rlcore.runs.state import RunState, cut_warning, endless_warning, unlearned_warning
 from rlcore.runs.step_watch import StepWatch
 from rlcore.runs.summaries import RunSummaries
@@ -68,6 +69,8 @@ class Training:
         self.epoch = 0
         self.outcome: Outcome | None = None
         self.resumed_from: Path | None = None
+        self.promise = promise_of(context, state)  # of a resume from this run's checkpoints
+        self.differences: tuple[str, ...] = ()  # from the checkpoint that this process resumed
         self.nothing_left = False  # to learn, already when this process resumed the run
         self.seconds_before = 0.0  # of earlier processes of this run
         self.opened = ExitStack()  # closes environments, writers and the run directory
@@ -99,6 +102,11 @@ class Training:
         if self.context.inference:
             return False
         return self.evaluation.scores.stopped or not any(behavior.learning for behavior in self.behaviors.values())
+
+    @property
+    def resume(self) -> ResumePromise:
+        """How this run compares with one that was never stopped, if this process resumed it too."""
+        return self.promise.after(self.differences)
 
     def stopping(self) -> bool:
         """Whether a stop was requested, or a plugin's failure is to end the run."""
@@ -216,7 +224,7 @@ class Training:
                 self._warned_of_cuts = True
                 log.warning("%s", cut_warning(state.behaviors, hidden[0]))
             captured = state.capture(self.evaluation.state_dict(), self._wall_seconds())
-            captured["run"]["overdue"] = self.evaluation.overdue
+            captured["run"] |= {"overdue": self.evaluation.overdue, "resume": self.promise.to_json()}
             parameters = {} if state.curricula is None else state.curricula.status()
             path = store.save(state.steps, captured, state.behaviors, self.context, parameters)
             if regular:
@@ -314,6 +322,7 @@ class Training:
             **({"stop": stop.to_json()} if stop is not None and self.outcome == "interrupted" else {}),
             "wall_seconds": self._wall_seconds(),
             "steps_per_second": steps_per_second(steps - self._steps_at_start, perf_counter() - self._started_at),
+            "resume": self.resume.to_json(),
             **({} if evaluation is None else {"evaluation": evaluation}),
             **({"exports": self.exports.to_json()} if self.exports.results else {}),
             "behaviors": {

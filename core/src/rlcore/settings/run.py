@@ -29,6 +29,10 @@ class CheckpointSettings:
     )
     load_model: bool = setting(False, "Deprecated by ML-Agents.", not_supported="load_model; use resume")
     resume: bool = setting(False, "Resume the run from its last checkpoint.")
+    checkpoint: str | None = setting(
+        None,
+        "Checkpoint to resume or to act from: a step, or best; by default the newest intact one (an rlcore key).",
+    )
     force: bool = setting(False, "Replace an existing run of this name.")
     train_model: bool = setting(False, "Deprecated by ML-Agents.", not_supported="train_model; leave it out")
     inference: bool = setting(False, "Act with the saved policy without learning.")
