@@ -14,7 +14,7 @@ import attrs
 from numpy.typing import NDArray
 
 from rlcore.environment import BehaviorSpec
-from rlcore.errors import RlcoreError
+from rlcore.errors import ConfigError, RlcoreError, RunStateError, UnsupportedSpace
 from rlcore.workers.arrays import Layout, RunArrays
 
 __all__ = ["Executor", "FinalInfo", "PartMade", "Task", "Worker", "WorkerFailed"]
@@ -59,14 +59,19 @@ class WorkerFailed(Exception):
     """A worker raised, died, or did not answer in time. Raised by :meth:`Worker.begin` and :meth:`Worker.result`.
 
     Attributes:
-        final: The error to raise in the run, because starting the worker again cannot help; None if it may.
         details: The traceback and the last lines of output of the worker; may be empty.
+        raised: The error that a method of the part raised, if it is one of rlcore.
     """
 
-    def __init__(self, message: str, details: str = "", final: RlcoreError | None = None) -> None:
+    def __init__(self, message: str, details: str = "", raised: RlcoreError | None = None) -> None:
         super().__init__(message)
         self.details = details
-        self.final = final
+        self.raised = raised
+
+    @property
+    def final(self) -> bool:
+        """Whether starting the worker again cannot help: the configuration or a saved state is wrong."""
+        return isinstance(self.raised, ConfigError | RunStateError | UnsupportedSpace)
 
 
 @runtime_checkable
