@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from time import monotonic
 from typing import Any
 
@@ -204,7 +204,3 @@ class Crew:
         finally:
             self.workers.clear()
             self._executor.close()
-
-    def present(self, parts: Collection[int]) -> list[int]:
-        """Those of ``parts`` that are there, in order."""
-        return [part for part in sorted(parts) if part in self.workers]

@@ -15,6 +15,9 @@ from rlcore.workers.contract import PartMade, Task
 from rlcore.workers.recipe import context_of, make_environment, plugins_of
 
 
+__all__ = ["Part"]
+
+
 class Part:
     """Some of a run's environments, in a worker. An executor calls the methods by name, ``create`` first.
 
