@@ -25,6 +25,7 @@ from rlcore.files.paths import user_path
 
 if TYPE_CHECKING:
     from rlcore.config import Document
+    from rlcore.runs.behavior import BehaviorRun
     from rlcore.runs.run import Run
 
 
@@ -270,7 +271,7 @@ def limit_threads() -> None:
 
 
 def closing_line(run: Run) -> str:
-    """The last line, ``done: 100000 steps; CartPole mean reward 498.20; results/cartpole``, and how to continue."""
+    """The last line, ``done: 9 steps; Pole mean reward 4.20 of the last 2 episodes; results/p``, and how to resume."""
     from rlcore.errors import dotted
 
     if run.nothing_left and run.outcome == "done":
@@ -285,18 +286,25 @@ def closing_line(run: Run) -> str:
         keys = [dotted(("behaviors", name, "max_steps")) for name in run.behaviors]
         options = " ".join(f"--set {shlex.quote(f'{key}=...')}" for key in keys)
         return f"nothing left to learn: max_steps {reached} is reached; raise it with {options}"
-    rewards = [
-        f"{name} mean reward {'-' if result.mean_reward is None else format(result.mean_reward, '.2f')}"
-        for name, result in run.results().items()
-    ]
+    rewards = [reward_text(name, behavior) for name, behavior in run.behaviors.items()]
     if run.config.checkpoint_settings.inference and run.outcome == "interrupted":  # the normal end of inference
         acted = sum(behavior.inferred for behavior in run.behaviors.values())
         return f"stopped after {acted} steps; {', '.join(rewards)}; {run.directory.path}"
     scored = "".join(f"; {text}" for text in evaluation_texts(run))
     stop = run.stop if run.outcome == "interrupted" else None
     reason = f" ({stop.reason})" if stop is not None and stop.reason and not stop.by_signal else ""
-    line = f"{run.outcome}{reason}: {run.steps} steps; {', '.join(rewards)}{scored}; {run.directory.path}"
+    wanted = stop is not None and not stop.by_signal  # by a plugin or a limit, not by Ctrl-C
+    ended = "stopped" if wanted else run.outcome
+    line = f"{ended}{reason}: {run.steps} steps; {', '.join(rewards)}{scored}; {run.directory.path}"
     return f"{line}; resume with: {resuming(run)}" if run.outcome == "interrupted" else line
+
+
+def reward_text(name: str, behavior: BehaviorRun) -> str:
+    """``CartPole mean reward 498.20 of the last 100 episodes``; with ``-`` before the first episode ended."""
+    mean, count = behavior.mean_reward, len(behavior.recent)
+    if mean is None:
+        return f"{name} mean reward - (no episode ended)"
+    return f"{name} mean reward {mean:.2f} of the last {count} episode{'' if count == 1 else 's'}"
 
 
 def evaluation_texts(run: Run) -> list[str]:
