@@ -14,7 +14,6 @@ from rlcore.workers.arrays import PartArrays
 from rlcore.workers.contract import PartMade, Task
 from rlcore.workers.recipe import context_of, make_environment, plugins_of
 
-
 __all__ = ["Part"]
 
 
