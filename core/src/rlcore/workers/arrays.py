@@ -181,8 +181,8 @@ class RunArrays:
     ) -> dict[str, AgentBatch]:
         """The batch of each behavior, of all workers. The arrays, [S, ...], are valid until workers write again.
 
-        ``final_info``, [K] by name, is that of each worker that reported some, by behavior. ``lost`` are workers whose episodes were
-        aborted: their rows hold the first observations of other episodes.
+        ``final_info``, [K] by name, is that of each worker that reported some, by behavior. ``lost`` are workers whose
+        episodes were aborted: their rows hold the first observations of other episodes.
         """
         batches = {}
         for name, arrays in self._behaviors.items():
