@@ -33,15 +33,10 @@ _ADDED = "rlcore.cli.run.options_of_plugins"
 
 # Flags of mlagents-learn, of old versions too, that rlcore lacks, and the message for each.
 _UNITY = "not supported yet: Unity environments"
-_WORKERS = "not supported yet: supervised workers"
 ML_AGENTS_FLAGS: Mapping[str, str] = {
     **dict.fromkeys(("--env", "--env-args", "--base-port", "--num-areas"), _UNITY),
     **dict.fromkeys(("--no-graphics", "--no-graphics-monitor", "--width", "--height", "--quality-level"), _UNITY),
     **dict.fromkeys(("--time-scale", "--target-frame-rate", "--capture-frame-rate"), _UNITY),
-    **dict.fromkeys(
-        ("--timeout-wait", "--max-lifetime-restarts", "--restarts-rate-limit-n", "--restarts-rate-limit-period-s"),
-        _WORKERS,
-    ),
     **dict.fromkeys(("--torch", "--tensorflow"), "each trainer chooses its own framework; leave it out"),
     **dict.fromkeys(("--slow", "--worker-id"), _UNITY),
     **dict.fromkeys(("--docker-target-name", "--multi-gpu"), "removed by ML-Agents; leave it out"),
@@ -51,6 +46,10 @@ ML_AGENTS_FLAGS: Mapping[str, str] = {
     "--lesson": "removed by ML-Agents; a run starts with the lessons of another one by "
     "--set checkpoint_settings.initialize_lessons_from=RUN_ID",
     "--num-runs": "removed by ML-Agents; start a run for each seed, with its own --run-id and --seed",
+    **{
+        f"--{name.replace('_', '-')}": f"write --set env_settings.{name}=NUMBER"
+        for name in ("timeout_wait", "max_lifetime_restarts", "restarts_rate_limit_n", "restarts_rate_limit_period_s")
+    },
     "--save-freq": "write --set behaviors.NAME.checkpoint_interval=STEPS",
     "--keep-checkpoints": "write --set behaviors.NAME.keep_checkpoints=NUMBER",
     "--cpu": "write --device cpu",

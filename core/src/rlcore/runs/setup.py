@@ -17,7 +17,7 @@ from rlcore.config.document import Document, document_from_mapping
 from rlcore.config.load import load_document
 from rlcore.config.names import behavior_name_problems
 from rlcore.config.plugins_block import recorded
-from rlcore.config.rules import behaviors_problem
+from rlcore.config.rules import behaviors_problem, workers_problem
 from rlcore.curricula.checked import CheckedCurriculum
 from rlcore.curriculum import Curriculum
 from rlcore.environment import AgentBatch, BehaviorSpec, Environment
@@ -122,7 +122,7 @@ def make_environment(config: RunConfig, plugins: Plugins, context: RunContext) -
     unnamed = behaviors_problem(spec, config)
     if unnamed:
         raise ConfigError(unnamed, key=("behaviors",))
-    environment = plugins.create_environment(spec, settings, context)
+    environment = _in_workers(config, plugins, context) or plugins.create_environment(spec, settings, context)
     unusable = behavior_name_problems(environment.behaviors)
     problem = ""
     if unusable:
@@ -136,6 +136,19 @@ def make_environment(config: RunConfig, plugins: Plugins, context: RunContext) -
             environment.close()
         raise EnvironmentFailed(f"environment {settings.id or settings.type!r}: {problem}")
     return environment
+
+
+def _in_workers(config: RunConfig, plugins: Plugins, context: RunContext) -> Environment | None:
+    """The environments of a run in workers; None without workers, and for what is measured or filmed."""
+    settings = environment_settings(config)
+    if settings.crew is None or context.purpose == "evaluate" or context.video is not None:
+        return None
+    problem = workers_problem(config)
+    if problem:
+        raise ConfigError(problem, key=("environment", "workers"))
+    from rlcore.workers.environment import make_worker_environment
+
+    return make_worker_environment(settings.crew, plugins, context, environment_name(settings, plugins))
 
 
 def make_curricula(

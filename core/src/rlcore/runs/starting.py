@@ -108,7 +108,7 @@ class Start:
             context,
             state,
             RunEvaluation(config.evaluation, evaluator, self.store),
-            RunSummaries(plugins, context, state.curricula, self.timers, notifications),
+            RunSummaries(plugins, context, state.curricula, self.timers, notifications, state.environment),
             RunExports(plugins, context, self.directory, self.store),
             notifications,
             self.directory,

@@ -122,7 +122,7 @@ class RunConfig:
         """
         if self.evaluation is not None and self.evaluation.environment is not None:
             return self.evaluation.environment
-        return None if self.environment is None else attrs.evolve(self.environment, num_envs=None)
+        return None if self.environment is None else attrs.evolve(self.environment, num_envs=None, workers=None)
 
     @property
     def lone_lessons(self) -> frozenset[str]:
