@@ -32,6 +32,7 @@ def rlcore_reward_providers() -> list[RewardProviderSpec]:
             target="rlcore.rewards:ExtrinsicReward.create",
             settings="rlcore.settings:RewardSettings",
             summary="the environment's own reward, the group's included",
+            ranks=True,
         )
     ]
 

@@ -47,6 +47,11 @@ class TorchSettings:
         True,
         "Compute on a CPU with rlcore's fast versions of some operations; false is plain PyTorch (an rlcore key).",
     )
+    rank_timeout: float = setting(
+        60.0,
+        "Seconds that the ranks of torchrun wait for each other; must exceed the longest save or export (an rlcore key).",
+        minimum=1.0,
+    )
 
 
 @attrs.frozen(kw_only=True)
