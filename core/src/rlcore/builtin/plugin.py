@@ -45,6 +45,7 @@ def rlcore_replay_buffer_samplers() -> list[ReplaySamplerSpec]:
             target="rlcore.torch.replay_sampler:UniformSampler.create",
             settings="rlcore.settings:ReplaySamplerSettings",
             summary="every stored transition is equally likely",
+            ranks=True,
         ),
         ReplaySamplerSpec(
             name="prioritized",

@@ -45,11 +45,9 @@ def launched(environ: Mapping[str, str] = os.environ) -> Launch | None:
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC_RESTART_COUNT"):
         text = environ.get(name, "0")
         if not text.isdecimal():
-            raise ConfigError(
-                f"the environment variable {name} is {text!r}, not a whole number; start ranks by torchrun"
-            )
+            raise ConfigError(f"the environment variable {name} is {text!r}, not a whole number; use torchrun")
         numbers[name] = int(text)
     rank, size = numbers["RANK"], numbers["WORLD_SIZE"]
     if not rank < size:
-        raise ConfigError(f"the environment variable RANK is {rank}, and WORLD_SIZE {size}; start ranks by torchrun")
+        raise ConfigError(f"the environment variable RANK is {rank}, and WORLD_SIZE {size}; use torchrun")
     return Launch(rank, size, numbers["LOCAL_RANK"], numbers["TORCHELASTIC_RESTART_COUNT"])

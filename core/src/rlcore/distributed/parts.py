@@ -65,10 +65,11 @@ def scatter_state(state: Mapping[str, Any] | None, ranks: Ranks) -> dict[str, An
             parts = state["run"][PARTS]["parts"]
         own = [None if state is None else _with_part(state, parts.get(str(rank))) for rank in range(ranks.size)]
         if ranks.size > 1:  # rank 0 keeps its own as it is: FrozenStates are sent as plain mappings
-            mine, own[0] = own[0], None
-            ranks.scatter(own)
-            return mine  # type: ignore[no-any-return]
-    return ranks.scatter(own)  # type: ignore[no-any-return]
+            mine: dict[str, Any] | None = own[0]
+            ranks.scatter([None, *own[1:]])
+            return mine
+    saved: dict[str, Any] | None = ranks.scatter(own)
+    return saved
 
 
 # ---------------------------------------------------------------- differences
@@ -117,7 +118,8 @@ def _with_part(state: Mapping[str, Any], part: Part | None) -> dict[str, Any]:
         leaves.pop(tuple(path), None)
     for path, leaf in zip(part["paths"], part["leaves"], strict=True):
         leaves[tuple(path)] = leaf
-    return _tree(leaves)  # type: ignore[no-any-return]
+    whole: dict[str, Any] = _tree(leaves)
+    return whole
 
 
 def _tree(leaves: Mapping[Path, Any]) -> Any:
@@ -131,7 +133,7 @@ def _tree(leaves: Mapping[Path, Any]) -> Any:
     for (key, *rest), leaf in leaves.items():
         below.setdefault(key, {})[tuple(rest)] = leaf
     if all(isinstance(key, int) for key in below):
-        if sorted(below) != list(range(len(below))):  # type: ignore[type-var]
+        if set(below) != set(range(len(below))):
             raise RunStateError("the part of a rank in the checkpoint does not fit that of rank 0")
         return [_tree(below[index]) for index in range(len(below))]
     return {str(key): _tree(rest) for key, rest in below.items()}

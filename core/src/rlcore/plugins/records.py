@@ -299,6 +299,8 @@ class ReplaySamplerSpec(Record):
     Attributes:
         settings: The attrs class of such a block, as ``"package.module:Name"``; derives from
             :class:`rlcore.settings.ReplaySamplerSettings`.
+        ranks: Whether it may be used in a run of several processes, each of which has a part of the replay buffer; only
+            the ``uniform`` sampler of rlcore may.
     """
 
     kind: ClassVar[str] = "replay_sampler"
@@ -306,6 +308,7 @@ class ReplaySamplerSpec(Record):
     key: ClassVar[str] = "replay_sampler.type"
 
     settings: str = attrs.field(validator=_check_target)
+    ranks: bool = False
 
 
 def _check_suffix(record: Record, attribute: attrs.Attribute[str], value: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 
 import attrs
@@ -18,7 +19,7 @@ from rlcore.storage.follower import FollowerDirectory
 IMPLEMENTATION = "rlcore.torch.distributed"
 
 
-def join_ranks(launch: Launch | None, config: RunConfig) -> Ranks:
+def join_ranks(launch: Launch | None, config: RunConfig, stop_requested: Callable[[], bool]) -> Ranks:
     """Meet the other ranks of the run. Raises RanksFailed if one of them does not come, ConfigError without PyTorch."""
     if launch is None or launch.size == 1:
         return OneRank()
@@ -26,7 +27,7 @@ def join_ranks(launch: Launch | None, config: RunConfig) -> Ranks:
         module = import_module(IMPLEMENTATION)
     except ModuleNotFoundError as error:
         raise ConfigError(f"ranks of torchrun exchange with PyTorch ({error}); install rlcore[torch]") from error
-    ranks: Ranks = module.TorchRanks(launch, config.torch_settings.rank_timeout)
+    ranks: Ranks = module.TorchRanks(launch, config.torch_settings.rank_timeout, stop_requested)
     return ranks
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from time import monotonic
 from typing import Any
 
@@ -28,14 +29,12 @@ def play_in_rank_0(
     if ranks.rank == 0:
         return _lead(play, stop_requested, ranks)
     while True:
-        stop = ranks.any(stop_requested())
+        ranks.any(stop_requested())  # rank 0 abandons the evaluation then
         message = ranks.share(None)
         if message is not None:
             if message["result"] is None:
                 raise Abandoned
             return _result(message["result"])
-        if stop:
-            continue  # rank 0 abandons the evaluation within its next step
 
 
 def _lead(
@@ -52,10 +51,8 @@ def _lead(
         return stop
 
     result = None
-    try:
+    with suppress(Abandoned):
         result = play(stopping)
-    except Abandoned:
-        pass
     ranks.any(stop_requested())
     ranks.share({"result": None if result is None else attrs.asdict(result)})
     if result is None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from rlcore.distributed.ranks import Ranks
+from rlcore.distributed.shares import share_environments
 from rlcore.errors import ConfigError
 from rlcore.plugins.calls import Plugins
-from rlcore.plugins.records import TrainerSpec
+from rlcore.plugins.records import ReplaySamplerSpec
 from rlcore.settings import BehaviorSettings, RunConfig
 
 _ONE = "run it in one process, without torchrun"
@@ -23,24 +23,28 @@ class _Declares(Protocol):
     def ranks(self) -> bool: ...
 
 
-def refuse_config_in_ranks(config: RunConfig, offline: bool) -> None:
-    """Raise ConfigError for a run that several ranks cannot do at all."""
+def refuse_in_ranks(config: RunConfig, plugins: Plugins, offline: bool, size: int) -> None:
+    """Raise ConfigError for a run that ``size`` ranks, more than one, do not support."""
     if config.checkpoint_settings.inference:
         raise ConfigError(f"--inference acts in one process and learns nothing; {_ONE}")
     if offline:
         raise ConfigError(f"trainers that learn from recorded data step no environment to share among ranks; {_ONE}")
+    share_environments(config.num_envs, 0, size)
+    blocks = {("behaviors", name): settings for name, settings in config.behaviors.items()}
+    if config.default_settings is not None:
+        blocks["default_settings",] = config.default_settings
+    for key, settings in blocks.items():
+        _refuse_behavior(key, settings, plugins)
 
 
-def refuse_in_ranks(
-    name: str, settings: BehaviorSettings, trainer: TrainerSpec, plugins: Plugins, ranks: Ranks
-) -> None:
+def _refuse_behavior(key: tuple[str, ...], settings: BehaviorSettings, plugins: Plugins) -> None:
     """Raise ConfigError for a behavior that does not learn as one in several ranks."""
-    if ranks.size == 1:
-        return
-    key = ("behaviors", name)
-    _require(trainer, (*key, "trainer_type"))
+    _require(plugins.trainer(settings.trainer_type), (*key, "trainer_type"))
     for reference in settings.reward_signals:
         _require(plugins.reward_provider(reference), (*key, "reward_signals", reference))
+    sampler = getattr(settings.hyperparameters, "replay_sampler", None)
+    if sampler is not None:
+        _require(plugins.record(ReplaySamplerSpec, sampler.type), (*key, "hyperparameters", "replay_sampler", "type"))
     if settings.behavioral_cloning is not None:
         raise ConfigError(f"does not learn in several ranks; {_ONE}", key=(*key, "behavioral_cloning"))
     for section, block in settings.sections.items():

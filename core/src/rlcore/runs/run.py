@@ -28,7 +28,7 @@ from rlcore.runs.control import Control
 from rlcore.runs.description import RunDescription
 from rlcore.runs.evaluations import Scores
 from rlcore.runs.joining import directory_of_rank, join_ranks
-from rlcore.runs.rank_rules import refuse_config_in_ranks
+from rlcore.runs.rank_rules import refuse_in_ranks
 from rlcore.runs.setup import resolve_config
 from rlcore.runs.starting import Start
 from rlcore.runs.timers import Timers
@@ -75,7 +75,8 @@ class Run:
         self.outcome: Outcome | None = None
         self.offline = learns_offline(self.config, self.plugins)  # from recorded data: no environment is stepped
         if self._launch is not None and self._launch.size > 1:
-            refuse_config_in_ranks(self.config, self.offline)
+            with located(self._document):
+                refuse_in_ranks(self.config, self.plugins, self.offline, self._launch.size)
         leads = not isinstance(self.directory, FollowerDirectory)
         self._store = (RunStore if leads else FollowerStore)(self.directory, self.plugins)
         self._training: Training | None = None
@@ -118,7 +119,7 @@ class Run:
         if self._training is not None:
             return
         with self.timers.root.child("run_training.setup").measure():
-            ranks = join_ranks(self._launch, self.config)
+            ranks = join_ranks(self._launch, self.config, lambda: self._control.stop_requested)
             try:
                 training = Start(
                     self.config,

@@ -30,7 +30,6 @@ from rlcore.plugins.records import CurriculumSpec, StatsWriterSpec
 from rlcore.plugins.run_context import RunContext
 from rlcore.plugins.stopping import StopRequests
 from rlcore.runs.behavior import BehaviorRun
-from rlcore.runs.rank_rules import refuse_in_ranks
 from rlcore.runs.writers import OpenWriter
 from rlcore.seeding import fresh_seed
 from rlcore.settings import BehaviorSettings, EnvironmentParameter, EnvironmentSettings, RunConfig
@@ -220,7 +219,6 @@ def make_behavior_runs(
                 "default_settings would learn from recorded data; list it with a trainer that learns in an environment",
                 key=("behaviors",),
             )
-        refuse_in_ranks(name, settings, record, plugins, context.ranks)
         trainer = plugins.create_trainer(record, settings, spec, context)
         runs[name] = BehaviorRun(spec, settings, trainer, empty_batch(spec), context.seed, offline)
     return runs

@@ -49,7 +49,7 @@ class TorchSettings:
     )
     rank_timeout: float = setting(
         60.0,
-        "Seconds that the ranks of torchrun wait for each other; must exceed the longest save or export (an rlcore key).",
+        "Seconds that ranks of torchrun wait for each other; more than the longest save or export (an rlcore key).",
         minimum=1.0,
     )
 

@@ -8,7 +8,7 @@ goes through nccl.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from time import monotonic, sleep
@@ -19,6 +19,7 @@ import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.distributed.rendezvous import rendezvous
 
 from rlcore.distributed.launch import Launch
 from rlcore.distributed.messages import decoded, encoded
@@ -44,29 +45,28 @@ class TorchRanks:
         timeout: Seconds that an exchange waits for the other ranks.
     """
 
-    def __init__(self, launch: Launch, timeout: float) -> None:
-        """Meet the other ranks. Raises RanksFailed if one of them does not come."""
+    def __init__(self, launch: Launch, timeout: float, stop_requested: Callable[[], bool]) -> None:
+        """Meet the other ranks.
+
+        Raises RanksFailed if one of them does not come, or if ``stop_requested`` returns True meanwhile.
+        """
         self.rank = launch.rank
         self.size = launch.size
         self.timeout = timeout
-        self._restarts = launch.restarts
+        self._stop_requested = stop_requested
         self._waits = 0
-        self._group: dist.ProcessGroup
         self._gpus: dist.ProcessGroup | None = None
         self._failed = False
+        place = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
         try:
-            # Processes start at different times; what they exchange later has a shorter time.
-            meeting = timedelta(seconds=max(START_SECONDS, timeout))
-            dist.init_process_group("gloo", rank=launch.rank, world_size=launch.size, timeout=meeting)
-            self._group = dist.new_group(backend="gloo", timeout=timedelta(seconds=timeout))
+            store, _, _ = next(rendezvous("env://", timeout=timedelta(seconds=START_SECONDS)))
+            # Keys of an earlier attempt of the same job may still be in the store of torchrun.
+            self._store = dist.distributed_c10d.PrefixStore(f"rlcore/{launch.restarts}", store)
+            self.wait_for_all("meeting")  # not in PyTorch, which would handle no signal
+            kept = timedelta(seconds=timeout)
+            dist.init_process_group("gloo", store=self._store, rank=self.rank, world_size=self.size, timeout=kept)
         except (RuntimeError, ValueError) as error:
-            raise RanksFailed(
-                f"rank {self.rank} of {self.size} could not meet the others at {os.environ['MASTER_ADDR']}:"
-                f"{os.environ['MASTER_PORT']}: {one_line(error)}"
-            ) from error
-        store = dist.distributed_c10d._get_default_store()
-        # Keys of an earlier attempt of the same job may still be in the store of torchrun.
-        self._store = dist.distributed_c10d.PrefixStore(f"rlcore/{self._restarts}", store)
+            raise RanksFailed(f"rank {self.rank} could not meet the others at {place}: {one_line(error)}") from error
 
     # ------------------------------------------------------------ the contract
 
@@ -74,7 +74,7 @@ class TorchRanks:
         """Implement :meth:`rlcore.distributed.Ranks.sum`."""
         total = torch.from_numpy(np.array(values))
         with self._exchange():
-            dist.all_reduce(total, group=self._group)
+            dist.all_reduce(total)
         return total.numpy()
 
     def all_gather(self, value: Any) -> list[Any]:
@@ -82,12 +82,12 @@ class TorchRanks:
         own = _bytes(encoded(value))
         with self._exchange():
             sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
-            dist.all_gather(sizes, torch.tensor([len(own)]), group=self._group)
+            dist.all_gather(sizes, torch.tensor([len(own)]))
             longest = max(int(size) for size in sizes)
             padded = torch.zeros(longest, dtype=torch.uint8)
             padded[: len(own)] = own
             parts = [torch.empty(longest, dtype=torch.uint8) for _ in range(self.size)]
-            dist.all_gather(parts, padded, group=self._group)
+            dist.all_gather(parts, padded)
         return [decoded(part.numpy()[: int(size)].data) for part, size in zip(parts, sizes, strict=True)]
 
     def gather(self, value: Any) -> list[Any] | None:
@@ -111,10 +111,10 @@ class TorchRanks:
         message = _bytes(encoded(value)) if self.rank == 0 else None
         size = torch.tensor([0 if message is None else len(message)])
         with self._exchange():
-            dist.broadcast(size, 0, group=self._group)
+            dist.broadcast(size, 0)
             if message is None:
                 message = torch.empty(int(size), dtype=torch.uint8)
-            dist.broadcast(message, 0, group=self._group)
+            dist.broadcast(message, 0)
         return value if self.rank == 0 else decoded(message.numpy().data)
 
     def any(self, flag: bool) -> bool:
@@ -133,9 +133,9 @@ class TorchRanks:
             reasons = self._reasons(missing)
             if not missing:
                 return
-            if reasons:
+            if reasons or self._stop_requested():
                 self._failed = True
-                raise RanksFailed(_because(reasons))
+                raise RanksFailed(_because(reasons) if reasons else f"stopped while {_named(missing)} was {doing}")
             sleep(LOOK_SECONDS)
         self._failed = True
         raise RanksFailed(
@@ -155,7 +155,7 @@ class TorchRanks:
 
     def sum_tensor(self, values: Tensor) -> None:
         """Replace ``values``, in place and on their device, by the sums over all ranks."""
-        group = self._group
+        group = None
         if values.device.type == "cuda":
             if self._gpus is None:
                 self._gpus = dist.new_group(backend="nccl", timeout=timedelta(seconds=self.timeout))
@@ -167,15 +167,15 @@ class TorchRanks:
 
     def _send(self, message: bytes, rank: int) -> None:
         with self._exchange():
-            dist.send(torch.tensor([len(message)]), rank, group=self._group)
-            dist.send(_bytes(message), rank, group=self._group)
+            dist.send(torch.tensor([len(message)]), rank)
+            dist.send(_bytes(message), rank)
 
     def _receive(self, rank: int) -> Any:
         size = torch.zeros(1, dtype=torch.int64)
         with self._exchange():
-            dist.recv(size, rank, group=self._group)
+            dist.recv(size, rank)
             message = torch.empty(int(size), dtype=torch.uint8)
-            dist.recv(message, rank, group=self._group)
+            dist.recv(message, rank)
         return decoded(message.numpy().data)
 
     @contextmanager
@@ -202,7 +202,8 @@ class TorchRanks:
                     break
                 sleep(LOOK_SECONDS)
             if missing:
-                return f"{_named(missing)} ended, or has not answered for {self.timeout:g} seconds; it may have printed why"
+                hangs = "timed out" in str(error).lower()
+                return f"{_named(missing)} {f'did not answer for {self.timeout:g} seconds' if hangs else 'ended'}"
         return f"an exchange between the ranks failed: {one_line(error)}"
 
     def _reasons(self, missing: Sequence[int]) -> dict[int, str]:
