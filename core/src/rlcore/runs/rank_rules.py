@@ -30,7 +30,9 @@ def refuse_in_ranks(config: RunConfig, plugins: Plugins, offline: bool, size: in
     if offline:
         raise ConfigError(f"trainers that learn from recorded data step no environment to share among ranks; {_ONE}")
     share_environments(config.num_envs, 0, size)
-    blocks = {("behaviors", name): settings for name, settings in config.behaviors.items()}
+    blocks: dict[tuple[str, ...], BehaviorSettings] = {
+        ("behaviors", name): settings for name, settings in config.behaviors.items()
+    }
     if config.default_settings is not None:
         blocks["default_settings",] = config.default_settings
     for key, settings in blocks.items():

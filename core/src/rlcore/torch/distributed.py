@@ -60,8 +60,10 @@ class TorchRanks:
         place = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
         try:
             store, _, _ = next(rendezvous("env://", timeout=timedelta(seconds=START_SECONDS)))
-            # Keys of an earlier attempt of the same job may still be in the store of torchrun.
-            self._store = dist.distributed_c10d.PrefixStore(f"rlcore/{launch.restarts}", store)
+            # The store of torchrun has the keys of earlier attempts of the job, and of earlier runs of the processes.
+            attempt = f"rlcore/{launch.restarts}"
+            run = store.add(f"{attempt}/runs of {self.rank}", 1)
+            self._store = dist.distributed_c10d.PrefixStore(f"{attempt}/{run}", store)
             self.wait_for_all("meeting")  # not in PyTorch, which would handle no signal
             kept = timedelta(seconds=timeout)
             dist.init_process_group("gloo", store=self._store, rank=self.rank, world_size=self.size, timeout=kept)
