@@ -51,6 +51,11 @@ class TorchSettings:
         True,
         "Compute on a CPU with rlcore's fast versions of some operations; false is plain PyTorch (an rlcore key).",
     )
+    rank_timeout: float = setting(
+        60.0,
+        "Seconds that ranks of torchrun wait for each other; more than the longest save or export (an rlcore key).",
+        minimum=1.0,
+    )
 
 
 @attrs.frozen(kw_only=True)
