@@ -48,6 +48,12 @@ __all__ = ["TrainerConformance", "learn"]
 
 Mask = NDArray[np.bool_] | None
 
+NOT_RESUMED = (
+    "a trainer that resumed from its state learned differently than one that never stopped: state_dict lacks something "
+    "that learning uses; is the replay buffer saved (for OffPolicyTrainer: save_replay_buffer in hyperparameters), and "
+    "are all random generators? The first difference of updates and states is at"
+)
+
 SPACES: dict[str, Callable[[int], IdentityEnvironment]] = {
     "continuous": identity_continuous,
     "discrete": identity_multi_branch,
@@ -289,7 +295,7 @@ class TrainerConformance(Rules):
         assert_equal(state, resumed.state_dict(), "load_state_dict does not restore what state_dict gave")
         ours = [*learn(trainer, environment, self.steps, seed=7), trainer.state_dict()]
         theirs = [*learn(resumed, other, self.steps, seed=7), resumed.state_dict()]
-        assert_equal({"all": ours}, {"all": theirs})
+        assert_equal(ours, theirs, NOT_RESUMED)
 
     def test_snapshots_do_not_change_and_are_restored_from_their_content(self) -> None:
         environment = self.environment()
