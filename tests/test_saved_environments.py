@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from rlcore.runs.run import Run
+from rlcore.storage.checkpoint import load_checkpoint
+from rlcore.storage.checkpoint_directory import save_checkpoint
 
 STEPS = 600
 BEHAVIOR = {
@@ -93,3 +96,31 @@ def test_a_run_with_checkpoints_equals_one_without_and_a_stopped_one_equals_both
     assert sorted(int(each.name) for each in (stopped / "checkpoints").iterdir()) == [142, 334]
     train(tmp_path, "stopped", env_id, resume=True, checkpoint_interval=STEPS)
     assert last_checkpoint(stopped) == seldom
+
+
+def test_a_checkpoint_without_the_state_of_the_environment_is_resumed_with_new_episodes(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As an rlcore before this environment could be saved wrote it: all episodes began at the checkpoint."""
+    stopped = train(tmp_path, "older", "Pendulum-v1", stop_at=142, checkpoint_interval=STEPS)
+    path = stopped / "checkpoints" / "142"
+    state = load_checkpoint(path)
+    episodes = state["run"]["episodes"].copy()
+    state["run"] |= {"environment": None, "episodes": episodes + 1}
+    save_checkpoint(path.parent, 142, state, (path / "configuration.yaml").read_text())
+    settings = {"run_id": "older", "results_dir": str(tmp_path), "resume": True}
+    with Run({**json_of(stopped), "checkpoint_settings": settings}) as run:
+        run.start()
+        assert run.environment is not None and run.environment.episodes.tolist() == (episodes + 1).tolist()
+        difference = "an environment that saves its state, instead of one that begins new episodes"
+        assert str(run.describe().resume) == f"statistical, because this process has {difference}"
+        run.train()
+        assert run.outcome == "done"
+    assert [text for text in caplog.messages if "resumes with" in text] == [
+        f"{stopped}: resumes with {difference}; this resume is statistical instead of exact"
+    ]
+
+
+def json_of(run: Path) -> dict[str, Any]:
+    content: dict[str, Any] = yaml.safe_load((run / "configuration.yaml").read_text())
+    return content

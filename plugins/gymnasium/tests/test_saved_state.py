@@ -24,8 +24,8 @@ from rlcore_gymnasium.saving import SavingEnvironment
 
 CLASSIC = ("Acrobot-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1")
 ROBOTS = (
-    "Ant", "HalfCheetah", "Hopper", "Humanoid", "HumanoidStandup", "InvertedDoublePendulum", "InvertedPendulum", "Pusher",
-    "Reacher", "Swimmer", "Walker2d",
+    "Ant", "HalfCheetah", "Hopper", "Humanoid", "HumanoidStandup", "InvertedDoublePendulum", "InvertedPendulum",
+    "Pusher", "Reacher", "Swimmer", "Walker2d",
 )  # fmt: skip
 NUM_ENVS = 2
 LIMIT = 37  # steps of an episode at most
