@@ -27,6 +27,7 @@ __all__ = [
     "ObservationKind",
     "ObservationSpec",
     "Parameters",
+    "ReportsStats",
     "SavesState",
     "refuse_unknown_parameters",
     "spec_mismatch",
@@ -330,6 +331,15 @@ class SavesState(Protocol):
 
         Raises RunStateError if the state does not fit.
         """
+        ...
+
+
+@runtime_checkable
+class ReportsStats(Protocol):
+    """An environment with numbers about itself for the summaries of a run."""
+
+    def stats(self) -> Mapping[str, float]:
+        """Return scalars by tag; every summary of training calls it."""
         ...
 
 

@@ -176,6 +176,24 @@ def test_a_plugin_may_add_a_command(installed_plugin: InstallPlugin, run_rlcore:
     assert "command:sweep" in run_rlcore("plugins", "list", "--provides").stdout
 
 
+@pytest.mark.parametrize("variable", [("RLCORE_PLUGINS", "no:sweep"), ("RLCORE_PLUGIN_AUTOLOAD", "0")])
+def test_a_command_of_a_strangers_plugin_that_is_off_says_how_to_turn_it_on(
+    installed_plugin: InstallPlugin,
+    run_rlcore: RunRlcore,
+    monkeypatch: pytest.MonkeyPatch,
+    variable: tuple[str, str],
+) -> None:
+    install_sweep(installed_plugin)
+    monkeypatch.setenv(*variable)
+    refused = run_rlcore("sweep")
+    assert refused.exit_code == 2 and "no command 'sweep'; commands: run, " in refused.stderr
+    off, advice = refused.stderr.split("; turned off: ")[1].rstrip().split("; RLCORE_PLUGINS=")
+    assert "plugin 'sweep' (acme-sweep 1)" in off
+    assert advice == ("NAME turns one on" if "," in off else "sweep turns it on")
+    monkeypatch.setenv("RLCORE_PLUGINS", "sweep")
+    assert run_rlcore("sweep").stdout == "swept 1 times\n"
+
+
 @pytest.mark.parametrize(("typed", "meant"), [("acme-reprot", "acme-report"), ("statsu", "status")])
 def test_a_mistyped_command_of_a_plugin_names_the_nearest(
     installed_plugin: InstallPlugin, run_rlcore: RunRlcore, typed: str, meant: str

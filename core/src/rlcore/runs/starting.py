@@ -12,6 +12,8 @@ import attrs
 
 from rlcore.config.collected import located
 from rlcore.config.document import Document
+from rlcore.distributed.parts import scatter_state
+from rlcore.distributed.ranks import OneRank, Ranks
 from rlcore.environment import SavesState
 from rlcore.errors import EnvironmentFailed, PluginError
 from rlcore.plugins.calls import Plugins
@@ -21,7 +23,7 @@ from rlcore.runs.control import Control
 from rlcore.runs.evaluations import RunEvaluation
 from rlcore.runs.evaluator import Evaluator
 from rlcore.runs.exports import RunExports, make_exporters
-from rlcore.runs.notifications import Notifications
+from rlcore.runs.notifications import NoNotifications, Notifications
 from rlcore.runs.setup import fresh_start, make_writers, run_context, with_seed
 from rlcore.runs.state import RunState
 from rlcore.runs.summaries import RunSummaries
@@ -31,6 +33,7 @@ from rlcore.settings import RunConfig
 from rlcore.storage.configuration import described
 from rlcore.storage.directory import RunDirectory
 from rlcore.storage.fingerprint import ANOTHER_CONFIGURATION
+from rlcore.storage.follower import FollowerStore
 from rlcore.storage.store import RunStore
 
 log = logging.getLogger(__name__)
@@ -48,6 +51,7 @@ class Start:
     timers: Timers
     offline: bool  # whether trainers learn from recorded data; no environment is created then
     control: Control
+    ranks: Ranks = attrs.field(factory=OneRank)
 
     def training(self) -> Training:
         """Create the run directory, environment, trainers and writers, and restore a resumed run.
@@ -62,7 +66,7 @@ class Start:
             self.directory.close(files())
 
         def report_failure(kind: Any, error: BaseException | None, traceback: Any) -> None:
-            if error is not None and not reported:
+            if error is not None and not reported and self.ranks.rank == 0:
                 with suppress(PluginError):  # plugins are strict; the first error is the one to report
                     self.plugins.run_failed_to_start(self.config, self.directory.path, error)
 
@@ -87,16 +91,17 @@ class Start:
 
     def _make(self, environments: ExitStack) -> tuple[Training, RunConfig, Mapping[str, Any] | None]:
         """Create all but exporters and writers. Also return the configuration with its seed, and the saved state."""
-        plugins, settings = self.plugins, self.config.checkpoint_settings
-        saved = self.store.newest_state() if settings.resume or settings.inference else None
+        plugins, ranks, saved = self.plugins, self.ranks, self._saved()
         config = with_seed(self.config, None if saved is None else int(saved["run"]["seed"]))
+        seed = ranks.share(config.env_settings.seed)
+        config = attrs.evolve(config, env_settings=attrs.evolve(config.env_settings, seed=seed))
         self.store.configure(fresh_start(config))
         resumed = {} if saved is None else {name: int(steps) for name, steps in saved["run"]["steps"].items()}
         place, start = self.directory.path, self.directory.working_directory
-        context = run_context(config, plugins, place, start, resumed, self.control.stops)
+        context = run_context(config, plugins, place, start, resumed, self.control.stops, ranks)
         context.held_checkpoints.changed = self.directory.write_holds
         plugins.check_config(config)
-        notifications = Notifications(plugins, context)
+        notifications = (NoNotifications if ranks.rank else Notifications)(plugins, context)
         state = RunState.make(config, plugins, context, self.offline, notifications.lesson_changed)
         if state.environment is not None:
             self._close_at_exit(environments, state.environment, state.environment_name)
@@ -107,8 +112,8 @@ class Start:
             plugins,
             context,
             state,
-            RunEvaluation(config.evaluation, evaluator, self.store),
-            RunSummaries(plugins, context, state.curricula, self.timers, notifications),
+            RunEvaluation(config.evaluation, evaluator, self.store, ranks),
+            RunSummaries(plugins, context, state.curricula, self.timers, notifications, state.environment),
             RunExports(plugins, context, self.directory, self.store),
             notifications,
             self.directory,
@@ -117,6 +122,16 @@ class Start:
             self.control,
         )
         return training, config, saved
+
+    def _saved(self) -> dict[str, Any] | None:
+        """The state of the checkpoint to continue from, as this rank saved it. Rank 0 reads the file."""
+        settings, ranks, store = self.config.checkpoint_settings, self.ranks, self.store
+        continues = ranks.share(settings.resume or settings.inference)
+        read = store.newest_state() if continues and ranks.rank == 0 else None
+        saved = scatter_state(read, ranks) if continues else None
+        if isinstance(store, FollowerStore):
+            store.read_by_another(None if saved is None else sum(saved["run"]["steps"].values()))
+        return saved
 
     def _close_at_exit(self, stack: ExitStack, environment: Any, name: str) -> None:
         close_at_exit(stack, environment, name, EnvironmentFailed, CLOSE_ENVIRONMENT, self.control.current_deadline)
@@ -182,7 +197,8 @@ class Start:
         for plugin in self.plugins.loaded:
             log.debug("plugin %s (%s %s): %s", plugin.name, plugin.distribution, plugin.version, plugin.why)
         try:
-            self.plugins.run_started(context)
+            if self.ranks.rank == 0:
+                self.plugins.run_started(context)
             if not context.inference:
                 self.directory.started(_plugin_files(context, training.behaviors))
             if training.resumed_from is not None and not training.nothing_left:
@@ -193,7 +209,8 @@ class Start:
                 store.write_configuration()
         except BaseException as error:  # plugins that got the start get the end too
             with suppress(Exception):
-                self.plugins.run_finished(context, outcome_of(error), error, training.state.results())
+                if self.ranks.rank == 0:
+                    self.plugins.run_finished(context, outcome_of(error), error, training.state.results())
             raise
 
 

@@ -25,6 +25,7 @@ from rlcore.plugins.run_context import RunContext
 from rlcore.results import BehaviorResult
 from rlcore.runs.batch_check import batch_of
 from rlcore.runs.behavior import BehaviorRun
+from rlcore.runs.joined_episodes import JoinedEpisodes
 from rlcore.runs.run_curricula import RunCurricula
 from rlcore.runs.setup import (
     environment_name,
@@ -51,6 +52,8 @@ class RunState:
     behaviors: dict[str, BehaviorRun]
     environment_name: str = "environment"  # for messages
     curricula: RunCurricula | None = None  # where the environment has parameters
+    first_env: int = 0  # the number, in the run, of the first environment
+    joined: JoinedEpisodes | None = None  # of all ranks, if there are several
 
     @classmethod
     def make(
@@ -71,13 +74,25 @@ class RunState:
         environment = make_environment(config, plugins, context)
         name = environment_name(environment_settings(config), plugins)
         try:
+            context.ranks.wait_for_all("starting the environments")
             behaviors = make_behavior_runs(config, plugins, context, environment.behaviors, offline)
-            state = cls(context.seed, environment, behaviors, name)
+            state = cls(context.seed, environment, behaviors, name, first_env=context.first_env)
+            if context.ranks.size > 1:
+                state.joined = JoinedEpisodes(context.ranks, environment, behaviors, context.first_env, config.num_envs)
             if config.environment_parameters:
-                curricula = make_curricula(config.environment_parameters, plugins, context)
+                # Curricula see all environments of the run, and do the same in every rank.
+                everywhere = attrs.evolve(context, num_envs=config.num_envs, first_env=0)
+                curricula = make_curricula(config.environment_parameters, plugins, everywhere)
+                whole = state.joined
                 state.curricula = RunCurricula(
-                    curricula, environment, behaviors, lambda change: lesson_changed(state.steps, change), name
+                    curricula,
+                    environment if whole is None else whole.environment,
+                    behaviors if whole is None else whole.behaviors,
+                    lambda change: lesson_changed(state.steps, change),
+                    name,
                 )
+                if whole is not None:
+                    whole.curricula = state.curricula
         except BaseException:
             with suppress(Exception, SystemExit):  # the first error is the one to report
                 environment.close()
@@ -108,12 +123,13 @@ class RunState:
             self._begin_episodes(self.environment, self.environment.episodes + 1)
 
     def _begin_episodes(self, environment: Environment, episodes: NDArray[np.int64]) -> None:
+        everywhere = episodes if self.joined is None or self.curricula is None else self.joined.begin(episodes)
         if self.curricula is not None:
-            self.curricula.before_reset(episodes)
+            self.curricula.before_reset(everywhere)
         with blamed(self.environment_name, "in reset", EnvironmentFailed):
-            batches = environment.reset(EpisodeSeeds(self.seed), episodes)
+            batches = environment.reset(EpisodeSeeds(self.seed, self.first_env), episodes)
         if self.curricula is not None:
-            self.curricula.after_reset(episodes)
+            self.curricula.after_reset(environment.episodes if self.joined is None else everywhere)
         for name, behavior in self.behaviors.items():
             batch = batch_of(batches, name, self.environment_name, "reset")
             self.check_batch(behavior, batch)
@@ -131,7 +147,7 @@ class RunState:
         """``error``, with the environment parameters that its episode started with, if there are any."""
         if self.curricula is None:
             return error
-        began = self.curricula.episode_of(error.env, error.latest)
+        began = self.curricula.episode_of(self.first_env + error.env, error.latest)
         return NonFiniteError(f"{error} (its episode began with {began})", error.env, error.latest)
 
     def settle_episodes(self) -> list[BehaviorRun]:
@@ -210,8 +226,12 @@ class RunState:
                 curricula.replay()
             doing = "reset"
             with blamed(self.environment_name, "in reset", EnvironmentFailed):
-                batches = environment.reset(EpisodeSeeds(int(state["seed"])), np.asarray(state["episodes"]))
+                batches = environment.reset(
+                    EpisodeSeeds(int(state["seed"]), self.first_env), np.asarray(state["episodes"])
+                )
         if curricula is not None:
+            if self.joined is not None:
+                self.joined.begin(environment.episodes)
             curricula.resume()
         for name, behavior in self.behaviors.items():
             batch = batch_of(batches, name, self.environment_name, doing)
@@ -259,6 +279,15 @@ def cut_warning(behaviors: Mapping[str, BehaviorRun], hidden: BehaviorRun) -> st
         "environment cannot save itself, and every checkpoint begins new episodes. "
         f"behaviors.{shortest.name}.checkpoint_interval is {interval} agent steps, {interval // slots} for each of "
         f"{slots} agents; {advice}, so that it is many times the length of an episode"
+    )
+
+
+def endless_warning(behavior: BehaviorRun) -> str:
+    """The warning if no episode of ``behavior`` has ended after many steps."""
+    return (
+        f"behavior {behavior.name!r}: no episode ended within {int(behavior.episodes.lengths.max())} steps, so there "
+        "is no mean reward, and nothing that waits for the end of episodes happens; if they should end, have the "
+        "environment terminate or truncate them, for example with environment.max_episode_steps (reported once)"
     )
 
 

@@ -51,6 +51,11 @@ class TorchSettings:
         True,
         "Compute on a CPU with rlcore's fast versions of some operations; false is plain PyTorch (an rlcore key).",
     )
+    rank_timeout: float = setting(
+        60.0,
+        "Seconds that ranks of torchrun wait for each other; more than the longest save or export (an rlcore key).",
+        minimum=1.0,
+    )
 
 
 @attrs.frozen(kw_only=True)
@@ -122,7 +127,7 @@ class RunConfig:
         """
         if self.evaluation is not None and self.evaluation.environment is not None:
             return self.evaluation.environment
-        return None if self.environment is None else attrs.evolve(self.environment, num_envs=None)
+        return None if self.environment is None else attrs.evolve(self.environment, num_envs=None, workers=None)
 
     @property
     def lone_lessons(self) -> frozenset[str]:
