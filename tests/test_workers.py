@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import rlcore
+from rlcore.errors import RunStateError
 from rlcore.runs.saved_run import SavedRun
 
 PPO: dict[str, Any] = {
@@ -41,12 +42,23 @@ LESSONS = {
     }
 }
 PENDULUM = {"type": "gymnasium", "id": "Pendulum-v1", "num_envs": 3, "options": {"max_episode_steps": 30}}
+# Saves no state: a resume may have another number of workers.
+LAKE = {"type": "gymnasium", "id": "FrozenLake-v1", "num_envs": 3, "options": {"max_episode_steps": 30}}
+SLIPPERY = {
+    "success_rate": {
+        "curriculum": [
+            {**LESSONS["g"]["curriculum"][0], "value": 0.5},
+            {"name": "certain", "value": 0.9},
+        ]
+    }
+}
 DUEL = {"type": "pettingzoo", "id": "classic/tictactoe-v3", "num_envs": 4}
 CASES: dict[str, dict[str, Any]] = {
     "ppo": {"environment": PENDULUM, "behavior": PPO},
     "memory": {"environment": PENDULUM, "behavior": {**PPO, **MEMORY}},
     "sac": {"environment": PENDULUM, "behavior": SAC},
     "curriculum": {"environment": PENDULUM, "behavior": PPO, "environment_parameters": LESSONS},
+    "lake": {"environment": LAKE, "behavior": PPO, "environment_parameters": SLIPPERY},
     "ghost": {
         "environment": DUEL,
         "behavior": {**PPO, "self_play": {"save_steps": 200, "team_change": 400, "swap_steps": 100}},
@@ -112,6 +124,22 @@ def test_a_run_is_resumed_with_another_number_of_workers(tmp_path: Path, first: 
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     for directory, steps in ((whole, (300, 600)), (parts, (300, 600))):
         for number, (workers, end) in enumerate(zip((first, second), steps, strict=True)):
-            train(directory, "curriculum", None if directory is whole else workers, end, resume=number > 0)
+            train(directory, "lake", None if directory is whole else workers, end, resume=number > 0)
     assert weights(whole) == weights(parts) != []
     assert metrics(whole) == metrics(parts)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "advice"),
+    [
+        (2, None, "resume with environment.workers: 2"),
+        (None, 3, "resume with environment.workers: null"),
+        (2, 3, "resume with environment.workers: 2"),
+    ],
+)
+def test_environments_that_save_themselves_are_resumed_by_as_many_workers(
+    tmp_path: Path, first: int | None, second: int | None, advice: str
+) -> None:
+    train(tmp_path, "ppo", first, 300)
+    with pytest.raises(RunStateError, match=advice):
+        train(tmp_path, "ppo", second, 600, resume=True)

@@ -146,7 +146,7 @@ def test_the_best_evaluation_names_a_checkpoint_and_later_policies_stay(make_run
 
 
 def test_best_without_a_checkpoint_of_its_step_says_what_can_be_done(make_run: Any, files: Any, script: Any) -> None:
-    script(9, 1, 2)
+    script(9, 1, 2, 3)
     make_run({"evaluation": {"interval": 60, "episodes": 1}}, **ALL).train()
     before = files().everything()
     with pytest.raises(

@@ -54,6 +54,7 @@ class RunState:
     curricula: RunCurricula | None = None  # where the environment has parameters
     first_env: int = 0  # the number, in the run, of the first environment
     joined: JoinedEpisodes | None = None  # of all ranks, if there are several
+    in_workers: bool = False  # whether workers step the environment
 
     @classmethod
     def make(
@@ -77,6 +78,7 @@ class RunState:
             context.ranks.wait_for_all("starting the environments")
             behaviors = make_behavior_runs(config, plugins, context, environment.behaviors, offline)
             state = cls(context.seed, environment, behaviors, name, first_env=context.first_env)
+            state.in_workers = environment_settings(config).workers is not None
             if context.ranks.size > 1:
                 state.joined = JoinedEpisodes(context.ranks, environment, behaviors, context.first_env, config.num_envs)
             if config.environment_parameters:
@@ -217,6 +219,7 @@ class RunState:
         if environment is None:
             return
         if isinstance(environment, SavesState) and state["environment"] is not None:
+            _require_workers(state["environment"], self.in_workers, where)
             owner = self.environment_name
             with blamed(owner, "in load_state_dict", EnvironmentFailed), state_taken_up(checkpoint, owner):
                 batches = environment.load_state_dict(state["environment"])
@@ -328,6 +331,16 @@ def _require_sections(saved: Mapping[str, Any], behavior: BehaviorRun, where: Pa
                 f"{where}: behavior {behavior.spec.name!r} learned with {key}, this configuration has no such block; "
                 "resume with the block of the run, or start a new run with initialize_from"
             )
+
+
+def _require_workers(state: Mapping[str, Any], in_workers: bool, where: Path) -> None:
+    """Raise RunStateError if workers saved their environments, and this process has them all."""
+    bounds = state.get("bounds")
+    if not in_workers and "workers" in state and isinstance(bounds, list):
+        raise RunStateError(
+            f"{where}: the environments were saved by {len(bounds) - 1} workers, each its own; resume with "
+            f"environment.workers: {len(bounds) - 1}"
+        )
 
 
 def _require_environment(state: Mapping[str, Any], environment: Environment | None, where: Path) -> None:

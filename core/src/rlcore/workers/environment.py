@@ -238,6 +238,8 @@ class SavingWorkerEnvironment(WorkerEnvironment):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> dict[str, AgentBatch]:
         """Continue from ``state``. Raises SavedValueError for another number of workers or environments."""
+        if "bounds" not in state:
+            raise SavedValueError("the environments were saved in one process; resume with environment.workers: null")
         bounds = saved_entry(state, "bounds")
         if list(bounds) != list(self._layout.bounds):
             before = len(bounds) - 1
