@@ -34,7 +34,7 @@ def bytes_on_disk(directory: Path) -> int:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_thousand_saves_leave_disk_and_memory_as_they_were(workplace: Any, kind: str) -> None:
-    place = workplace(**KINDS[kind], keep_checkpoints=KEPT, summary_freq=1000)
+    place = workplace(**KINDS[kind] | {"keep_checkpoints": KEPT, "summary_freq": 1000})
     process = place.start()
     resident: dict[int, float] = {}  # megabytes, by the step of the newest checkpoint
     disk: list[int] = []
