@@ -21,7 +21,7 @@ KINDS = {
 
 
 def bytes_on_disk(directory: Path) -> int:
-    """Of all files, those with several names counted once; files that vanish meanwhile do not count."""
+    """Bytes of all files, those with several names counted once; files that vanish meanwhile do not count."""
     found: dict[int, int] = {}
     for path in directory.rglob("*"):
         try:

@@ -34,7 +34,7 @@ def test_every_version_that_is_read_has_a_stored_checkpoint() -> None:
 def test_a_stored_checkpoint_is_resumed_exactly(
     make_run: Any, files: Any, stored: Path, run_rlcore: RunRlcore, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It has versions instead of a fingerprint, and no promise. The libraries may be others by now."""
+    """Such a checkpoint has versions instead of a fingerprint, and no promise. The libraries may be others by now."""
     assert run_rlcore("checkpoints", "verify", files().path).exit_code == 0
     (listed,) = json.loads(run_rlcore("checkpoints", "list", files().path, "--json").stdout)["checkpoints"]
     assert listed["resume"] is None and listed["format_version"] == FORMAT_VERSION

@@ -88,7 +88,7 @@ class OneRank:
     size: int = 1
 
     def sum(self, values: NDArray[Number]) -> NDArray[Number]:
-        """Return ``values``."""
+        """Return ``values``, of any shape."""
         return values
 
     def all_gather(self, value: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Which environments and which agents of a run a rank has."""
+"""The share of a rank: some of a run's environments, and the agents in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run in several ranks supports: everything else is refused before the first step, never silently wrong."""
+"""Rules for a run in several ranks: what ranks do not support is refused before the first step."""
 
 from __future__ import annotations
 

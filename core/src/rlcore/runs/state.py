@@ -306,7 +306,7 @@ def cut_warning(behaviors: Mapping[str, BehaviorRun], hidden: BehaviorRun) -> st
     even = settings.even_checkpoints and settings.keep_checkpoints > 0
     advice = "lower keep_checkpoints, which even_checkpoints divides max_steps by" if even else "raise it"
     return (
-        f"behavior {hidden.name!r}: no episode ended between two checkpoints, so there is no mean reward: this "
+        f"behavior {hidden.name!r}: no episode ended between two checkpoints, so the mean reward is unknown: this "
         "environment cannot save itself, and every checkpoint begins new episodes. "
         f"behaviors.{shortest.name}.checkpoint_interval is {interval} agent steps, {interval // slots} for each of "
         f"{slots} agents; {advice}, so that it is many times the length of an episode"
@@ -316,8 +316,8 @@ def cut_warning(behaviors: Mapping[str, BehaviorRun], hidden: BehaviorRun) -> st
 def endless_warning(behavior: BehaviorRun) -> str:
     """The warning if no episode of ``behavior`` has ended after many steps."""
     return (
-        f"behavior {behavior.name!r}: no episode ended within {int(behavior.episodes.lengths.max())} steps, so there "
-        "is no mean reward, and nothing that waits for the end of episodes happens; if they should end, have the "
+        f"behavior {behavior.name!r}: no episode ended within {int(behavior.episodes.lengths.max())} steps, so the "
+        "mean reward is unknown, and nothing that waits for the end of episodes happens; if they should end, have the "
         "environment terminate or truncate them, for example with environment.max_episode_steps (reported once)"
     )
 
