@@ -209,8 +209,8 @@ def test_other_actions_than_the_recorded_ones_are_refused(offline: Any, monkeypa
     ):
         spec = attrs.evolve(CORRIDOR, **change)
         monkeypatch.setattr(RunContext, "recorded_behavior", lambda *_, spec=spec: spec)
-        with pytest.raises(ConfigError, match=told):
-            Run(offline({"environment": {"type": "corridor"}})).evaluate(2)
+        with pytest.raises(ConfigError, match=told), Run(offline({"environment": {"type": "corridor"}})) as run:
+            run.evaluate(2)
 
 
 def test_evaluating_a_run_without_an_environment_takes_one_from_the_command_line(
