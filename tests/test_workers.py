@@ -42,7 +42,7 @@ LESSONS = {
     }
 }
 PENDULUM = {"type": "gymnasium", "id": "Pendulum-v1", "num_envs": 3, "options": {"max_episode_steps": 30}}
-# Saves no state: a resume may have another number of workers.
+# Saves no state.
 LAKE = {"type": "gymnasium", "id": "FrozenLake-v1", "num_envs": 3, "options": {"max_episode_steps": 30}}
 SLIPPERY = {
     "success_rate": {
@@ -59,6 +59,11 @@ CASES: dict[str, dict[str, Any]] = {
     "sac": {"environment": PENDULUM, "behavior": SAC},
     "curriculum": {"environment": PENDULUM, "behavior": PPO, "environment_parameters": LESSONS},
     "lake": {"environment": LAKE, "behavior": PPO, "environment_parameters": SLIPPERY},
+    "corridor": {  # saves its state, and not in rows
+        "plugins": {"local": ["rlcore.testing.hooks"]},
+        "environment": {"type": "testing", "id": "corridor", "num_envs": 3},
+        "behavior": PPO,
+    },
     "ghost": {
         "environment": DUEL,
         "behavior": {**PPO, "self_play": {"save_steps": 200, "team_change": 400, "swap_steps": 100}},
@@ -71,6 +76,7 @@ def train(directory: Path, case: str, workers: int | None, steps: int = 600, res
     rlcore.Run(
         {
             "environment": {**parts["environment"], "workers": workers},
+            "plugins": parts.get("plugins", {}),
             "environment_parameters": parts.get("environment_parameters", {}),
             "behaviors": {
                 "Player": {**parts["behavior"], "max_steps": steps, "summary_freq": 200, "checkpoint_interval": 300}
@@ -108,7 +114,7 @@ def metrics(directory: Path) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [case for case in CASES if case not in ("corridor", "lake")])
 def test_a_run_in_workers_equals_one_in_one_process(tmp_path: Path, case: str) -> None:
     one, several = tmp_path / "one", tmp_path / "several"
     train(one, case, None)
@@ -119,12 +125,15 @@ def test_a_run_in_workers_equals_one_in_one_process(tmp_path: Path, case: str) -
     assert ["Environment/Worker Restarts" in each for each in text] == [False, True]
 
 
+@pytest.mark.parametrize("case", ["lake", "curriculum"])
 @pytest.mark.parametrize(("first", "second"), [(2, None), (None, 3)], ids=["to one process", "to workers"])
-def test_a_run_is_resumed_with_another_number_of_workers(tmp_path: Path, first: int | None, second: int | None) -> None:
+def test_a_run_is_resumed_with_another_number_of_workers(
+    tmp_path: Path, case: str, first: int | None, second: int | None
+) -> None:
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     for directory, steps in ((whole, (300, 600)), (parts, (300, 600))):
         for number, (workers, end) in enumerate(zip((first, second), steps, strict=True)):
-            train(directory, "lake", None if directory is whole else workers, end, resume=number > 0)
+            train(directory, case, None if directory is whole else workers, end, resume=number > 0)
     assert weights(whole) == weights(parts) != []
     assert metrics(whole) == metrics(parts)
 
@@ -140,6 +149,6 @@ def test_a_run_is_resumed_with_another_number_of_workers(tmp_path: Path, first: 
 def test_environments_that_save_themselves_are_resumed_by_as_many_workers(
     tmp_path: Path, first: int | None, second: int | None, advice: str
 ) -> None:
-    train(tmp_path, "ppo", first, 300)
+    train(tmp_path, "corridor", first, 300)
     with pytest.raises(RunStateError, match=advice):
-        train(tmp_path, "ppo", second, 600, resume=True)
+        train(tmp_path, "corridor", second, 600, resume=True)

@@ -28,6 +28,7 @@ __all__ = [
     "ObservationSpec",
     "Parameters",
     "ReportsStats",
+    "SavesRows",
     "SavesState",
     "refuse_unknown_parameters",
     "spec_mismatch",
@@ -332,6 +333,21 @@ class SavesState(Protocol):
         Raises RunStateError if the state does not fit.
         """
         ...
+
+
+@runtime_checkable
+class SavesRows(SavesState, Protocol):
+    """An environment whose state has rows, so that a run may be resumed with another number of workers.
+
+    Every array and every list in the state, however deep in mappings, has one row for each environment, in their
+    order; lists and arrays within a row are its own. Other values are equal in all blocks of a run's environments,
+    but for ``first_env``, the number of the first one.
+
+    Attributes:
+        saves_rows: Whether the state has rows.
+    """
+
+    saves_rows: bool
 
 
 @runtime_checkable

@@ -17,6 +17,8 @@ from rlcore_gymnasium.saved_state import attributes, has_physics, restore, resto
 class SavingEnvironment(InProcessEnvironment):
     """Environments of classes that :mod:`rlcore_gymnasium.saved_state` knows."""
 
+    saves_rows = True
+
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         # By environment, the attributes that it was made with: a state has only those that differ.
