@@ -13,12 +13,12 @@ from selfplay_cases import SELF_PLAY
 pytestmark = pytest.mark.faults
 
 DIRECTORY, STORE = "rlcore.storage.checkpoint_directory", "rlcore.storage.store"
-# A function, its first call within the nth save, and whether the call has ended.
+# A function, a call of it within the nth save, and whether the call has ended. A save flushes five files or more.
 POINTS: dict[str, tuple[str, str, bool]] = {
     "before a save": (f"{STORE}:save_checkpoint", "n", False),
     "with an empty temporary directory": (f"{DIRECTORY}:write_checkpoint", "n", False),
-    "with a file that is not flushed": ("rlcore.storage.checkpoint:fsync_file", "3 * n - 1", False),
-    "with a file that is flushed, and others that are not": ("rlcore.storage.checkpoint:fsync_file", "3 * n - 1", True),
+    "with a file that is not flushed": ("rlcore.storage.checkpoint:fsync_file", "5 * n - 3", False),
+    "with a file that is flushed, and others that are not": ("rlcore.storage.checkpoint:fsync_file", "5 * n - 3", True),
     "before the rename": (f"{DIRECTORY}:write_checkpoint", "n", True),
     "after the rename, before the directory is flushed": (f"{DIRECTORY}:fsync_directory", "n", False),
     "before it is verified": (f"{DIRECTORY}:_verify_or_restore", "n", False),
@@ -58,7 +58,7 @@ def test_a_run_killed_at_a_point_of_a_save_resumes_from_a_whole_checkpoint_and_e
 ) -> None:
     function, call, after = POINTS[point]
     whole, place = whole_run(**kept(KINDS[kind])), workplace(**kept(KINDS[kind]))
-    number = {"n": save, "n - 1": save - 1, "3 * n - 1": 3 * save - 1}[call]
+    number = {"n": save, "n - 1": save - 1, "5 * n - 3": 5 * save - 3}[call]
     process = place.start(signalled=(function, number, after, signal.SIGKILL))
     process.join(60)
     assert process.exitcode == -signal.SIGKILL, place.stderr

@@ -119,7 +119,7 @@ def test_an_exit_code_a_command_sets_is_kept(monkeypatch: pytest.MonkeyPatch, ru
 def test_an_unknown_command_is_a_usage_error_with_the_nearest_name(run_rlcore: RunRlcore) -> None:
     result = run_rlcore("rnu")
     assert result.exit_code == 2
-    assert "no command 'rnu'; commands: run, evaluate, export, validate, status, plugins" in result.stderr
+    assert "no command 'rnu'; commands: run, evaluate, export, validate, status, checkpoints, plugins" in result.stderr
     assert result.stderr.endswith("; did you mean 'run'?\n")
 
 

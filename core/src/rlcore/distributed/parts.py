@@ -53,16 +53,29 @@ def number_of_ranks(state: Mapping[str, Any]) -> int:
     return 1 if saved is None else int(saved["size"])
 
 
+def latest_episode(state: Mapping[str, Any]) -> int:
+    """The largest number of an episode that an environment of any rank was in when ``state`` was saved."""
+    of_rank_0 = int(np.max(state["run"]["episodes"], initial=0))
+    parts = (state["run"].get(PARTS) or {"parts": {}})["parts"].values()
+    of_others = [
+        int(np.max(leaf))
+        for part in parts
+        for path, leaf in zip(part["paths"], part["leaves"], strict=True)
+        if list(path) == ["run", "episodes"]
+    ]
+    return max(of_rank_0, *of_others) if of_others else of_rank_0
+
+
 def scatter_state(state: Mapping[str, Any] | None, ranks: Ranks) -> dict[str, Any] | None:
     """The state that this rank saved, from ``state`` of a checkpoint that rank 0 read; None if it is None in rank 0.
 
-    If another number of ranks saved it, every rank gets the state of rank 0.
+    If the parts of the ranks were taken out, because another number saved it, every rank gets the state as it is.
     """
     own: list[Any] | None = None
     if ranks.rank == 0:
         parts: Mapping[str, Part] = {}
-        if state is not None and number_of_ranks(state) == ranks.size and ranks.size > 1:
-            parts = state["run"][PARTS]["parts"]
+        if state is not None:
+            parts = (state["run"].get(PARTS) or {}).get("parts", {})
         own = [None if state is None else _with_part(state, parts.get(str(rank))) for rank in range(ranks.size)]
         if ranks.size > 1:  # rank 0 keeps its own as it is: FrozenStates are sent as plain mappings
             mine: dict[str, Any] | None = own[0]
@@ -110,6 +123,8 @@ def _difference(leaves: Mapping[Path, Any], digests: Mapping[str, str]) -> Part:
 
 def _with_part(state: Mapping[str, Any], part: Part | None) -> dict[str, Any]:
     """``state`` as the rank of ``part`` saved it."""
+    if part is None and "parts" not in state["run"].get(PARTS, {"parts": {}}):
+        return dict(state)  # of another number of ranks
     run = {key: value for key, value in state["run"].items() if key != PARTS}
     if part is None:
         return {**state, "run": run}

@@ -72,15 +72,17 @@ class BehaviorDescription:
     max_steps: int | None
 
     @classmethod
-    def of(cls, behavior: BehaviorRun, inference: bool = False) -> BehaviorDescription:
+    def of(cls, behavior: BehaviorRun, inference: bool = False, state: RunState | None = None) -> BehaviorDescription:
         """The description of a behavior that has started; ``inference``: the run only acts."""
         spec = behavior.spec
+        joined = None if state is None else state.joined
+        agents = spec.slots if joined is None else joined.behaviors[spec.name].share.total
         size = getattr(behavior.trainer, "network_size", None)
         return cls(
             spec.name,
             behavior.settings.trainer_type,
             tuple(name for name, block in behavior.settings.sections.items() if block is not None),
-            None if behavior.offline else spec.slots,
+            None if behavior.offline else agents,
             {each.name: each.shape for each in spec.observations},
             spec.continuous,
             spec.discrete,
@@ -121,6 +123,7 @@ class RunDescription:
         seed: The seed of the run.
         plugins: The loaded plugins, with their versions; local ones have no distribution.
         device: The device of the networks.
+        ranks: The number of processes that torchrun started; 1 without it.
         environment: The environment; None for a run that learns from recorded data.
         behaviors: The behaviors.
         resume: The promise of a resume; None for a run that only acts, and saves nothing.
@@ -133,6 +136,7 @@ class RunDescription:
     environment: EnvironmentDescription | None
     behaviors: tuple[BehaviorDescription, ...]
     resume: ResumePromise | None
+    ranks: int = 1
 
     @classmethod
     def of(
@@ -142,15 +146,17 @@ class RunDescription:
         settings = context.config.environment
         environment = None
         if state.environment is not None and settings is not None:
-            environment = EnvironmentDescription(settings.type, settings.id, context.num_envs)
+            num_envs = context.num_envs if state.joined is None else state.joined.environment.num_envs
+            environment = EnvironmentDescription(settings.type, settings.id, num_envs)
         return cls(
             context.directory,
             context.seed,
             plugins,
             device_of(context.config),
             environment,
-            tuple(BehaviorDescription.of(behavior, context.inference) for behavior in state.behaviors.values()),
+            tuple(BehaviorDescription.of(behavior, context.inference, state) for behavior in state.behaviors.values()),
             None if context.inference else resume,
+            context.ranks.size,
         )
 
     def lines(self) -> list[tuple[str, str]]:
@@ -161,6 +167,8 @@ class RunDescription:
             ("device", self.device),
             ("learns from" if self.environment is None else "environment", str(self.environment or "recorded data")),
         ]
+        if self.ranks > 1:
+            found.append(("ranks", f"{self.ranks}, which share the copies of the environment"))
         found += [(each.name, str(each)) for each in self.behaviors[:MOST_BEHAVIORS]]
         more = len(self.behaviors) - MOST_BEHAVIORS
         if more > 0:

@@ -12,7 +12,7 @@ import attrs
 
 from rlcore.config.collected import located
 from rlcore.config.document import Document
-from rlcore.distributed.parts import scatter_state
+from rlcore.distributed.parts import PARTS, latest_episode, number_of_ranks, scatter_state
 from rlcore.distributed.ranks import OneRank, Ranks
 from rlcore.environment import SavesState
 from rlcore.errors import EnvironmentFailed, PluginError
@@ -128,6 +128,11 @@ class Start:
         settings, ranks, store = self.config.checkpoint_settings, self.ranks, self.store
         continues = ranks.share(settings.resume or settings.inference)
         read = store.newest_state() if continues and ranks.rank == 0 else None
+        if read is not None and not settings.inference and number_of_ranks(read) != ranks.size:
+            before = {"size": number_of_ranks(read)}
+            if read["run"]["episodes"] is not None:
+                read["run"]["episodes"] = latest_episode(read)
+            read["run"][PARTS] = before
         saved = scatter_state(read, ranks) if continues else None
         if isinstance(store, FollowerStore):
             store.read_by_another(None if saved is None else sum(saved["run"]["steps"].values()))
@@ -147,7 +152,12 @@ class Start:
             store.restore_status(context)
             state.begin()
         else:
-            state.restore(saved, self.directory.path)
+            saved_by = number_of_ranks(saved)
+            if saved_by == 1 and PARTS not in saved["run"]:
+                state.restore(saved, self.directory.path)
+            else:
+                state.restore_learned(saved, self.directory.path, saved_by)
+                log.warning("%s", other_ranks_warning(saved_by, self.ranks.size))
             training.seconds_before = float(saved["run"]["wall_seconds"])
             store.restore_status(context)
             evaluation.load_state_dict(saved["run"].get("evaluation"))
@@ -212,6 +222,17 @@ class Start:
                 if self.ranks.rank == 0:
                     self.plugins.run_finished(context, outcome_of(error), error, training.state.results())
             raise
+
+
+def other_ranks_warning(saved_by: int, size: int) -> str:
+    """The warning of a run that is resumed with another number of ranks."""
+    before = "one process" if saved_by == 1 else f"{saved_by} ranks"
+    now = "one process" if size == 1 else f"{size} ranks"
+    return (
+        f"the checkpoint was saved by {before} and is resumed by {now}: weights, optimizers, counters and lessons "
+        "continue, open episodes, rollouts and replay buffers start empty; the run is not equal to one that was never "
+        "stopped"
+    )
 
 
 def _plugin_files(context: RunContext, behaviors: Iterable[str]) -> list[str]:

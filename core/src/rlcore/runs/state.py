@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import attrs
 import numpy as np
@@ -41,6 +41,7 @@ from rlcore.settings import RunConfig
 from rlcore.storage.saved_models import model_of, model_of_path
 from rlcore.storage.saved_specs import ENTRY as SPECS
 from rlcore.storage.saved_specs import spec_state
+from rlcore.trainer import PortableTrainer
 
 
 @attrs.define(eq=False)
@@ -240,6 +241,33 @@ class RunState:
             batch = batch_of(batches, name, self.environment_name, doing)
             self.check_batch(behavior, batch)
             behavior.batch = batch
+
+    def restore_learned(self, saved: Mapping[str, Any], where: Path, ranks: int) -> None:
+        """Restore from a checkpoint of another number of ``ranks`` all but what belongs to environments and agents.
+
+        ``run.episodes`` of ``saved`` is the number of the latest episode. New episodes start.
+        """
+        state, environment, curricula = saved["run"], self.environment, self.curricula
+        checkpoint = f"checkpoint {where / 'checkpoints' / str(sum(state['steps'].values()))}"
+        _require_behaviors(state, self.behaviors, where)
+        _require_curricula(state, curricula, where)
+        for behavior in self.behaviors.values():
+            if environment is None or not isinstance(behavior.trainer, PortableTrainer):
+                raise RunStateError(
+                    f"{where}: was saved by {ranks} rank{'' if ranks == 1 else 's'}, and trainer "
+                    f"{behavior.settings.trainer_type!r} cannot continue with another number; resume with as many"
+                )
+        if curricula is not None:
+            with state_taken_up(checkpoint, "environment_parameters"):
+                curricula.load_curricula(state["curricula"])
+        for name, behavior in self.behaviors.items():
+            trainer = f"behavior {name!r}: trainer {behavior.settings.trainer_type!r}"
+            with blamed(trainer_named(behavior), "in load_learned"), state_taken_up(checkpoint, trainer):
+                cast(PortableTrainer, behavior.trainer).load_learned(saved[name])
+            with state_taken_up(checkpoint, f"behavior {name!r}"):
+                behavior.load_without_slots(state["behaviors"][name])
+        assert environment is not None
+        self._begin_episodes(environment, np.full(environment.num_envs, state["episodes"] + 1, np.int64))
 
     # ------------------------------------------------------------ what other runs learned
 

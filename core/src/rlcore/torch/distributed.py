@@ -56,6 +56,8 @@ class TorchRanks:
         self._stop_requested = stop_requested
         self._waits = 0
         self._gpus: dist.ProcessGroup | None = None
+        # nccl refuses ranks that share a GPU; gloo copies through the memory of the processor.
+        self._own_gpu = torch.cuda.device_count() >= int(os.environ.get("LOCAL_WORLD_SIZE", launch.size))
         self._failed = False
         place = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
         try:
@@ -158,7 +160,7 @@ class TorchRanks:
     def sum_tensor(self, values: Tensor) -> None:
         """Replace ``values``, in place and on their device, by the sums over all ranks."""
         group = None
-        if values.device.type == "cuda":
+        if values.device.type == "cuda" and self._own_gpu:
             if self._gpus is None:
                 self._gpus = dist.new_group(backend="nccl", timeout=timedelta(seconds=self.timeout))
             group = self._gpus

@@ -191,6 +191,9 @@ class MinibatchTrainer(TorchTrainer):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Implement :meth:`rlcore.trainer.Trainer.load_state_dict`."""
         self.require_fit(state)
+        self._load(state)
+
+    def _load(self, state: Mapping[str, Any]) -> None:
         load_model_state(self.model, state["model"], self.behavior.name)
         for name, optimizer in self.optimizers.items():
             optimizer.load_state_dict(state["optimizers"][name])

@@ -271,6 +271,17 @@ class OffPolicyTrainer(MinibatchTrainer):
             self.hyperparameters.batch_size,
         )
         self._begun = False
+        self._restart()
+
+    def load_learned(self, state: Mapping[str, Any]) -> None:
+        """Implement :meth:`rlcore.trainer.PortableTrainer.load_learned`."""
+        super().require_fit(state)
+        self._load(state)
+        restore_generator(self.action_generator, state["generators"]["actions"])
+        self._restart()
+
+    def _restart(self) -> None:
+        """Learn again once a minibatch of new transitions is stored."""
         start = max(self.steps + self.hyperparameters.batch_size, self.hyperparameters.buffer_init_steps)
         self._ratio.restart(start)
         self._reward_ratio.restart(start)

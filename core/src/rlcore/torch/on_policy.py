@@ -325,6 +325,18 @@ class OnPolicyTrainer(TorchTrainer):
             self._memory.load_state_dict(state["memory"])
         self.policy.refresh()
 
+    def load_learned(self, state: Mapping[str, Any]) -> None:
+        """Implement :meth:`rlcore.trainer.PortableTrainer.load_learned`."""
+        super().require_fit(state)
+        self.require_optimizer_fit(self.optimizer, saved_mapping(state, "optimizer"))
+        load_model_state(self.model, state["model"], self.behavior.name)
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.steps = saved_count(state, "steps")
+        restore_generator(self._noise_generator, state["generators"]["actions"])
+        restore_generator(self._minibatch_generator, state["generators"]["minibatches"])
+        self.load_providers(state["providers"])
+        self.policy.refresh()
+
     def require_fit(self, state: Mapping[str, Any]) -> None:
         super().require_fit(state)
         buffer = saved_mapping(state, "buffer")
