@@ -19,6 +19,7 @@ __all__ = [
     "NonFiniteError",
     "NotInstalled",
     "PluginError",
+    "RanksFailed",
     "RlcoreError",
     "RunStateError",
     "TrainingDiverged",
@@ -151,6 +152,10 @@ class PluginError(RlcoreError):
     """
 
     exit_code = EXIT_PLUGIN
+
+
+class RanksFailed(RlcoreError):
+    """A rank of a run in several processes ended or does not answer; the message names it. Exit code 1."""
 
 
 class RunStateError(RlcoreError):

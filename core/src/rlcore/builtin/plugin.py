@@ -10,6 +10,7 @@ from rlcore.plugins.markers import hookimpl
 from rlcore.plugins.records import (
     ActionDistributionSpec,
     EncoderSpec,
+    ExecutorSpec,
     OpponentSpec,
     OptimizerSpec,
     ReplaySamplerSpec,
@@ -32,6 +33,18 @@ def rlcore_reward_providers() -> list[RewardProviderSpec]:
             target="rlcore.rewards:ExtrinsicReward.create",
             settings="rlcore.settings:RewardSettings",
             summary="the environment's own reward, the group's included",
+            ranks=True,
+        )
+    ]
+
+
+@hookimpl
+def rlcore_executors() -> list[ExecutorSpec]:
+    return [
+        ExecutorSpec(
+            name="processes",
+            target="rlcore.workers.processes:ProcessExecutor.create",
+            summary="processes of this machine that share memory",
         )
     ]
 
@@ -44,6 +57,7 @@ def rlcore_replay_buffer_samplers() -> list[ReplaySamplerSpec]:
             target="rlcore.torch.replay_sampler:UniformSampler.create",
             settings="rlcore.settings:ReplaySamplerSettings",
             summary="every stored transition is equally likely",
+            ranks=True,
         ),
         ReplaySamplerSpec(
             name="prioritized",

@@ -254,10 +254,18 @@ class BehaviorRun:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.episodes.load_state_dict(state)
+        self._load_statistics(state)
+        if saved_entry(state, "player") is not None:
+            self._new_player().load_state_dict(saved_mapping(state, "player"))
+
+    def load_without_slots(self, state: Mapping[str, Any]) -> None:
+        """Load the statistics of a state of other slots; no episode is open."""
+        self.episodes.finished = saved_count(state, "finished")
+        self._load_statistics(state)
+
+    def _load_statistics(self, state: Mapping[str, Any]) -> None:
         self.recent.extend(saved_entry(state, "recent"))
         self.window.load_state_dict(saved_mapping(state, "window"))
         self.updates = saved_count(state, "updates")
         for tag, values in saved_mapping(state, "recent_updates").items():
             self.recent_updates[tag] = deque(map(float, values), maxlen=RECENT_UPDATES)
-        if saved_entry(state, "player") is not None:
-            self._new_player().load_state_dict(saved_mapping(state, "player"))

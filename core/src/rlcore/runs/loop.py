@@ -97,6 +97,8 @@ def learn(
                     boundary = True
             if environment is None and not updated:
                 raise nothing_to_learn(behaviors)
+            if boundary and state.joined is not None:
+                state.joined.settle()
             if (boundary and boundary_reached()) or stop_requested():
                 return
             if boundary or updated:
@@ -131,7 +133,7 @@ def _observe(
     state: RunState, behaviors: Sequence[BehaviorRun], batches: Mapping[str, AgentBatch], actions: dict[str, Actions]
 ) -> None:
     """Check what a step returned. Behaviors that learn observe it; curricula draw what the next episodes start with."""
-    curricula = state.curricula
+    curricula, joined = state.curricula, state.joined
     for behavior in behaviors:
         try:
             batch = behavior.batch = batches[behavior.name]
@@ -145,15 +147,20 @@ def _observe(
         if behavior.playing:
             finished = behavior.record(batch)
             if finished is not None:
-                behavior.episodes_finished(finished)
-                if curricula is not None:
-                    curricula.episodes_finished(behavior, finished)
+                if joined is not None:
+                    joined.add(behavior, finished)
+                else:
+                    behavior.episodes_finished(finished)
+                    if curricula is not None:
+                        curricula.episodes_finished(behavior, finished)
             try:
                 behavior.trainer.observe(actions[behavior.name], batch)
             except (Exception, SystemExit) as error:
                 blame(trainer_named(behavior), "in observe", error)
         else:
             behavior.observe_frozen(batch)
+    if joined is not None:
+        joined.after_step(behaviors)
     if curricula is not None and curricula.after_step():
         state.reset()
 

@@ -7,6 +7,10 @@ shows: the multiple of ``summary_freq``, not the step that passed it.
 
 from __future__ import annotations
 
+import attrs
+
+from rlcore.distributed.ranks import Ranks
+from rlcore.environment import Environment, ReportsStats
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.run_context import RunContext
 from rlcore.runs.behavior import BehaviorRun
@@ -28,6 +32,7 @@ class RunSummaries:
         curricula: RunCurricula | None,
         timers: Timers,
         notifications: Notifications,
+        environment: Environment | None = None,
     ) -> None:
         self.writers: list[OpenWriter] = []
         self._plugins = plugins
@@ -35,6 +40,7 @@ class RunSummaries:
         self._curricula = curricula
         self._timers = timers
         self._notifications = notifications
+        self._reporting = environment if isinstance(environment, ReportsStats) else None
 
     def due(self, behavior: BehaviorRun, evaluation: RunEvaluation) -> bool:
         """Whether a summary of ``behavior`` is due at this step.
@@ -57,6 +63,8 @@ class RunSummaries:
         behavior.window.add({STEPS_PER_SECOND: steps_per_second, IS_TRAINING: float(not inference)})
         if curricula is not None:
             behavior.window.add(curricula.stats())
+        if self._reporting is not None:
+            behavior.window.add(self._reporting.stats())
         measured = behavior.summarize()
         stats = self._notifications.processed_summary(behavior.name, step, measured)
         for tag, summary in stats.items():
@@ -66,5 +74,14 @@ class RunSummaries:
                 writer.write(behavior.name, step, stats, self._plugins.strict)
         self._notifications.summary_written(behavior.name, step, stats)
         if curricula is not None and not inference:
+            measured = shared_summary(measured, self._context.ranks)  # seconds differ
             curricula.summarised(behavior.name, measured)  # what plugins show must not change what is learned
         return stats
+
+
+def shared_summary(stats: dict[str, StatSummary], ranks: Ranks) -> dict[str, StatSummary]:
+    """The summary of rank 0."""
+    if ranks.size == 1:
+        return stats
+    shared = ranks.share({tag: attrs.asdict(summary) for tag, summary in stats.items()})
+    return {tag: StatSummary(**{**each, "values": tuple(each["values"])}) for tag, each in shared.items()}

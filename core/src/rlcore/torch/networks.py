@@ -22,6 +22,7 @@ from torch.func import functional_call
 from torch.nn import functional
 from torch.nn.functional import linear
 
+from rlcore.distributed.ranks import Ranks
 from rlcore.environment import BehaviorSpec, ObservationSpec
 from rlcore.settings import NetworkSettings
 from rlcore.torch.actions import ActionLayout
@@ -156,10 +157,13 @@ class ObservationInputs(nn.Module):
         """Whether the normalizer, if there is one, has seen anything yet."""
         return self.normalizer is None or bool(self.normalizer.count > 0)
 
-    def update_normalizer(self, raw: Inputs) -> None:
-        """Add the vector part of ``raw``, [B, vector_size] on any device, to the running mean and variance."""
+    def update_normalizer(self, raw: Inputs, ranks: Ranks | None = None) -> None:
+        """Add the vector part of ``raw``, [B, vector_size] on any device, to the running mean and variance.
+
+        With ``ranks``, add those of all ranks.
+        """
         if self.normalizer is not None:
-            self.normalizer.update(raw[0])
+            self.normalizer.update(raw[0], ranks)
 
 
 class Body(nn.Module):
@@ -248,9 +252,18 @@ def _encoders(settings: NetworkSettings, observations: Sequence[ObservationSpec]
 
 
 class PolicyHead(nn.Module):
-    """Features to the parameters of the joint action distribution: columns of the continuous parts, then logits.
+    """Features [B, features] to the parameters of the joint action distribution.
 
-    ``distribution`` is that of the continuous parts and says what their columns mean; None without such parts.
+    ``linear`` returns [B, continuous + logits]: first the columns of the continuous parts, then one logit for each
+    option of all branches, branch after branch. :meth:`split` separates the two.
+
+    Attributes:
+        distribution: The distribution of the continuous parts, which says what their columns mean; None without them.
+            It has ``columns`` numbers for each part. Those of a Gaussian are all means, then all log standard
+            deviations if these depend on the observations.
+        continuous: The number of columns of the continuous parts, ``columns`` times the parts; 0 without such parts.
+        logits: The number of options of all branches; 0 without branches.
+        linear: The layer.
     """
 
     def __init__(
