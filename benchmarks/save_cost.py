@@ -1,4 +1,4 @@
-"""What checkpoints cost a training: seconds of each save, and the share of the time with a save in each minute.
+"""The cost of checkpoints: seconds of each save, and the share of the time with a save in each minute.
 
 Two trainings: PPO with networks of 1M parameters, and SAC with a full replay buffer of 100k transitions that is saved
 (17 observations, 6 actions). A stall is the time in which the training waits for a save: ending episodes, writing,

@@ -316,8 +316,8 @@ def cut_warning(behaviors: Mapping[str, BehaviorRun], hidden: BehaviorRun) -> st
 def endless_warning(behavior: BehaviorRun) -> str:
     """The warning if no episode of ``behavior`` has ended after many steps."""
     return (
-        f"behavior {behavior.name!r}: no episode ended within {int(behavior.episodes.lengths.max())} steps, so there "
-        "is no mean reward, and nothing that waits for the end of episodes happens; if they should end, have the "
+        f"behavior {behavior.name!r}: no episode ended within {int(behavior.episodes.lengths.max())} steps: the "
+        "mean reward is missing, and nothing that waits for the end of episodes happens; if they should end, have the "
         "environment terminate or truncate them, for example with environment.max_episode_steps (reported once)"
     )
 
