@@ -100,7 +100,7 @@ def test_a_resume_that_is_killed_at_each_of_its_points_costs_nothing(
         process = place.start("--resume", signalled=(*point, signal.SIGKILL))
         process.join(60)
         assert process.exitcode == -signal.SIGKILL, (point, place.stderr)
-        assert place.verify() == before
+        assert place.verify()[: len(before)] == before
     assert place.finish("--resume") == 0, place.stderr
     assert place.verify() == whole.steps
     assert [place.content(step) for step in place.steps] == [whole.content(step) for step in whole.steps]

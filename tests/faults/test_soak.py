@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +25,11 @@ KINDS = {
 def bytes_on_disk(directory: Path) -> int:
     """Bytes of all files, those with several names counted once; files that vanish meanwhile do not count."""
     found: dict[int, int] = {}
-    for path in directory.rglob("*"):
-        try:
-            status = path.lstat()
-        except FileNotFoundError:
-            continue
-        found[status.st_ino] = status.st_size if path.is_file() else 0
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            with suppress(FileNotFoundError):
+                status = os.lstat(os.path.join(folder, name))
+                found[status.st_ino] = status.st_size
     return sum(found.values())
 
 
