@@ -1,4 +1,4 @@
-"""What ranks send each other, and which part of a run each has."""
+"""Messages between ranks, and the part of a run that each has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a rank of ``torchrun`` prints: rank 0 all that a run prints, the others nothing but errors of their own."""
+"""Printing in several ranks: rank 0 prints all that a run prints, the others nothing but errors of their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which environments and which agents of a run a rank has."""
+"""The environments and the agents of a run that a rank has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run in several ranks supports: everything else is refused before the first step, never silently wrong."""
+"""Refuse, before the first step, what a run in several ranks does not support, instead of doing it wrong."""
 
 from __future__ import annotations
 
