@@ -1,9 +1,15 @@
-"""Settings of all tests: one thread per process, the profiles of Hypothesis, ``--deep`` and ``--plain-torch``."""
+"""Settings of all tests: one thread per process, the profiles of Hypothesis, ``--deep`` and ``--plain-torch``.
+
+The log of rlcore is after each test as it was before, and modules that a test wrote are forgotten.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
+import sys
+from collections.abc import Generator
 from pathlib import Path
 
 # Before numpy is imported here or in a process that a test starts: several processes run tests side by side.
@@ -13,7 +19,8 @@ import pytest
 from hypothesis import settings
 
 MEMORY = Path("/dev/shm")  # the memory file system of Linux
-LONGEST = ("packaging", "learning", "faults")  # marks, in the order in which their tests start
+LONGEST = ("learning", "packaging", "faults", "long")  # marks, in the order in which their tests start
+OWN = pytest.StashKey[Path | None]()  # the tmp_path of a test
 DEEP = {"RLCORE_ATTACK_TRIALS": "120", "RLCORE_ATTACK_DAMAGES": "all"}
 
 settings.register_profile("quick", max_examples=40, deadline=None)
@@ -58,7 +65,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     The longest tests start first.
 
-    A process that starts one of them last would run it alone, while the others have nothing left to do.
+    A process that starts one of them last would run it alone, while the others have nothing left to do. One module of
+    packaging is before them all: it makes the virtual environments for which the others would wait together.
     """
     absent = [] if config.getoption("--deep") else ["deep"]
     if not Path("/dev/nvidiactl").exists():  # asking PyTorch would import it
@@ -66,9 +74,43 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = [item for item in items if any(map(item.get_closest_marker, absent))]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if not any(map(item.get_closest_marker, absent))]
-    items.sort(
-        key=lambda item: next((k for k, mark in enumerate(LONGEST) if item.get_closest_marker(mark)), len(LONGEST))
-    )
+    first = next((item.path for item in items if item.get_closest_marker("packaging")), None)
+
+    def place(item: pytest.Item) -> int:
+        if item.path == first:
+            return -1
+        return next((k for k, mark in enumerate(LONGEST) if item.get_closest_marker(mark)), len(LONGEST))
+
+    items.sort(key=place)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
+    item.stash[OWN] = getattr(item, "funcargs", {}).get("tmp_path")
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, bool | None, bool | None]:
+    """Undo what runs and commands change in the process, which is theirs elsewhere: the log, and imported modules.
+
+    A fixture would not do for the log, because fixtures of a module run before it. pytest attaches its own handlers to
+    loggers that do not propagate, so a later test would see records twice. Modules are forgotten if they are below
+    ``tmp_path``: another test may write one of the same name.
+    """
+    log, modules = logging.getLogger("rlcore"), set(sys.modules)
+    handlers, propagate, level = [*log.handlers], log.propagate, log.level
+    try:
+        return (yield)
+    finally:
+        log.handlers[:], log.propagate = handlers, propagate
+        log.setLevel(level)  # the method also clears the caches of child loggers
+        own = item.stash.get(OWN, None)
+        if own is not None:
+            sys.path[:] = [entry for entry in sys.path if not entry.startswith(str(own))]
+            for name in sys.modules.keys() - modules:
+                if (getattr(sys.modules[name], "__file__", None) or "").startswith(str(own)):
+                    del sys.modules[name]
 
 
 @pytest.fixture(scope="session")

@@ -27,6 +27,7 @@ __all__ = [
     "ObservationKind",
     "ObservationSpec",
     "Parameters",
+    "ReportsStats",
     "SavesState",
     "refuse_unknown_parameters",
     "spec_mismatch",
@@ -271,7 +272,9 @@ class Environment(Protocol):
       number. An episode therefore does not depend on when, or in which process, it is played. If all N environments
       share one random generator, ``reset`` seeds it with ``seeds(0, episodes.sum())``.
     * ``episodes`` [N] counts up as environments start episodes; a checkpoint stores it.
-    * Equal seeds, equal parameters and equal actions give equal batches.
+    * Equal seeds, equal parameters and equal actions give equal batches. An environment that cannot keep this rule may
+      have an attribute ``resume_limits``: a tuple of reasons, such as ``("workers answer in the order in which they
+      finish",)``. The promise of a resume repeats them.
 
     Attributes:
         behaviors: The behaviors by name. They do not change while the environment is open.
@@ -328,6 +331,15 @@ class SavesState(Protocol):
 
         Raises RunStateError if the state does not fit.
         """
+        ...
+
+
+@runtime_checkable
+class ReportsStats(Protocol):
+    """An environment with numbers about itself for the summaries of a run."""
+
+    def stats(self) -> Mapping[str, float]:
+        """Return scalars by tag; every summary of training calls it."""
         ...
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from rlcore.saved_values import saved_array
 
 __all__ = [
+    "ABORTED_EPISODES",
     "CUMULATIVE_REWARD",
     "DRAW_RATE_AGAINST",
     "EPISODE_LENGTH",
@@ -27,6 +28,8 @@ __all__ = [
     "REWARD_AGAINST",
     "STEPS_PER_SECOND",
     "WIN_RATE_AGAINST",
+    "WORKER_RESTARTS",
+    "WORKER_WAIT",
     "StatSummary",
     "StatsWindow",
     "StatsWriter",
@@ -49,6 +52,12 @@ WIN_RATE_AGAINST = "Evaluation/Win Rate against "
 """Tag of the share of games won against an opponent of evaluations, without the name of the opponent."""
 DRAW_RATE_AGAINST = "Evaluation/Draw Rate against "
 """Tag of the share of drawn games against an opponent of evaluations, without the name of the opponent."""
+WORKER_RESTARTS = "Environment/Worker Restarts"
+"""Tag of the number of workers that were started again since the process of the run started."""
+ABORTED_EPISODES = "Environment/Aborted Episodes"
+"""Tag of the number of agents' episodes that were dropped because a worker failed, since the process started."""
+WORKER_WAIT = "Performance/Seconds Waiting for Workers"
+"""Tag of the seconds that the process of the run has waited for its workers."""
 STEPS_PER_SECOND = "Performance/Steps Per Second"
 """Tag of the speed, in agent steps per second."""
 IS_TRAINING = "Is Training"

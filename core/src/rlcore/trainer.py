@@ -382,6 +382,10 @@ class Trainer(Protocol):
     """Learns one behavior. rlcore calls it as the text of :mod:`rlcore.trainer` shows.
 
     A trainer of recorded data (``TrainerSpec.offline``) is never asked to ``begin``, ``act`` or ``observe``.
+
+    A trainer whose resumed run is only alike, because it does not save everything, may have an attribute
+    ``resume_limits``: a tuple of reasons, such as ``("the cache of rollouts is not saved",)``. The promise of a resume
+    repeats them.
     """
 
     @property

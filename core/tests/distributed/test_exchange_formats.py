@@ -1,4 +1,4 @@
-"""Messages between ranks, and the part of a run that each has."""
+"""The formats of what ranks send each other, and the part of a run that each has."""
 
 from __future__ import annotations
 

@@ -34,8 +34,8 @@ def scores(monkeypatch: pytest.MonkeyPatch, *values: float) -> None:
     monkeypatch.setattr(rlcore.runs.evaluator, "play", play)
 
 
-def returning(run: Run, losses: Any) -> list[float]:
-    """Has the trainer's updates return these losses, one after the other; the list of those that it did."""
+def returning(run: Run, losses: Any, tag: str = "Losses/Policy Loss") -> list[float]:
+    """Has the trainer's updates return these values, one after the other; the list of those that it did."""
     run.start()
     trainer, given = run.behaviors["Agent"].trainer, []
     update = trainer.update
@@ -44,7 +44,7 @@ def returning(run: Run, losses: Any) -> list[float]:
     def replaced() -> dict[str, float]:
         update()
         given.append(next(values))
-        return {"Losses/Policy Loss": given[-1]}
+        return {tag: given[-1]}
 
     trainer.update = replaced  # type: ignore[method-assign]
     return given
@@ -307,11 +307,11 @@ def test_a_moving_average_is_that_of_the_latest_hundred_also_after_a_resume(make
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_a_value_that_is_not_finite_never_enters_a_moving_average(make_run: Any, value: float) -> None:
     run = make_run(summary_freq=200)
-    returning(run, [1.0, value, 3.0, value] + [2.0] * 100)
+    returning(run, [1.0, value, 3.0, value] + [2.0] * 100, "Policy/Entropy")
     (epoch,) = run
-    assert epoch.behaviors["Agent"].moving_averages == {"Losses/Policy Loss": 2.0}
+    assert epoch.behaviors["Agent"].moving_averages == {"Policy/Entropy": 2.0}
     only = make_run({"checkpoint_settings.run_id": "only"}, summary_freq=200)
-    returning(only, [value] * 100)
+    returning(only, [value] * 100, "Policy/Entropy")
     (epoch,) = only
     assert epoch.behaviors["Agent"].moving_averages == {}
 

@@ -10,6 +10,7 @@ from rlcore.plugins.markers import hookimpl
 from rlcore.plugins.records import (
     ActionDistributionSpec,
     EncoderSpec,
+    ExecutorSpec,
     OpponentSpec,
     OptimizerSpec,
     ReplaySamplerSpec,
@@ -33,6 +34,17 @@ def rlcore_reward_providers() -> list[RewardProviderSpec]:
             settings="rlcore.settings:RewardSettings",
             summary="the environment's own reward, the group's included",
             ranks=True,
+        )
+    ]
+
+
+@hookimpl
+def rlcore_executors() -> list[ExecutorSpec]:
+    return [
+        ExecutorSpec(
+            name="processes",
+            target="rlcore.workers.processes:ProcessExecutor.create",
+            summary="processes of this machine that share memory",
         )
     ]
 

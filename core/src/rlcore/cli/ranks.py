@@ -1,4 +1,4 @@
-"""Printing in several ranks: rank 0 prints all that a run prints, the others nothing but errors of their own."""
+"""The output of a rank of ``torchrun``: rank 0 prints all that a run prints, the others only errors of their own."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from rlcore.config.classes import TYPED_BLOCKS, default_of, settings_fields
+from rlcore.config.classes import TYPED_BLOCKS, default_of, settings_fields, type_key
 from rlcore.config.collected import INVALID, OwnedProblems, Problems
 from rlcore.config.dump import plain
 from rlcore.config.export_block import add_problems
@@ -43,6 +43,7 @@ from rlcore.settings import (
     NetworkSettings,
     RewardSettings,
     RunConfig,
+    WorkerSettings,
 )
 from rlcore.settings.trainers import AbsentRewardSettings
 
@@ -254,23 +255,24 @@ class Blocks:
 
         ``base`` has the default type; without one, a block is named after its type.
         """
-        kind, default = TYPED_BLOCKS[base], default_of(attrs.fields(base).type)
-        name = data.get("type", default) if isinstance(data, Mapping) else ""
+        kind, key = TYPED_BLOCKS[base], type_key(base)
+        default = default_of(getattr(attrs.fields(base), key))
+        name = data.get(key, default) if isinstance(data, Mapping) else ""
         if name is None and default is None:
             name = str(path[-1])
         if not name or not isinstance(name, str):
             return build(base, data, path, problems)
         find = partial(self.plugins.record_of_kind, kind)
         if self.measuring and not self._has(find, name):
-            return base(type=name)
-        spec = self._find(kind, find, name, (*path, "type") if "type" in data else path)
+            return None if base is WorkerSettings else base(type=name)
+        spec = self._find(kind, find, name, (*path, key) if key in data else path)
         if spec is INVALID:
             return INVALID
         cls = spec.resolve("settings")
         if not issubclass(cls, base):
             wrong = f"{spec.described}: its settings class {cls.__name__} is not of {base.__name__}"
             raise problems.plugin_error(path, f"{wrong}, from which it must derive")
-        return self._settings(spec, data, path, problems=problems, ready={"type": name})
+        return self._settings(spec, data, path, problems=problems, ready={key: name})
 
     def _reward(self, data: Any, path: KeyPath) -> Any:
         if path[-1] in settings_fields(RewardSettings) and not isinstance(data, Mapping):

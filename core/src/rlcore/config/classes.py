@@ -10,16 +10,23 @@ from typing import Any
 import attrs
 
 from rlcore.errors import PluginError
-from rlcore.settings import OpponentSettings, OptimizerSettings, ReplaySamplerSettings
+from rlcore.settings import OpponentSettings, OptimizerSettings, ReplaySamplerSettings, WorkerSettings
 from rlcore.settings.fields import field_info
 
-# Blocks whose key ``type`` names a record, by the base class of their settings; the record names the class itself.
+# Blocks whose key ``type``, or ``executor`` of workers, names a record, by the base class of their settings; the record
+# names the class itself.
 # Where the class has no default type, a block without the key has the type that it is named after.
 TYPED_BLOCKS: Mapping[type, str] = {
     ReplaySamplerSettings: "replay_sampler",
     OptimizerSettings: "optimizer",
     OpponentSettings: "opponent",
+    WorkerSettings: "executor",
 }
+
+
+def type_key(base: type) -> str:
+    """The key of one of :data:`TYPED_BLOCKS` that names the record."""
+    return "executor" if base is WorkerSettings else "type"
 
 
 def settings_fields(cls: type) -> dict[str, attrs.Attribute[Any]]:

@@ -11,8 +11,8 @@ from rlcore.config.document import Document
 from rlcore.config.nodes import Block, merged
 from rlcore.settings import EnvironmentSettings
 
-# Training is tuned to its number of environments; evaluations choose their own.
-NOT_INHERITED = "num_envs"
+# Training is tuned to its number of environments; evaluations choose their own, and step them in one process.
+NOT_INHERITED = ("num_envs", "workers")
 
 
 def inherit_defaults(document: Document) -> Document:
@@ -32,16 +32,18 @@ def evaluation_block(own: Block, base: Block | None) -> Block:
     """The environment block of evaluations: ``own`` over ``environment``, unless ``own`` is of another type."""
     if base is None or not _same_type(own, base):
         return own
-    return merged(own, base.without(NOT_INHERITED))
+    for key in NOT_INHERITED:
+        base = base.without(key)
+    return merged(own, base)
 
 
 def own_entries(complete: Mapping[str, Any], base: Mapping[str, Any] | None) -> dict[str, Any]:
     """The part of a complete evaluation environment that :func:`evaluation_block` does not take from ``base``."""
     if base is None or not _same_type(complete, base):
         return dict(complete)
-    inherited = {key: value for key, value in base.items() if key != NOT_INHERITED}
+    inherited = {key: value for key, value in base.items() if key not in NOT_INHERITED}
     own = _differences(complete, inherited)
-    return {key: value for key, value in own.items() if key != NOT_INHERITED or value is not None}
+    return {key: value for key, value in own.items() if key not in NOT_INHERITED or value is not None}
 
 
 def _same_type(own: Mapping[str, Any], base: Mapping[str, Any]) -> bool:

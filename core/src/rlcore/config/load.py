@@ -26,6 +26,7 @@ from rlcore.config.rules import (
     check_names,
     check_routes,
     check_start,
+    check_workers,
 )
 from rlcore.settings import RunConfig
 
@@ -71,6 +72,7 @@ def load_document(
         check_critics(config, plugins, problems)
         check_action_distributions(config, plugins, problems)
         check_routes(config, problems)
+        check_workers(config, problems)
         check_behaviors(config, plugins, problems)
         config = attrs.evolve(config, plugins=recorded(config.plugins, directory_of(document), plugins))
     check_names(problems)

@@ -96,6 +96,28 @@ def behaviors_problem(environment: EnvironmentSpec, config: RunConfig) -> str | 
     )
 
 
+def check_workers(config: RunConfig, problems: Problems) -> None:
+    """Check that every worker has an environment, and that evaluations have no workers."""
+    problem = workers_problem(config)
+    if problem:
+        problems.add(("environment", "workers"), problem)
+    played = None if config.evaluation is None else config.evaluation.environment
+    if played is not None and played.crew is not None:
+        problem = "the environments of evaluations are stepped in the process of the run; leave it out"
+        problems.add(("evaluation", "environment", "workers"), problem)
+
+
+def workers_problem(config: RunConfig) -> str | None:
+    """Return why there are too many workers, or None."""
+    crew = None if config.environment is None else config.environment.crew
+    if crew is None or crew.count <= config.num_envs:
+        return None
+    return (
+        f"there are {crew.count} workers for {config.num_envs} environments (environment.num_envs); "
+        "each worker needs one or more"
+    )
+
+
 def check_routes(config: RunConfig, problems: Problems) -> None:
     """Check that every entry of ``environment.parameters`` names an environment parameter."""
     names = dict.fromkeys(config.environment_parameters)

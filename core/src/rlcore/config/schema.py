@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
-from rlcore.config.classes import TYPED_BLOCKS, default_of, field_types, settings_fields
+from rlcore.config.classes import TYPED_BLOCKS, default_of, field_types, settings_fields, type_key
 from rlcore.config.dump import plain
 from rlcore.config.names import NAME_PATTERN
 from rlcore.config.num_envs import ALIAS, NUM_ENVS
@@ -203,12 +203,13 @@ class _SchemaWriter:
 
     def _typed_block(self, base: Any, named: str | None = None) -> Schema:
         """One of ``TYPED_BLOCKS``: settings according to the type. ``named``: the type of a block without the key."""
-        kind, default = TYPED_BLOCKS[base], named or default_of(attrs.fields(base).type)
+        kind, key = TYPED_BLOCKS[base], type_key(base)
+        default = named or default_of(getattr(attrs.fields(base), key))
         rules = [
-            {"if": _has("type", name, required=name != default), "then": self._settings(record, "settings")}
+            {"if": _has(key, name, required=name != default), "then": self._settings(record, "settings")}
             for name, record in self._named(kind)
         ]
-        schema: Schema = {"type": "object", "properties": {"type": self._choice(kind)}}
+        schema: Schema = {"type": "object", "properties": {key: self._choice(kind)}}
         return schema | ({"allOf": rules} if rules else {})
 
     def _typed_blocks(self, base: Any) -> Schema:

@@ -40,7 +40,7 @@ class Ranks(Protocol):
         ...
 
     def sum(self, values: NDArray[Number]) -> NDArray[Number]:
-        """Return the sums over all ranks of ``values`` [...], of the same shape and type in each."""
+        """Return the sums over all ranks of ``values``, an array of the same shape and type in each."""
         ...
 
     def all_gather(self, value: Any) -> list[Any]:
@@ -88,7 +88,7 @@ class OneRank:
     size: int = 1
 
     def sum(self, values: NDArray[Number]) -> NDArray[Number]:
-        """Return ``values`` [...]."""
+        """Return ``values``, of any shape."""
         return values
 
     def all_gather(self, value: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""The environments and the agents of a run that a rank has."""
+"""The share of a rank: some of a run's environments, and the agents in them."""
 
 from __future__ import annotations
 

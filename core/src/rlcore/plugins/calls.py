@@ -30,6 +30,7 @@ from rlcore.plugins.records import (
     CurriculumSpec,
     EncoderSpec,
     EnvironmentSpec,
+    ExecutorSpec,
     ExporterSpec,
     Record,
     RecordingFormatSpec,
@@ -121,6 +122,13 @@ class Plugins(Factories):
         return tuple(self._manager.owners.values())
 
     @property
+    def registered(self) -> tuple[tuple[Plugin, object], ...]:
+        """The objects that :meth:`register` added, each with its plugin."""
+        found = {plugin.label for plugin in self.found}
+        added = (plugin for plugin in self.loaded if plugin.label not in found)
+        return tuple((plugin, self._manager.get_plugin(plugin.label)) for plugin in added)
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """One line for each plugin that was left out, each unknown name turned off, and each deprecated hook."""
         deprecated = (
@@ -204,6 +212,10 @@ class Plugins(Factories):
     def environment(self, reference: str) -> EnvironmentSpec:
         """Return the record of the environment called NAME or DIST/NAME; errors as for :meth:`record`."""
         return self.record(EnvironmentSpec, reference)
+
+    def executor(self, reference: str) -> ExecutorSpec:
+        """Return the record of the executor called NAME or DIST/NAME; errors as for :meth:`record`."""
+        return self.record(ExecutorSpec, reference)
 
     def recording_format(self, reference: str | None = None) -> RecordingFormatSpec:
         """Return the record of the format called NAME or DIST/NAME.

@@ -37,6 +37,7 @@ HOOKS: tuple[HookInfo, ...] = (
     HookInfo("rlcore_reward_providers", "registry"),
     HookInfo("rlcore_stats_writers", "registry"),
     HookInfo("rlcore_environments", "registry"),
+    HookInfo("rlcore_executors", "registry"),
     HookInfo("rlcore_curricula", "registry"),
     HookInfo("rlcore_encoders", "registry"),
     HookInfo("rlcore_action_distributions", "registry"),

@@ -39,6 +39,7 @@ from rlcore.plugins.records import (
     CurriculumSpec,
     EncoderSpec,
     EnvironmentSpec,
+    ExecutorSpec,
     ExporterSpec,
     OpponentSpec,
     OptimizerSpec,
@@ -97,6 +98,14 @@ def rlcore_environments() -> Iterable[EnvironmentSpec] | None:
     """The kinds of environment that this plugin provides, for ``environment.type``.
 
     Called once per loading of plugins, before the configuration is checked. Must not import torch or numpy.
+    """
+
+
+@registry_of(ExecutorSpec)
+def rlcore_executors() -> Iterable[ExecutorSpec] | None:
+    """The ways of running workers that this plugin provides, for ``environment.workers.executor``.
+
+    Called once per loading of plugins, at the latest when a configuration has workers. Must not import torch or numpy.
     """
 
 

@@ -227,6 +227,23 @@ class CurriculumSpec(Record):
     settings: str = attrs.field(validator=_check_target)
 
 
+@attrs.frozen(kw_only=True)
+class ExecutorSpec(Record):
+    """A way to run the workers of a run, which ``environment.workers.executor`` may name.
+
+    ``target(settings, run: RunContext)``, called by keyword, returns a :class:`rlcore.workers.contract.Executor`.
+
+    Attributes:
+        settings: The attrs class of ``environment.workers``, as ``"package.module:Name"``; derives from
+            :class:`rlcore.settings.WorkerSettings`.
+    """
+
+    kind: ClassVar[str] = "executor"
+    key: ClassVar[str] = "environment.workers.executor"
+
+    settings: str = attrs.field(default="rlcore.settings:WorkerSettings", validator=_check_target)
+
+
 OBSERVATIONS = ("image", "vector")  # kinds of observations that an encoder may read
 
 

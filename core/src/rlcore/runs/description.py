@@ -7,42 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Literal
 
 import attrs
 
-from rlcore.environment import Environment, SavesState
 from rlcore.plugins.plugin import Plugin
 from rlcore.plugins.run_context import RunContext
 from rlcore.runs.behavior import BehaviorRun
+from rlcore.runs.promise import ResumePromise
 from rlcore.runs.state import RunState
+from rlcore.storage.fingerprint import device_of
 from rlcore.trainer import NetworkSize
 
-__all__ = ["BehaviorDescription", "EnvironmentDescription", "ResumePromise", "RunDescription"]
+__all__ = ["BehaviorDescription", "EnvironmentDescription", "RunDescription"]
 
 MOST_BEHAVIORS = 6  # lines of behaviors before the others are only counted
 MOST_OBSERVATIONS = 3  # shapes of observations in a line
-
-
-@attrs.frozen
-class ResumePromise:
-    """How a resumed run compares with one that is never stopped.
-
-    Attributes:
-        kind: ``"exact"``: equal, bit for bit, on the same machine with the same versions. ``"statistical"``: alike, but
-            not equal.
-        reasons: What prevents an exact resume; empty if nothing does.
-        notes: Limits of an exact resume.
-    """
-
-    kind: Literal["exact", "statistical"]
-    reasons: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        if self.kind == "exact":
-            return "; ".join(("exact", *self.notes))
-        return f"statistical, because {' and '.join(self.reasons)}"
 
 
 @attrs.frozen
@@ -160,7 +139,9 @@ class RunDescription:
     ranks: int = 1
 
     @classmethod
-    def of(cls, context: RunContext, state: RunState, plugins: tuple[Plugin, ...]) -> RunDescription:
+    def of(
+        cls, context: RunContext, state: RunState, plugins: tuple[Plugin, ...], resume: ResumePromise
+    ) -> RunDescription:
         """The description of a run that has started."""
         settings = context.config.environment
         environment = None
@@ -171,10 +152,10 @@ class RunDescription:
             context.directory,
             context.seed,
             plugins,
-            device_of(context),
+            device_of(context.config),
             environment,
             tuple(BehaviorDescription.of(behavior, context.inference, state) for behavior in state.behaviors.values()),
-            None if context.inference else promise(context, state),
+            None if context.inference else resume,
             context.ranks.size,
         )
 
@@ -195,32 +176,6 @@ class RunDescription:
         if self.resume is not None:
             found.append(("resume", str(self.resume)))
         return found
-
-
-def device_of(context: RunContext) -> str:
-    """The device that ``torch_settings`` chooses."""
-    return context.config.torch_settings.device or "cpu"
-
-
-def promise(context: RunContext, state: RunState) -> ResumePromise:
-    """Return the promise that the configuration and the environment of a run allow."""
-    reasons = [
-        f"hyperparameters.save_replay_buffer of {name} is false"
-        for name, behavior in state.behaviors.items()
-        if getattr(behavior.settings.hyperparameters, "save_replay_buffer", True) is False
-    ]
-    device = device_of(context)
-    if not device.startswith("cpu"):
-        reasons.append(f"kernels of {device} may add numbers in another order")
-    if reasons:
-        return ResumePromise("statistical", tuple(reasons))
-    return ResumePromise("exact", notes=_cut(state.environment))
-
-
-def _cut(environment: Environment | None) -> tuple[str, ...]:
-    if environment is None or isinstance(environment, SavesState):
-        return ()
-    return ("each checkpoint starts new episodes, because the environment cannot save its state",)
 
 
 def _plugins(plugins: Iterable[Plugin]) -> str:

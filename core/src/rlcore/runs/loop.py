@@ -13,6 +13,7 @@ import attrs
 from rlcore.environment import Actions, AgentBatch
 from rlcore.errors import EnvironmentFailed, NonFiniteError, PluginError
 from rlcore.plugins.failures import blame, blamed, trainer_named
+from rlcore.runs.action_check import check_all_actions
 from rlcore.runs.batch_check import batch_of, no_batch
 from rlcore.runs.behavior import BehaviorRun
 from rlcore.runs.state import RunState
@@ -60,15 +61,20 @@ def learn(
     actions: dict[str, Actions] = {}
     acting = stepping = recording = 0.0  # local, because every step adds to them
     steps = 0
+    checked = False  # whether the trainers' actions were checked since the latest update
     start = clock()
     try:
         while True:
             if environment is not None:
                 _act(behaviors, actions)
+                if not checked:
+                    check_all_actions(behaviors, actions)
+                    checked = True
                 acted = clock()
                 try:
                     batches = environment.step(actions)
                 except (Exception, SystemExit) as error:
+                    check_all_actions(behaviors, actions)
                     blame(state.environment_name, "in step", error, EnvironmentFailed)
                 stepped = clock()
                 _observe(state, behaviors, batches, actions)
@@ -85,7 +91,7 @@ def learn(
                 except (Exception, SystemExit) as error:
                     blame(trainer_named(behavior), "in ready", error)
                 if ready:
-                    updated = True
+                    updated, checked = True, False
                     _update(behavior, times)
                 if trainer.steps >= behavior.next_boundary:
                     boundary = True
@@ -136,6 +142,7 @@ def _observe(
         try:
             behavior.checks.check(batch)
         except NonFiniteError as error:
+            check_all_actions(behaviors, actions)
             raise state.with_parameters(error) from None
         if behavior.playing:
             finished = behavior.record(batch)

@@ -1,4 +1,4 @@
-"""Refuse, before the first step, what a run in several ranks does not support, instead of doing it wrong."""
+"""Rules for a run in several ranks: what ranks do not support is refused before the first step."""
 
 from __future__ import annotations
 

@@ -196,7 +196,8 @@ class Run:
         ``rlcore run`` prints the lines of the description before the training.
         """
         self.start()
-        return RunDescription.of(self._started.context, self._started.state, self.plugins.loaded)
+        training = self._started
+        return RunDescription.of(training.context, training.state, self.plugins.loaded, training.resume)
 
     # ------------------------------------------------------------ what can be looked at
 

@@ -17,7 +17,7 @@ from rlcore.config.document import Document, document_from_mapping
 from rlcore.config.load import load_document
 from rlcore.config.names import behavior_name_problems
 from rlcore.config.plugins_block import recorded
-from rlcore.config.rules import behaviors_problem
+from rlcore.config.rules import behaviors_problem, workers_problem
 from rlcore.curricula.checked import CheckedCurriculum
 from rlcore.curriculum import Curriculum
 from rlcore.distributed.ranks import OneRank, Ranks
@@ -72,8 +72,9 @@ def with_seed(config: RunConfig, seed: int | None) -> RunConfig:
 
 
 def fresh_start(config: RunConfig) -> RunConfig:
-    """The configuration that starts this run again: without ``resume``, ``force`` and ``inference``."""
-    settings = attrs.evolve(config.checkpoint_settings, resume=False, force=False, inference=False)
+    """The configuration that starts this run again: without ``resume``, ``checkpoint``, ``force``, ``inference``."""
+    start = config.checkpoint_settings
+    settings = attrs.evolve(start, resume=False, checkpoint=None, force=False, inference=False)
     return attrs.evolve(config, checkpoint_settings=settings)
 
 
@@ -128,7 +129,7 @@ def make_environment(config: RunConfig, plugins: Plugins, context: RunContext) -
     unnamed = behaviors_problem(spec, config)
     if unnamed:
         raise ConfigError(unnamed, key=("behaviors",))
-    environment = plugins.create_environment(spec, settings, context)
+    environment = _in_workers(config, plugins, context) or plugins.create_environment(spec, settings, context)
     unusable = behavior_name_problems(environment.behaviors)
     problem = ""
     if unusable:
@@ -142,6 +143,19 @@ def make_environment(config: RunConfig, plugins: Plugins, context: RunContext) -
             environment.close()
         raise EnvironmentFailed(f"environment {settings.id or settings.type!r}: {problem}")
     return environment
+
+
+def _in_workers(config: RunConfig, plugins: Plugins, context: RunContext) -> Environment | None:
+    """The environments of a run in workers; None without workers, and for what is measured or filmed."""
+    settings = environment_settings(config)
+    if settings.crew is None or context.purpose == "evaluate" or context.video is not None:
+        return None
+    problem = workers_problem(config)
+    if problem:
+        raise ConfigError(problem, key=("environment", "workers"))
+    from rlcore.workers.environment import make_worker_environment
+
+    return make_worker_environment(settings.crew, plugins, context, environment_name(settings, plugins))
 
 
 def make_curricula(

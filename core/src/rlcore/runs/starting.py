@@ -14,6 +14,7 @@ from rlcore.config.collected import located
 from rlcore.config.document import Document
 from rlcore.distributed.parts import PARTS, latest_episode, number_of_ranks, scatter_state
 from rlcore.distributed.ranks import OneRank, Ranks
+from rlcore.environment import SavesState
 from rlcore.errors import EnvironmentFailed, PluginError
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.run_context import RunContext
@@ -31,6 +32,7 @@ from rlcore.runs.training import Training, outcome_of
 from rlcore.settings import RunConfig
 from rlcore.storage.configuration import described
 from rlcore.storage.directory import RunDirectory
+from rlcore.storage.fingerprint import ANOTHER_CONFIGURATION
 from rlcore.storage.follower import FollowerStore
 from rlcore.storage.store import RunStore
 
@@ -97,6 +99,7 @@ class Start:
         resumed = {} if saved is None else {name: int(steps) for name, steps in saved["run"]["steps"].items()}
         place, start = self.directory.path, self.directory.working_directory
         context = run_context(config, plugins, place, start, resumed, self.control.stops, ranks)
+        context.held_checkpoints.changed = self.directory.write_holds
         plugins.check_config(config)
         notifications = (NoNotifications if ranks.rank else Notifications)(plugins, context)
         state = RunState.make(config, plugins, context, self.offline, notifications.lesson_changed)
@@ -110,7 +113,7 @@ class Start:
             context,
             state,
             RunEvaluation(config.evaluation, evaluator, self.store, ranks),
-            RunSummaries(plugins, context, state.curricula, self.timers, notifications),
+            RunSummaries(plugins, context, state.curricula, self.timers, notifications, state.environment),
             RunExports(plugins, context, self.directory, self.store),
             notifications,
             self.directory,
@@ -141,8 +144,6 @@ class Start:
     def _restore(self, training: Training, saved: Mapping[str, Any] | None) -> None:
         """Restore the training from ``saved``, the state of a checkpoint; if it is None, start the first episodes."""
         context, state, evaluation, store = training.context, training.state, training.evaluation, self.store
-        if saved is not None:
-            store.compare_versions(saved)
         if saved is None:
             self._load_from_other_runs(training)
             state.begin()
@@ -162,6 +163,7 @@ class Start:
             evaluation.load_state_dict(saved["run"].get("evaluation"))
             evaluation.overdue = saved["run"].get("overdue")
             training.resumed_from = self.directory.checkpoints / str(store.saved_step)
+            training.differences = self._differences(training, saved)
         for behavior in state.behaviors.values():
             behavior.set_boundaries()
         evaluation.restore_boundaries(state.behaviors)
@@ -171,6 +173,17 @@ class Start:
         self.directory.begin(training.nothing_left)
         if saved is None:
             store.write_configuration()
+
+    def _differences(self, training: Training, saved: Mapping[str, Any]) -> tuple[str, ...]:
+        """The differences from the checkpoint, in words; one warning says this, and what it does to the promise."""
+        found = self.store.differences(saved)
+        if isinstance(training.state.environment, SavesState) and saved["run"]["environment"] is None:
+            found.append("an environment that saves its state, instead of one that begins new episodes")
+        if found and found != [ANOTHER_CONFIGURATION]:  # whose changes are reported when the run has started
+            promise, after = training.promise.kind, training.promise.after(tuple(found)).kind
+            weakened = after if after == promise else f"{after} instead of {promise}"
+            log.warning("%s: resumes with %s; this resume is %s", self.directory.path, ", ".join(found), weakened)
+        return tuple(found)
 
     def _load_from_other_runs(self, training: Training) -> None:
         """Load the weights and lessons that a new run starts with."""

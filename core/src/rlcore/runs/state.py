@@ -55,6 +55,7 @@ class RunState:
     curricula: RunCurricula | None = None  # where the environment has parameters
     first_env: int = 0  # the number, in the run, of the first environment
     joined: JoinedEpisodes | None = None  # of all ranks, if there are several
+    in_workers: bool = False  # whether workers step the environment
 
     @classmethod
     def make(
@@ -78,6 +79,7 @@ class RunState:
             context.ranks.wait_for_all("starting the environments")
             behaviors = make_behavior_runs(config, plugins, context, environment.behaviors, offline)
             state = cls(context.seed, environment, behaviors, name, first_env=context.first_env)
+            state.in_workers = environment_settings(config).workers is not None
             if context.ranks.size > 1:
                 state.joined = JoinedEpisodes(context.ranks, environment, behaviors, context.first_env, config.num_envs)
             if config.environment_parameters:
@@ -130,7 +132,7 @@ class RunState:
         with blamed(self.environment_name, "in reset", EnvironmentFailed):
             batches = environment.reset(EpisodeSeeds(self.seed, self.first_env), episodes)
         if self.curricula is not None:
-            self.curricula.after_reset(everywhere)
+            self.curricula.after_reset(environment.episodes if self.joined is None else everywhere)
         for name, behavior in self.behaviors.items():
             batch = batch_of(batches, name, self.environment_name, "reset")
             self.check_batch(behavior, batch)
@@ -218,6 +220,7 @@ class RunState:
         if environment is None:
             return
         if isinstance(environment, SavesState) and state["environment"] is not None:
+            _require_workers(state["environment"], self.in_workers, where)
             owner = self.environment_name
             with blamed(owner, "in load_state_dict", EnvironmentFailed), state_taken_up(checkpoint, owner):
                 batches = environment.load_state_dict(state["environment"])
@@ -303,10 +306,19 @@ def cut_warning(behaviors: Mapping[str, BehaviorRun], hidden: BehaviorRun) -> st
     even = settings.even_checkpoints and settings.keep_checkpoints > 0
     advice = "lower keep_checkpoints, which even_checkpoints divides max_steps by" if even else "raise it"
     return (
-        f"behavior {hidden.name!r}: no episode ended between two checkpoints, so there is no mean reward: this "
+        f"behavior {hidden.name!r}: no episode ended between two checkpoints, so the mean reward is unknown: this "
         "environment cannot save itself, and every checkpoint begins new episodes. "
         f"behaviors.{shortest.name}.checkpoint_interval is {interval} agent steps, {interval // slots} for each of "
         f"{slots} agents; {advice}, so that it is many times the length of an episode"
+    )
+
+
+def endless_warning(behavior: BehaviorRun) -> str:
+    """The warning if no episode of ``behavior`` has ended after many steps."""
+    return (
+        f"behavior {behavior.name!r}: no episode ended within {int(behavior.episodes.lengths.max())} steps, so the "
+        "mean reward is unknown, and nothing that waits for the end of episodes happens; if they should end, have the "
+        "environment terminate or truncate them, for example with environment.max_episode_steps (reported once)"
     )
 
 
@@ -347,6 +359,16 @@ def _require_sections(saved: Mapping[str, Any], behavior: BehaviorRun, where: Pa
                 f"{where}: behavior {behavior.spec.name!r} learned with {key}, this configuration has no such block; "
                 "resume with the block of the run, or start a new run with initialize_from"
             )
+
+
+def _require_workers(state: Mapping[str, Any], in_workers: bool, where: Path) -> None:
+    """Raise RunStateError if workers saved their environments, and this process has them all."""
+    bounds = state.get("bounds")
+    if not in_workers and "workers" in state and isinstance(bounds, list):
+        raise RunStateError(
+            f"{where}: the environments were saved by {len(bounds) - 1} workers, each its own; resume with "
+            f"environment.workers: {len(bounds) - 1}"
+        )
 
 
 def _require_environment(state: Mapping[str, Any], environment: Environment | None, where: Path) -> None:

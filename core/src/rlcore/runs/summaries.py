@@ -10,6 +10,7 @@ from __future__ import annotations
 import attrs
 
 from rlcore.distributed.ranks import Ranks
+from rlcore.environment import Environment, ReportsStats
 from rlcore.plugins.calls import Plugins
 from rlcore.plugins.run_context import RunContext
 from rlcore.runs.behavior import BehaviorRun
@@ -31,6 +32,7 @@ class RunSummaries:
         curricula: RunCurricula | None,
         timers: Timers,
         notifications: Notifications,
+        environment: Environment | None = None,
     ) -> None:
         self.writers: list[OpenWriter] = []
         self._plugins = plugins
@@ -38,6 +40,7 @@ class RunSummaries:
         self._curricula = curricula
         self._timers = timers
         self._notifications = notifications
+        self._reporting = environment if isinstance(environment, ReportsStats) else None
 
     def due(self, behavior: BehaviorRun, evaluation: RunEvaluation) -> bool:
         """Whether a summary of ``behavior`` is due at this step.
@@ -60,6 +63,8 @@ class RunSummaries:
         behavior.window.add({STEPS_PER_SECOND: steps_per_second, IS_TRAINING: float(not inference)})
         if curricula is not None:
             behavior.window.add(curricula.stats())
+        if self._reporting is not None:
+            behavior.window.add(self._reporting.stats())
         measured = behavior.summarize()
         stats = self._notifications.processed_summary(behavior.name, step, measured)
         for tag, summary in stats.items():

@@ -13,6 +13,7 @@ from rlcore.settings.environment import (
     EvaluationSettings,
     OpponentSettings,
     RunOpponentSettings,
+    WorkerSettings,
 )
 from rlcore.settings.fields import FieldInfo, SettingError, field_info, setting
 from rlcore.settings.run import CheckpointSettings, ExportSettings, PluginSettings, RunConfig, TorchSettings
@@ -63,6 +64,7 @@ __all__ = [
     "SettingError",
     "StateDependentGaussianSettings",
     "TorchSettings",
+    "WorkerSettings",
     "field_info",
     "setting",
 ]

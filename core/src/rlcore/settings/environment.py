@@ -8,7 +8,13 @@ import attrs
 
 from rlcore.errors import did_you_mean
 from rlcore.settings.fields import SettingError, setting
-from rlcore.settings.limits import MAX_EPISODE_STEPS, MAX_EPISODES, MAX_NUM_ENVS, MAX_STEPS
+from rlcore.settings.limits import MAX_EPISODE_STEPS, MAX_EPISODES, MAX_NUM_ENVS, MAX_STEPS, MAX_WORKERS
+
+
+def _workers_problem(value: Any) -> str | None:
+    if isinstance(value, int) and not 1 <= value <= MAX_WORKERS:
+        return f"must be from 1 to {MAX_WORKERS}"
+    return None
 
 
 @attrs.frozen(kw_only=True)
@@ -34,6 +40,34 @@ class EnvironmentParameter:
 
 
 @attrs.frozen(kw_only=True)
+class WorkerSettings:
+    """Settings of every executor of workers; the settings class of a plugin's executor derives from this class.
+
+    A file may have the number of workers instead. Limits of restarts are in ``env_settings``, under ML-Agents' names.
+    """
+
+    executor: str = setting("processes", "How workers run: a registered name, or DISTRIBUTION/NAME.")
+    count: int = setting(
+        description="Number of workers, which share the environments as equally as possible.",
+        minimum=1,
+        maximum=MAX_WORKERS,
+    )
+    on_failure: str = setting(
+        "restart",
+        "What follows when a worker raises, dies or hangs: restart starts it again, within the limits of env_settings; "
+        "drop does so too, and continues without it after that; fail ends the run.",
+        choices=("restart", "drop", "fail"),
+    )
+    min_workers: int = setting(1, "With drop: the number of workers that the run needs to continue.", minimum=1)
+    step_timeout: float | None = setting(
+        10.0, "Seconds that a step of a worker may take; null for no limit, to debug.", exclusive_minimum=0
+    )
+    reset_timeout: float | None = setting(
+        30.0, "Seconds that a reset of a worker may take; null for no limit, to debug.", exclusive_minimum=0
+    )
+
+
+@attrs.frozen(kw_only=True)
 class EnvironmentSettings:
     """An environment: its type, which one of that type, and how it is made."""
 
@@ -45,6 +79,12 @@ class EnvironmentSettings:
         minimum=1,
         maximum=MAX_NUM_ENVS,
     )
+    workers: int | WorkerSettings | None = setting(
+        None,
+        "Workers that step the environments of training side by side: their number, or a block with the settings of "
+        "their executor; null steps all in the process of the run.",
+        check=_workers_problem,
+    )
     options: Any = setting(
         factory=dict, description="Options of this type of environment, or arguments of its constructor."
     )
@@ -52,6 +92,15 @@ class EnvironmentSettings:
         factory=dict,
         description="How each of environment_parameters reaches the environment, for types that need to know.",
     )
+
+    def __attrs_post_init__(self) -> None:
+        if isinstance(self.workers, int):
+            object.__setattr__(self, "workers", WorkerSettings(count=self.workers))
+
+    @property
+    def crew(self) -> WorkerSettings | None:
+        """The settings of the workers; None for none."""
+        return None if isinstance(self.workers, int) else self.workers
 
 
 @attrs.frozen(kw_only=True)

@@ -29,6 +29,10 @@ class CheckpointSettings:
     )
     load_model: bool = setting(False, "Deprecated by ML-Agents.", not_supported="load_model; use resume")
     resume: bool = setting(False, "Resume the run from its last checkpoint.")
+    checkpoint: str | None = setting(
+        None,
+        "Checkpoint to resume or to act from: a step, or best; by default the newest intact one (an rlcore key).",
+    )
     force: bool = setting(False, "Replace an existing run of this name.")
     train_model: bool = setting(False, "Deprecated by ML-Agents.", not_supported="train_model; leave it out")
     inference: bool = setting(False, "Act with the saved policy without learning.")
@@ -123,7 +127,7 @@ class RunConfig:
         """
         if self.evaluation is not None and self.evaluation.environment is not None:
             return self.evaluation.environment
-        return None if self.environment is None else attrs.evolve(self.environment, num_envs=None)
+        return None if self.environment is None else attrs.evolve(self.environment, num_envs=None, workers=None)
 
     @property
     def lone_lessons(self) -> frozenset[str]:

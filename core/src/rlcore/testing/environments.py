@@ -150,6 +150,7 @@ class SavingEnvironment(ArrayEnvironment):
         """Return the state, as :meth:`rlcore.environment.SavesState.state_dict` says."""
         return {
             "run_seed": self._seeds.run_seed,
+            "first_env": self._seeds.first_env,
             "episodes": self.episodes.copy(),
             "steps": self._steps.copy(),
             "generators": {str(env): generator_state(g) for env, g in enumerate(self._generators)},
@@ -160,7 +161,8 @@ class SavingEnvironment(ArrayEnvironment):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> dict[str, AgentBatch]:
         """Continue from ``state``, as :meth:`rlcore.environment.SavesState.load_state_dict` says."""
-        self._seeds = EpisodeSeeds(int(state["run_seed"]))
+        first_env = int(state.get("first_env", 0))  # older checkpoints are of runs in one process
+        self._seeds = EpisodeSeeds(int(state["run_seed"]), first_env)
         self.episodes = np.array(state["episodes"], np.int64)
         self._steps = np.array(state["steps"], np.int64)
         for env, generator in enumerate(self._generators):

@@ -75,7 +75,7 @@ class TorchRanks:
     # ------------------------------------------------------------ the contract
 
     def sum(self, values: NDArray[Number]) -> NDArray[Number]:
-        """Implement :meth:`rlcore.distributed.Ranks.sum` for ``values`` [...]."""
+        """Implement :meth:`rlcore.distributed.Ranks.sum`."""
         total = torch.from_numpy(np.array(values))
         with self._exchange():
             dist.all_reduce(total)
@@ -126,7 +126,10 @@ class TorchRanks:
         return bool(self.sum(np.array([flag], np.int32))[0])
 
     def wait_for_all(self, doing: str) -> None:
-        """Implement :meth:`rlcore.distributed.Ranks.wait_for_all`. Raises RanksFailed after ten minutes."""
+        """Implement :meth:`rlcore.distributed.Ranks.wait_for_all`. Waits for ten minutes.
+
+        Raises :class:`rlcore.errors.RanksFailed` if a rank ended, or does not come.
+        """
         self._waits += 1
         keys = [f"waits/{self._waits}/{rank}" for rank in range(self.size)]
         with suppress(RuntimeError):  # the store is gone with torchrun; the next exchange fails
@@ -158,7 +161,7 @@ class TorchRanks:
     # ------------------------------------------------------------ tensors
 
     def sum_tensor(self, values: Tensor) -> None:
-        """Replace ``values`` [...], in place and on their device, by the sums over all ranks."""
+        """Replace ``values``, of any shape, by the sums over all ranks, in place and on their device."""
         group = None
         if values.device.type == "cuda" and self._own_gpu:
             if self._gpus is None:
@@ -219,7 +222,7 @@ class TorchRanks:
 
 
 def sum_over_ranks(ranks: Ranks, values: Tensor) -> None:
-    """Replace ``values`` [...], in place, by the sums over all ranks."""
+    """Replace ``values``, of any shape, by the sums over all ranks, in place."""
     if isinstance(ranks, TorchRanks):
         ranks.sum_tensor(values)
     elif not isinstance(ranks, OneRank):

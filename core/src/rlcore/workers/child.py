@@ -1,0 +1,142 @@
+"""The program of a worker process, which :mod:`rlcore.workers.processes` starts.
+
+The process ends with the run, whatever ends the run: the kernel kills it with the thread that started it (Linux), a
+thread of its own waits for the end of a pipe that only the run holds open, and so does the loop for its channel.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import logging
+import mmap
+import os
+import pickle
+import signal
+import socket
+import sys
+import threading
+import traceback
+from contextlib import suppress
+from multiprocessing import spawn
+from typing import Any, NoReturn
+
+from rlcore.workers.channel import ANSWER, ATTACH, CALL, FAILED, STEP, Channel
+
+PR_SET_PDEATHSIG = 1
+# The run decides when a worker ends: a terminal and a batch system send these to every process.
+IGNORED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
+
+
+def main() -> None:
+    """Serve one worker of the run at the other end of the socket, until the run closes it."""
+    descriptor, parent = int(sys.argv[1]), int(sys.argv[2])
+    _end_with(parent)
+    for name in IGNORED:
+        signal.signal(getattr(signal, name), signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # the run blocked signals until here
+    faulthandler.enable()
+    faulthandler.register(signal.SIGUSR1)  # the run sends it to a worker that hangs
+    logging.basicConfig(format="%(levelname)s:%(name)s:%(message)s", level=logging.WARNING)
+    channel = Channel(socket.socket(fileno=descriptor))
+    try:
+        _, (preparation, level, task) = channel.receive()
+        logging.getLogger("rlcore").setLevel(level)
+        spawn.prepare(preparation)
+    except (EOFError, OSError):
+        os._exit(0)
+    except BaseException as error:
+        _fail(channel, error)
+    else:
+        with suppress(EOFError, OSError):
+            _serve(channel, task)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # threads and exit handlers of environments must not keep the process alive
+
+
+def _end_with(parent: int) -> None:
+    """Make this process end when the run does."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it ended before the line above
+        os._exit(0)
+    lifeline = os.dup(0)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    threading.Thread(target=_watch, args=(lifeline,), name="lifeline", daemon=True).start()
+
+
+def _watch(lifeline: int) -> NoReturn:
+    while os.read(lifeline, 1):
+        pass
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError
+
+
+def _serve(channel: Channel, task: bytes) -> None:
+    from rlcore.workers.part import Part
+
+    part: Any = None
+    while True:
+        kind, value = channel.receive()
+        try:
+            if kind == STEP:
+                answer = part.step()
+            elif kind == ATTACH:
+                answer = part.attach(_arrays(channel, value))
+            else:
+                assert kind == CALL
+                method, arguments = value
+                if part is None:
+                    part = Part(pickle.loads(task))
+                answer = getattr(part, method)(*arguments)
+            if answer is None:
+                channel.send_done()
+            else:
+                channel.send(ANSWER, answer)
+        except (EOFError, OSError) as error:
+            if _is_of(channel, error):
+                raise
+            _fail(channel, error)
+        except BaseException as error:
+            _fail(channel, error)
+
+
+def _is_of(channel: Channel, error: BaseException) -> bool:
+    """Whether it was the run that went away, not something that an environment uses."""
+    try:
+        return not channel.socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+
+
+def _arrays(channel: Channel, value: Any) -> Any:
+    from rlcore.workers.arrays import RunArrays
+
+    layout, number = value
+    _, descriptors, _, _ = socket.recv_fds(channel.socket, 1, 1)
+    try:
+        memory = mmap.mmap(descriptors[0], layout.size)
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+    return RunArrays(layout, memory).part(number)
+
+
+def _fail(channel: Channel, error: BaseException) -> None:
+    """Send an error: its type and text, and its traceback as text."""
+    from rlcore.errors import RlcoreError, one_line
+
+    details = "".join(traceback.format_exception(error))
+    message = str(error) if isinstance(error, RlcoreError) else one_line(error)
+    raised: RlcoreError | None = None
+    if isinstance(error, RlcoreError):
+        with suppress(Exception):
+            pickle.loads(pickle.dumps(error))
+            raised = error
+    with suppress(OSError):
+        channel.send(FAILED, (message, details, raised))

@@ -1,0 +1,216 @@
+"""The supervision of a run's workers: deadlines, the ends of workers, and how often they are started again.
+
+A worker that fails is killed, and a new one makes its environments and starts the next episode of each. What happens to
+the open episodes, and to the environments of other workers, is decided in :mod:`rlcore.workers.environment`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from time import monotonic
+from typing import Any
+
+import attrs
+
+from rlcore.errors import EnvironmentFailed
+from rlcore.settings import EnvSettings, WorkerSettings
+from rlcore.workers.contract import Executor, Task, Worker, WorkerFailed
+
+log = logging.getLogger(__name__)
+
+
+CLOSE_SECONDS = 5.0  # that closing environments may take; the workers are killed then
+
+
+class WorkerTraceback(Exception):
+    """The traceback and the last output of a worker, as the cause of the error of a run; ``--debug`` shows it."""
+
+    def __str__(self) -> str:
+        return f"\n{self.args[0]}"
+
+
+@attrs.define
+class Restarts:
+    """How often one worker was started again, and when."""
+
+    count: int = 0
+    times: deque[float] = attrs.field(factory=deque)
+
+    def refused(self, limits: EnvSettings) -> str | None:
+        """Return the limit that the next restart would exceed, or None."""
+        now = monotonic()
+        while self.times and now - self.times[0] > limits.restarts_rate_limit_period_s:
+            self.times.popleft()
+        if 0 <= limits.max_lifetime_restarts <= self.count:
+            return f"env_settings.max_lifetime_restarts is {limits.max_lifetime_restarts}"
+        if 0 <= limits.restarts_rate_limit_n <= len(self.times):
+            period = limits.restarts_rate_limit_period_s
+            return f"env_settings.restarts_rate_limit_n allows {limits.restarts_rate_limit_n} within {period} s"
+        return None
+
+    def add(self) -> None:
+        self.count += 1
+        self.times.append(monotonic())
+
+
+class Crew:
+    """The workers of a run, by number.
+
+    Attributes:
+        workers: The workers that are there, by number.
+        restarts: Number of workers that were started again.
+        waited: Seconds that the run waited for its workers.
+    """
+
+    def __init__(
+        self, executor: Executor, tasks: list[Task], settings: WorkerSettings, limits: EnvSettings, named: str
+    ) -> None:
+        """``named`` is what messages call the environment; ``limits`` has the limits of restarts."""
+        self.workers: dict[int, Worker] = {}
+        self.restarts = 0
+        self.waited = 0.0
+        self._executor = executor
+        self._tasks = tasks
+        self._settings = settings
+        self._limits = limits
+        self._named = named
+        self._history = [Restarts() for _ in tasks]
+        self._deadlines: dict[str, float | None] = {
+            "create": limits.timeout_wait or None,
+            "step": settings.step_timeout,
+            "close": CLOSE_SECONDS,
+        }
+
+    @property
+    def size(self) -> int:
+        """Number of workers, those that were dropped included."""
+        return len(self._tasks)
+
+    def call(
+        self, parts: Iterable[int], method: str, arguments: Callable[[int], tuple[Any, ...]] | None = None
+    ) -> tuple[dict[int, Any], dict[int, WorkerFailed]]:
+        """Call a method of the parts of these workers, side by side. Return results and failures, by number."""
+        failures: dict[int, WorkerFailed] = {}
+        waiting: dict[Worker, int] = {}
+        for part in parts:
+            try:
+                worker = self.workers[part]
+                worker.begin(method, *(() if arguments is None else arguments(part)))
+                waiting[worker] = part
+            except WorkerFailed as failure:
+                failures[part] = failure
+        return self._collect(waiting, method, failures), failures
+
+    def attach(self, parts: Iterable[int], arrays: Any) -> dict[int, WorkerFailed]:
+        """Give workers the arrays of the run. Return the failures, by number."""
+        failures: dict[int, WorkerFailed] = {}
+        waiting: dict[Worker, int] = {}
+        for part in parts:
+            try:
+                self._executor.attach(self.workers[part], arrays)
+                waiting[self.workers[part]] = part
+            except WorkerFailed as failure:
+                failures[part] = failure
+        self._collect(waiting, "attach", failures)
+        return failures
+
+    def start(self, parts: Iterable[int]) -> tuple[dict[int, Any], dict[int, WorkerFailed]]:
+        """Start workers and have them make their environments."""
+        parts, refused = list(parts), {}
+        for part in parts:
+            try:
+                self.workers[part] = self._executor.start(self._tasks[part])
+            except WorkerFailed as failure:
+                refused[part] = failure
+        made, failures = self.call([part for part in parts if part not in refused], "create")
+        return made, {**refused, **failures}
+
+    def _collect(self, waiting: dict[Worker, int], method: str, failures: dict[int, WorkerFailed]) -> dict[int, Any]:
+        """Wait until every worker has answered, died or missed the deadline."""
+        results: dict[int, Any] = {}
+        seconds = self._deadlines.get(method, self._settings.reset_timeout)
+        started = monotonic()
+        try:
+            while waiting:
+                left = None if seconds is None else max(0.0, started + seconds - monotonic())
+                ready = self._executor.wait(waiting.keys(), left)
+                for worker in ready:
+                    part = waiting.pop(worker)
+                    try:
+                        results[part] = worker.result()
+                    except WorkerFailed as failure:
+                        failures[part] = failure
+                if not ready and seconds is not None and monotonic() - started >= seconds:
+                    for worker, part in waiting.items():
+                        failures[part] = worker.overdue(method, seconds)
+                    break
+        except BaseException:  # Ctrl-C in a program: their answers would be taken for those of another call
+            for part in waiting.values():
+                self.kill(part)
+            raise
+        self.waited += monotonic() - started
+        return results
+
+    def recover(self, failures: Mapping[int, WorkerFailed], doing: str) -> tuple[list[int], list[int]]:
+        """Kill workers that failed. Return those to start again, and those to do without.
+
+        Raises the error of the run if a worker must not be started again.
+        """
+        again: list[int] = []
+        dropped: list[int] = []
+        for part, failure in sorted(failures.items()):
+            self.kill(part)
+            if failure.final and failure.raised is not None:
+                raise failure.raised from WorkerTraceback(failure.details)
+            policy, refused = self._settings.on_failure, self._history[part].refused(self._limits)
+            text = f"{self._called(part)} failed in {doing}: {failure}"
+            if policy == "fail":
+                raise self._error(text, failure)
+            if refused is None:
+                log.warning("%s; it is started again, and its open episodes are dropped", text)
+                log.debug("%s", failure.details)
+                self._history[part].add()
+                self.restarts += 1
+                again.append(part)
+            elif policy == "drop" and len(self.workers) >= self._settings.min_workers:
+                log.warning("%s; the run continues without it, because %s", text, refused)
+                dropped.append(part)
+            else:
+                raise self._error(f"{text}; it is not started again, because {refused}", failure)
+        return again, dropped
+
+    def _called(self, part: int) -> str:
+        task = self._tasks[part]
+        last = task.first + task.count - 1
+        which = f"environment {task.first}" if task.count == 1 else f"environments {task.first} to {last}"
+        return f"{self._named}: worker {part} ({which})"
+
+    def _error(self, text: str, failure: WorkerFailed) -> EnvironmentFailed:
+        error = EnvironmentFailed(text)
+        error.repeats_cause = bool(failure.details)
+        error.__cause__ = WorkerTraceback(failure.details) if failure.details else None
+        return error
+
+    def refuse(self, failures: Mapping[int, WorkerFailed], doing: str) -> None:
+        """Raise the error of the first worker that failed, if one did, as one process would."""
+        for part, failure in sorted(failures.items()):
+            if failure.raised is not None:
+                raise failure.raised from WorkerTraceback(failure.details)
+            raise self._error(f"{self._called(part)} failed in {doing}: {failure}", failure)
+
+    def kill(self, part: int) -> None:
+        """Kill a worker, if it is there."""
+        worker = self.workers.pop(part, None)
+        if worker is not None:
+            self._executor.kill(worker)
+
+    def close(self) -> None:
+        """Close the environments, as far as workers still answer, and kill all workers."""
+        try:
+            _, failures = self.call(list(self.workers), "close")
+        finally:
+            self.workers.clear()
+            self._executor.close()
+        self.refuse(failures, "close")
