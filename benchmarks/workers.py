@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-"""The speed of workers: the environments of a run in 2 processes, against one process and Stable-Baselines3.
-=======
 """The environments of a run in 2 worker processes, against one process and Stable-Baselines3.
->>>>>>> i14-workers
 
 ``busy`` and ``sleep`` are environments whose step takes 1 ms: of the processor, measured by its clock, so that a busy
 machine does not shorten the work, and of waiting. ``halfcheetah`` is HalfCheetah-v5. These three are stepped by a run

@@ -316,13 +316,8 @@ def cut_warning(behaviors: Mapping[str, BehaviorRun], hidden: BehaviorRun) -> st
 def endless_warning(behavior: BehaviorRun) -> str:
     """The warning if no episode of ``behavior`` has ended after many steps."""
     return (
-<<<<<<< HEAD
-        f"behavior {behavior.name!r}: no episode ended within {int(behavior.episodes.lengths.max())} steps, so the "
-        "mean reward is unknown, and nothing that waits for the end of episodes happens; if they should end, have the "
-=======
         f"behavior {behavior.name!r}: no episode ended within {int(behavior.episodes.lengths.max())} steps: the "
         "mean reward is missing, and nothing that waits for the end of episodes happens; if they should end, have the "
->>>>>>> i14-guards
         "environment terminate or truncate them, for example with environment.max_episode_steps (reported once)"
     )
 
