@@ -23,7 +23,7 @@ KINDS = {
 
 
 def bytes_on_disk(directory: Path) -> int:
-    """Of all files, those with several names counted once; files that vanish meanwhile do not count."""
+    """Add up the sizes of all files; a file with several names counts once, and one that vanishes meanwhile does not."""
     found: dict[int, int] = {}
     for folder, _, names in os.walk(directory):
         for name in names:
