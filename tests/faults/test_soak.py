@@ -23,7 +23,7 @@ KINDS = {
 
 
 def bytes_on_disk(directory: Path) -> int:
-    """Bytes of all files, those with several names counted once; files that vanish meanwhile do not count."""
+    """Add up the sizes of all files. One with several names counts once, one that vanishes meanwhile not at all."""
     found: dict[int, int] = {}
     for folder, _, names in os.walk(directory):
         for name in names:
