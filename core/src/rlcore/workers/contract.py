@@ -7,14 +7,17 @@ worker is started, reached and killed is the executor's matter. Deadlines, resta
 
 from __future__ import annotations
 
+import pickle
+import traceback
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from typing import Any, Protocol, runtime_checkable
 
 import attrs
 from numpy.typing import NDArray
 
 from rlcore.environment import BehaviorSpec
-from rlcore.errors import RlcoreError
+from rlcore.errors import EnvironmentFailed, RlcoreError, one_line
 from rlcore.workers.arrays import Layout, RunArrays
 
 __all__ = ["Executor", "FinalInfo", "PartMade", "Task", "Worker", "WorkerFailed"]
@@ -67,6 +70,19 @@ class WorkerFailed(Exception):
         super().__init__(message)
         self.details = details
         self.final = final
+
+    @classmethod
+    def of(cls, error: BaseException) -> WorkerFailed:
+        """Return what a worker reports of an error in its environments, with the traceback as text. Can be pickled."""
+        details = "".join(traceback.format_exception(error))
+        if not isinstance(error, RlcoreError):
+            return cls(one_line(error), details)
+        final: RlcoreError | None = None
+        if type(error) is not EnvironmentFailed:
+            with suppress(Exception):
+                pickle.loads(pickle.dumps(error))
+                final = error
+        return cls(str(error), details, final)
 
 
 @runtime_checkable

@@ -14,6 +14,8 @@ from rlcore.workers.arrays import PartArrays
 from rlcore.workers.contract import PartMade, Task
 from rlcore.workers.recipe import context_of, make_environment, plugins_of
 
+__all__ = ["Part"]
+
 
 class Part:
     """Some of a run's environments, in a worker. An executor calls the methods by name, ``create`` first.

@@ -143,8 +143,7 @@ class ProcessWorker:
         except (OSError, EOFError):
             raise self._gone() from None
         if kind == FAILED:
-            message, details, raised = value
-            final = None if raised is None or type(raised) is EnvironmentFailed else raised
+            message, details, final = value
             raise WorkerFailed(message, details + self._tail(), final)
         return value
 

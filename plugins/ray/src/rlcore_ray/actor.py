@@ -1,0 +1,96 @@
+"""What a Ray actor runs: the environments of one worker."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import pickle
+import socket
+from collections.abc import Mapping
+from contextlib import suppress
+from multiprocessing import spawn
+from typing import Any
+
+from rlcore import __version__
+from rlcore.errors import RlcoreError
+from rlcore.workers.arrays import Layout, RunArrays
+from rlcore.workers.contract import WorkerFailed
+from rlcore.workers.messages import PartMessages
+from rlcore.workers.part import Part
+
+__all__ = ["PartActor"]
+
+WRITES_BATCHES = ("reset", "step", "load_state_dict")
+
+
+class PartActor:
+    """The class of the actors. An exception of an environment is returned as a WorkerFailed, so that only bytes, plain
+    values and rlcore's own classes are sent.
+    """
+
+    def __init__(self, number: int) -> None:
+        """``number`` is that of the worker."""
+        self._number = number
+        self._part: Part
+        self._messages: PartMessages
+
+    def create(self, task: bytes, version: str, main: Mapping[str, str]) -> Any:
+        """Make the environments of a pickled task for a run of rlcore ``version`` with the main module ``main``."""
+        try:
+            _prepare(version, main)
+            self._part = Part(pickle.loads(task))
+            return self._part.create()
+        except BaseException as error:
+            return WorkerFailed.of(error)
+
+    def process(self) -> str:
+        """Return where this worker is: the number of its process, and its host."""
+        return f"process {os.getpid()} on {socket.gethostname()}"
+
+    def attach(self, layout: Layout) -> Any:
+        """Make arrays like those of the run; the system provides memory only for the rows that are used."""
+        try:
+            arrays = RunArrays(layout, mmap.mmap(-1, layout.size))
+            self._messages = PartMessages(arrays, self._number)
+            self._part.attach(arrays.part(self._number))
+        except BaseException as error:
+            return WorkerFailed.of(error)
+        return None
+
+    def step(self, request: bytes) -> Any:
+        """Step with the actions of ``request``; return the batches as bytes, and ``final_info`` if there is some."""
+        try:
+            self._messages.accept(request)
+            info = self._part.step()
+            answer = self._messages.answer()
+        except BaseException as error:
+            return WorkerFailed.of(error)
+        return answer if info is None else (info, answer)
+
+    def call(self, method: str, arguments: tuple[Any, ...], request: bytes) -> Any:
+        """Call a method of the part; return its result, and the batches as bytes if it has written some."""
+        try:
+            if request:
+                self._messages.accept(request)
+            result = getattr(self._part, method)(*arguments)
+            return result, self._messages.answer() if method in WRITES_BATCHES else b""
+        except BaseException as error:
+            return WorkerFailed.of(error)
+
+
+def main_module() -> dict[str, str]:
+    """Return the working directory and the main module of this process, which objects of a program may belong to."""
+    data = spawn.get_preparation_data("rlcore")
+    return {key: data[key] for key in ("dir", "init_main_from_name", "init_main_from_path") if key in data}
+
+
+def _prepare(version: str, main: Mapping[str, str]) -> None:
+    """Compare the versions of rlcore; use the directory and the main module of the run as far as this host has them."""
+    if version != __version__:
+        raise RlcoreError(
+            f"rlcore {__version__} is installed on {socket.gethostname()}, the run has rlcore {version}; install the "
+            "same version of rlcore and of its plugins on every host"
+        )
+    found = {key: value for key, value in main.items() if key == "init_main_from_name" or os.path.exists(value)}
+    with suppress(ModuleNotFoundError):
+        spawn.prepare(found)
