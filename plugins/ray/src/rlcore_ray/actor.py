@@ -8,10 +8,10 @@ import pickle
 import socket
 from collections.abc import Mapping
 from contextlib import suppress
+from importlib.metadata import version
 from multiprocessing import spawn
 from typing import Any
 
-from rlcore import __version__
 from rlcore.errors import RlcoreError
 from rlcore.workers.arrays import Layout, RunArrays
 from rlcore.workers.contract import WorkerFailed
@@ -34,10 +34,10 @@ class PartActor:
         self._part: Part
         self._messages: PartMessages
 
-    def create(self, task: bytes, version: str, main: Mapping[str, str]) -> Any:
-        """Make the environments of a pickled task for a run of rlcore ``version`` with the main module ``main``."""
+    def create(self, task: bytes, wanted: str, main: Mapping[str, str]) -> Any:
+        """Make the environments of a pickled task for a run with rlcore ``wanted`` and the main module ``main``."""
         try:
-            _prepare(version, main)
+            _prepare(wanted, main, needs_main=b"__main__" in task)
             self._part = Part(pickle.loads(task))
             return self._part.create()
         except BaseException as error:
@@ -84,13 +84,14 @@ def main_module() -> dict[str, str]:
     return {key: data[key] for key in ("dir", "init_main_from_name", "init_main_from_path") if key in data}
 
 
-def _prepare(version: str, main: Mapping[str, str]) -> None:
-    """Compare the versions of rlcore; use the directory and the main module of the run as far as this host has them."""
-    if version != __version__:
+def _prepare(wanted: str, main: Mapping[str, str], needs_main: bool) -> None:
+    """Compare the versions of rlcore; enter the run's directory, and import its main module, if this host has them."""
+    if wanted != version("rlcore"):
         raise RlcoreError(
-            f"rlcore {__version__} is installed on {socket.gethostname()}, the run has rlcore {version}; install the "
+            f"rlcore {version('rlcore')} is installed on {socket.gethostname()}, the run has rlcore {wanted}; install the "
             "same version of rlcore and of its plugins on every host"
         )
-    found = {key: value for key, value in main.items() if key == "init_main_from_name" or os.path.exists(value)}
-    with suppress(ModuleNotFoundError):
-        spawn.prepare(found)
+    with suppress(OSError):
+        os.chdir(main["dir"])
+    if needs_main:
+        spawn.prepare(dict(main))

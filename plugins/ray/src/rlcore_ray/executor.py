@@ -9,9 +9,10 @@ from __future__ import annotations
 import mmap
 import pickle
 from collections.abc import Collection
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Self
 
-from rlcore import RunContext, __version__
+from rlcore import RunContext
 from rlcore.workers.arrays import Layout, RunArrays
 from rlcore.workers.contract import Task, Worker, WorkerFailed
 from rlcore.workers.messages import PartMessages
@@ -49,7 +50,7 @@ class RayWorker:
         if method == "step" and not arguments:
             self.answer = self.actor.step.remote(self._messages.request(whole=False))
         elif method == "create":
-            self.answer = self.actor.create.remote(pickle.dumps(self._task), __version__, main_module())
+            self.answer = self.actor.create.remote(pickle.dumps(self._task), version("rlcore"), main_module())
         else:
             request = self._messages.request(whole=True) if method in ("reset", "step") else b""
             self.answer = self.actor.call.remote(method, arguments, request)
