@@ -113,7 +113,7 @@ class RunState:
         with blamed(self.environment_name, "in reset", EnvironmentFailed):
             batches = environment.reset(EpisodeSeeds(self.seed), episodes)
         if self.curricula is not None:
-            self.curricula.after_reset(episodes)
+            self.curricula.after_reset(environment.episodes)
         for name, behavior in self.behaviors.items():
             batch = batch_of(batches, name, self.environment_name, "reset")
             self.check_batch(behavior, batch)

@@ -132,4 +132,4 @@ def _fail(channel: Channel, error: BaseException) -> None:
 
     failure = WorkerFailed.of(error)
     with suppress(OSError):
-        channel.send(FAILED, (str(failure), failure.details, failure.final))
+        channel.send(FAILED, (str(failure), failure.details, failure.raised))

@@ -17,7 +17,7 @@ import attrs
 from numpy.typing import NDArray
 
 from rlcore.environment import BehaviorSpec
-from rlcore.errors import EnvironmentFailed, RlcoreError, one_line
+from rlcore.errors import ConfigError, RlcoreError, RunStateError, UnsupportedSpace, one_line
 from rlcore.workers.arrays import Layout, RunArrays
 
 __all__ = ["Executor", "FinalInfo", "PartMade", "Task", "Worker", "WorkerFailed"]
@@ -62,27 +62,31 @@ class WorkerFailed(Exception):
     """A worker raised, died, or did not answer in time. Raised by :meth:`Worker.begin` and :meth:`Worker.result`.
 
     Attributes:
-        final: The error to raise in the run, because starting the worker again cannot help; None if it may.
         details: The traceback and the last lines of output of the worker; may be empty.
+        raised: The error that a method of the part raised, if it is one of rlcore.
     """
 
-    def __init__(self, message: str, details: str = "", final: RlcoreError | None = None) -> None:
+    def __init__(self, message: str, details: str = "", raised: RlcoreError | None = None) -> None:
         super().__init__(message)
         self.details = details
-        self.final = final
+        self.raised = raised
+
+    @property
+    def final(self) -> bool:
+        """Whether starting the worker again cannot help: the configuration or a saved state is wrong."""
+        return isinstance(self.raised, ConfigError | RunStateError | UnsupportedSpace)
 
     @classmethod
     def of(cls, error: BaseException) -> WorkerFailed:
-        """Return what a worker reports of an error in its environments, with the traceback as text. Can be pickled."""
+        """Return what a worker reports of an error that a method of its part raised. Can be pickled."""
         details = "".join(traceback.format_exception(error))
         if not isinstance(error, RlcoreError):
             return cls(one_line(error), details)
-        final: RlcoreError | None = None
-        if type(error) is not EnvironmentFailed:
-            with suppress(Exception):
-                pickle.loads(pickle.dumps(error))
-                final = error
-        return cls(str(error), details, final)
+        raised: RlcoreError | None = None
+        with suppress(Exception):
+            pickle.loads(pickle.dumps(error))
+            raised = error
+        return cls(str(error), details, raised)
 
 
 @runtime_checkable

@@ -153,8 +153,8 @@ class Crew:
         dropped: list[int] = []
         for part, failure in sorted(failures.items()):
             self.kill(part)
-            if failure.final is not None:
-                raise failure.final from WorkerTraceback(failure.details)
+            if failure.final and failure.raised is not None:
+                raise failure.raised from WorkerTraceback(failure.details)
             policy, refused = self._settings.on_failure, self._history[part].refused(self._limits)
             text = f"{self._called(part)} failed in {doing}: {failure}"
             if policy == "fail":
@@ -185,10 +185,10 @@ class Crew:
         return error
 
     def refuse(self, failures: Mapping[int, WorkerFailed], doing: str) -> None:
-        """Raise the error of the first worker that failed, if one did, without starting it again."""
+        """Raise the error of the first worker that failed, if one did, as one process would."""
         for part, failure in sorted(failures.items()):
-            if failure.final is not None:
-                raise failure.final from WorkerTraceback(failure.details)
+            if failure.raised is not None:
+                raise failure.raised from WorkerTraceback(failure.details)
             raise self._error(f"{self._called(part)} failed in {doing}: {failure}", failure)
 
     def kill(self, part: int) -> None:

@@ -104,8 +104,9 @@ class WorkerEnvironment:
         while failures:
             again, dropped = self._crew.recover(failures, "reset")
             self._drop(dropped)
+            self._next_episodes(again)
             failures = self._started(again)
-        self.episodes[:] = episodes
+        self.episodes[:] = self._arrays.begin
         return self._arrays.batches({})
 
     def step(self, actions: Mapping[str, Actions]) -> dict[str, AgentBatch]:
@@ -157,15 +158,20 @@ class WorkerEnvironment:
     def _revive(self, failures: Mapping[int, Any], doing: str) -> None:
         """Start workers that failed again, with the next episode of each environment."""
         for part in failures:
-            envs = self._envs(part)
-            self._arrays.begin[envs] = self.episodes[envs] + 1
+            self._arrays.begin[self._envs(part)] = self.episodes[self._envs(part)]
         while failures:
             again, dropped = self._crew.recover(failures, doing)
             self._drop(dropped)
+            self._next_episodes(again)
             self._fresh |= {*again, *dropped}
             failures, doing = self._started(again), "starting again"
         for part in self._fresh - self._gone:
             self.episodes[self._envs(part)] = self._arrays.begin[self._envs(part)]
+
+    def _next_episodes(self, parts: Sequence[int]) -> None:
+        """Have workers that are started again begin other episodes: an episode may be what a worker fails at."""
+        for part in parts:
+            self._arrays.begin[self._envs(part)] += 1
 
     def _drop(self, parts: Sequence[int]) -> None:
         for part in parts:

@@ -54,6 +54,7 @@ class ProcessWorker:
         self.task = task
         self.lines: deque[str] = deque(maxlen=KEPT_LINES)
         self.process: subprocess.Popen[bytes]
+        self._overdue = False
         mine, theirs = socket.socketpair()
         for option in (socket.SO_SNDTIMEO, socket.SO_RCVTIMEO):  # of a message that is half sent
             mine.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", MESSAGE_SECONDS, 0))
@@ -96,7 +97,8 @@ class ProcessWorker:
                 text = line.decode(errors="replace").rstrip("\n")
                 self.lines.append(text)
                 with suppress(Exception):
-                    print(f"worker {self.task.part}: {text}", file=sys.stderr)
+                    if not self._overdue:
+                        print(f"worker {self.task.part}: {text}", file=sys.stderr)
         with suppress(ChildProcessError):  # `_reap` has collected it
             os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT)
 
@@ -143,8 +145,8 @@ class ProcessWorker:
         except (OSError, EOFError):
             raise self._gone() from None
         if kind == FAILED:
-            message, details, final = value
-            raise WorkerFailed(message, details + self._tail(), final)
+            message, details, raised = value
+            raise WorkerFailed(message, details + self._tail(), raised)
         return value
 
     @property
@@ -185,6 +187,7 @@ class ProcessWorker:
 
     def overdue(self, doing: str, seconds: float) -> WorkerFailed:
         """Have the process write where it is; it is a signal handler in C that does so."""
+        self._overdue = True  # what follows is for the error, not for the terminal
         written = len(self.lines)
         with suppress(OSError):
             self.process.send_signal(signal.SIGUSR1)

@@ -1,0 +1,291 @@
+"""Workers that are killed, hang, crash and raise: only their own open episodes are lost.
+
+The environments are those of ``faulty_environment.py``: what an agent sees is a function of environment, episode and
+step, so that every row of every batch is checked.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlcore.config import load_plugins_for
+from rlcore.config.document import document_from_mapping
+from rlcore.config.load import load_config
+from rlcore.environment import Actions
+from rlcore.errors import EnvironmentFailed, PluginError
+from rlcore.runs.setup import make_environment, run_context
+from rlcore.seeding import EpisodeSeeds
+from rlcore.workers.environment import WorkerEnvironment
+
+pytestmark = pytest.mark.faults
+HERE = Path(__file__).parent
+SEED = 3
+UNLIMITED = {"restarts_rate_limit_n": -1, "max_lifetime_restarts": -1}
+Fault = dict[str, Any]
+
+
+def make(
+    path: Path, workers: Any, num_envs: int, faults: Sequence[Fault] = (), limits: Any = UNLIMITED, **options: Any
+) -> Any:
+    data = {
+        "plugins": {"local": [str(HERE / "faulty_environment.py")]},
+        "environment": {
+            "type": "faulty",
+            "num_envs": num_envs,
+            "workers": workers,
+            "options": {"faults": list(faults), **options},
+        },
+        "env_settings": {"seed": SEED, **limits},
+        "behaviors": {"A": {}},
+    }
+    document = document_from_mapping(data)
+    plugins = load_plugins_for(document)
+    config = load_config(document, plugins)
+    return make_environment(config, plugins, run_context(config, plugins, path, path))
+
+
+@pytest.fixture
+def opened() -> Iterator[list[Any]]:
+    """Environments to close after the test."""
+    environments: list[Any] = []
+    yield environments
+    for environment in environments:
+        environment.close()
+
+
+class Checked:
+    """Plays, and checks every row of what is returned."""
+
+    def __init__(self, environment: Any) -> None:
+        self.environment, count = environment, environment.num_envs
+        self.random = np.random.default_rng(0)
+        self.episode, self.step = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        self.aborts: list[tuple[int, ...]] = []  # of each step with some: the environments
+        self.slowest = 0.0
+        batch = environment.reset(EpisodeSeeds(SEED), np.zeros(count, np.int64))["A"]
+        self.episode[:] = environment.episodes
+        self.look(batch.observations["state"])
+
+    def look(self, state: Any) -> None:
+        for env, row in enumerate(state.tolist()):
+            assert row == self.seen(env, int(self.episode[env]), int(self.step[env]))
+
+    def seen(self, env: int, episode: int, step: int) -> list[float]:
+        drawn = np.random.default_rng(EpisodeSeeds(SEED)(env, episode)).random(step + 1)[-1]
+        return [float(np.float32(value)) for value in (env, episode, step, drawn)]
+
+    def play(self, steps: int) -> None:
+        for _ in range(steps):
+            chosen = self.random.integers(0, 2, (len(self.step), 1))
+            started = time.monotonic()
+            batch = self.environment.step({"A": Actions(None, chosen)})["A"]
+            self.slowest = max(self.slowest, time.monotonic() - started)
+            index = np.arange(len(self.step))
+            lost = np.zeros(len(index), np.bool_) if batch.aborted is None else batch.aborted
+            if lost.any():
+                self.aborts.append(tuple(np.flatnonzero(lost).tolist()))
+            over = ~lost & (self.step + 1 == 5 + index % 3)
+            assert (batch.terminated | batch.truncated).tolist() == over.tolist()
+            assert batch.terminated.tolist() == (over & (self.episode % 2 == 0)).tolist()
+            assert batch.ended.tolist() == np.flatnonzero(over).tolist()
+            reward = np.where(lost, 0.0, chosen[:, 0] + 0.25 * (index % 4))
+            np.testing.assert_array_equal(batch.reward, reward.astype(np.float32))
+            if over.any():
+                assert batch.final_observations is not None and batch.final_info is not None
+                finals = [self.seen(env, int(self.episode[env]), int(self.step[env]) + 1) for env in batch.ended]
+                assert batch.final_observations["state"].tolist() == finals
+                assert batch.final_info["played"].tolist() == self.episode[batch.ended].tolist()
+            # A worker that was started again begins later episodes than those it was in.
+            assert (self.environment.episodes[lost] > self.episode[lost]).all()
+            self.episode[lost] = self.environment.episodes[lost]
+            self.episode[over] += 1
+            self.step = np.where(over | lost, 0, self.step + 1)
+            assert self.environment.episodes.tolist() == self.episode.tolist()
+            self.look(batch.observations["state"])
+
+
+def fault(kind: str, env: int, episode: int, step: int) -> Fault:
+    return {"kind": kind, "env": env, "episode": episode, "step": step}
+
+
+def left_processes() -> list[int]:
+    """Processes of workers whose parent is this process."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                words = (entry / "cmdline").read_bytes()
+                parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
+            except OSError:
+                continue
+            if b"rlcore.workers.child" in words and int(parent) == os.getpid():
+                found.append(int(entry.name))
+    return found
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_all_rows_of_all_workers_are_those_of_one_process(tmp_path: Path, opened: list[Any]) -> None:
+    for workers in (None, 3):
+        opened.append(make(tmp_path, workers, 5))
+        Checked(opened[-1]).play(25)
+    assert isinstance(opened[-1], WorkerEnvironment) and len(left_processes()) == 3
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        ("raise", "segfault", "hang"),
+        pytest.param(
+            ("raise", "kill", "segfault", "exit", "unpicklable", "shape", "hang", "stop"), marks=pytest.mark.deep
+        ),
+    ],
+    ids=len,
+)
+def test_only_the_open_episodes_of_a_failing_worker_are_lost(
+    tmp_path: Path, opened: list[Any], kinds: tuple[str, ...]
+) -> None:
+    """One worker for each kind of fault, two of them in the same step."""
+    faults = [fault(kind, 2 * part, 0, min(1 + part // 2, 4)) for part, kind in enumerate(kinds)]
+    settings = {"count": len(kinds), "step_timeout": 3.0}
+    opened.append(make(tmp_path, settings, 2 * len(kinds), faults))
+    checked = Checked(opened[-1])
+    before = descriptors()
+    checked.play(14)
+    envs = range(2 * len(kinds))
+    assert checked.aborts == [tuple(envs[start : start + 4]) for start in envs[::4]]
+    assert descriptors() == before
+    stats = opened[-1].stats()
+    assert stats["Environment/Worker Restarts"] == len(kinds)
+    assert stats["Environment/Aborted Episodes"] == 2 * len(kinds)
+    opened.pop().close()
+    assert left_processes() == []
+
+
+def test_a_worker_that_fails_between_two_steps_is_noticed(tmp_path: Path, opened: list[Any]) -> None:
+    opened.append(make(tmp_path, 2, 4))
+    checked = Checked(opened[-1])
+    checked.play(2)
+    os.kill(left_processes()[0], signal.SIGKILL)
+    checked.play(8)
+    assert len(checked.aborts) == 1 and len(checked.aborts[0]) == 2
+
+
+def test_an_episode_that_fails_when_it_starts_is_left_out(tmp_path: Path, opened: list[Any]) -> None:
+    faults = [fault("raise", 1, 0, 0), fault("raise", 3, 1, 0)]
+    opened.append(make(tmp_path, 2, 4, faults))
+    checked = Checked(opened[-1])
+    assert checked.episode.tolist() == [1, 1, 0, 0]
+    checked.play(15)
+    assert checked.aborts == [(2, 3)]
+
+
+def test_a_worker_that_fails_too_often_ends_the_run_with_its_error(tmp_path: Path, opened: list[Any]) -> None:
+    faults = [fault("raise", 0, episode, 1) for episode in range(4)]
+    limits = {"restarts_rate_limit_n": 2, "restarts_rate_limit_period_s": 600}
+    opened.append(make(tmp_path, 2, 4, faults, limits))
+    with pytest.raises(EnvironmentFailed) as failed:
+        Checked(opened[-1]).play(20)
+    text = str(failed.value)
+    assert "worker 0 (environments 0 to 1) failed in step: ValueError: the pole is broken" in text
+    assert "env_settings.restarts_rate_limit_n allows 2 within 600 s" in text
+    assert "faulty_environment.py" in str(failed.value.__cause__)
+    assert opened[-1].stats()["Environment/Worker Restarts"] == 2
+
+
+def test_policy_fail_ends_the_run_at_the_first_failure(tmp_path: Path, opened: list[Any]) -> None:
+    opened.append(make(tmp_path, {"count": 2, "on_failure": "fail"}, 4, [fault("segfault", 2, 0, 1)]))
+    with pytest.raises(EnvironmentFailed, match=r"worker 1 .*SIGSEGV .*Fatal Python error: Segmentation fault"):
+        Checked(opened[-1]).play(3)
+
+
+def test_policy_drop_continues_without_a_worker(tmp_path: Path, opened: list[Any]) -> None:
+    limits = {"max_lifetime_restarts": 0}
+    opened.append(make(tmp_path, {"count": 2, "on_failure": "drop"}, 4, [fault("exit", 0, 0, 2)], limits))
+    environment = opened[-1]
+    environment.reset(EpisodeSeeds(SEED), np.zeros(4, np.int64))
+    actions = {"A": Actions(None, np.ones((4, 1), np.int64))}
+    assert environment.step(actions)["A"].needs_action is None
+    batch = environment.step(actions)["A"]
+    assert batch.aborted is not None and batch.aborted.tolist() == [True, True, False, False]
+    for _ in range(12):
+        batch = environment.step(actions)["A"]
+        assert batch.needs_action is not None and batch.needs_action.tolist() == [False, False, True, True]
+        assert not batch.terminated[:2].any() and not batch.reward[:2].any()
+    batch = environment.reset(EpisodeSeeds(SEED), np.full(4, 7))["A"]
+    assert batch.observations["state"][2:, 1].tolist() == [7, 7]
+
+
+def test_a_worker_that_cannot_make_its_environments_ends_the_start(tmp_path: Path) -> None:
+    (tmp_path / "once").touch()
+    with pytest.raises(PluginError, match=r"environment 'faulty' .* OSError: no licence for the simulator"):
+        make(tmp_path, 2, 4, fail_create_if=str(tmp_path / "once"), create_env=2)
+    assert left_processes() == []
+
+
+PARENT = """
+import sys
+sys.path.insert(0, {here!r})
+from pathlib import Path
+from test_worker_faults import make, Checked
+if __name__ == "__main__":
+    environment = make(Path({path!r}), 2, 4, pause={pause})
+    checked = Checked(environment)
+    print("ready", flush=True)
+    checked.play(100000)
+"""
+
+
+@pytest.mark.parametrize("pause", [pytest.param(0.0, marks=pytest.mark.deep), 3600.0], ids=["waiting", "within a step"])
+def test_no_worker_outlives_a_run_that_is_killed(tmp_path: Path, pause: float) -> None:
+    program = PARENT.format(here=str(HERE), path=str(tmp_path), pause=pause)
+    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None and parent.stdout.readline() == "ready\n"
+    children = Path(f"/proc/{parent.pid}/task").rglob("children")
+    workers = [int(word) for each in children for word in each.read_text().split()]
+    assert len(workers) == 2
+    parent.kill()
+    parent.wait()
+    deadline = time.monotonic() + 30
+    while any(Path(f"/proc/{worker}").exists() for worker in workers):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    parent.stdout.close()
+
+
+@pytest.mark.deep
+def test_165_faults(tmp_path: Path, opened: list[Any]) -> None:
+    """The release gate: every fault costs only the open episodes of its own worker."""
+    kinds = (
+        ["kill"] * 40 + ["stop"] * 10 + ["hang"] * 10 + ["raise"] * 40 + ["segfault"] * 20 + ["exit"] * 10
+        + ["unpicklable"] * 5 + ["shape"] * 10
+    )  # fmt: skip
+    np.random.default_rng(1).shuffle(kinds)
+    parts, size = 4, 2
+    faults = []
+    for number, kind in enumerate(kinds):
+        part, turn = number % parts, number // parts
+        faults.append(fault(kind, size * part, 2 * turn, 1 + part % 4))  # in the first, third, fifth ... episode
+    turn = len(kinds) // parts + 1
+    opened.append(make(tmp_path, {"count": parts, "step_timeout": 2.0}, parts * size, faults))
+    checked = Checked(opened[-1])
+    before, threads = descriptors(), len(os.listdir("/proc/self/task"))
+    checked.play(14 * turn)
+    assert opened[-1].stats()["Environment/Worker Restarts"] >= 145
+    assert descriptors() == before and len(os.listdir("/proc/self/task")) == threads
+    assert sum(len(each) for each in checked.aborts) >= size * 145
+    assert checked.slowest <= 2.0 + 10.0
+    opened.pop().close()
+    assert left_processes() == []
