@@ -12,7 +12,7 @@ from importlib.metadata import version
 from multiprocessing import spawn
 from typing import Any
 
-from rlcore.errors import RlcoreError
+from rlcore.errors import ConfigError
 from rlcore.workers.arrays import Layout, RunArrays
 from rlcore.workers.contract import WorkerFailed
 from rlcore.workers.messages import PartMessages
@@ -24,8 +24,10 @@ WRITES_BATCHES = ("reset", "step", "load_state_dict")
 
 
 class PartActor:
-    """The class of the actors. An exception of an environment is returned as a WorkerFailed, so that only bytes, plain
-    values and rlcore's own classes are sent.
+    """The class of the actors.
+
+    A method returns bytes with batches; or a pair: a pickled result or None, and bytes with batches, which are empty if
+    there are none; or a WorkerFailed.
     """
 
     def __init__(self, number: int) -> None:
@@ -39,7 +41,7 @@ class PartActor:
         try:
             _prepare(wanted, main, needs_main=b"__main__" in task)
             self._part = Part(pickle.loads(task))
-            return self._part.create()
+            return pickle.dumps(self._part.create()), b""
         except BaseException as error:
             return WorkerFailed.of(error)
 
@@ -55,25 +57,26 @@ class PartActor:
             self._part.attach(arrays.part(self._number))
         except BaseException as error:
             return WorkerFailed.of(error)
-        return None
+        return None, b""
 
     def step(self, request: bytes) -> Any:
-        """Step with the actions of ``request``; return the batches as bytes, and ``final_info`` if there is some."""
+        """Step with the actions of ``request``; the result is ``final_info``, if there is some."""
         try:
             self._messages.accept(request)
             info = self._part.step()
-            answer = self._messages.answer()
+            batches = self._messages.answer()
+            return batches if info is None else (pickle.dumps(info), batches)
         except BaseException as error:
             return WorkerFailed.of(error)
-        return answer if info is None else (info, answer)
 
     def call(self, method: str, arguments: tuple[Any, ...], request: bytes) -> Any:
-        """Call a method of the part; return its result, and the batches as bytes if it has written some."""
+        """Call a method of the part, which may write batches."""
         try:
             if request:
                 self._messages.accept(request)
             result = getattr(self._part, method)(*arguments)
-            return result, self._messages.answer() if method in WRITES_BATCHES else b""
+            batches = self._messages.answer() if method in WRITES_BATCHES else b""
+            return None if result is None else pickle.dumps(result), batches
         except BaseException as error:
             return WorkerFailed.of(error)
 
@@ -86,10 +89,12 @@ def main_module() -> dict[str, str]:
 
 def _prepare(wanted: str, main: Mapping[str, str], needs_main: bool) -> None:
     """Compare the versions of rlcore; enter the run's directory, and import its main module, if this host has them."""
-    if wanted != version("rlcore"):
-        raise RlcoreError(
-            f"rlcore {version('rlcore')} is installed on {socket.gethostname()}, the run has rlcore {wanted}; install the "
-            "same version of rlcore and of its plugins on every host"
+    installed = version("rlcore")
+    if wanted != installed:
+        raise ConfigError(
+            f"rlcore {installed} is installed on {socket.gethostname()}, the run has rlcore {wanted}; install the same "
+            "version of rlcore and of its plugins on every host",
+            key=("environment", "workers"),
         )
     with suppress(OSError):
         os.chdir(main["dir"])

@@ -1,18 +1,20 @@
 """The executor ``ray``: an actor for each worker, on this machine or on the hosts of a cluster.
 
-Ray never starts an actor again by itself and never repeats a call: the run supervises its workers. Actions and batches
-are bytes; large ones are in Ray's object stores.
+Ray never starts an actor again by itself and never repeats a call: the run supervises its workers. Actions, batches
+and results are bytes; large ones are in Ray's object stores.
 """
 
 from __future__ import annotations
 
 import mmap
 import pickle
+import re
 from collections.abc import Collection
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Self
 
 from rlcore import RunContext
+from rlcore.errors import one_line
 from rlcore.workers.arrays import Layout, RunArrays
 from rlcore.workers.contract import Task, Worker, WorkerFailed
 from rlcore.workers.messages import PartMessages
@@ -40,13 +42,11 @@ class RayWorker:
         self.actor = actor
         self.answer: ray.ObjectRef[Any]
         self._task = task
-        self._method = ""
         self._messages: PartMessages
         self._process = actor.process.remote()  # ends when Ray has started the actor
 
     def begin(self, method: str, *arguments: Any) -> None:
         """Call a method of the actor, as :meth:`rlcore.workers.contract.Worker.begin` says."""
-        self._method = method
         if method == "step" and not arguments:
             self.answer = self.actor.step.remote(self._messages.request(whole=False))
         elif method == "create":
@@ -57,7 +57,6 @@ class RayWorker:
 
     def attach(self, arrays: RunArrays) -> None:
         """Have the actor make arrays of the same layout."""
-        self._method = "attach"
         self._messages = PartMessages(arrays, self._task.part)
         self.answer = self.actor.attach.remote(arrays.layout)
 
@@ -68,15 +67,13 @@ class RayWorker:
         try:
             answer = ray.get(self.answer, timeout=FETCH_SECONDS)
         except ray.exceptions.RayError as error:
-            raise WorkerFailed(_cause(error), str(error)) from error
+            raise _lost(error) from error
         if isinstance(answer, WorkerFailed):
             raise answer
-        if self._method in ("create", "attach"):
-            return answer
         result, batches = (None, answer) if isinstance(answer, bytes) else answer
         if batches:
             self._messages.take(batches)
-        return result
+        return None if result is None else pickle.loads(result)
 
     def overdue(self, doing: str, seconds: float) -> WorkerFailed:
         """Return the error of a call that took too long: where the actor is, or that Ray has no place for it."""
@@ -87,16 +84,25 @@ class RayWorker:
             try:
                 return WorkerFailed(f"{text}; it is {ray.get(self._process)}")
             except ray.exceptions.RayError as error:
-                return WorkerFailed(f"{text}: {_cause(error)}", str(error))
+                return _lost(error)
         free = {name: amount for name, amount in ray.available_resources().items() if "memory" not in name}
         return WorkerFailed(f"{text}: Ray has not started it; the cluster has {free} free (environment.workers.cpus)")
 
 
-def _cause(error: Exception) -> str:
-    """The sentence of an error of Ray that says what happened."""
-    lines = [line for line in str(error).splitlines() if line and not line[0].isspace()]
-    last = lines[-1] if lines else type(error).__name__
-    return "its actor is lost: " + last.partition(". ")[0].rstrip(".")
+def _lost(error: Exception) -> WorkerFailed:
+    """The error of a worker whose answer Ray does not have; Ray's own text is in the details."""
+    import ray.exceptions
+
+    if isinstance(error, ray.exceptions.ActorUnavailableError):
+        text = "its process or its host cannot be reached"
+    elif isinstance(error, ray.exceptions.ActorDiedError):
+        code = re.search(r"exit code (\d+)", str(error))
+        text = "its process ended" + (f" with exit code {code[1]}" if code else ", or its host was lost")
+    elif isinstance(error, ray.exceptions.GetTimeoutError):
+        text = f"its answer did not arrive within {FETCH_SECONDS:g} s"
+    else:
+        text = f"Ray lost its answer: {one_line(error)}"
+    return WorkerFailed(text, str(error))
 
 
 class RayExecutor:

@@ -19,10 +19,8 @@ __all__ = ["Connection", "connection"]
 ADDRESS_KEY = ("environment", "workers", "address")
 # Ray replaces the node address 127.0.0.1 by one that other machines reach, unless this says that there is no cluster.
 LOCAL_ONLY = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
-VARIABLES = {
-    "RAY_USAGE_STATS_ENABLED": "0",  # Ray would send statistics about its use to its makers
-    "RAY_AUTH_MODE": "token",  # other users of this machine would need the token of this one
-}
+VARIABLES = {"RAY_USAGE_STATS_ENABLED": "0"}  # Ray would send statistics about its use to its makers
+SET_BY_RAY = ("PYTHONBREAKPOINT", "RAY_AUTH_MODE", "RAY_CLIENT_MODE")
 
 
 class Connection:
@@ -66,7 +64,7 @@ def _connected(settings: RaySettings) -> ExitStack:
             return ExitStack()
         made.callback(ray.shutdown)
         try:
-            with _same_sigterm():
+            with _same_sigterm(), _without_advice():
                 ray.init(
                     address=settings.address or "local",
                     configure_logging=False,
@@ -102,7 +100,7 @@ def _own_ray(settings: RaySettings) -> dict[str, Any]:
 @contextmanager
 def _variables(values: Mapping[str, str]) -> Iterator[None]:
     """Set variables of the environment that are not set, and restore the environment, which Ray changes too."""
-    before = {name: os.environ.get(name) for name in values}
+    before = {name: os.environ.get(name) for name in (*values, *SET_BY_RAY)}
     for name, value in values.items():
         os.environ.setdefault(name, value)
     try:
@@ -113,6 +111,18 @@ def _variables(values: Mapping[str, str]) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+@contextmanager
+def _without_advice() -> Iterator[None]:
+    """Leave out Ray's lines about its start, which are for those who started it themselves."""
+    logger = logging.getLogger("ray")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 @contextmanager
