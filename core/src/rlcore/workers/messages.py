@@ -105,7 +105,8 @@ class PartMessages:
         """The slots of this worker whose episodes ended."""
         slots = self._slots[name]
         over = self._fields[name, "terminated"][slots] | self._fields[name, "truncated"][slots]
-        return slots[over]
+        ended: NDArray[np.intp] = slots[over]
+        return ended
 
     def _finals(self, name: str) -> list[NDArray[Any]]:
         return [

@@ -101,15 +101,14 @@ def _own_ray(settings: RaySettings) -> dict[str, Any]:
 def _variables(values: Mapping[str, str]) -> Iterator[None]:
     """Set variables of the environment that are not set, and restore the environment, which Ray changes too."""
     before = {name: os.environ.get(name) for name in (*values, *SET_BY_RAY)}
-    for name, value in values.items():
-        os.environ.setdefault(name, value)
+    for name, wanted in values.items():
+        os.environ.setdefault(name, wanted)
     try:
         yield
     finally:
         for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
+            os.environ.pop(name, None)
+            if value is not None:
                 os.environ[name] = value
 
 
