@@ -1,9 +1,15 @@
-"""Settings of all tests: one thread per process, the profiles of Hypothesis, ``--deep`` and ``--plain-torch``."""
+"""Settings of all tests: one thread per process, the profiles of Hypothesis, ``--deep`` and ``--plain-torch``.
+
+The log of rlcore is after each test as it was before, and modules that a test wrote are forgotten.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
+import sys
+from collections.abc import Generator
 from pathlib import Path
 
 # Before numpy is imported here or in a process that a test starts: several processes run tests side by side.
@@ -14,6 +20,7 @@ from hypothesis import settings
 
 MEMORY = Path("/dev/shm")  # the memory file system of Linux
 LONGEST = ("packaging", "learning", "faults")  # marks, in the order in which their tests start
+OWN = pytest.StashKey[Path | None]()  # the tmp_path of a test
 DEEP = {"RLCORE_ATTACK_TRIALS": "120", "RLCORE_ATTACK_DAMAGES": "all"}
 
 settings.register_profile("quick", max_examples=40, deadline=None)
@@ -69,6 +76,35 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(
         key=lambda item: next((k for k, mark in enumerate(LONGEST) if item.get_closest_marker(mark)), len(LONGEST))
     )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
+    item.stash[OWN] = getattr(item, "funcargs", {}).get("tmp_path")
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, bool | None, bool | None]:
+    """Undo what runs and commands change in the process, which is theirs elsewhere: the log, and imported modules.
+
+    A fixture would not do for the log, because fixtures of a module run before it. pytest attaches its own handlers to
+    loggers that do not propagate, so a later test would see records twice. Modules are forgotten if they are below
+    ``tmp_path``: another test may write one of the same name.
+    """
+    log, modules = logging.getLogger("rlcore"), set(sys.modules)
+    handlers, propagate, level = [*log.handlers], log.propagate, log.level
+    try:
+        return (yield)
+    finally:
+        log.handlers[:], log.propagate = handlers, propagate
+        log.setLevel(level)  # the method also clears the caches of child loggers
+        own = item.stash.get(OWN, None)
+        if own is not None:
+            sys.path[:] = [entry for entry in sys.path if not entry.startswith(str(own))]
+            for name in sys.modules.keys() - modules:
+                if (getattr(sys.modules[name], "__file__", None) or "").startswith(str(own)):
+                    del sys.modules[name]
 
 
 @pytest.fixture(scope="session")

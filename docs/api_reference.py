@@ -36,6 +36,12 @@ PAGES: Mapping[str, Page] = {
         "See [Write an environment](../../how-to/environment.md).",
         ("rlcore.environment", "rlcore.spaces"),
     ),
+    "workers": Page(
+        "Workers",
+        "The contract of executors, which run the environments of a run in workers. See "
+        "[Run environments in workers](../../how-to/workers.md).",
+        ("rlcore.workers",),
+    ),
     "trainers": Page(
         "Trainers and policies",
         "The contract of trainers, in numpy: a trainer may be written in any framework. See "

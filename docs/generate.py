@@ -44,6 +44,7 @@ from rlcore.settings import (
     RewardSettings,
     RunConfig,
     TorchSettings,
+    WorkerSettings,
     field_info,
 )
 
@@ -108,6 +109,7 @@ CORE_BLOCKS: tuple[tuple[str, type], ...] = (
     ("behaviors.NAME.network_settings.critic", CriticSettings),
     ("behaviors.NAME.network_settings.memory", MemorySettings),
     ("environment", EnvironmentSettings),
+    ("environment.workers", WorkerSettings),
     ("environment_parameters.NAME", EnvironmentParameter),
     ("evaluation", EvaluationSettings),
     ("export.NAME", ExportSettings),
@@ -129,6 +131,7 @@ PLUGIN_BLOCKS = (
     ("reward", "behaviors.NAME.reward_signals.{name}", "settings"),
     ("environment", "environment.options, if environment.type is {name}", "settings"),
     ("environment", "environment.parameters.NAME, if environment.type is {name}", "parameters"),
+    ("executor", "environment.workers, if executor is {name}", "settings"),
     ("curriculum", "environment_parameters.NAME.curriculum, if type is {name}", "settings"),
     ("replay_sampler", "behaviors.NAME.hyperparameters.replay_sampler, if type is {name}", "settings"),
     ("optimizer", "behaviors.NAME.hyperparameters.optimizer, if type is {name}", "settings"),

@@ -14,6 +14,7 @@ from rlcore import (
     CurriculumSpec,
     EncoderSpec,
     EnvironmentSpec,
+    ExecutorSpec,
     ExporterSpec,
     OpponentSpec,
     OptimizerSpec,
@@ -66,6 +67,18 @@ def rlcore_environments():
             target="acme_rl.warehouse:make_environment",
             settings="acme_rl.settings:WarehouseSettings",
             summary="robots that fetch boxes",
+        )
+    ]
+
+
+@hookimpl
+def rlcore_executors():
+    return [
+        ExecutorSpec(
+            name="cluster",
+            target="acme_rl.cluster:ClusterExecutor",
+            settings="acme_rl.settings:ClusterSettings",
+            summary="workers on the machines of the cluster",
         )
     ]
 

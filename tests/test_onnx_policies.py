@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,14 @@ import numpy as np
 import onnxruntime
 import pytest
 from numpy.typing import NDArray
+from unity_loader import UnityModel, in_scene, sensed
 from worlds import SPECS, World
 
 from rlcore import Run, export_policies, load_policies
+from rlcore.environment import BehaviorSpec
 from rlcore.recordings import RecordingAbout
 from rlcore.testing.conformance.recordings import record
-from rlcore.testing.playing import random_observations
+from rlcore.testing.playing import random_mask, random_observations
 from rlcore_offline.minari_format import MinariFormat
 
 HYPERPARAMETERS: dict[str, dict[str, Any]] = {
@@ -45,7 +47,76 @@ POLICIES = [
     ("sac", "one-hot", {}),
 ]
 DEEP = {"ppo": ("several vectors", "integers"), "sac": ("image of floats and vector", "one-hot")}
-ROWS = 500
+RANDOM, EXTREME = 500, 50
+BATCHES = (1, 2, 7, 64)
+STEPS = 3
+
+
+def observations(behavior: BehaviorSpec, generator: np.random.Generator) -> dict[str, NDArray[Any]]:
+    """500 random rows, and 50 of zeros, of the ends of the range of images, and of huge numbers."""
+    made = random_observations(behavior, RANDOM + EXTREME, generator)
+    for o in behavior.observations:
+        extreme = made[o.name][RANDOM:]
+        extreme[:] = 0
+        if o.kind != "one_hot":
+            huge = 1e6 if o.kind == "vector" else 255 if o.dtype == np.uint8 else 1
+            extreme[10:30] = huge
+            extreme[30:] = -huge if o.kind == "vector" else huge * generator.integers(0, 2, extreme[30:].shape)
+    return made
+
+
+def masks(behavior: BehaviorSpec, generator: np.random.Generator) -> NDArray[np.bool_] | None:
+    """Random masks; those of the extreme rows allow a single option of each branch."""
+    mask = random_mask(behavior, RANDOM + EXTREME, generator)
+    if mask is not None:
+        mask[RANDOM:] = False
+        for first, options in zip(np.cumsum((0, *behavior.discrete)), behavior.discrete, strict=False):
+            mask[np.arange(RANDOM, len(mask)), first + generator.integers(options, size=EXTREME)] = True
+    return mask
+
+
+class GenericFile:
+    """A file of the profile ``generic``: the names, types and units of the behavior."""
+
+    def __init__(self, path: Path, behavior: BehaviorSpec) -> None:
+        self.behavior = behavior
+        self.session = onnxruntime.InferenceSession(path)
+        self.inputs = {each.name: each.shape for each in self.session.get_inputs()}
+        self.outputs = [each.name for each in self.session.get_outputs()]
+        self.generator = np.random.default_rng(0)
+
+    def act(self, seen: dict[str, NDArray[Any]], mask: Any, memory: Any) -> tuple[Any, Any, Any]:
+        rows = len(next(iter(seen.values())))
+        feed = {**seen, "epsilon": self.generator.standard_normal((rows, self.inputs["epsilon"][1]), np.float32)}
+        feed |= {} if mask is None else {"action_mask": mask}
+        feed |= {} if memory is None else {"memory": memory}
+        found = dict(zip(self.outputs, self.session.run(self.outputs, feed), strict=True))
+        if mask is not None:
+            require_allowed(found["discrete"], mask, self.behavior.discrete)
+        names = ("deterministic_continuous", "deterministic_discrete", "memory_out")
+        return tuple(found.get(name) for name in names)
+
+
+class UnityFile:
+    """A file of the profile ``unity`` in the imitation of its loader."""
+
+    def __init__(self, path: Path, behavior: BehaviorSpec) -> None:
+        self.behavior = behavior
+        self.model = UnityModel(path, in_scene(behavior), deterministic=True)
+
+    def act(self, seen: dict[str, NDArray[Any]], mask: Any, memory: Any) -> tuple[Any, Any, Any]:
+        behavior, rows = self.behavior, len(next(iter(seen.values())))
+        self.model.memory = None if memory is None else memory[:, None].copy()
+        masks = None if mask is None else mask.astype(np.float32)
+        continuous, discrete = self.model.step(sensed(behavior, seen), masks, np.zeros(rows, np.bool_))
+        if continuous is not None:
+            continuous = behavior.low + (continuous + 1) / 2 * (behavior.high - behavior.low)
+        return continuous, discrete, None if memory is None else self.model.memory[:, 0]
+
+
+def require_allowed(discrete: NDArray[np.int64], mask: NDArray[np.bool_], sizes: Sequence[int]) -> None:
+    offsets = np.cumsum((0, *sizes))[:-1]
+    assert np.take_along_axis(mask, discrete + offsets, axis=1).all(), "an option that is not allowed was chosen"
 
 
 @pytest.mark.parametrize(
@@ -54,8 +125,9 @@ ROWS = 500
     ids=str,
 )
 def test_a_trained_policy_acts_in_onnxruntime_as_before(
-    tmp_path: Path, trainer: str, kind: str, network: dict[str, Any]
+    tmp_path: Path, deep: bool, trainer: str, kind: str, network: dict[str, Any]
 ) -> None:
+    """550 observations, three steps. In a deep run, all policies in the profile ``unity`` too, and several batches."""
     run = Run(
         {
             "plugins": {"local": ["worlds"]},
@@ -76,34 +148,42 @@ def test_a_trained_policy_acts_in_onnxruntime_as_before(
     with run:
         run.train()
     assert [each.problem for each in run.exports] == [None]
-    policy, session = (
-        load_policies(tmp_path / "run")["Agent"],
-        onnxruntime.InferenceSession(tmp_path / "run/Agent.onnx"),
-    )
-    generator, behavior = np.random.default_rng(0), SPECS[kind]
-    inputs = {each.name: each for each in session.get_inputs()}
-    outputs = [each.name for each in session.get_outputs()]
-    memory = np.zeros((ROWS, MEMORY["memory_size"]), np.float32) if "memory" in inputs else None
-    remembered = None if memory is None else memory.copy()
-    for _ in range(3):
-        seen: dict[str, NDArray[Any]] = random_observations(behavior, ROWS, generator)
-        mask = None
-        feed = {**seen, "epsilon": generator.standard_normal((ROWS, inputs["epsilon"].shape[1]), np.float32)}
-        if behavior.discrete:
-            mask = feed["action_mask"] = np.ones((ROWS, behavior.mask_size), np.bool_)
-            mask[:, 0] = generator.random(ROWS) < 0.5
-        if memory is not None:
-            feed["memory"] = memory
-        found = dict(zip(outputs, session.run(outputs, feed), strict=True))
-        expected = policy.act(seen, mask, True, *(() if remembered is None else (remembered,)))
-        if expected.continuous is not None:
-            np.testing.assert_allclose(found["deterministic_continuous"], expected.continuous, rtol=0, atol=1e-5)
-        if expected.discrete is not None:
-            np.testing.assert_array_equal(found["deterministic_discrete"], expected.discrete)
-            assert mask is not None and (mask[:, 0] | (found["discrete"][:, 0] != 0)).all()
-        if remembered is not None:
-            memory = found["memory_out"]
-            np.testing.assert_allclose(memory, remembered, rtol=0, atol=1e-5)
+    behavior, policy = SPECS[kind], load_policies(tmp_path / "run")["Agent"]
+    files: dict[str, GenericFile | UnityFile] = {"generic": GenericFile(tmp_path / "run/Agent.onnx", behavior)}
+    if deep or kind == "hybrid":
+        settings, file = {"profile": "unity", "tolerance": 1e-6}, tmp_path / "unity.onnx"
+        files["unity"] = UnityFile(
+            export_policies(tmp_path / "run", "onnx", file, settings=settings)["Agent"], behavior
+        )
+    generator, rows = np.random.default_rng(0), RANDOM + EXTREME
+    memory = np.zeros((rows, policy.memory_size), np.float32) if policy.memory_size else None
+    remembered = dict.fromkeys(files, memory)
+    largest = dict.fromkeys(files, 0.0)
+    for _ in range(STEPS):
+        seen, mask = observations(behavior, generator), masks(behavior, generator)
+        memory = None if memory is None else memory.copy()
+        expected = policy.act(seen, mask, True, *(() if memory is None else (memory,)))
+        for profile, file in files.items():
+            for batch in BATCHES if deep else BATCHES[-1:]:
+                parts = []
+                for first in range(0, rows, batch):
+                    part = slice(first, first + batch)
+                    some = {name: array[part] for name, array in seen.items()}
+                    parts.append(
+                        file.act(some, *(None if each is None else each[part] for each in (mask, remembered[profile])))
+                    )
+                continuous, discrete, after = (
+                    None if each[0] is None else np.concatenate(each) for each in zip(*parts, strict=True)
+                )
+                for found, wanted in ((continuous, expected.continuous), (after, memory)):
+                    if wanted is not None:
+                        largest[profile] = max(largest[profile], float(np.abs(found - wanted).max()))
+                if mask is not None:
+                    np.testing.assert_array_equal(discrete, expected.discrete)
+                    require_allowed(discrete, mask, behavior.discrete)
+            remembered[profile] = after
+    print(", ".join(f"{profile}: differs by {value:.1e}" for profile, value in largest.items()))
+    assert max(largest.values()) <= 1e-5
 
 
 def episodes(environment: Any, act: Callable[[NDArray[np.float32]], Any], count: int) -> list[float]:

@@ -9,32 +9,15 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 from onnx_files import REFUSED, ExportedPolicy, export, random_mask
-from unity_loader import Agent, Generation, ModelRefused, UnityModel
+from unity_loader import Agent, Generation, ModelRefused, UnityModel, in_scene, sensed
 
-from rlcore.environment import BehaviorSpec
 from rlcore.testing.conformance.exporters import BEHAVIORS
 from rlcore.testing.playing import random_observations
 
 KINDS = [kind for kind in BEHAVIORS if kind not in REFUSED["unity"]]
 GENERATIONS: tuple[Generation, ...] = ("outputs", "initializers")
-
-
-def in_scene(behavior: BehaviorSpec) -> Agent:
-    """The agent of a scene with this behavior: images are (channels, height, width) in Unity."""
-    shapes = [(o.shape[2], *o.shape[:2]) if o.kind == "image" else o.shape for o in behavior.observations]
-    return Agent(shapes, behavior.continuous, behavior.discrete)
-
-
-def sensed(behavior: BehaviorSpec, observations: dict[str, NDArray[Any]]) -> list[NDArray[np.float32]]:
-    """The observations as Unity's sensors write them: float32, and images from 0 to 1 with the channels first."""
-    arrays = []
-    for o in behavior.observations:
-        array = observations[o.name].astype(np.float32)
-        arrays.append(np.ascontiguousarray(np.moveaxis(array / 255, -1, 1)) if o.kind == "image" else array)
-    return arrays
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)

@@ -28,15 +28,17 @@ TOOLS = {
 def new_plugins(parent: Path) -> list[str]:
     """The folders with code of packages that `rlcore plugins new` writes, of every kind.
 
-    mypy refuses two modules of one name, so the tests of the second package are left out, except those of hooks.
+    mypy refuses two modules of one name, so the tests of the later packages are left out, except those of hooks.
     """
     second = ["torch-trainer", "hooks"]
-    packages = {"one": [kind for kind in KINDS if kind not in second], "two": second}
-    one, two = (write_plugin(new_package(name, kinds), parent) for name, kinds in packages.items())
+    third = ["off-policy-trainer"]
+    first = [kind for kind in KINDS if kind not in (*second, *third)]
+    packages = {"one": first, "two": second, "three": third}
+    one, two, three = (write_plugin(new_package(name, kinds), parent) for name, kinds in packages.items())
     for test in (two / "tests").iterdir():
         if test.name != "test_hooks.py":
             test.unlink()
-    return [str(package / folder) for package in (one, two) for folder in ("src", "tests")]
+    return [*(str(package / folder) for package in (one, two) for folder in ("src", "tests")), str(three / "src")]
 
 
 @pytest.mark.parametrize("tool", TOOLS)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -167,6 +170,18 @@ def test_an_environment_without_pictures_gives_the_reason(train: Train, run_rlco
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
+# The widths of all charts when the browser lays the paper out: right after the event, whatever Plotly does later.
+PRINTED = """\
+addEventListener("load", () => {
+  dispatchEvent(new Event("beforeprint"));
+  const charts = Array.from(document.querySelectorAll(".chart"));
+  const widths = charts.map((each) => Number(each.querySelector(".main-svg")?.getAttribute("width")));
+  document.body.dataset.printed = `[${widths}]`;
+  dispatchEvent(new Event("afterprint"));
+});
+"""
+
+
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium")
 def test_a_browser_draws_every_chart_without_an_error_or_a_refused_request(
     train: Train, report: Any, tmp_path: Path
@@ -176,7 +191,10 @@ def test_a_browser_draws_every_chart_without_an_error_or_a_refused_request(
     text = report("a-1", "a-2")
     shown = tmp_path / "shown.html"
     # Sections that are closed draw their charts when they are opened.
-    shown.write_text(text.replace('<details class="charts">', '<details class="charts" open>'), "utf-8")
+    changed = text.replace('<details class="charts">', '<details class="charts" open>')
+    allowed = base64.b64encode(hashlib.sha256(PRINTED.encode()).digest()).decode()
+    changed = changed.replace("script-src ", f"script-src 'sha256-{allowed}' ")
+    shown.write_text(changed.replace("</body>", f"<script>{PRINTED}</script></body>"), "utf-8")
     flags = [
         "--headless",
         "--no-sandbox",
@@ -189,5 +207,7 @@ def test_a_browser_draws_every_chart_without_an_error_or_a_refused_request(
     )
     # Errors of scripts, and requests that the policy of the page refuses, are lines of the console.
     assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
+    printed = json.loads(re.findall(r'data-printed="(.*?)"', done.stdout)[0])
+    assert len(printed) == text.count('class="chart"') and all(0 < width <= 345 for width in printed), printed
     assert done.stdout.count('class="js-line"') > 0
     assert done.stdout.count('class="xtitle"') == text.count('class="chart"')

@@ -26,13 +26,25 @@ def upload(job: dict[str, Any]) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", WORKFLOWS)
 def test_actions_are_pinned_and_jobs_may_only_read(name: str) -> None:
+    """By commit, because a tag can be moved; the comment beside it says which version the commit is."""
     workflow = read(name)
     assert workflow["permissions"] == {"contents": "read"}
     for job in workflow["jobs"].values():
         for step in job["steps"]:
-            assert "uses" not in step or re.fullmatch(r"[\w/-]+@v\d+\.\d+\.\d+", step["uses"]), step
+            assert "uses" not in step or re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", step["uses"]), step
+            assert not step.get("uses", "").startswith("actions/checkout@") or step["with"] == {
+                "persist-credentials": "false"
+            }
         assert job.get("permissions", {}) == ({"id-token": "write"} if upload(job) else {})
         assert "secrets." not in str(job)
+    used = re.findall(r"uses: (\S+)(.*)", WORKFLOWS[name].read_text(encoding="utf-8"))
+    assert used and all(re.fullmatch(r" # v\d+\.\d+\.\d+", comment) for _, comment in used)
+
+
+def test_an_action_has_one_version_everywhere() -> None:
+    """One commit for each action, and one version for each commit."""
+    lines = {line for path in WORKFLOWS.values() for line in re.findall(r"uses: (.*)", path.read_text("utf-8"))}
+    assert len(lines) == len({line.partition("@")[0] for line in lines})
 
 
 def test_ci_runs_the_commands_of_the_readme() -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -37,9 +36,8 @@ SHORTER: Mapping[str, tuple[str, ...]] = {
 
 
 @pytest.fixture
-def run_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunPage]:
+def run_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunPage:
     monkeypatch.chdir(tmp_path)
-    before = set(sys.modules)
 
     def run(page: str) -> Path:
         for block in BLOCKS:
@@ -53,7 +51,4 @@ def run_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunPag
                 assert main([*words, *extra]) == 0, f"{block}: rlcore {' '.join(words)}"
         return tmp_path
 
-    yield run
-    for name in set(sys.modules) - before:  # files of a page that were imported as plugins
-        if str(getattr(sys.modules[name], "__file__", None) or "").startswith(str(tmp_path)):
-            del sys.modules[name]
+    return run

@@ -33,7 +33,7 @@ def make(settings: Any, run: Any) -> FaultyEnvironment:
         Path(once).unlink()
         if settings.options.get("create_kind") == "exit":
             os._exit(7)
-        raise OSError("no licence for the simulator")
+        raise OSError("no license for the simulator")
     return FaultyEnvironment(run.num_envs, run.first_env, run.behavior_names[0], settings.options)
 
 

@@ -149,7 +149,7 @@ def test_policy_drop_continues_without_a_worker(tmp_path: Path, opened: list[Any
 
 def test_a_worker_that_cannot_make_its_environments_ends_the_start(tmp_path: Path) -> None:
     (tmp_path / "once").touch()
-    with pytest.raises(PluginError, match=r"environment 'faulty' .* OSError: no licence for the simulator"):
+    with pytest.raises(PluginError, match=r"environment 'faulty' .* OSError: no license for the simulator"):
         make(tmp_path, 2, 4, fail_create_if=str(tmp_path / "once"), create_env=2)
     assert left_processes() == []
 

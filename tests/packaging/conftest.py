@@ -1,4 +1,7 @@
-"""Wheels of every member, and virtual environments that hold some of them."""
+"""Wheels of every member, and virtual environments that hold some of them.
+
+Processes of pytest-xdist share what :func:`made_once` makes, so the tests can run in any of them.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from virtualenvs import Venv, build_wheels
+from made_once import made_once
+from virtualenvs import Venv, build_wheels, wheel_in
 from workspace import CORE, MEMBERS
 
 
 @pytest.fixture(scope="session")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     """The wheel of every member, by the member's name."""
-    directory = tmp_path_factory.mktemp("wheels")
-    built = build_wheels(directory, *(member.directory for member in MEMBERS))
-    return {member.name: wheel for member, wheel in zip(MEMBERS, built, strict=True)}
+    sources = [member.directory for member in MEMBERS]
+    directory = made_once(tmp_path_factory, "wheels of members", lambda path: build_wheels(path, *sources))
+    return {member.name: wheel_in(directory, member.name) for member in MEMBERS}
 
 
 @pytest.fixture(scope="session")
@@ -25,8 +29,20 @@ def chosen(deep: bool) -> str:
 
 
 @pytest.fixture(scope="session")
+def shared_venv(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Venv]:
+    """``shared_venv(*requirements, below=...)``, which no test may change."""
+
+    def share(*requirements: str | Path, below: Venv | None = None) -> Venv:
+        key = "\n".join(map(str, ("venv", below and below.directory, *requirements)))
+        directory = made_once(tmp_path_factory, key, lambda path: Venv.make(path, below).install(*requirements))
+        return Venv(directory, below)
+
+    return share
+
+
+@pytest.fixture
 def make_venv(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Venv]:
-    """``make_venv(*requirements, below=...)``"""
+    """``make_venv(*requirements, below=...)``, which the test may change."""
 
     def make(*requirements: str | Path, below: Venv | None = None) -> Venv:
         made = Venv.make(tmp_path_factory.mktemp("venv"), below)
@@ -38,36 +54,33 @@ def make_venv(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Venv]:
 
 
 @pytest.fixture(scope="session")
-def bare(make_venv: Callable[..., Venv], wheels: Mapping[str, Path]) -> Venv:
+def bare(shared_venv: Callable[..., Venv], wheels: Mapping[str, Path]) -> Venv:
     """The core, and nothing beside it."""
-    return make_venv(wheels[CORE.name])
+    return shared_venv(wheels[CORE.name])
 
 
 @pytest.fixture(scope="session")
-def tested(make_venv: Callable[..., Venv], bare: Venv) -> Venv:
+def tested(shared_venv: Callable[..., Venv], bare: Venv) -> Venv:
     """The core, and what tests need."""
-    return make_venv("pytest", "hypothesis", below=bare)
+    return shared_venv("pytest", "hypothesis", below=bare)
 
 
 @pytest.fixture(scope="session")
-def with_torch(make_venv: Callable[..., Venv], wheels: Mapping[str, Path], tested: Venv) -> Venv:
+def with_torch(shared_venv: Callable[..., Venv], wheels: Mapping[str, Path], tested: Venv) -> Venv:
     """The core with its extra ``torch``."""
-    return make_venv(f"rlcore[torch] @ {wheels[CORE.name].as_uri()}", below=tested)
+    return shared_venv(f"rlcore[torch] @ {wheels[CORE.name].as_uri()}", below=tested)
 
 
 @pytest.fixture(scope="session")
 def with_plugin(
-    make_venv: Callable[..., Venv], wheels: Mapping[str, Path], tested: Venv, request: pytest.FixtureRequest
+    shared_venv: Callable[..., Venv], wheels: Mapping[str, Path], tested: Venv, request: pytest.FixtureRequest
 ) -> Callable[[str], Venv]:
     """``with_plugin("rlcore-ppo")``: the core and that one plugin."""
-    made: dict[str, Venv] = {}
     members = {member.name: member for member in MEMBERS}
 
     def with_plugin(name: str) -> Venv:
-        if name not in made:
-            asked = any(text.startswith("rlcore[torch]") for text in members[name].requirements)
-            below = request.getfixturevalue("with_torch") if asked else tested  # PyTorch is installed once
-            made[name] = make_venv(wheels[name], below=below)
-        return made[name]
+        asked = any(text.startswith("rlcore[torch]") for text in members[name].requirements)
+        below = request.getfixturevalue("with_torch") if asked else tested  # PyTorch is installed once
+        return shared_venv(wheels[name], below=below)
 
     return with_plugin

@@ -17,7 +17,7 @@ import yaml
 from virtualenvs import Venv, build_wheels
 from workspace import ROOT
 
-pytestmark = [pytest.mark.packaging, pytest.mark.xdist_group("packaging")]
+pytestmark = [pytest.mark.packaging, pytest.mark.xdist_group("company plugin")]
 
 EXAMPLE = ROOT / "examples/company_plugin"
 
@@ -43,10 +43,16 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def company(make_venv: Callable[..., Venv], wheels: Mapping[str, Path], with_torch: Venv, index: str) -> Venv:
+def company(
+    tmp_path_factory: pytest.TempPathFactory,
+    shared_venv: Callable[..., Venv],
+    wheels: Mapping[str, Path],
+    with_torch: Venv,
+    index: str,
+) -> Venv:
     """The core with PyTorch, three plugins, and the package of the company by its name in the index."""
     members = [wheels[name] for name in ("rlcore-curriculum", "rlcore-gymnasium", "rlcore-ppo")]
-    venv: Venv = make_venv(*members, below=with_torch)
+    venv = Venv.make(tmp_path_factory.mktemp("company"), below=shared_venv(*members, below=with_torch))
     venv.install("--index-url", index, "--no-deps", "acme-rl")
     return venv
 

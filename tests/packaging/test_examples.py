@@ -13,10 +13,11 @@ from pathlib import Path
 
 import attrs
 import pytest
-from virtualenvs import Venv, build_wheels
+from made_once import made_once
+from virtualenvs import Venv, build_wheels, wheel_in
 from workspace import MEMBERS, ROOT, pyproject
 
-pytestmark = [pytest.mark.packaging, pytest.mark.xdist_group("packaging")]
+pytestmark = pytest.mark.packaging
 
 EXAMPLES = ROOT / "examples"
 
@@ -61,25 +62,25 @@ def name_of(example: str) -> str:
 @pytest.fixture(scope="session")
 def example_wheels(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     """The wheel of every package, by its folder."""
-    copied = tmp_path_factory.mktemp("examples")  # building leaves nothing in the repository
     folders = [folder for group in GROUPS for folder in group.quick]
-    sources = [shutil.copytree(EXAMPLES / folder, copied / folder) for folder in folders]
-    return dict(zip(folders, build_wheels(tmp_path_factory.mktemp("wheels"), *sources), strict=True))
+
+    def build(directory: Path) -> None:  # from copies, as building leaves files in the sources
+        build_wheels(directory, *(shutil.copytree(EXAMPLES / folder, directory / folder) for folder in folders))
+
+    directory = made_once(tmp_path_factory, "wheels of examples", build)
+    return {folder: wheel_in(directory, name_of(folder)) for folder in folders}
 
 
 @pytest.fixture(scope="session")
 def with_examples(
-    make_venv: Callable[..., Venv], wheels: Mapping[str, Path], example_wheels: Mapping[str, Path], with_torch: Venv
+    shared_venv: Callable[..., Venv], wheels: Mapping[str, Path], example_wheels: Mapping[str, Path], with_torch: Venv
 ) -> Callable[[str], Venv]:
     """``with_examples("dqn_plugin")``: the virtual environment of the group of this package."""
-    made: dict[int, Venv] = {}
 
     def with_examples(example: str) -> Venv:
-        (number,) = (number for number, group in enumerate(GROUPS) if example in group.quick)
-        if number not in made:
-            members = (wheels[name] for name in GROUPS[number].beside)
-            made[number] = make_venv(*members, *map(example_wheels.get, GROUPS[number].quick), below=with_torch)
-        return made[number]
+        (group,) = (group for group in GROUPS if example in group.quick)
+        members = (wheels[name] for name in group.beside)
+        return shared_venv(*members, *(example_wheels[folder] for folder in group.quick), below=with_torch)
 
     return with_examples
 

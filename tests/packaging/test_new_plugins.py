@@ -18,11 +18,12 @@ from pathlib import Path
 
 import pytest
 import yaml
-from virtualenvs import Venv, build_wheels
+from made_once import made_once
+from virtualenvs import Venv, build_wheels, wheel_in
 
 from rlcore.plugins.scaffold.kinds import KINDS
 
-pytestmark = [pytest.mark.packaging, pytest.mark.xdist_group("packaging")]
+pytestmark = pytest.mark.packaging
 
 TRAINER_ON_ENVIRONMENT = """\
 environment: {type: maze, num_envs: 8}
@@ -76,8 +77,11 @@ LEFT = {
 @pytest.fixture(scope="session")
 def strangers(tmp_path_factory: pytest.TempPathFactory, tested: Venv) -> Mapping[str, Path]:
     """Packages as `rlcore plugins new` writes them for a user who has only the core, by the distribution's name."""
-    directory = tmp_path_factory.mktemp("strangers")
-    run_commands(tested, directory, PACKAGES.values())
+
+    def write(directory: Path) -> None:
+        run_commands(tested, directory, PACKAGES.values())
+
+    directory = made_once(tmp_path_factory, "packages of strangers", write)
     assert {path.name for path in directory.iterdir()} == {*PACKAGES, "commands.txt"}
     return {name: directory / name for name in PACKAGES}
 
@@ -85,38 +89,38 @@ def strangers(tmp_path_factory: pytest.TempPathFactory, tested: Venv) -> Mapping
 @pytest.fixture(scope="session")
 def built(strangers: Mapping[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     """The wheels."""
-    wheels = build_wheels(tmp_path_factory.mktemp("wheels"), *strangers.values())
-    return dict(zip(strangers, wheels, strict=True))
+    directory = made_once(tmp_path_factory, "wheels of strangers", lambda path: build_wheels(path, *strangers.values()))
+    return {name: wheel_in(directory, name) for name in strangers}
 
 
 @pytest.fixture(scope="session")
-def with_strangers(built: Mapping[str, Path], make_venv: Callable[..., Venv], tested: Venv) -> Venv:
+def with_strangers(built: Mapping[str, Path], shared_venv: Callable[..., Venv], tested: Venv) -> Venv:
     """The core, and packages that need nothing else."""
-    return make_venv(*(built[name] for name in PLAIN), below=tested)
+    return shared_venv(*(built[name] for name in PLAIN), below=tested)
 
 
 @pytest.fixture(scope="session")
-def with_torch_strangers(built: Mapping[str, Path], make_venv: Callable[..., Venv], with_torch: Venv) -> Venv:
+def with_torch_strangers(built: Mapping[str, Path], shared_venv: Callable[..., Venv], with_torch: Venv) -> Venv:
     """The core with PyTorch, and packages that need nothing else."""
-    return make_venv(*(built[name] for name in TORCH), below=with_torch)
+    return shared_venv(*(built[name] for name in TORCH), below=with_torch)
 
 
 @pytest.fixture(scope="session")
 def with_all(
-    built: Mapping[str, Path], wheels: Mapping[str, Path], make_venv: Callable[..., Venv], with_torch_strangers: Venv
+    built: Mapping[str, Path], wheels: Mapping[str, Path], shared_venv: Callable[..., Venv], with_torch_strangers: Venv
 ) -> Venv:
     """All packages except a company's, and what their examples need."""
     needs = {need.partition("[")[0] for what in KINDS.values() for need in what.needs}
     classic = f"rlcore-pettingzoo[classic] @ {wheels['rlcore-pettingzoo'].as_uri()}"
     members = [wheels[name] for name in sorted(needs | {"rlcore-curriculum"}) if name != "rlcore-pettingzoo"]
     others = [wheel for name, wheel in built.items() if name not in (*TORCH, "acme-rl-hooks")]
-    return make_venv(*members, classic, *others, below=with_torch_strangers)
+    return shared_venv(*members, classic, *others, below=with_torch_strangers)
 
 
 @pytest.fixture(scope="session")
-def with_hooks(built: Mapping[str, Path], make_venv: Callable[..., Venv], with_all: Venv) -> Venv:
+def with_hooks(built: Mapping[str, Path], shared_venv: Callable[..., Venv], with_all: Venv) -> Venv:
     """A company's package besides all others."""
-    return make_venv(built["acme-rl-hooks"], below=with_all)
+    return shared_venv(built["acme-rl-hooks"], below=with_all)
 
 
 def run_commands(venv: Venv, directory: Path, commands: Iterable[str]) -> str:

@@ -1,10 +1,11 @@
-"""Exported files in JavaScript: onnxruntime-web under Node computes what onnxruntime computes here."""
+"""Exported files in JavaScript: onnxruntime-web and onnxruntime-node compute what onnxruntime computes here."""
 
 from __future__ import annotations
 
 import json
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,34 +23,40 @@ from rlcore.runtime import load
 from rlcore.settings import NetworkSettings
 from rlcore.torch.untrained import untrained_policy
 
-pytestmark = [pytest.mark.packaging, pytest.mark.xdist_group("packaging")]
+pytestmark = pytest.mark.packaging
 
-PACKAGE = "onnxruntime-web@1.30.0"
+VERSION = "1.30.0"
 RUN = ROOT / "tests/support/run_onnx.mjs"
 ROWS = (1, 3)
+Install = Callable[[str], Path]
 
 
 @pytest.fixture(scope="session")
-def modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory in which Node finds onnxruntime-web. Skips the test if there is no Node, or npm cannot install."""
+def modules(tmp_path_factory: pytest.TempPathFactory) -> Install:
+    """``modules(package)``: a directory in which Node finds it. Skips the test without Node or if npm fails."""
     for program in ("node", "npm"):
         if shutil.which(program) is None:
             pytest.skip(f"there is no {program}")
 
-    def install(directory: Path) -> None:
-        (directory / "package.json").write_text('{"private": true, "type": "module"}')
-        command = ["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", PACKAGE]
-        installed = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False, timeout=300)
-        (directory / "problem").write_text("" if installed.returncode == 0 else installed.stderr)
+    def installed(name: str) -> Path:
+        package = f"{name}@{VERSION}"
 
-    directory = made_once(tmp_path_factory, PACKAGE, install)
-    problem = (directory / "problem").read_text()
-    if problem:
-        pytest.skip(f"npm cannot install {PACKAGE}: {problem.splitlines()[0]}")
-    return directory
+        def install(directory: Path) -> None:
+            (directory / "package.json").write_text('{"private": true, "type": "module"}')
+            command = ["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", package]
+            ran = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False, timeout=300)
+            (directory / "problem").write_text("" if ran.returncode == 0 else ran.stderr)
+
+        directory = made_once(tmp_path_factory, package, install)
+        problem = (directory / "problem").read_text()
+        if problem:
+            pytest.skip(f"npm cannot install {package}: {problem.splitlines()[0]}")
+        return directory
+
+    return installed
 
 
-def node(modules: Path, script: Path, *arguments: Path, cwd: Path) -> str:
+def node(modules: Path, script: Path, *arguments: Path | str, cwd: Path) -> str:
     """Run a copy of ``script`` that finds the package; return what it prints."""
     copy = shutil.copy(script, modules / script.name)
     ran = subprocess.run(["node", copy, *arguments], cwd=cwd, capture_output=True, text=True, check=False, timeout=120)
@@ -74,7 +81,8 @@ def feeds_of(session: onnxruntime.InferenceSession, behavior: Any, rows: int, se
     return feeds
 
 
-def test_node_computes_the_same_numbers(modules: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("package", ["onnxruntime-web", pytest.param("onnxruntime-node", marks=pytest.mark.deep)])
+def test_node_computes_the_same_numbers(modules: Install, tmp_path: Path, package: str) -> None:
     """Files of all profiles: dense, convolutional and recurrent networks, and every kind of action."""
     jobs, expected = [], []
     for kind, profile in PAIRS:
@@ -91,17 +99,21 @@ def test_node_computes_the_same_numbers(modules: Path, tmp_path: Path) -> None:
             jobs.append({"path": str(exported.path), "feeds": shown})
     job, answer = tmp_path / "job.json", tmp_path / "answer.json"
     job.write_text(json.dumps(jobs))
-    node(modules, RUN, job, answer, cwd=tmp_path)
+    node(modules(package), RUN, job, answer, package, cwd=tmp_path)
     found = json.loads(answer.read_text())
     assert len(found) == len(expected) == len(PAIRS) * len(ROWS)
+    largest = 0.0
     for ours, theirs in zip(found, expected, strict=True):
         assert ours.keys() == theirs.keys()
         for name, array in theirs.items():
             assert tuple(ours[name]["dims"]) == array.shape
-            np.testing.assert_allclose(np.reshape(ours[name]["data"], array.shape), array, rtol=1e-5, atol=1e-5)
+            numbers = np.reshape(ours[name]["data"], array.shape)
+            np.testing.assert_allclose(numbers, array, rtol=1e-5, atol=1e-5)
+            largest = max(largest, float(np.abs(numbers - array).max()))
+    print(f"{package} {VERSION} differs by {largest:.1e}")
 
 
-def test_the_program_of_the_page_acts_as_the_runtime_in_python(modules: Path, tmp_path: Path) -> None:
+def test_the_program_of_the_page_acts_as_the_runtime_in_python(modules: Install, tmp_path: Path) -> None:
     (program,) = (block for block in blocks("js") if block.page == "docs/how-to/export.md")
     script = tmp_path / "act.mjs"
     script.write_text(program.text)
@@ -112,7 +124,7 @@ def test_the_program_of_the_page_acts_as_the_runtime_in_python(modules: Path, tm
         export_policy(untrained_policy(pole, NetworkSettings(hidden_units=16), seed), pole, tmp_path / "Pole.onnx")
         actions = load(tmp_path / "Pole.onnx").act(seen)
         assert actions.discrete is not None
-        assert int(node(modules, script, cwd=tmp_path)) == actions.discrete[0, 0]
+        assert int(node(modules("onnxruntime-web"), script, cwd=tmp_path)) == actions.discrete[0, 0]
         chosen.add(int(actions.discrete[0, 0]))
         (tmp_path / "Pole.onnx").unlink()
         if len(chosen) == 2:

@@ -22,7 +22,7 @@ from virtualenvs import PIP, Venv, own_environment
 
 import rlcore
 
-pytestmark = [pytest.mark.packaging, pytest.mark.xdist_group("packaging")]
+pytestmark = pytest.mark.packaging
 
 PAGE = "docs/how-to/publish.md"
 ELSEWHERE = "python -m venv elsewhere && . elsewhere/bin/activate"

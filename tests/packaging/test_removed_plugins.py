@@ -17,7 +17,7 @@ import pytest
 from virtualenvs import Venv
 from workspace import CORE, MEMBERS, PLUGINS, Member
 
-pytestmark = [pytest.mark.packaging, pytest.mark.xdist_group("packaging")]
+pytestmark = pytest.mark.packaging
 
 TESTING = "plugins: {local: [rlcore.testing.hooks]}\nenvironment: {type: testing, id: corridor, num_envs: 2}\n"
 PPO = "behaviors: {Agent: {trainer_type: ppo}}\n"

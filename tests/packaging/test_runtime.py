@@ -12,7 +12,7 @@ from onnx_files import export
 from virtualenvs import Venv
 from workspace import CORE
 
-pytestmark = [pytest.mark.packaging, pytest.mark.xdist_group("packaging")]
+pytestmark = pytest.mark.packaging
 
 PROGRAM = """\
 import json

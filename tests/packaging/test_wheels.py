@@ -13,7 +13,7 @@ from packaging.specifiers import SpecifierSet
 from virtualenvs import Venv
 from workspace import CORE, MEMBERS, PLUGINS, ROOT, Member
 
-pytestmark = [pytest.mark.packaging, pytest.mark.xdist_group("packaging")]
+pytestmark = pytest.mark.packaging
 
 CARTPOLE = ROOT / "examples/cartpole.yaml"
 TICTACTOE = ROOT / "examples/tictactoe.yaml"

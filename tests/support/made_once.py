@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,6 +21,7 @@ def made_once(factory: pytest.TempPathFactory, key: str, make: Callable[[Path], 
     shared.mkdir(exist_ok=True)
     with FileLock(directory.with_suffix(".lock")):
         if not done.exists():
+            shutil.rmtree(directory, ignore_errors=True)  # of a call that failed
             directory.mkdir()
             make(directory)
             done.touch()

@@ -1,11 +1,11 @@
-// Runs the models of a job file (argument 1) with onnxruntime-web, and writes their outputs to a file (argument 2).
+// Runs the models of a job file (argument 1) with a package (argument 3), and writes their outputs to a file (argument 2).
 import { readFileSync, writeFileSync } from "node:fs";
-import * as ort from "onnxruntime-web";
 
 const arrays = {
   bool: Uint8Array, uint8: Uint8Array, float32: Float32Array, float64: Float64Array, int64: BigInt64Array,
 };
 
+const ort = await import(process.argv[4]);
 ort.env.wasm.numThreads = 1;
 const answers = [];
 for (const { path, feeds } of JSON.parse(readFileSync(process.argv[2]))) {

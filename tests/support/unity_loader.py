@@ -6,7 +6,7 @@ one for Barracuda as initializers by name.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +15,8 @@ import numpy as np
 import onnx
 import onnxruntime
 from numpy.typing import NDArray
+
+from rlcore.environment import BehaviorSpec
 
 Generation = Literal["outputs", "initializers"]
 
@@ -33,6 +35,22 @@ class Agent:
     sensors: Sequence[tuple[int, ...]]  # of one agent, images as (channels, height, width)
     continuous: int = 0
     branches: Sequence[int] = ()
+
+
+def in_scene(behavior: BehaviorSpec) -> Agent:
+    """The agent of a scene with this behavior: images are (channels, height, width) in Unity."""
+    shapes = [(o.shape[2], *o.shape[:2]) if o.kind == "image" else o.shape for o in behavior.observations]
+    return Agent(shapes, behavior.continuous, behavior.discrete)
+
+
+def sensed(behavior: BehaviorSpec, observations: Mapping[str, NDArray[Any]]) -> list[NDArray[np.float32]]:
+    """The observations as Unity's sensors write them: float32, and images from 0 to 1 with the channels first."""
+    arrays = []
+    for o in behavior.observations:
+        array = observations[o.name].astype(np.float32)
+        scale = 255 if o.dtype == np.uint8 else 1
+        arrays.append(np.ascontiguousarray(np.moveaxis(array / scale, -1, 1)) if o.kind == "image" else array)
+    return arrays
 
 
 class UnityModel:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import attrs
-from workspace import ROOT, pyproject
+from workspace import ROOT
 
 PIP = (sys.executable, "-m", "pip", "-q", "--disable-pip-version-check")
 PYTEST_INI = """\
@@ -37,15 +37,19 @@ for source in sys.argv[2:]:
 """
 
 
-def build_wheels(directory: Path, *sources: Path) -> list[Path]:
+def build_wheels(directory: Path, *sources: Path) -> None:
     """Build the wheels of the distributions in ``sources``: with one process, which costs less than one for each."""
     # The build backend is among the development requirements; a fresh one for every wheel would cost seconds each.
     if importlib.util.find_spec("hatchling"):
         subprocess.run([sys.executable, "-c", BUILD, directory, *sources], check=True)
     else:
         subprocess.run([*PIP, "wheel", "--no-deps", "-w", directory, *sources], check=True)
-    names = [str(pyproject(source)["project"]["name"]).replace("-", "_") for source in sources]
-    return [next(directory.glob(f"{name}-[0-9]*.whl")) for name in names]
+
+
+def wheel_in(directory: Path, name: str) -> Path:
+    """Return the wheel of a distribution."""
+    (wheel,) = directory.glob(f"{name.replace('-', '_')}-[0-9]*.whl")
+    return wheel
 
 
 def own_environment() -> dict[str, str]:

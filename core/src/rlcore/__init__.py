@@ -72,6 +72,7 @@ __all__ = [
     "EnvironmentSpec",
     "ExecutorSpec",
     "EpochResult",
+    "ExecutorSpec",
     "ExporterSpec",
     "ObservationSpec",
     "OpponentSpec",

@@ -81,7 +81,14 @@ def test_no_node_of_the_document_is_left_in_the_settings(load: Load) -> None:
         ("{num_envs: 2, options: {size: 5}}", {"num_envs": 2}),
         (
             "{type: rlcore-fake/grid}",
-            {"type": "rlcore-fake/grid", "id": None, "num_envs": None, "options": {"size": 3}, "parameters": {}},
+            {
+                "type": "rlcore-fake/grid",
+                "id": None,
+                "num_envs": None,
+                "workers": None,
+                "options": {"size": 3},
+                "parameters": {},
+            },
         ),
     ],
 )

@@ -47,7 +47,7 @@ def test_a_key_in_the_wrong_block_names_its_block(errors: Errors, block: str, bl
     assert message.endswith(f"unknown key; it belongs in {block_of_key}")
 
 
-@pytest.mark.parametrize("key", ["tau", "n_steps"])
+@pytest.mark.parametrize("key", ["tau", "steps_per_update"])
 def test_a_key_of_another_trainer_is_not_sent_to_the_block_it_is_in(errors: Errors, key: str) -> None:
     (message,) = errors(f"{BEHAVIOR}    hyperparameters: {{{key}: 5}}\n")
     assert message.startswith(f"c.yaml:4: behaviors.B.hyperparameters.{key}: unknown key (allowed: batch_size, ")
@@ -193,3 +193,20 @@ def test_an_environment_without_names_needs_one_behavior(
     )
     load(f"behaviors: {{A: {{}}}}\n{environment}\n")
     load(f"{behaviors}\n{environment.replace('lone', 'grid')}\n")
+
+
+# ------------------------------------------------------------ other frameworks
+
+
+@pytest.mark.parametrize(
+    ("key", "instead"),
+    [
+        ("n_timesteps: 5", "a key of Stable-Baselines3 and RL Zoo: write max_steps, in the behavior"),
+        ("gae_lambda: 0.9", "a key of Stable-Baselines3 and RL Zoo: write hyperparameters.lambd"),
+        ("hidden_sizes: [8]", "a key of Tianshou: write network_settings.hidden_units and num_layers"),
+        ("clip_range: 0.2", "a key of Stable-Baselines3 and RL Zoo: write hyperparameters.epsilon"),
+        ("use_sde: true", "a key of Stable-Baselines3 and RL Zoo, which rlcore lacks: delete this key"),
+    ],
+)
+def test_a_key_of_another_framework_gets_the_key_to_write(errors: Errors, key: str, instead: str) -> None:
+    assert errors(f"{BEHAVIOR}    {key}\n") == [f"c.yaml:4: behaviors.B.{key.partition(':')[0]}: {instead}"]

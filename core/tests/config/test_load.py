@@ -322,7 +322,6 @@ def test_a_team_in_a_behaviors_name_is_refused_with_a_hint(errors: Errors) -> No
         ("behaviors: {B: {}}\nenvironment: {type: unity}", "environment.type", "Unity environments"),
         ("behaviors: {B: {}}\nenv_settings: {env_path: game}", "env_settings.env_path", "Unity environments"),
         ("behaviors: {B: {}}\nenv_settings: {num_areas: 2}", "env_settings.num_areas", "Unity environments"),
-        ("behaviors: {B: {}}\nenv_settings: {timeout_wait: 5}", "env_settings.timeout_wait", "supervised workers"),
     ],
 )
 def test_what_ml_agents_knows_and_is_not_built_is_refused_as_such(

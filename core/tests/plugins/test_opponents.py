@@ -262,7 +262,7 @@ def test_real_parts_are_checked_and_all_become_the_types_of_actions(
 
 
 def test_a_target_that_returns_no_policy_is_named(acme: Plugins, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Scripted, "__new__", lambda cls, **arguments: object())
+    monkeypatch.setitem(globals(), "Scripted", lambda **arguments: object())
     with pytest.raises(
         PluginError, match=r"opponent 'tree' .* returned a object, which is not a Policy: it lacks act, se"
     ):

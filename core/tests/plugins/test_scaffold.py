@@ -29,6 +29,7 @@ NEEDS = {kind: "torch" for kind, what in KINDS.items() if what.torch} | {
 }
 TOGETHER = ("hooks", "env", "curriculum", "reward", "recording", "opponent", "schedule", "trainer")
 WITH_TORCH = ("exporter", "replay-sampler", "encoder", "distribution", "optimizer", "torch-trainer")
+OFF_POLICY = ("off-policy-trainer", "hooks")
 LONG = "a23456789-123456789-123456789b"  # of the most characters
 
 
@@ -85,7 +86,7 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Every kind and several combinations, each with a short, a usual and the longest name."""
     parent = tmp_path_factory.mktemp("everything")
     about = About(author='Jo "Q" Müller', email="jo@example.com", urls={"Source": "https://example.com/walker"})
-    combinations = [*((kind,) for kind in KINDS), TOGETHER, WITH_TORCH, ("stats", "sampler")]
+    combinations = [*((kind,) for kind in KINDS), TOGETHER, WITH_TORCH, OFF_POLICY, ("stats", "sampler")]
     for number, kinds in enumerate(combinations):
         for name, distribution in (("x", "x-rl"), ("walker", None), (LONG, "a-distribution-of-forty-characters-01234")):
             package = new_package(name, kinds, distribution=distribution)

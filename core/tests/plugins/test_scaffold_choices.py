@@ -136,7 +136,7 @@ def test_the_name_of_something_that_rlcore_provides_is_refused(
 
 
 def test_kinds_that_need_one_module_or_hook_are_refused() -> None:
-    for pair in (("trainer", "torch-trainer"), ("hooks", "stats")):
+    for pair in (("trainer", "torch-trainer"), ("torch-trainer", "off-policy-trainer"), ("hooks", "stats")):
         with pytest.raises(ConfigError, match=f"kinds '{pair[0]}' and '{pair[1]}' do not go together: both have "):
             new_package("fresh", pair)
 
@@ -330,5 +330,29 @@ def test_help_shows_every_kind(run_rlcore: RunRlcore) -> None:
 def test_an_unknown_kind_is_refused_with_the_nearest(run_rlcore: RunRlcore) -> None:
     refused = run_rlcore("plugins", "new", "fresh", "--kind", "tranier")
     assert refused.exit_code == 2
-    assert "unknown kind 'tranier'; allowed: trainer, torch-trainer, " in refused.stderr
+    assert "unknown kind 'tranier'; allowed: trainer, torch-trainer, off-policy-trainer, " in refused.stderr
     assert "did you mean 'trainer'?" in refused.stderr
+
+
+# ------------------------------------------------------------ advice
+
+
+@pytest.mark.parametrize("given", [("My Cart", None), (None, "My Cart"), ("my__cart", None), ("-my-cart-", None)])
+def test_the_refusal_of_a_name_has_the_nearest_valid_one(given: tuple[str | None, str | None]) -> None:
+    with pytest.raises(ConfigError, match=r"; did you mean 'my-cart'\?"):
+        new_package(given[0], ["reward"], distribution=given[1])
+
+
+@pytest.mark.parametrize("name", ["123", "class", "--", "é"])
+def test_a_name_without_a_valid_one_near_gets_the_rule_alone(name: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        new_package(name, ["reward"], distribution="rlcore-fresh")
+    assert "use small letters" in str(refused.value) and "did you mean" not in str(refused.value)
+
+
+def test_the_settings_of_a_block_are_named_after_it() -> None:
+    both = new_package("acme", ["hooks", "reward"], distribution="acme-rl")
+    assert [both.settings_class(kind) for kind in both.kinds] == ["AcmeBlockSettings", "AcmeRewardSettings"]
+    assert [both.settings_module(kind) for kind in both.kinds] == ["block_settings", "reward_settings"]
+    alone = new_package("acme", ["hooks"], distribution="acme-rl")
+    assert (alone.settings_class("hooks"), alone.settings_module("hooks")) == ("AcmeSettings", "settings")

@@ -194,7 +194,7 @@ def test_force_and_resume_cannot_both_be_typed(write: Write, run_rlcore: RunRlco
         (["--env", "build/Walker"], "--env: not supported yet: Unity environments"),
         (["--env=build/Walker", "--env-args", "-x"], "--env: not supported yet: Unity environments"),
         (["--no-graphics"], "--no-graphics: not supported yet: Unity environments"),
-        (["--timeout-wait", "3"], "--timeout-wait: not supported yet: supervised workers"),
+        (["--timeout-wait", "3"], "--timeout-wait: write --set env_settings.timeout_wait=NUMBER"),
         (["--torch-device", "cpu"], "--torch-device: write --device"),
         (["--worker-id=3"], "--worker-id: not supported yet: Unity environments"),
         (["--slow"], "--slow: not supported yet: Unity environments"),

@@ -220,7 +220,7 @@ def test_the_command_ends_with_the_exit_code_of_the_stop(run_rlcore: Any, config
     answer = run_rlcore("run", str(tmp_path / "config.yaml"))
     assert answer.exit_code == 75
     assert "warning: acme-budget: spent\n" in answer.stderr
-    assert "interrupted (the budget is spent): 50 steps;" in answer.stdout
+    assert "stopped (the budget is spent): 50 steps; " in answer.stdout
 
 
 def test_the_first_signal_after_a_stop_by_a_plugin_does_not_end_the_process(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Event, Thread
@@ -20,9 +21,9 @@ from rlcore.testing.fixtures import CommandResult, RunRlcore
 pytest_plugins = ["rlcore.testing"]
 
 
-@pytest.fixture
-def config() -> dict[str, Any]:
-    """A short run that follows the rules."""
+@pytest.fixture(scope="session")
+def short_run() -> dict[str, Any]:
+    """A short run that follows the rules; tests change copies."""
     return {
         "environment": {"type": "gymnasium", "id": "CartPole-v1", "num_envs": 4},
         "env_settings": {"seed": 3},
@@ -40,6 +41,11 @@ def config() -> dict[str, Any]:
         "checkpoint_settings": {"run_id": "run"},
         "stats": {"console": False},
     }
+
+
+@pytest.fixture
+def config(short_run: dict[str, Any]) -> dict[str, Any]:
+    return deepcopy(short_run)
 
 
 class Server(ThreadingHTTPServer):

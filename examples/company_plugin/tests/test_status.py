@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -24,36 +25,22 @@ from rlcore.errors import RunStateError
 from rlcore.testing import StatusSectionConformance, StatusStoreConformance
 from rlcore.testing.fixtures import RunRlcore
 
-CONFIG: dict[str, Any] = {
-    "environment": {"type": "gymnasium", "id": "CartPole-v1", "num_envs": 4},
-    "env_settings": {"seed": 3},
-    "behaviors": {
-        "Pole": {
-            "trainer_type": "ppo",
-            "hyperparameters": {"batch_size": 64, "buffer_size": 256},
-            "network_settings": {"hidden_units": 8, "num_layers": 1},
-            "max_steps": 4000,
-            "summary_freq": 2000,
-            "checkpoint_interval": 500,
-            "keep_checkpoints": 0,
-        }
-    },
-    "environment_parameters": {
-        "length": {
-            "curriculum": [
-                {"name": name, "value": value, "completion_criteria": {**criteria, "threshold": threshold}}
-                for criteria in [{"measure": "progress", "behavior": "Pole"}]
-                for name, value, threshold in [("long", 1.0, 0.2), ("medium", 0.7, 0.4), ("short", 0.5, 0.6)]
-            ]
-            + [{"name": "shortest", "value": 0.25}]
-        }
-    },
-    "acme": {"owner": "ann@acme.example"},
-    "checkpoint_settings": {"run_id": "run"},
-    "stats": {"console": False},
-}
 LESSONS = "SELECT step, parameter, lesson, name, previous, previous_name FROM lessons ORDER BY rowid"
 MORE = ["--set", "behaviors.Pole.max_steps=4500"]
+
+
+@pytest.fixture(scope="module")
+def with_lessons(short_run: dict[str, Any]) -> dict[str, Any]:
+    """The run, longer, with a lesson after each fifth of it."""
+    config = deepcopy(short_run)
+    config["behaviors"]["Pole"] |= {"max_steps": 4000, "summary_freq": 2000, "keep_checkpoints": 0}
+    lessons = [
+        {"name": name, "value": value, "completion_criteria": {**criteria, "threshold": threshold}}
+        for criteria in [{"measure": "progress", "behavior": "Pole"}]
+        for name, value, threshold in [("long", 1.0, 0.2), ("medium", 0.7, 0.4), ("short", 0.5, 0.6)]
+    ]
+    config["environment_parameters"] = {"length": {"curriculum": [*lessons, {"name": "shortest", "value": 0.25}]}}
+    return config
 
 
 class TestSections(StatusSectionConformance):
@@ -66,9 +53,10 @@ class TestStore(StatusStoreConformance):
 
 @attrs.frozen
 class Place:
-    """A run in ``path/results``, where ``path`` contains ``config.yaml``."""
+    """A run in ``path/results``, where ``path`` contains ``config.yaml`` with ``config``."""
 
     path: Path
+    config: dict[str, Any]
     run: str = "run"
 
     @property
@@ -86,21 +74,23 @@ class Place:
 
 
 @pytest.fixture
-def place(run_rlcore: RunRlcore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+def place(
+    run_rlcore: RunRlcore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_lessons: dict[str, Any]
+) -> Place:
     """Return the run in the working directory of ``run_rlcore``."""
     monkeypatch.setenv("LOGNAME", "ann")
     working = tmp_path / "working"
-    (working / "config.yaml").write_text(yaml.safe_dump(CONFIG))
-    return Place(working)
+    (working / "config.yaml").write_text(yaml.safe_dump(with_lessons))
+    return Place(working, with_lessons)
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained(tmp_path_factory: pytest.TempPathFactory, with_lessons: dict[str, Any]) -> Path:
     """Return a working directory with a finished run. Training takes longest, so it is done once."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LOGNAME", "ann")
         patch.chdir(tmp_path_factory.mktemp("trained"))
-        Run(CONFIG).train()
+        Run(with_lessons).train()
         return Path.cwd()
 
 
@@ -114,7 +104,7 @@ def finished(place: Place, trained: Path) -> Place:
 def resuming(place: Place) -> dict[str, Any]:
     """Return the configuration that resumes the run."""
     settings = {"run_id": place.run, "results_dir": str(place.path / "results"), "resume": True}
-    return {**CONFIG, "checkpoint_settings": settings}
+    return {**place.config, "checkpoint_settings": settings}
 
 
 # ---------------------------------------------------------------- a run
@@ -143,7 +133,7 @@ def test_every_checkpoint_and_every_lesson_change_is_a_row(place: Place, run_rlc
         def rlcore_lesson_changed(self, step: int, change: Any) -> None:
             changes.append((step, *attrs.astuple(change)))
 
-    config = {**CONFIG, "checkpoint_settings": {"run_id": "run", "results_dir": str(place.path / "results")}}
+    config = {**place.config, "checkpoint_settings": {"run_id": "run", "results_dir": str(place.path / "results")}}
     run = Run(config)
     run.plugins.register(Listener(), "listener")
     run.train()
@@ -233,7 +223,7 @@ def test_inference_changes_nothing(finished: Place, run_rlcore: RunRlcore, monke
 
 
 def test_a_run_that_started_without_the_package_continues_in_the_database(place: Place, run_rlcore: RunRlcore) -> None:
-    plain = {name: block for name, block in CONFIG.items() if name != "acme"}
+    plain = {name: block for name, block in place.config.items() if name != "acme"}
     (place.path / "plain.yaml").write_text(yaml.safe_dump(plain))
     assert run_rlcore("run", "plain.yaml", "-p", "no:acme").exit_code == 0
     assert not (place.logs / store.FILE_NAME).exists()

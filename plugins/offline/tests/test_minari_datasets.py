@@ -227,6 +227,10 @@ def test_datasets_in_minaris_place_are_known_by_their_ids(create: CreateDataset,
     assert MinariFormat().stored() == {"D4RL/door/human-v2": root / "D4RL/door/human-v2", "top-v0": root / "top-v0"}
 
 
+def test_a_path_that_the_file_system_cannot_have_is_not_a_dataset() -> None:
+    assert not MinariFormat().reads(Path("x" * 5000))
+
+
 def test_looking_makes_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(root / "absent"))
     assert MinariFormat().stored() == {} and not MinariFormat().reads(root / "absent")

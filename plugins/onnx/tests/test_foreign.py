@@ -250,7 +250,6 @@ def test_without_onnxscript_the_message_says_what_to_install(
 def test_a_run_with_foreign_parts_and_no_onnxscript_warns_before_it_starts(
     run_context: RunContext, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(logging.getLogger("rlcore"), "propagate", True)
     network = with_encoder(Pooled)
     run = attrs.evolve(run_context, config=RunConfig(behaviors={"A": BehaviorSettings(network_settings=network)}))
     OnnxExporter(OnnxSettings(), run)

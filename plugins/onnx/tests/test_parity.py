@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 import torch
@@ -15,7 +16,6 @@ from rlcore.environment import ObservationSpec
 from rlcore.settings import NetworkSettings
 from rlcore.torch.networks import ACTIVATIONS as KNOWN
 from rlcore.torch.policy import ActorPolicy
-from rlcore.torch.policy_module import PolicyModule
 from rlcore.torch.untrained import untrained_policy
 from rlcore_onnx.layers import ACTIVATIONS
 
@@ -30,6 +30,17 @@ KINDS = ("continuous", "discrete", "branches", "hybrid")
 POLICIES = [(network, actions, None) for network in NETWORKS for actions in KINDS]
 POLICIES += [(network, actions, "squashed_gaussian") for network in NETWORKS for actions in ("continuous", "hybrid")]
 POLICIES += [("mlp", "continuous", "state_dependent_gaussian")]
+# Policies with both kinds of actions go through every rule of a profile; the others are the rest of a deep run.
+FILES = [
+    pytest.param(profile, *policy, marks=[pytest.mark.deep] if profile == "unity" and policy[1] != "hybrid" else [])
+    for profile in ("generic", "unity")
+    for policy in POLICIES
+]
+ROLL_OUTS = [
+    pytest.param(profile, actions, marks=[] if actions == "hybrid" else [pytest.mark.deep])
+    for profile in ("generic", "unity")
+    for actions in KINDS
+]
 
 
 def observations(policy: ActorPolicy, generator: np.random.Generator) -> Arrays:
@@ -59,82 +70,145 @@ def masks(policy: ActorPolicy, rows: int, generator: np.random.Generator) -> NDA
     return mask
 
 
-def require_equal(
-    policy: ActorPolicy, module: PolicyModule, found: Arrays, seen: Arrays, mask: Any, memory: Any
-) -> None:
-    """Compare deterministic actions and memory with the policy's; ``memory`` becomes the policy's next."""
-    tensors = {name: torch.from_numpy(array) for name, array in seen.items()}
-    given = [None if each is None else torch.from_numpy(each.copy()) for each in (mask, memory)]
-    with torch.no_grad():
-        logits = module.distribution_parameters(tensors, *given)[1]
-    expected = policy.act(seen, mask, True, *(() if memory is None else (memory,)))
-    if expected.continuous is not None:
-        np.testing.assert_allclose(found["deterministic_continuous"], expected.continuous, rtol=0, atol=1e-5)
-    if expected.discrete is not None and logits is not None:
-        require_allowed(policy, found["deterministic_discrete"], mask)
-        for row, branch in np.argwhere(found["deterministic_discrete"] != expected.discrete):
-            pair = policy.layout.offsets[branch] + np.array(
-                [found["deterministic_discrete"][row, branch], expected.discrete[row, branch]]
-            )
-            assert float(logits[row, pair].diff().abs()) < 1e-5, f"row {row}, branch {branch}"
+def noise(policy: ActorPolicy, rows: int, generator: np.random.Generator) -> NDArray[np.float32]:
+    """Standard normal numbers for the input ``epsilon``."""
+    return generator.standard_normal((rows, policy.model.policy_head.noise_size + policy.layout.logits), np.float32)
 
 
-def require_allowed(policy: ActorPolicy, choices: NDArray[np.int64], mask: NDArray[np.bool_]) -> None:
-    columns = choices + np.array(policy.layout.offsets)
-    assert mask[np.arange(len(mask))[:, None], columns].all(), "an option that is not allowed was chosen"
+@attrs.define
+class File:
+    """The file of a policy, whose profile is read from tables of its names, layouts and units.
+
+    Attributes:
+        actions: Largest difference of continuous actions so far, deterministic or drawn.
+        memory: Largest difference of memory so far.
+    """
+
+    policy: ActorPolicy
+    profile: str
+    act: Callable[..., Arrays]
+    actions: float = 0.0
+    memory: float = 0.0
+
+    def run(self, seen: Arrays, mask: Any, memory: Any, epsilon: NDArray[np.float32]) -> Arrays:
+        """Return the outputs by their names in the profile generic, in its units; ``memory`` is [R, M]."""
+        if self.profile == "generic":
+            optional = {"action_mask": mask, "memory": memory}
+        else:
+            optional = {
+                "action_masks": None if mask is None else mask.astype(np.float32),
+                "recurrent_in": None if memory is None else memory[:, None],
+            }
+            seen = {
+                f"obs_{k}": np.moveaxis(seen[o.name] / np.float32(255), -1, 1) if o.kind == "image" else seen[o.name]
+                for k, o in enumerate(self.policy.behavior.observations)
+            }
+        given = {name: array for name, array in optional.items() if array is not None}
+        found = self.act(**seen, epsilon=epsilon, **given)
+        if self.profile == "generic":
+            return found
+        low, high = self.policy.behavior.low, self.policy.behavior.high
+        renamed = {name.replace("_actions", ""): array for name, array in found.items()}
+        for name in ("continuous", "deterministic_continuous"):
+            if name in renamed:
+                assert np.abs(renamed[name]).max() <= 1
+                renamed[name] = low + (renamed[name] + 1) / 2 * (high - low)
+        if memory is not None:
+            renamed["memory_out"] = found["recurrent_out"][:, 0]
+        return renamed
+
+    def require_equal(self, found: Arrays, expected: Expected, mask: Any) -> None:
+        for name in ("continuous", "deterministic_continuous"):
+            if name in found:
+                self.actions = max(self.actions, float(np.abs(found[name] - getattr(expected, name)).max()))
+        if expected.memory is not None:
+            self.memory = max(self.memory, float(np.abs(found["memory_out"] - expected.memory).max()))
+        if expected.discrete is None:
+            return
+        for name in ("discrete", "deterministic_discrete"):
+            columns = found[name] + np.array(self.policy.layout.offsets)
+            assert mask[np.arange(len(mask))[:, None], columns].all(), "an option that is not allowed was chosen"
+        chosen = found["deterministic_discrete"]
+        for row, branch in np.argwhere(chosen != expected.discrete):
+            options = np.array([chosen[row, branch], expected.discrete[row, branch]])
+            logits = expected.logits[row, self.policy.layout.offsets[branch] + options]
+            assert abs(logits[0] - logits[1]) < 1e-5, f"row {row}, branch {branch}"
 
 
-@pytest.mark.parametrize(("network", "actions", "distribution"), POLICIES, ids=str)
+@attrs.frozen
+class Expected:
+    """Results of the policy; continuous actions for the noise of ``epsilon`` and without noise."""
+
+    continuous: Any
+    deterministic_continuous: Any
+    discrete: Any
+    logits: Any
+    memory: Any
+
+    @classmethod
+    def of(cls, policy: ActorPolicy, seen: Arrays, mask: Any, memory: Any, epsilon: NDArray[np.float32]) -> Expected:
+        tensors = {name: torch.from_numpy(array) for name, array in seen.items()}
+        given = [None if each is None else torch.from_numpy(each.copy()) for each in (mask, memory)]
+        module, noise_size = policy.module(), policy.model.policy_head.noise_size
+        noise = torch.from_numpy(epsilon[:, :noise_size]), torch.zeros(len(epsilon), policy.layout.logits)
+        with torch.no_grad():
+            logits = module.distribution_parameters(tensors, *given)[1]
+            drawn = module(tensors, *given, noise).continuous
+        after = None if memory is None else memory.copy()
+        acted = policy.act(seen, mask, True, *(() if after is None else (after,)))
+        return cls(
+            None if drawn is None else drawn.numpy(),
+            acted.continuous,
+            acted.discrete,
+            None if logits is None else logits.numpy(),
+            after,
+        )
+
+
+@pytest.mark.parametrize(("profile", "network", "actions", "distribution"), FILES, ids=str)
 def test_actions_of_550_observations_are_those_of_the_policy(
-    make_policy: Make, export: Any, load: Any, network: str, actions: str, distribution: str | None
+    make_policy: Make, export: Any, load: Any, profile: str, network: str, actions: str, distribution: str | None
 ) -> None:
     generator = np.random.default_rng(7)
     policy = make_policy(network, actions, action_distribution=distribution)
-    act, module = load(export(policy)), policy.module()
-    everything = observations(policy, generator)
     rows = RANDOM + EXTREME
-    mask = masks(policy, rows, generator)
+    seen, mask = observations(policy, generator), masks(policy, rows, generator)
     memory = generator.uniform(-1, 1, (rows, policy.memory_size)).astype(np.float32) if policy.memory_size else None
-    size = policy.model.policy_head.noise_size + policy.layout.logits
-    epsilon = generator.standard_normal((rows, size), np.float32)
-    whole: Arrays = {**everything, "epsilon": epsilon}
-    if mask is not None:
-        whole["action_mask"] = mask
-    if memory is not None:
-        whole["memory"] = memory
+    epsilon = noise(policy, rows, generator)
+    expected = Expected.of(policy, seen, mask, memory, epsilon)
+    file = File(policy, profile, load(export(policy, profile=profile)))
     for batch in BATCHES:
-        parts = [
-            act(**{name: array[first : first + batch] for name, array in whole.items()})
-            for first in range(0, rows, batch)
-        ]
+        parts = []
+        for first in range(0, rows, batch):
+            part = slice(first, first + batch)
+            some = {name: array[part] for name, array in seen.items()}
+            optional = (None if each is None else each[part] for each in (mask, memory))
+            parts.append(file.run(some, *optional, epsilon[part]))
         found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-        after = None if memory is None else memory.copy()
-        require_equal(policy, module, found, everything, mask, after)
-        if after is not None:
-            np.testing.assert_allclose(found["memory_out"], after, rtol=0, atol=1e-5)
-        if mask is not None:
-            require_allowed(policy, found["discrete"], mask)
+        file.require_equal(found, expected, mask)
+    print(f"actions differ by {file.actions:.1e}, memory by {file.memory:.1e}")
+    assert file.actions <= 1e-5 and file.memory <= 1e-5
 
 
-@pytest.mark.parametrize("actions", KINDS)
+@pytest.mark.parametrize(("profile", "actions"), ROLL_OUTS)
 def test_the_memory_stays_that_of_the_policy_for_200_steps(
-    make_policy: Make, export: Any, load: Any, actions: str
+    make_policy: Make, export: Any, load: Any, profile: str, actions: str
 ) -> None:
     generator = np.random.default_rng(9)
     policy, rows = make_policy("lstm", actions), 3
-    act, module = load(export(policy)), policy.module()
-    memory = np.zeros((rows, policy.memory_size), np.float32)
-    expected = memory.copy()
-    size = policy.model.policy_head.noise_size + policy.layout.logits
+    file = File(policy, profile, load(export(policy, profile=profile)))
+    remembered = memory = np.zeros((rows, policy.memory_size), np.float32)
     for _ in range(STEPS):
         seen = {"state": generator.normal(0.5, 2.0, (rows, 5)).astype(np.float32)}
         mask = np.ones((rows, policy.layout.logits), np.bool_) if policy.layout.branches else None
-        given = {} if mask is None else {"action_mask": mask}
-        found = act(**seen, **given, memory=memory, epsilon=np.zeros((rows, size), np.float32))
-        require_equal(policy, module, found, seen, mask, expected)
-        memory = found["memory_out"]
-        assert np.abs(memory - expected).max() <= 1e-4
-    assert np.abs(expected).max() > 0.1, "the memory is used"
+        epsilon = noise(policy, rows, generator)
+        expected = Expected.of(policy, seen, mask, memory, epsilon)
+        found = file.run(seen, mask, remembered, epsilon)
+        file.require_equal(found, expected, mask)
+        memory, remembered = expected.memory, found["memory_out"]
+    print(f"actions differ by {file.actions:.1e}, memory by {file.memory:.1e}")
+    assert file.actions <= 1e-5 and file.memory <= 1e-4
+    assert np.abs(memory).max() > 0.1, "the memory is used"
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
@@ -143,9 +217,18 @@ def test_every_activation_of_the_settings(make_policy: Make, export: Any, activa
     export(make_policy("mlp", "continuous", activation=activation), profile=profile)
 
 
-@pytest.mark.parametrize("encoder", ["simple", "nature_cnn", "resnet", "match3", "fully_connected"])
-def test_every_encoder_of_images(make_behavior: Any, export: Any, encoder: str) -> None:
-    camera = ObservationSpec("camera", (36, 40, 1), np.float32, "image")
+@pytest.mark.parametrize(
+    ("encoder", "size"),
+    [
+        ("simple", (20, 22)),
+        ("nature_cnn", (36, 40)),
+        ("resnet", (20, 22)),
+        ("match3", (7, 9)),
+        ("fully_connected", (7, 9)),
+    ],
+)
+def test_every_encoder_of_images(make_behavior: Any, export: Any, encoder: str, size: tuple[int, int]) -> None:
+    camera = ObservationSpec("camera", (*size, 1), np.float32, "image")
     settings = NetworkSettings(hidden_units=16, num_layers=1, vis_encode_type=encoder)
     for profile in ("generic", "unity"):
         export(untrained_policy(make_behavior("hybrid", camera), settings, 1), profile=profile)

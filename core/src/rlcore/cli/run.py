@@ -25,6 +25,7 @@ from rlcore.files.paths import user_path
 
 if TYPE_CHECKING:
     from rlcore.config import Document
+    from rlcore.runs.behavior import BehaviorRun
     from rlcore.runs.run import Run
 
 
@@ -32,15 +33,10 @@ _ADDED = "rlcore.cli.run.options_of_plugins"
 
 # Flags of mlagents-learn, of old versions too, that rlcore lacks, and the message for each.
 _UNITY = "not supported yet: Unity environments"
-_WORKERS = "not supported yet: supervised workers"
 ML_AGENTS_FLAGS: Mapping[str, str] = {
     **dict.fromkeys(("--env", "--env-args", "--base-port", "--num-areas"), _UNITY),
     **dict.fromkeys(("--no-graphics", "--no-graphics-monitor", "--width", "--height", "--quality-level"), _UNITY),
     **dict.fromkeys(("--time-scale", "--target-frame-rate", "--capture-frame-rate"), _UNITY),
-    **dict.fromkeys(
-        ("--timeout-wait", "--max-lifetime-restarts", "--restarts-rate-limit-n", "--restarts-rate-limit-period-s"),
-        _WORKERS,
-    ),
     **dict.fromkeys(("--torch", "--tensorflow"), "each trainer chooses its own framework; leave it out"),
     **dict.fromkeys(("--slow", "--worker-id"), _UNITY),
     **dict.fromkeys(("--docker-target-name", "--multi-gpu"), "removed by ML-Agents; leave it out"),
@@ -50,6 +46,10 @@ ML_AGENTS_FLAGS: Mapping[str, str] = {
     "--lesson": "removed by ML-Agents; a run starts with the lessons of another one by "
     "--set checkpoint_settings.initialize_lessons_from=RUN_ID",
     "--num-runs": "removed by ML-Agents; start a run for each seed, with its own --run-id and --seed",
+    **{
+        f"--{name.replace('_', '-')}": f"write --set env_settings.{name}=NUMBER"
+        for name in ("timeout_wait", "max_lifetime_restarts", "restarts_rate_limit_n", "restarts_rate_limit_period_s")
+    },
     "--save-freq": "write --set behaviors.NAME.checkpoint_interval=STEPS",
     "--keep-checkpoints": "write --set behaviors.NAME.keep_checkpoints=NUMBER",
     "--cpu": "write --device cpu",
@@ -271,7 +271,7 @@ def limit_threads() -> None:
 
 
 def closing_line(run: Run) -> str:
-    """The last line, ``done: 100000 steps; CartPole mean reward 498.20; results/cartpole``, and how to continue."""
+    """The last line, ``done: 9 steps; Pole mean reward 4.20 of the last 2 episodes; results/p``, and how to resume."""
     from rlcore.errors import dotted
 
     if run.nothing_left and run.outcome == "done":
@@ -286,18 +286,25 @@ def closing_line(run: Run) -> str:
         keys = [dotted(("behaviors", name, "max_steps")) for name in run.behaviors]
         options = " ".join(f"--set {shlex.quote(f'{key}=...')}" for key in keys)
         return f"nothing left to learn: max_steps {reached} is reached; raise it with {options}"
-    rewards = [
-        f"{name} mean reward {'-' if result.mean_reward is None else format(result.mean_reward, '.2f')}"
-        for name, result in run.results().items()
-    ]
+    rewards = [reward_text(name, behavior) for name, behavior in run.behaviors.items()]
     if run.config.checkpoint_settings.inference and run.outcome == "interrupted":  # the normal end of inference
         acted = sum(behavior.inferred for behavior in run.behaviors.values())
         return f"stopped after {acted} steps; {', '.join(rewards)}; {run.directory.path}"
     scored = "".join(f"; {text}" for text in evaluation_texts(run))
     stop = run.stop if run.outcome == "interrupted" else None
     reason = f" ({stop.reason})" if stop is not None and stop.reason and not stop.by_signal else ""
-    line = f"{run.outcome}{reason}: {run.steps} steps; {', '.join(rewards)}{scored}; {run.directory.path}"
+    wanted = stop is not None and not stop.by_signal  # by a plugin or a limit, not by Ctrl-C
+    ended = "stopped" if wanted else run.outcome
+    line = f"{ended}{reason}: {run.steps} steps; {', '.join(rewards)}{scored}; {run.directory.path}"
     return f"{line}; resume with: {resuming(run)}" if run.outcome == "interrupted" else line
+
+
+def reward_text(name: str, behavior: BehaviorRun) -> str:
+    """``CartPole mean reward 498.20 of the last 100 episodes``; with ``-`` before the first episode ended."""
+    mean, count = behavior.mean_reward, len(behavior.recent)
+    if mean is None:
+        return f"{name} mean reward - (no episode ended)"
+    return f"{name} mean reward {mean:.2f} of the last {count} episode{'' if count == 1 else 's'}"
 
 
 def evaluation_texts(run: Run) -> list[str]:

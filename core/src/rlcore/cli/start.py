@@ -94,11 +94,11 @@ def _steps(run: Run) -> int:
 
 
 def sign(run: Run, steps: int, speed: float, seconds: float) -> str:
-    """``running: 1200 steps after 10 s, 120 steps/s; the first summary is at step 50000``."""
+    """``running: 1200 steps after 10 s, 120 steps/s lately; the first summary is at step 50000``."""
     behaviors = run.behaviors
     if not behaviors:
         return f"starting: {seconds:.0f} s so far"
-    line = f"running: {steps} steps after {seconds:.0f} s, {speed:.0f} steps/s"
+    line = f"running: {steps} steps after {seconds:.0f} s, {speed:.0f} steps/s lately"
     if run.config.checkpoint_settings.inference:
         return line
     learning = [behavior for behavior in behaviors.values() if behavior.learning]

@@ -49,6 +49,29 @@ _REMOVED: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys((OLD_SAMPLER, "resampling-interval"), OLD_SAMPLERS),
     }
 )
+_SB3 = "a key of Stable-Baselines3 and RL Zoo: write "
+_TIANSHOU = "a key of Tianshou: write "
+# Keys of other frameworks; a key that rlcore has too means what it means in rlcore.
+_OTHERS: Mapping[str, str] = MappingProxyType(
+    {
+        "n_timesteps": _SB3 + "max_steps, in the behavior",
+        "total_timesteps": _SB3 + "max_steps, in the behavior",
+        "n_envs": _SB3 + "num_envs, in environment",
+        "n_steps": _SB3 + "hyperparameters.buffer_size, which is n_steps times n_envs",
+        "n_epochs": _SB3 + "hyperparameters.num_epoch",
+        "ent_coef": _SB3 + "hyperparameters.beta for ppo, or init_entcoef for sac",
+        "clip_range": _SB3 + "hyperparameters.epsilon",
+        "gae_lambda": _SB3 + "hyperparameters.lambd",
+        "learning_starts": _SB3 + "hyperparameters.buffer_init_steps",
+        "train_freq": _SB3 + "hyperparameters.steps_per_update",
+        "policy_kwargs": _SB3 + "network_settings, with hidden_units, num_layers and activation",
+        "use_sde": "a key of Stable-Baselines3 and RL Zoo, which rlcore lacks: delete this key",
+        "max_epoch": _TIANSHOU + "max_steps, in the behavior",
+        "hidden_sizes": _TIANSHOU + "network_settings.hidden_units and num_layers",
+        "repeat_per_collect": _TIANSHOU + "hyperparameters.num_epoch",
+        "eps_clip": _TIANSHOU + "hyperparameters.epsilon",
+    }
+)
 _BEHAVIOR = "belongs in behaviors, below the name of the behavior"
 _OLD_BEHAVIOR = (
     "the format of ML-Agents up to 0.16: behaviors are in behaviors and 'default' is default_settings; in each, keys "
@@ -93,7 +116,8 @@ def hints_in_behavior(path: KeyPath, block: str | None, hyperparameters: Iterabl
 
 
 def _messages(places: Mapping[str, str]) -> dict[str, str]:
-    return {**{key: f"unknown key; it belongs in {place}" for key, place in places.items()}, **_REMOVED}
+    belong = {key: f"unknown key; it belongs in {place}" for key, place in places.items()}
+    return {**_OTHERS, **belong, **_REMOVED}
 
 
 def misplaced(data: Mapping[str, Any], hyperparameters: Iterable[str]) -> tuple[tuple[str, ...], str]:

@@ -248,9 +248,18 @@ def _encoders(settings: NetworkSettings, observations: Sequence[ObservationSpec]
 
 
 class PolicyHead(nn.Module):
-    """Features to the parameters of the joint action distribution: columns of the continuous parts, then logits.
+    """Features [B, features] to the parameters of the joint action distribution.
 
-    ``distribution`` is that of the continuous parts and says what their columns mean; None without such parts.
+    ``linear`` returns [B, continuous + logits]: first the columns of the continuous parts, then one logit for each
+    option of all branches, branch after branch. :meth:`split` separates the two.
+
+    Attributes:
+        distribution: The distribution of the continuous parts, which says what their columns mean; None without them.
+            It has ``columns`` numbers for each part. Those of a Gaussian are all means, then all log standard
+            deviations if these depend on the observations.
+        continuous: The number of columns of the continuous parts, ``columns`` times the parts; 0 without such parts.
+        logits: The number of options of all branches; 0 without branches.
+        linear: The layer.
     """
 
     def __init__(

@@ -164,10 +164,10 @@ class RunArrays:
         self.parameters: NDArray[np.float64] = self.fields["parameters",]
         self._behaviors = {name: _BehaviorArrays(self.fields, spec) for name, spec in layout.behaviors.items()}
 
-    def initialise(self) -> None:
+    def fill_defaults(self) -> None:
         """Fill arrays that a batch may leave out with what leaving them out means; the run calls it, once."""
         for arrays in self._behaviors.values():
-            arrays.initialise()
+            arrays.fill_defaults()
 
     def put_actions(self, actions: Mapping[str, Actions]) -> None:
         """Store the actions of all slots, for all workers."""
@@ -181,10 +181,10 @@ class RunArrays:
     def batches(
         self, final_info: Mapping[int, Mapping[str, Mapping[str, NDArray[Any]]]], lost: Collection[int] = ()
     ) -> dict[str, AgentBatch]:
-        """The batch of each behavior, of all workers. The arrays are valid until workers write again.
+        """The batch of each behavior, of all workers. The arrays, [S, ...], are valid until workers write again.
 
-        ``final_info`` is that of each worker that reported some, by behavior. ``lost`` are workers whose episodes were
-        aborted: their rows hold the first observations of other episodes.
+        ``final_info``, [K] by name, is that of each worker that reported some, by behavior. ``lost`` are workers whose
+        episodes were aborted: their rows hold the first observations of other episodes.
         """
         batches = {}
         for name, arrays in self._behaviors.items():
@@ -226,7 +226,7 @@ class _BehaviorArrays:
         self._unset = bytes(spec.slots)
         self._none: NDArray[np.intp] = np.empty(0, np.intp)
 
-    def initialise(self) -> None:
+    def fill_defaults(self) -> None:
         for what, array in self.optional.items():
             array[...] = OPTIONAL_DEFAULTS[what]
 
@@ -291,8 +291,9 @@ class PartArrays:
         return {name: mine.actions() for name, mine in self._behaviors.items()}
 
     def put(self, batches: Mapping[str, AgentBatch], episodes: NDArray[np.int64]) -> dict[str, Any] | None:
-        """Write the batches of this worker's environments. Returns ``final_info`` by behavior, None if there is none.
+        """Write the batches of this worker's environments, which are in ``episodes`` [number of them].
 
+        Returns ``final_info`` by behavior, None if there is none.
         Raises EnvironmentFailed for an array that does not fit its behavior.
         """
         infos: dict[str, Any] | None = None

@@ -1,4 +1,4 @@
-"""What the run and an executor say to each other: the contracts of executors and workers.
+"""The contracts of executors and workers: how a run starts workers, calls them and waits for them.
 
 An *executor* starts workers and waits for them; a *worker* steps some of a run's environments somewhere else. How a
 worker is started, reached and killed is the executor's matter. Deadlines, restarts and aborted episodes are the run's
@@ -14,21 +14,17 @@ from contextlib import suppress
 from typing import Any, Protocol, runtime_checkable
 
 import attrs
-from numpy.typing import NDArray
 
 from rlcore.environment import BehaviorSpec
 from rlcore.errors import ConfigError, RlcoreError, RunStateError, UnsupportedSpace, one_line
 from rlcore.workers.arrays import Layout, RunArrays
 
-__all__ = ["Executor", "FinalInfo", "PartMade", "Task", "Worker", "WorkerFailed"]
-
-FinalInfo = Mapping[str, Mapping[str, NDArray[Any]]]
-"""``final_info`` of the batches of a step, by behavior; without behaviors that reported none."""
+__all__ = ["Executor", "PartMade", "Task", "Worker", "WorkerFailed"]
 
 
 @attrs.frozen
 class Task:
-    """What a worker is to make: some of a run's environments. Can be pickled.
+    """Some of a run's environments, for a worker to make. Can be pickled.
 
     Attributes:
         part: Number of the worker, from 0.
@@ -47,7 +43,7 @@ class Task:
 
 @attrs.frozen(eq=False)
 class PartMade:
-    """What a worker answers to ``create``.
+    """The answer of a worker to ``create``.
 
     Attributes:
         behaviors: The behaviors of its environments, of which the first has the index 0.

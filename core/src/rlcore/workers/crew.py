@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from time import monotonic
 from typing import Any
 
@@ -19,6 +19,9 @@ from rlcore.settings import EnvSettings, WorkerSettings
 from rlcore.workers.contract import Executor, Task, Worker, WorkerFailed
 
 log = logging.getLogger(__name__)
+
+
+CLOSE_SECONDS = 5.0  # that closing environments may take; the workers are killed then
 
 
 class WorkerTraceback(Exception):
@@ -77,6 +80,7 @@ class Crew:
         self._deadlines: dict[str, float | None] = {
             "create": limits.timeout_wait or None,
             "step": settings.step_timeout,
+            "close": CLOSE_SECONDS,
         }
 
     @property
@@ -128,19 +132,24 @@ class Crew:
         results: dict[int, Any] = {}
         seconds = self._deadlines.get(method, self._settings.reset_timeout)
         started = monotonic()
-        while waiting:
-            left = None if seconds is None else max(0.0, started + seconds - monotonic())
-            ready = self._executor.wait(waiting.keys(), left)
-            for worker in ready:
-                part = waiting.pop(worker)
-                try:
-                    results[part] = worker.result()
-                except WorkerFailed as failure:
-                    failures[part] = failure
-            if not ready and seconds is not None and monotonic() - started >= seconds:
-                for worker, part in waiting.items():
-                    failures[part] = worker.overdue(method, seconds)
-                break
+        try:
+            while waiting:
+                left = None if seconds is None else max(0.0, started + seconds - monotonic())
+                ready = self._executor.wait(waiting.keys(), left)
+                for worker in ready:
+                    part = waiting.pop(worker)
+                    try:
+                        results[part] = worker.result()
+                    except WorkerFailed as failure:
+                        failures[part] = failure
+                if not ready and seconds is not None and monotonic() - started >= seconds:
+                    for worker, part in waiting.items():
+                        failures[part] = worker.overdue(method, seconds)
+                    break
+        except BaseException:  # Ctrl-C in a program: their answers would be taken for those of another call
+            for part in waiting.values():
+                self.kill(part)
+            raise
         self.waited += monotonic() - started
         return results
 
@@ -200,11 +209,8 @@ class Crew:
     def close(self) -> None:
         """Close the environments, as far as workers still answer, and kill all workers."""
         try:
-            self.call(list(self.workers), "close")
+            _, failures = self.call(list(self.workers), "close")
         finally:
             self.workers.clear()
             self._executor.close()
-
-    def present(self, parts: Collection[int]) -> list[int]:
-        """Those of ``parts`` that are there, in order."""
-        return [part for part in sorted(parts) if part in self.workers]
+        self.refuse(failures, "close")

@@ -26,8 +26,6 @@ from rlcore.workers.contract import Executor, PartMade
 from rlcore.workers.crew import Crew
 from rlcore.workers.recipe import make_tasks
 
-__all__ = ["WorkerEnvironment", "make_worker_environment"]
-
 
 def make_worker_environment(
     settings: WorkerSettings, plugins: Plugins, context: RunContext, named: str
@@ -82,7 +80,7 @@ class WorkerEnvironment:
         self._parts = parts
         self._layout = layout
         self._arrays: RunArrays = executor.arrays(layout)
-        self._arrays.initialise()
+        self._arrays.fill_defaults()
         self._executor = executor
         self._known = names
         self._names: tuple[str, ...] = ()  # of the parameters that were set so far

@@ -1,4 +1,4 @@
-"""What another process needs to make environments of a run: its plugins, then its context.
+"""Descriptions from which another process makes environments of a run: of its plugins, then of its context.
 
 The plugins come first, because the configuration of a run has objects of classes that local plugins define.
 """

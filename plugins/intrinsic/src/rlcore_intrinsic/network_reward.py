@@ -104,11 +104,6 @@ class NetworkReward:
             columns += [np.eye(n, dtype=np.float32)[choices[:, k]] for k, n in enumerate(self.layout.branches)]
         return torch.from_numpy(np.concatenate(columns, 1, dtype=np.float32)).to(self.device)
 
-    @property
-    def action_columns(self) -> int:
-        """Columns of :meth:`encoded_actions`."""
-        return self.layout.continuous + self.layout.logits
-
     def in_parts(self, compute: Callable[..., Tensor], *rows: Tensor) -> Tensor:
         """Return ``compute(*rows)`` [N], computed for :data:`MOST_ROWS` rows at once."""
         count = len(rows[0])

@@ -27,7 +27,10 @@ class MinariFormat:
     """Reads any Minari dataset whose spaces make a behavior, and writes new ones."""
 
     def reads(self, path: Path) -> bool:
-        return (path / METADATA).is_file()
+        try:
+            return (path / METADATA).is_file()
+        except OSError:  # a name that the file system cannot have, such as one that is too long
+            return False
 
     def stored(self) -> dict[str, Path]:
         """The datasets in Minari's own place, by their ids; nothing is downloaded."""

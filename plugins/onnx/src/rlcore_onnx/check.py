@@ -19,7 +19,7 @@ from rlcore_onnx.actions import SMALLEST
 from rlcore_onnx.examples import example_mask, example_observations
 from rlcore_onnx.session import Arrays, Session
 
-__all__ = ["check_numbers", "check_structure", "gumbel_noise"]
+__all__ = ["Comparison", "check_structure", "gumbel_noise"]
 
 ROWS = (1, 2, 7)
 STEPS = 4
@@ -34,15 +34,8 @@ def check_structure(model: onnx.ModelProto) -> None:
         raise PluginError(f"the file is not a valid ONNX model: {error}") from error
 
 
-def check_numbers(
-    session: Session,
-    logits: Session | None,
-    policy: Any,
-    module: nn.Module,
-    behavior: BehaviorSpec,
-    tolerance: float,
-) -> float:
-    """Compare a file with ``policy`` and with its ``module``, and return the largest difference.
+class Comparison:
+    """A comparison of a file with the policy that it was made from.
 
     Observations and noise are random; batches have several sizes, and memory is carried over several steps.
     Deterministic actions and memory are compared with those of ``policy.act``, drawn ones with those that ``module``
@@ -51,15 +44,8 @@ def check_numbers(
 
     A difference is in parts of the value, and at least of 1. For an action with bounds, it is in parts of the bounds.
     Rounding grows with the numbers that a network makes, so the differences of actions and logits are also in parts of
-    the largest number of the network's last layer. Raises PluginError for a difference larger than ``tolerance``, for
-    an option whose logit is not the largest by more than ``tolerance``, and for results that are not finite where no
-    option is allowed.
+    the largest number of the network's last layer.
     """
-    return Comparison(session, logits, policy, module, behavior, tolerance).run()
-
-
-class Comparison:
-    """The comparison of one file with its policy."""
 
     def __init__(
         self,
@@ -82,7 +68,11 @@ class Comparison:
 
     @torch.no_grad()
     def run(self) -> float:
-        """Compare, and return the largest difference."""
+        """Compare, and return the largest difference.
+
+        Raises PluginError for a difference larger than ``tolerance``, for an option whose logit is not the largest by
+        more than ``tolerance``, and for results that are not finite where no option is allowed.
+        """
         inputs, size = self.session.metadata.inputs, self.session.metadata.behavior.memory_size
         for rows in ROWS:
             memory = np.zeros((rows, size), np.float32) if size else None

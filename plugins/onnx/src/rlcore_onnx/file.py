@@ -12,7 +12,7 @@ from rlcore.environment import BehaviorSpec
 from rlcore.errors import UnsupportedExport
 from rlcore.exporters import ExportAbout, policy_module
 from rlcore.trainer import Policy
-from rlcore_onnx.check import check_numbers, check_structure
+from rlcore_onnx.check import Comparison, check_structure
 from rlcore_onnx.conversion import convert
 from rlcore_onnx.graph import BATCH
 from rlcore_onnx.session import Session
@@ -55,7 +55,7 @@ def write_checked(
         if converted.logits is not None:
             shown = with_output(written, converted.logits, behavior.mask_size)
             logits = Session(shown, converted.metadata, converted.logits)
-        difference = check_numbers(session, logits, policy, module, behavior, settings.tolerance)
+        difference = Comparison(session, logits, policy, module, behavior, settings.tolerance).run()
     except BaseException:
         path.unlink()
         raise

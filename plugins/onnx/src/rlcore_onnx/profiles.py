@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import attrs
 import numpy as np
 
 from rlcore.environment import BehaviorSpec, ObservationSpec
@@ -26,12 +27,16 @@ class Profile:
         opset: The operator set of the file.
         units: ``continuous_units`` of the metadata.
         mask_dtype: Type of the action mask.
+        input_names: Names of the inputs of a policy with memory, branches and continuous actions.
+        output_names: Names of the outputs of such a policy.
     """
 
     name: str
     opset: int
     units: str
     mask_dtype: type[np.generic]
+    input_names: InputNames
+    output_names: OutputNames
 
     def __init__(self, behavior: BehaviorSpec, memory_size: int, noise_size: int) -> None:
         self.behavior = behavior
@@ -60,13 +65,30 @@ class Profile:
     # ------------------------------------------------------------ names
 
     def _observations(self) -> tuple[ObservationInput, ...]:
+        """The inputs that observations feed."""
         raise NotImplementedError
 
     def _inputs(self) -> InputNames:
-        raise NotImplementedError
+        """The names of the inputs that this policy has."""
+        names, layout = self.input_names, self.layout
+        return attrs.evolve(
+            names,
+            action_mask=names.action_mask if layout.branches else None,
+            memory=names.memory if self.memory_size else None,
+            epsilon_size=self.epsilon_size if names.epsilon else 0,
+        )
 
     def _outputs(self) -> OutputNames:
-        raise NotImplementedError
+        """The names of the outputs that this policy has."""
+        names, layout = self.output_names, self.layout
+        return attrs.evolve(
+            names,
+            continuous=names.continuous if layout.continuous else None,
+            discrete=names.discrete if layout.branches else None,
+            deterministic_continuous=names.deterministic_continuous if layout.continuous else None,
+            deterministic_discrete=names.deterministic_discrete if layout.branches else None,
+            memory=names.memory if self.memory_size else None,
+        )
 
     @property
     def epsilon_size(self) -> int:
@@ -155,24 +177,14 @@ class Generic(Profile):
     opset = 18
     units = "environment"
     mask_dtype = np.bool_
-
-    def _inputs(self) -> InputNames:
-        return InputNames(
-            action_mask="action_mask" if self.layout.branches else None,
-            memory="memory" if self.memory_size else None,
-            epsilon="epsilon",
-            epsilon_size=self.epsilon_size,
-        )
-
-    def _outputs(self) -> OutputNames:
-        continuous, discrete = self.layout.continuous > 0, bool(self.layout.branches)
-        return OutputNames(
-            continuous="continuous" if continuous else None,
-            discrete="discrete" if discrete else None,
-            deterministic_continuous="deterministic_continuous" if continuous else None,
-            deterministic_discrete="deterministic_discrete" if discrete else None,
-            memory="memory_out" if self.memory_size else None,
-        )
+    input_names = InputNames(action_mask="action_mask", memory="memory", epsilon="epsilon")
+    output_names = OutputNames(
+        continuous="continuous",
+        discrete="discrete",
+        deterministic_continuous="deterministic_continuous",
+        deterministic_discrete="deterministic_discrete",
+        memory="memory_out",
+    )
 
     def _observations(self) -> tuple[ObservationInput, ...]:
         names = free_names(self.behavior, reserved(self.inputs, self.outputs))
@@ -192,27 +204,17 @@ class Unity(Profile):
     opset = 15
     units = "normalized"
     mask_dtype = np.float32
+    input_names = InputNames(action_mask="action_masks", memory="recurrent_in", epsilon="epsilon")
+    output_names = OutputNames(
+        continuous="continuous_actions",
+        discrete="discrete_actions",
+        deterministic_continuous="deterministic_continuous_actions",
+        deterministic_discrete="deterministic_discrete_actions",
+        memory="recurrent_out",
+    )
 
     def refusal(self) -> str | None:
         return self.unbounded("Unity")
-
-    def _inputs(self) -> InputNames:
-        return InputNames(
-            action_mask="action_masks" if self.layout.branches else None,
-            memory="recurrent_in" if self.memory_size else None,
-            epsilon="epsilon",
-            epsilon_size=self.epsilon_size,
-        )
-
-    def _outputs(self) -> OutputNames:
-        continuous, discrete = self.layout.continuous > 0, bool(self.layout.branches)
-        return OutputNames(
-            continuous="continuous_actions" if continuous else None,
-            discrete="discrete_actions" if discrete else None,
-            deterministic_continuous="deterministic_continuous_actions" if continuous else None,
-            deterministic_discrete="deterministic_discrete_actions" if discrete else None,
-            memory="recurrent_out" if self.memory_size else None,
-        )
 
     def _observations(self) -> tuple[ObservationInput, ...]:
         return tuple(self._observation(index, o) for index, o in enumerate(self.behavior.observations))
@@ -276,6 +278,8 @@ class Godot(Profile):
     opset = 17
     units = "normalized"
     mask_dtype = np.float32
+    input_names = InputNames(unused={"state_ins": ()})
+    output_names = OutputNames(actions="output")
 
     def refusal(self) -> str | None:
         if self.memory_size:
@@ -286,12 +290,6 @@ class Godot(Profile):
                 "on its own names of actions"
             )
         return self.unbounded("Godot")
-
-    def _inputs(self) -> InputNames:
-        return InputNames(unused={"state_ins": ()})
-
-    def _outputs(self) -> OutputNames:
-        return OutputNames(actions="output")
 
     def _observations(self) -> tuple[ObservationInput, ...]:
         names = free_names(self.behavior, {"state_ins", "state_outs", "output"})

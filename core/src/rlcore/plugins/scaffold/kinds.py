@@ -35,6 +35,7 @@ class Kind:
         usage: The block of a configuration that uses it, or ""; ``{name}`` and ``{key}`` are replaced.
         commands: What to run after the example; ``{name}`` and ``{run_id}`` are replaced.
         settings: Whether it has a settings class.
+        settings_of: The word for what its settings are of, if that is not its class; among several kinds it names them.
     """
 
     noun: str
@@ -52,6 +53,7 @@ class Kind:
     usage: str
     commands: tuple[str, ...] = ()
     settings: bool = True
+    settings_of: str = ""
 
     @property
     def module(self) -> str:
@@ -96,6 +98,19 @@ KINDS = {
         needs=(_GYMNASIUM,),
         usage="behaviors:\n  Walker:\n    trainer_type: {name}",
     ),
+    "off-policy-trainer": Kind(
+        noun="a trainer",
+        record="trainer",
+        does="deep Q-learning in PyTorch, on rlcore's off-policy template",
+        words=("Trainer",),
+        modules={"trainer": "the trainer: networks, exploration and a gradient step"},
+        contract="rlcore.torch.off_policy.OffPolicyTrainer",
+        conformance="TrainerConformance",
+        page="tutorial/algorithm",
+        torch=True,
+        needs=(_GYMNASIUM,),
+        usage="behaviors:\n  Walker:\n    trainer_type: {name}",
+    ),
     "reward": Kind(
         noun="a reward",
         record="reward",
@@ -136,7 +151,7 @@ KINDS = {
     "curriculum": Kind(
         noun="a curriculum",
         record="curriculum",
-        does="a ladder of values, up after successes and down after a failure",
+        does="a ladder of values, up after successes, down after a failure",
         words=("Curriculum",),
         modules={"curriculum": "the curriculum"},
         contract="rlcore.curriculum.Curriculum",
@@ -173,6 +188,7 @@ KINDS = {
         needs=(_GYMNASIUM, _PPO),
         usage="{key}:\n  owner: vision\nstats:\n  {name}: {{}}",
         commands=("rlcore {name} {run_id}",),
+        settings_of="Block",
     ),
     "exporter": Kind(
         noun="an exporter of policies",

@@ -61,12 +61,16 @@ class Package:
         return "".join([*(parts[:-1] if parts[-1] in words else parts), words[0]])
 
     def settings_class(self, kind: str) -> str:
-        """``MyTrainerSettings``; among several kinds, the name of the class and ``Settings``."""
-        return f"{self.class_name(kind) if self.several else ''.join(_capitalized(self.name))}Settings"
+        """``MyTrainerSettings``; among several kinds, the name of the class, or of a block, and ``Settings``."""
+        if not self.several:
+            return f"{''.join(_capitalized(self.name))}Settings"
+        block = KINDS[kind].settings_of
+        return f"{''.join(_capitalized(self.name))}{block}Settings" if block else f"{self.class_name(kind)}Settings"
 
     def settings_module(self, kind: str) -> str:
         """``settings``; among several kinds, one module for each."""
-        return f"{KINDS[kind].module}_settings" if self.several else "settings"
+        what = KINDS[kind]
+        return f"{what.settings_of.lower() or what.module}_settings" if self.several else "settings"
 
     def example(self, kind: str) -> str:
         """The path of the configuration that uses this kind."""
@@ -139,7 +143,7 @@ def _normalized(distribution: str) -> str:
     if not _DISTRIBUTION.fullmatch(distribution):
         raise ConfigError(
             f"{distribution!r} is not a name for a distribution: use letters, digits and single hyphens, such as "
-            "rlcore-walker or acme-rl-walker"
+            f"rlcore-walker or acme-rl-walker{_nearest(distribution)}"
         )
     return re.sub(r"[-_.]+", "-", distribution).lower()
 
@@ -148,12 +152,20 @@ def _check_plugin(name: str) -> None:
     if not PLUGIN_NAME.fullmatch(name) or name.endswith("-") or "--" in name or keyword.iskeyword(name):
         raise ConfigError(
             f"{name!r} is not a plugin name: use small letters, digits and single hyphens, with a letter first"
+            f"{_nearest(name)}"
         )
     if len(name) > LONGEST_PLUGIN:
         raise ConfigError(f"the plugin name {name!r} has {len(name)} characters; at most {LONGEST_PLUGIN} are allowed")
     taken = [plugin for plugin in installed() if plugin.name == name]
     if taken:
         raise ConfigError(f"{name!r} is the name of an installed plugin, {taken[0].label}; choose another")
+
+
+def _nearest(name: str) -> str:
+    """``"; did you mean 'my-cart'?"`` for ``My Cart``; empty if no valid name is near."""
+    found = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    usable = PLUGIN_NAME.fullmatch(found) and not keyword.iskeyword(found) and len(found) <= LONGEST_PLUGIN
+    return f"; did you mean {found!r}?" if usable and found != name else ""
 
 
 def _check_distribution(distribution: str) -> None:

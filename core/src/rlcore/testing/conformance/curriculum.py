@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from copy import copy as shallow_copy
 from copy import deepcopy
 from numbers import Real
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -37,6 +36,7 @@ from rlcore.stats import CUMULATIVE_REWARD, StatSummary
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.checkpoint_directory import save_checkpoint
 from rlcore.testing.blocks import checked_block
+from rlcore.testing.conformance.rules import Rules
 
 __all__ = ["CurriculumConformance"]
 
@@ -46,7 +46,7 @@ NONSENSE = (-1, 10**6, 1.5, "many", None, [1])
 BLOCK = 256
 
 
-class CurriculumConformance:
+class CurriculumConformance(Rules):
     """Tests of curricula: set ``curriculum`` and ``blocks``.
 
     Attributes:
@@ -55,6 +55,7 @@ class CurriculumConformance:
         behavior: The name of the behavior that these settings may use.
         num_envs: N, the number of environments.
         max_steps: ``max_steps`` of the behavior.
+        skip: Names of tests that cannot hold, with the reason.
     """
 
     curriculum: ClassVar[str] = ""
@@ -62,10 +63,6 @@ class CurriculumConformance:
     behavior: ClassVar[str] = "Agent"
     num_envs: ClassVar[int] = 4
     max_steps: ClassVar[int] = 10_000
-
-    @pytest.fixture(autouse=True)
-    def _place(self, tmp_path: Path) -> None:
-        self.directory = tmp_path
 
     def plugins(self) -> Plugins:
         """Return the plugins that the curriculum is created with."""

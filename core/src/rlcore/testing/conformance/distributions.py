@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MethodType
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -22,6 +21,7 @@ from rlcore.plugins.calls import load_plugins
 from rlcore.plugins.selection import selection_from
 from rlcore.settings import NetworkSettings
 from rlcore.testing.blocks import checked_block
+from rlcore.testing.conformance.rules import Rules
 from rlcore.torch.distributions import ActionDistribution, make_distribution
 
 __all__ = ["ActionDistributionConformance"]
@@ -30,7 +30,7 @@ DRAWS = 20_000
 ROWS = 5  # random columns that a test looks at
 
 
-class ActionDistributionConformance:
+class ActionDistributionConformance(Rules):
     """Tests of distributions of actions: set ``distribution``.
 
     Attributes:
@@ -45,13 +45,6 @@ class ActionDistributionConformance:
     settings: ClassVar[Mapping[str, Any]] = {}
     deterministic: ClassVar[Literal["mode", "mean", "median"]] = "mode"
     spread: ClassVar[float] = 0.7
-    skip: ClassVar[Mapping[str, str]] = {}
-
-    def setup_method(self, method: MethodType) -> None:
-        """Skip the test if ``skip`` names it; pytest calls it before each test."""
-        reason = self.skip.get(method.__name__)
-        if reason:
-            pytest.skip(reason)
 
     def make(self, parts: int = 1) -> ActionDistribution:
         """Return the distribution of that many continuous parts, as a policy's head has it."""

@@ -25,6 +25,7 @@ from rlcore.plugins.records import EncoderSpec
 from rlcore.plugins.selection import selection_from
 from rlcore.settings import NetworkSettings
 from rlcore.testing.blocks import checked_block
+from rlcore.testing.conformance.rules import Rules
 from rlcore.torch.encoders import make_encoder
 
 __all__ = ["EncoderConformance"]
@@ -37,7 +38,7 @@ OBSERVATIONS: tuple[ObservationSpec, ...] = (
 )
 
 
-class EncoderConformance:
+class EncoderConformance(Rules):
     """Tests of encoders of observations: set ``encoder``.
 
     Attributes:
@@ -46,6 +47,7 @@ class EncoderConformance:
         observations: Observations that the encoder reads; those of a kind that its record does not declare are left
             out.
         features: ``hidden_units``, which the encoder may use as its number of features.
+        skip: Names of tests that cannot hold, with the reason.
     """
 
     encoder: ClassVar[str] = ""

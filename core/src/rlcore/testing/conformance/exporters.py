@@ -29,6 +29,7 @@ from rlcore.plugins.run_context import RunContext
 from rlcore.plugins.selection import selection_from
 from rlcore.settings import BehaviorSettings, MemorySettings, NetworkSettings, RunConfig
 from rlcore.testing.blocks import checked_block
+from rlcore.testing.conformance.rules import Rules
 from rlcore.testing.conformance.states import assert_equal, copied, global_generators
 from rlcore.testing.playing import random_mask, random_observations
 
@@ -82,7 +83,7 @@ class LoadedPolicy(Protocol):
         ...
 
 
-class ExporterConformance:
+class ExporterConformance(Rules):
     """Tests of exporters: set ``exporter`` and override :meth:`load`.
 
     Attributes:
@@ -91,6 +92,7 @@ class ExporterConformance:
         kinds: The behaviors that it can export, any of ``vector``, ``several`` (observations), ``image``, ``discrete``,
             ``branches``, ``hybrid`` and ``memory``; the exporter must refuse the others with an UnsupportedExport.
         tolerance: Largest difference of continuous actions.
+        skip: Names of tests that cannot hold, with the reason.
     """
 
     exporter: ClassVar[str] = ""

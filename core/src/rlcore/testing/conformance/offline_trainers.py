@@ -28,6 +28,7 @@ from rlcore.recordings import Recording
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.checkpoint_directory import save_checkpoint
 from rlcore.testing.conformance.recordings import record
+from rlcore.testing.conformance.rules import Rules
 from rlcore.testing.conformance.states import assert_equal, check_storable, copied
 from rlcore.testing.conformance.trainer import SPACES, as_state, check_actions, first_batch
 from rlcore.testing.environments import IdentityEnvironment, TinyCorridor, identity_discrete
@@ -56,7 +57,7 @@ class _Recorded(Plugins):
         return super().recorded_behavior(path, behavior, start)
 
 
-class OfflineTrainerConformance:
+class OfflineTrainerConformance(Rules):
     """Tests of trainers that learn from recorded episodes, without an environment: set ``trainer``.
 
     Attributes:
@@ -73,14 +74,6 @@ class OfflineTrainerConformance:
     path_key: ClassVar[str] = "demo_path"
     settings: ClassVar[Mapping[str, Any]] = {}
     learns_within: ClassVar[int] = 600
-    skip: ClassVar[Mapping[str, str]] = {}
-
-    @pytest.fixture(autouse=True)
-    def _skip_and_place(self, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-        reason = self.skip.get(request.node.originalname)
-        if reason:
-            pytest.skip(reason)
-        self.directory = tmp_path
 
     # ------------------------------------------------------------ making
 

@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, ClassVar
 
 import attrs
@@ -26,6 +25,7 @@ from rlcore.plugins.run_context import RunContext
 from rlcore.plugins.selection import selection_from
 from rlcore.settings import BehaviorSettings, RunConfig
 from rlcore.testing.blocks import checked_block
+from rlcore.testing.conformance.rules import Rules
 from rlcore.testing.conformance.states import assert_equal, copied, global_generators
 from rlcore.testing.conformance.trainer import check_actions
 from rlcore.testing.playing import random_mask, random_observations
@@ -43,7 +43,7 @@ BEHAVIORS: dict[str, BehaviorSpec] = {
 }
 
 
-class OpponentConformance:
+class OpponentConformance(Rules):
     """Tests of opponents that do not learn: set ``opponent``.
 
     Attributes:
@@ -52,16 +52,13 @@ class OpponentConformance:
         spaces: Actions that the opponent can play: any of ``"continuous"``, ``"discrete"`` and ``"hybrid"``. The
             opponent must refuse the others with an UnsupportedSpace.
         behaviors: Behaviors to play, by their kind of actions, for an opponent that reads particular observations.
+        skip: Names of tests that cannot hold, with the reason.
     """
 
     opponent: ClassVar[str] = ""
     settings: ClassVar[Mapping[str, Any]] = {}
     spaces: ClassVar[frozenset[str]] = frozenset(BEHAVIORS)
     behaviors: ClassVar[Mapping[str, BehaviorSpec]] = BEHAVIORS
-
-    @pytest.fixture(autouse=True)
-    def _place(self, tmp_path: Path) -> None:
-        self.directory = tmp_path
 
     def plugins(self) -> Plugins:
         """Return the plugins that the opponent is created with."""

@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, ClassVar
 
 import attrs
@@ -25,13 +24,14 @@ from rlcore.plugins.selection import selection_from
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.checkpoint_directory import save_checkpoint
 from rlcore.testing.blocks import checked_block
+from rlcore.testing.conformance.rules import Rules
 from rlcore.testing.conformance.states import assert_equal, check_storable, copied
 from rlcore.torch.plugin_optimizer import PluginOptimizer
 
 __all__ = ["OptimizerConformance"]
 
 
-class OptimizerConformance:
+class OptimizerConformance(Rules):
     """Tests of optimizers: set ``optimizer``.
 
     Attributes:
@@ -44,14 +44,6 @@ class OptimizerConformance:
     optimizer: ClassVar[str] = ""
     settings: ClassVar[Mapping[str, Any]] = {}
     learning_rate: ClassVar[float] = 0.01
-    skip: ClassVar[Mapping[str, str]] = {}
-
-    @pytest.fixture(autouse=True)
-    def _skip_and_place(self, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-        reason = self.skip.get(request.node.originalname)
-        if reason:
-            pytest.skip(reason)
-        self.directory = tmp_path
 
     def plugins(self) -> Plugins:
         """Return the plugins that the optimizer is created with."""

@@ -8,11 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MethodType
 from typing import ClassVar
-
-import pytest
 
 from rlcore.cli.main import COMMANDS
 from rlcore.plugins.calls import Plugins
@@ -20,9 +16,10 @@ from rlcore.plugins.diagnosis import Finding, diagnose, loaded_among_others
 from rlcore.plugins.discovery import installed
 from rlcore.plugins.plugin import PLUGIN_NAME, Plugin
 from rlcore.plugins.selection import Choice, Selection, decide
+from rlcore.testing.conformance.rules import Rules
 
 
-class PluginConformance:
+class PluginConformance(Rules):
     """Tests of plugins: set ``plugin``.
 
     Attributes:
@@ -31,13 +28,6 @@ class PluginConformance:
     """
 
     plugin: ClassVar[str] = ""
-    skip: ClassVar[Mapping[str, str]] = {}
-
-    def setup_method(self, method: MethodType) -> None:
-        """Skip the test if ``skip`` names it; pytest calls it before each test."""
-        reason = self.skip.get(method.__name__)
-        if reason:
-            pytest.skip(reason)
 
     def installed(self) -> Plugin:
         """Return the installed plugin."""

@@ -23,6 +23,7 @@ from rlcore.plugins.run_context import RunContext
 from rlcore.plugins.selection import selection_from
 from rlcore.recordings import Recording, RecordingAbout, RecordingFormat
 from rlcore.testing.conformance.offline_trainers import arrays
+from rlcore.testing.conformance.rules import Rules
 from rlcore.testing.conformance.states import assert_equal
 from rlcore.testing.playing import random_mask, random_observations
 
@@ -44,22 +45,18 @@ BEHAVIORS: dict[str, BehaviorSpec] = {
 }
 
 
-class RecordingFormatConformance:
+class RecordingFormatConformance(Rules):
     """Tests of recording formats: set ``format``.
 
     Attributes:
         format: The recording format, NAME or DIST/NAME, as installed.
         kinds: The behaviors that it can store, any of ``continuous``, ``discrete``, ``branches``, ``hybrid``,
             ``several`` (observations, one of them an image) and ``masked`` (recorded action masks).
+        skip: Names of tests that cannot hold, with the reason.
     """
 
     format: ClassVar[str] = ""
     kinds: ClassVar[frozenset[str]] = frozenset(BEHAVIORS)
-
-    @pytest.fixture(autouse=True)
-    def _place(self, tmp_path: Path) -> None:
-        self.directory = tmp_path / "recordings"
-        self.directory.mkdir()
 
     def plugins(self) -> Plugins:
         """Return the plugins that the format is created with."""

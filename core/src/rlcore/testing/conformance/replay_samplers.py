@@ -12,7 +12,6 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from pathlib import Path
 from typing import Any, ClassVar
 
 import attrs
@@ -30,6 +29,7 @@ from rlcore.settings import BehaviorSettings, OffPolicySettings, RunConfig
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.checkpoint_directory import save_checkpoint
 from rlcore.testing.blocks import checked_block
+from rlcore.testing.conformance.rules import Rules
 from rlcore.testing.conformance.states import assert_equal, check_storable, copied
 from rlcore.testing.environments import identity_hybrid
 from rlcore.torch.replay import ReplayBuffer, Steps
@@ -40,7 +40,7 @@ __all__ = ["ReplaySamplerConformance"]
 ROWS_PER_SLOT = 12  # of the ring of each slot
 
 
-class ReplaySamplerConformance:
+class ReplaySamplerConformance(Rules):
     """Tests of replay samplers: set ``sampler``. ``settings`` is its block, without ``type``.
 
     A sampler with ``changes_steps`` names in ``changed`` what its samples may change: fields of
@@ -52,16 +52,13 @@ class ReplaySamplerConformance:
         settings: The sampler's own keys.
         changed: What samples may change.
         batch_size: B, the rows of each sample.
+        skip: Names of tests that cannot hold, with the reason.
     """
 
     sampler: ClassVar[str] = ""
     settings: ClassVar[Mapping[str, Any]] = {}
     changed: ClassVar[frozenset[str]] = frozenset()
     batch_size: ClassVar[int] = 32
-
-    @pytest.fixture(autouse=True)
-    def _place(self, tmp_path: Path) -> None:
-        self.directory = tmp_path
 
     def plugins(self) -> Plugins:
         """Return the plugins to find the sampler in: the installed ones, with that of ``sampler`` turned on."""

@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,12 +26,13 @@ from rlcore.settings import BehaviorSettings, RunConfig
 from rlcore.storage.checkpoint import load_checkpoint
 from rlcore.storage.checkpoint_directory import save_checkpoint
 from rlcore.testing.blocks import checked_block
+from rlcore.testing.conformance.rules import Rules
 from rlcore.testing.environments import identity_hybrid
 
 __all__ = ["RewardProviderConformance"]
 
 
-class RewardProviderConformance:
+class RewardProviderConformance(Rules):
     """Tests of reward providers: set ``reward``.
 
     Attributes:
@@ -40,16 +40,13 @@ class RewardProviderConformance:
         settings: The block of the reward under ``reward_signals``.
         slots: S, the number of slots of the behavior.
         rows: T, the steps of a rollout.
+        skip: Names of tests that cannot hold, with the reason.
     """
 
     reward: ClassVar[str] = ""
     settings: ClassVar[Mapping[str, Any]] = {}
     slots: ClassVar[int] = 3
     rows: ClassVar[int] = 5
-
-    @pytest.fixture(autouse=True)
-    def _place(self, tmp_path: Path) -> None:
-        self.directory = tmp_path
 
     def plugins(self) -> Plugins:
         """Return the plugins that the reward is created with."""

@@ -17,6 +17,7 @@ import numpy as np
 from rlcore.plugins.calls import load_plugins
 from rlcore.plugins.records import ScheduleSpec
 from rlcore.plugins.selection import selection_from
+from rlcore.testing.conformance.rules import Rules
 from rlcore.testing.conformance.states import global_generators
 
 __all__ = ["ScheduleConformance"]
@@ -24,11 +25,12 @@ __all__ = ["ScheduleConformance"]
 PROGRESS = [0.0, 5e-324, *(step / 997 for step in range(1, 997)), 1.0 - 2.0**-53, 1.0]
 
 
-class ScheduleConformance:
+class ScheduleConformance(Rules):
     """Tests of schedules: set ``schedule``.
 
     Attributes:
         schedule: The schedule, NAME or DIST/NAME, as installed.
+        skip: Names of tests that cannot hold, with the reason.
     """
 
     schedule: ClassVar[str] = ""

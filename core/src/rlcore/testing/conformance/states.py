@@ -50,11 +50,12 @@ def equal(ours: Any, theirs: Any) -> bool:
 def assert_equal(ours: Any, theirs: Any, message: str = "", where: str = "") -> None:
     """Assert that two states are equal bit for bit."""
     if isinstance(ours, Mapping):
-        assert ours.keys() == theirs.keys(), f"{message} {where}"
+        differing = sorted(map(str, ours.keys() ^ theirs.keys()))
+        assert not differing, f"{message} {where}: only one has {', '.join(differing)}"
         for key in ours:
             assert_equal(ours[key], theirs[key], message, f"{where}[{key!r}]")
     elif isinstance(ours, list | tuple):
-        assert len(ours) == len(theirs), f"{message} {where}"
+        assert len(ours) == len(theirs), f"{message} {where}: {len(ours)} and {len(theirs)} entries"
         for index, (mine, other) in enumerate(zip(ours, theirs, strict=True)):
             assert_equal(mine, other, message, f"{where}[{index}]")
     else:

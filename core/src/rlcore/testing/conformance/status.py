@@ -27,6 +27,7 @@ from rlcore.plugins.run_context import Purpose, RunContext
 from rlcore.plugins.selection import selection_from
 from rlcore.settings import BehaviorSettings, RunConfig
 from rlcore.testing.blocks import checked_block
+from rlcore.testing.conformance.rules import Rules
 
 __all__ = ["StatusSectionConformance", "StatusStoreConformance"]
 
@@ -36,22 +37,19 @@ def _alone(plugin: str) -> Plugins:
     return load_plugins(selection_from(None, {}, (plugin,), True))
 
 
-class StatusSectionConformance:
+class StatusSectionConformance(Rules):
     """Tests of ``rlcore_report_status`` and ``rlcore_restore_status``: set ``plugin``.
 
     Attributes:
         plugin: The plugin, NAME or DIST/NAME, as installed.
         behaviors: Names of the behaviors of the run.
         sections: The plugin's own blocks of the configuration, by name; those left out have their defaults.
+        skip: Names of tests that cannot hold, with the reason.
     """
 
     plugin: ClassVar[str] = ""
     behaviors: ClassVar[tuple[str, ...]] = ("Walker",)
     sections: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-
-    @pytest.fixture(autouse=True)
-    def _place(self, tmp_path: Path) -> None:
-        self.directory = tmp_path
 
     def plugins(self) -> Plugins:
         """Return the plugin, loaded without other plugins."""
@@ -143,18 +141,15 @@ print(json.dumps(plugins.read_status(pathlib.Path(sys.argv[2]))))
 """
 
 
-class StatusStoreConformance:
+class StatusStoreConformance(Rules):
     """Tests of ``rlcore_write_status`` and ``rlcore_read_status``: set ``plugin``.
 
     Attributes:
         plugin: The plugin, NAME or DIST/NAME, as installed.
+        skip: Names of tests that cannot hold, with the reason.
     """
 
     plugin: ClassVar[str] = ""
-
-    @pytest.fixture(autouse=True)
-    def _place(self, tmp_path: Path) -> None:
-        self.directory = tmp_path
 
     def plugins(self) -> Plugins:
         """Return the plugin, loaded without other plugins."""

@@ -24,26 +24,24 @@ from rlcore.plugins.selection import selection_from
 from rlcore.settings import BehaviorSettings, RunConfig
 from rlcore.stats import CUMULATIVE_REWARD, StatSummary, StatsWriter
 from rlcore.testing.blocks import checked_block
+from rlcore.testing.conformance.rules import Rules
 
 __all__ = ["StatsWriterConformance"]
 
 Written = tuple[str, int, Mapping[str, float]]  # behavior, step, means by tag
 
 
-class StatsWriterConformance:
+class StatsWriterConformance(Rules):
     """Tests of statistics writers: set ``writer`` and override :meth:`read`.
 
     Attributes:
         writer: The writer, NAME or DIST/NAME, as installed.
         settings: The block of the writer under ``stats``.
+        skip: Names of tests that cannot hold, with the reason.
     """
 
     writer: ClassVar[str] = ""
     settings: ClassVar[Mapping[str, Any]] = {}
-
-    @pytest.fixture(autouse=True)
-    def _place(self, tmp_path: Path) -> None:
-        self.directory = tmp_path
 
     def read(self, directory: Path) -> list[Written]:
         """Read the run in ``directory``: return each behavior's summaries in the order of their steps."""

@@ -120,16 +120,23 @@
   document.querySelectorAll("details.charts").forEach((each) => each.addEventListener("toggle", drawMissing));
   [smoothing, spread, ...boxes].forEach((each) => each && each.addEventListener("change", () => { drawn.clear(); drawAll(); }));
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
-  // Charts have a width in pixels, so they are drawn for the paper before the browser lays the paper out.
+  // Charts have a width in pixels, and Plotly resizes them only when the browser is idle, which is too late for paper:
+  // they are made again before the browser lays the paper out.
+  let opened = [];
   function drawFor(paper) {
     document.documentElement.classList.toggle("printing", paper);
+    data.charts.filter((chart) => drawn.has(chart.id)).forEach((chart) => Plotly.purge(chart.id));
+    drawn.clear();
     drawAll();
-    data.charts.filter((chart) => drawn.has(chart.id)).forEach((chart) => Plotly.Plots.resize(chart.id));
   }
   window.addEventListener("beforeprint", () => {
-    document.querySelectorAll("details").forEach((each) => { each.open = true; });
+    opened = Array.from(document.querySelectorAll("details:not([open])"));
+    opened.forEach((each) => { each.open = true; });
     drawFor(true);
   });
-  window.addEventListener("afterprint", () => drawFor(false));
+  window.addEventListener("afterprint", () => {
+    opened.forEach((each) => { each.open = false; });
+    drawFor(false);
+  });
   drawAll();
 })();
