@@ -62,7 +62,7 @@ def test_messages_equal_shared_memory(interleaved: bool) -> None:
     shared, sent = (RunArrays(layout, bytearray(layout.size)) for _ in range(2))
     remote = [RunArrays(layout, bytearray(b"\xff" * layout.size)) for _ in range(2)]  # workers start with anything
     for arrays in (shared, sent):
-        arrays.initialise()
+        arrays.fill_defaults()
     here = [PartMessages(sent, number) for number in range(2)]
     there = [PartMessages(arrays, number) for number, arrays in enumerate(remote)]
     parts = [(shared.part(number), remote[number].part(number)) for number in range(2)]
@@ -106,7 +106,7 @@ def test_messages_equal_shared_memory(interleaved: bool) -> None:
 def test_a_message_of_another_size_is_refused(change: Any) -> None:
     layout = Layout.of([part(2, False)], [0, 2], 0)
     arrays = RunArrays(layout, bytearray(layout.size))
-    arrays.initialise()
+    arrays.fill_defaults()
     messages = PartMessages(arrays, 0)
     with pytest.raises(ValueError, match="bytes"):
         messages.take(change(messages.answer()))
