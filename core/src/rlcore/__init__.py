@@ -70,7 +70,6 @@ __all__ = [
     "EncoderSpec",
     "Environment",
     "EnvironmentSpec",
-    "ExecutorSpec",
     "EpochResult",
     "ExecutorSpec",
     "ExporterSpec",

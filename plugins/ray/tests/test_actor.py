@@ -1,4 +1,4 @@
-"""What runs in an actor, without Ray."""
+"""Actors return errors, and refuse another version of rlcore. No test here starts Ray."""
 
 from __future__ import annotations
 

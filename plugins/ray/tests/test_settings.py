@@ -1,4 +1,4 @@
-"""Which settings the executor refuses: nothing but an explicit flag opens Ray to other machines."""
+"""Nothing but an explicit flag opens Ray to other machines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Ray actor runs: the environments of one worker."""
+"""The environments of one worker, in a Ray actor."""
 
 from __future__ import annotations
 
