@@ -90,16 +90,20 @@ def rlcore_training(case: PPOCase, seed: int, **blocks: Mapping[str, Any]) -> Tr
 
 
 class StableBaselines3Training:
-    """Stable-Baselines3 as its documentation advises on a CPU: environments in the process, no logging."""
+    """Stable-Baselines3 as its documentation advises on a CPU: environments in the process, no logging.
 
-    def __init__(self, case: PPOCase, seed: int) -> None:
+    ``processes``: each environment is in a process of its own.
+    """
+
+    def __init__(self, case: PPOCase, seed: int, processes: bool = False) -> None:
         from stable_baselines3 import PPO
         from stable_baselines3.common.env_util import make_vec_env
-        from stable_baselines3.common.vec_env import VecNormalize
+        from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecNormalize
         from torch import nn
 
         self.case, self.seed = case, seed
-        self.environment: Any = make_vec_env(case.env_id, n_envs=case.num_envs, seed=seed)
+        kind = SubprocVecEnv if processes else DummyVecEnv
+        self.environment: Any = make_vec_env(case.env_id, n_envs=case.num_envs, seed=seed, vec_env_cls=kind)
         if case.normalize:
             self.environment = VecNormalize(
                 self.environment, norm_obs=True, norm_reward=False, clip_obs=5.0, gamma=case.gamma

@@ -47,6 +47,7 @@ class FaultyEnvironment:
         self.episodes = np.zeros(num_envs, np.int64)
         self._first, self._name = first, name
         self._faults = {(f["env"], f["episode"], f["step"]): f["kind"] for f in options.get("faults", ())}
+        self._once = options.get("fail_create_if", "")
         self._pause = options.get("pause", 0.0)
         self._seeds = EpisodeSeeds(0)
         self._step = np.zeros(num_envs, np.int64)
@@ -113,7 +114,9 @@ class FaultyEnvironment:
         kind = self._faults.get((self._first + env, int(self.episodes[env]), int(self._step[env])))
         if kind == "raise":
             raise ValueError("the pole is broken")
-        if kind == "kill":
+        if kind == "kill without license":
+            Path(self._once).touch()
+        if kind in ("kill", "kill without license"):
             os.kill(os.getpid(), signal.SIGKILL)
         if kind == "stop":
             os.kill(os.getpid(), signal.SIGSTOP)

@@ -6,6 +6,7 @@ step, so that every row of every batch is checked.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -185,8 +186,8 @@ def test_no_worker_outlives_a_run_that_is_killed(tmp_path: Path, pause: float) -
 
 
 @pytest.mark.deep
-def test_165_faults(tmp_path: Path, opened: list[Any]) -> None:
-    """The release gate: every fault costs only the open episodes of its own worker."""
+def test_faults_of_one_worker_after_another(tmp_path: Path, opened: list[Any]) -> None:
+    """The release gate, 145 faults of one worker: each costs only the open episodes of its own worker."""
     kinds = (
         ["kill"] * 40 + ["stop"] * 10 + ["hang"] * 10 + ["raise"] * 40 + ["segfault"] * 20 + ["exit"] * 10
         + ["unpicklable"] * 5 + ["shape"] * 10
@@ -208,3 +209,67 @@ def test_165_faults(tmp_path: Path, opened: list[Any]) -> None:
     assert checked.slowest <= 2.0 + 10.0
     opened.pop().close()
     assert left_processes() == []
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("kind", ["kill", "kill without license"], ids=["together", "create fails"])
+def test_two_workers_fail_in_the_same_step(tmp_path: Path, opened: list[Any], kind: str) -> None:
+    """Ten times; the new worker cannot make its environments either, the first time it is started."""
+    faults = [fault(kind, env, 2 * turn, 2) for turn in range(10) for env in ((0, 3) if kind == "kill" else (3,))]
+    opened.append(make(tmp_path, 2, 6, faults, fail_create_if=str(tmp_path / "once"), create_env=3))
+    checked = Checked(opened[-1])
+    checked.play(10 * 9)
+    lost = range(6) if kind == "kill" else range(3, 6)
+    assert checked.aborts == [tuple(lost)] * 10
+    assert opened[-1].stats()["Environment/Worker Restarts"] == 20
+
+
+CONFIG = """
+plugins: {{local: [{plugin!r}]}}
+environment:
+  type: faulty
+  num_envs: 4
+  workers: 2
+  options: {{faults: [{{kind: kill, env: 2, episode: 1, step: 3}}], pause: 0.001}}
+env_settings: {{seed: 3}}
+behaviors:
+  A:
+    trainer_type: ppo
+    hyperparameters: {{batch_size: 32, buffer_size: 128}}
+    network_settings: {{hidden_units: 8, num_layers: 1}}
+    max_steps: {steps}
+    summary_freq: 200
+checkpoint_settings: {{run_id: run, results_dir: {results!r}}}
+"""
+
+
+def run_command(tmp_path: Path, steps: int) -> subprocess.Popen[str]:
+    config, plugin = tmp_path / "config.yaml", str(HERE / "faulty_environment.py")
+    config.write_text(CONFIG.format(plugin=plugin, steps=steps, results=str(tmp_path)))
+    program = "from rlcore.cli.main import process; process()"
+    return subprocess.Popen(
+        [sys.executable, "-c", program, "run", str(config)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def test_a_run_learns_on_after_a_failure_and_ctrl_c_saves_it(tmp_path: Path) -> None:
+    """Ctrl-C reaches every process of the terminal: the workers ignore it, and the run saves and ends them."""
+    run = run_command(tmp_path, 10_000_000)
+    metrics, deadline = tmp_path / "run" / "metrics.jsonl", time.monotonic() + 120
+    while not metrics.exists() or '"Environment/Aborted Episodes"' not in metrics.read_text():
+        assert time.monotonic() < deadline and run.poll() is None, run.communicate(timeout=60)
+        time.sleep(0.05)
+    os.killpg(run.pid, signal.SIGINT)
+    text, _ = run.communicate(timeout=120)
+    assert run.returncode == 130, text
+    last = json.loads(metrics.read_text().splitlines()[-1])["stats"]
+    assert (last["Environment/Worker Restarts"], last["Environment/Aborted Episodes"]) == (1, 2)
+    assert "worker 1 (environments 2 to 3) failed in step: its process was killed by SIGKILL" in text
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert result["outcome"] == "interrupted"
+    saved = [int(each.name) for each in (tmp_path / "run" / "checkpoints").iterdir()]
+    assert saved == [result["behaviors"]["A"]["steps"]]
