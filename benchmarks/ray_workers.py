@@ -1,4 +1,4 @@
-"""What a Ray actor costs: 8 environments in 2 actors, against 2 workers that are processes.
+"""The cost of Ray actors: 8 environments in 2 actors, against 2 workers that are processes.
 
 A step of an environment takes 1 ms, of the processor (``busy``) or of waiting (``sleep``). Every measurement is a run
 in a process of its own, which starts Ray before the time is taken. The ways take turns, and ratios are formed within a

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from checked_workers import SEED, Checked, fault, make
+from checked_workers import FAULTY, SEED, Checked, fault, make
 
 from rlcore.environment import Actions
 from rlcore.errors import EnvironmentFailed, PluginError
@@ -244,7 +244,7 @@ checkpoint_settings: {{run_id: run, results_dir: {results!r}}}
 
 
 def run_command(tmp_path: Path, steps: int) -> subprocess.Popen[str]:
-    config, plugin = tmp_path / "config.yaml", str(HERE / "faulty_environment.py")
+    config, plugin = tmp_path / "config.yaml", str(FAULTY)
     config.write_text(CONFIG.format(plugin=plugin, steps=steps, results=str(tmp_path)))
     program = "from rlcore.cli.main import process; process()"
     return subprocess.Popen(

@@ -6,6 +6,7 @@ import logging
 import math
 import os
 import signal
+import socket
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -19,6 +20,7 @@ __all__ = ["Connection", "connection"]
 ADDRESS_KEY = ("environment", "workers", "address")
 # Ray replaces the node address 127.0.0.1 by one that other machines reach, unless this says that there is no cluster.
 LOCAL_ONLY = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+CONNECT_SECONDS = 10.0
 VARIABLES = {"RAY_USAGE_STATS_ENABLED": "0"}  # Ray would send statistics about its use to its makers
 SET_BY_RAY = ("PYTHONBREAKPOINT", "RAY_AUTH_MODE", "RAY_CLIENT_MODE")
 
@@ -62,6 +64,7 @@ def _connected(settings: RaySettings) -> ExitStack:
         if ray.is_initialized():
             made.close()
             return ExitStack()
+        _require_listener(settings.address)
         made.callback(ray.shutdown)
         try:
             with _same_sigterm(), _without_advice():
@@ -85,6 +88,17 @@ def _connected(settings: RaySettings) -> ExitStack:
                 + " in the environment of the program"
             )
         return made.pop_all()
+
+
+def _require_listener(address: str | None) -> None:
+    """Raise ConfigError if nothing listens at HOST:PORT: Ray would wait for minutes."""
+    if address is None or address == "auto":
+        return
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        raise ConfigError(f"nothing answers at {address!r}: {one_line(error)}", key=ADDRESS_KEY) from error
 
 
 def _own_ray(settings: RaySettings) -> dict[str, Any]:
